@@ -1,0 +1,73 @@
+"""The errors a user may meet. Each names the place, the value and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from attrs import frozen
+
+
+class AstunerError(Exception):
+    """Any error that is explained to the user without a traceback."""
+
+    exit_code = 1
+
+
+@frozen(kw_only=True)
+class Problem:
+    """One thing that is wrong with a configuration or an input."""
+
+    message: str
+    """What is wrong and what to do, in one or two sentences."""
+    key: str | None = None
+    """Dotted key path, as in `astuner.rollout.temperature`."""
+    file: Path | None = None
+    line: int | None = None
+    """From 1."""
+    suggestion: str | None = None
+    """The spelling that was probably meant."""
+
+    def __str__(self) -> str:
+        """Format as `file:line: key: message. Did you mean 'x'?`."""
+        place = f"{self.file}:{self.line}: " if self.file and self.line else f"{self.file}: " if self.file else ""
+        key = f"{self.key}: " if self.key else ""
+        hint = f" Did you mean '{self.suggestion}'?" if self.suggestion else ""
+        return f"{place}{key}{self.message}{hint}"
+
+
+class ConfigError(AstunerError):
+    """Every problem of a configuration at once."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        """Hold at least one problem."""
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class UsageError(AstunerError):
+    """The command cannot be carried out as it was given."""
+
+    exit_code = 2
+
+
+class PluginError(AstunerError):
+    """A component could not be found, loaded or made, or it raised; the message carries the blame."""
+
+
+class DataError(AstunerError):
+    """Tasks that cannot be read: names the file, the line and the row."""
+
+    exit_code = 2
+
+
+class RunFailed(AstunerError):
+    """The run ended before its end, with the reasons counted."""
+
+
+class Interrupted(AstunerError):
+    """The user ended the run; its state is saved."""
+
+    exit_code = 130

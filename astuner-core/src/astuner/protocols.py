@@ -1,0 +1,295 @@
+"""What each kind of component is, and in which process it runs.
+
+A component is any object of the right shape; nothing has to be subclassed except `Workflow` and `Judge`, which are short
+and carry defaults. A component class may have an attrs class `Options` as an attribute: its YAML section is structured into it
+strictly, and it is passed as the only argument of the constructor. Without `Options` the constructor takes no argument.
+A class that must know the run has a classmethod `from_run(options, run_info)`, which is called in place of the constructor
+(`options` is None without `Options`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+from attrs import field, frozen
+
+from astuner.schema import (
+    Call,
+    Capabilities,
+    Chunk,
+    Episode,
+    Event,
+    Group,
+    Request,
+    Sample,
+    Split,
+    Task,
+    Unjudged,
+    Verdict,
+    WorkflowOutput,
+    WorkflowTask,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from astuner.config.model import Config
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """Yields tasks. Runs in the driver; made once per run."""
+
+    def read(self, split: Split) -> Iterator[Task]:
+        """Yield the tasks of a split lazily, in the same order every time; nothing when the split is not configured."""
+        ...
+
+
+class ChatModel(Protocol):
+    """Where a framework finds the model: any OpenAI-compatible client takes these three."""
+
+    base_url: str
+    api_key: str
+    model: str
+
+
+class Tuner(Protocol):
+    """The model under training, as a workflow reaches it. Lives in the rollout process, one per episode."""
+
+    def as_oai_baseurl_apikey(self, agent_name: str = "agent", target_tag: str | None = None) -> ChatModel:
+        """Return `.base_url`, `.api_key` and `.model`, for any framework in any process that reaches the gateway."""
+        ...
+
+    def as_raw_openai_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
+        """Return an `openai.AsyncOpenAI` client that skips the socket. Its model name is ignored: any will do."""
+        ...
+
+    def as_agentscope_model(
+        self, agent_name: str = "agent", target_tag: str | None = None, debug_model: Any = None, **kwargs: Any
+    ) -> Any:
+        """Return a chat model of the installed AgentScope. `debug_model` is used in its place when the agent is not trained."""
+        ...
+
+
+class Workflow(ABC):
+    """A user's agent: made anew for each episode, run in the rollout process (see `rollout.isolation`)."""
+
+    trainable_targets: ClassVar[Sequence[str] | None] = None
+    """Target tags that are trained; None trains every call."""
+
+    @abstractmethod
+    async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
+        """Play one episode. Any exception ends this episode only, with its reason recorded."""
+
+
+@runtime_checkable
+class Environment(Protocol):
+    """A gym-like world of one episode. Runs in the rollout process, or is a client of a server."""
+
+    async def reset(self) -> Sequence[Mapping[str, Any]]:
+        """Return the first messages."""
+        ...
+
+    async def step(self, action: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], float, bool, Mapping[str, Any]]:
+        """Return (messages, reward, done, info) after an assistant message."""
+        ...
+
+    async def evaluate(self) -> float:
+        """Return the score of the episode so far."""
+        ...
+
+    async def close(self) -> None:
+        """Release it; called on every path."""
+        ...
+
+
+class Judge(ABC):
+    """Scores the episodes of a group. Runs in the rollout process; made once per process, so it must bear concurrent groups.
+
+    A class with only `compute_reward(workflow_task, workflow_output)` is accepted wherever a judge is: see `astuner.builtin.judges`.
+    """
+
+    async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
+        """Look at the episode while its environment lives; what is returned is kept as `episode.observations`."""
+        return {}
+
+    @abstractmethod
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        """Return one finding per *completed* episode of the group, in their order.
+
+        Raising leaves every episode of the group without a reward; it is counted, and is never a 0.
+        """
+
+
+@frozen(kw_only=True)
+class Tracked:
+    """What a tracker made of an episode's calls."""
+
+    samples: Sequence[Sample]
+    untrained: Mapping[str, int] = field(factory=dict)
+    """Sampled tokens that no sample trains, by reason code."""
+
+
+@frozen(kw_only=True)
+class EpisodeIdentity:
+    """What samples carry of their episode."""
+
+    episode_id: str
+    task_id: str
+    repeat: int
+
+
+class Tracker(Protocol):
+    """Reads training samples off an episode's recorded calls. Made per episode, in the rollout process; data in, data out."""
+
+    def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
+        """Return the samples. Each sampled token is trained at most once, and each untrained one is counted under a reason."""
+        ...
+
+
+class Estimator(Protocol):
+    """Turns rewards into advantages. Runs in the driver, on plain numpy arrays."""
+
+    default_loss_agg_mode: ClassVar[str]
+    """The aggregation that belongs to the algorithm, used when the user sets none."""
+
+    def advantages(self, groups: Sequence[NDArray[np.float64]]) -> Sequence[NDArray[np.float64]]:
+        """Return one advantage per reward, in the same shapes: a 1-D array per group of siblings."""
+        ...
+
+
+class Engine(Protocol):
+    """Generates tokens. Lives where the rollouts run."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this engine can do."""
+        ...
+
+    async def start(self) -> None:
+        """Be ready to generate; called once in the running event loop."""
+        ...
+
+    def generate(self, request: Request) -> AsyncIterator[Chunk]:
+        """Yield the tokens of a request as they come. Closing the iterator cancels the request."""
+        ...
+
+    async def release(self, session: str) -> None:
+        """Forget what is kept for a session (its KV cache)."""
+        ...
+
+    async def update_weights(self, ref: Any, version: int) -> None:
+        """Serve new weights: `ref` is what the backbone that owns the engine hands over (a module, a path)."""
+        ...
+
+    async def pause(self) -> None:
+        """Start no new request until `resume`."""
+        ...
+
+    async def resume(self) -> None:
+        """Go on after `pause`."""
+        ...
+
+    async def close(self) -> None:
+        """End, and free what was taken."""
+        ...
+
+
+class Logger(Protocol):
+    """Writes what a run reports. Runs in the driver; one that raises is named, left out, and the run goes on."""
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write the metrics of a step."""
+        ...
+
+    def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
+        """Write the episodes of a step."""
+        ...
+
+    def close(self) -> None:
+        """Flush and end."""
+        ...
+
+
+@frozen(kw_only=True)
+class RunInfo:
+    """What a component may know of the run it is in."""
+
+    project_name: str
+    experiment_name: str
+    backbone: str
+    directory: Path
+    """The run directory."""
+    config_dir: Path
+    """Where the YAML lies; relative paths in it start here."""
+    seed: int
+    config: Config
+    attempt: int = 1
+    """Counts the starts of this run: 1, and one more for each resume."""
+
+
+class Control(Protocol):
+    """How core asks a backbone to act at its next step boundary. Thread-safe."""
+
+    @property
+    def stop(self) -> bool:
+        """Save the state and return."""
+        ...
+
+    def take_save(self) -> bool:
+        """Whether a checkpoint was asked for since the last call."""
+        ...
+
+    def on_stop(self, callback: Callable[[], None]) -> None:
+        """Call back, in any thread, as soon as a stop is asked for: to cancel rollouts under way."""
+        ...
+
+
+class TaskSource(Protocol):
+    """The tasks of a run in the order in which they are trained: core's sampler, the same for all backbones."""
+
+    @property
+    def total_steps(self) -> int:
+        """How many training steps the run has."""
+        ...
+
+    def batch(self, step: int, draw: int = 0) -> Sequence[Task]:
+        """Return the tasks of a step (from 1); the same for the same seed, whatever came before.
+
+        `draw` counts further batches for the same step, for resampling groups without signal.
+        """
+        ...
+
+    def validation(self) -> Sequence[Task]:
+        """Return all validation tasks."""
+        ...
+
+
+class Backbone(Protocol):
+    """Trains. Its class imports light; `train` runs in the driver and may start other processes."""
+
+    name: ClassVar[str]
+    honours: ClassVar[Iterable[str]]
+    """Key paths below `astuner` that it acts on, as shell patterns (`trainer_common.optim.*`)."""
+    inapplicable: ClassVar[Mapping[str, str]]
+    """Key patterns that have no meaning for it, with the reason; setting one is answered with a notice."""
+
+    def train(self, run: RunInfo, tasks: TaskSource, recipe: Any, control: Control) -> Iterator[Event]:
+        """Yield reports as they happen. `recipe` is `astuner.rollout.recipe.Recipe`: how a rollout process makes its parts."""
+        ...
+
+    def evaluate(self, run: RunInfo, tasks: TaskSource, recipe: Any, checkpoint: Path | None, control: Control) -> Iterator[Event]:
+        """Yield the report of one validation pass with the weights of a checkpoint, or of `model.path`."""
+        ...
+
+    def close(self) -> None:
+        """Release everything, also in the middle of a run."""
+        ...
+
+
+MakeTracker = Callable[[], Tracker]
+MakeEngine = Callable[[], Engine]

@@ -1,0 +1,37 @@
+"""The seam between a decoder's weights and what attends to what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+    """`attend(layer, q, k, v) -> o`, with rotary positions applied to q [N, heads, head_dim], k and v [N, kv_heads, head_dim];
+    o is [N, heads, head_dim]. Whoever calls decides which token sees which: the engine through its KV cache, the trainer
+    through its packing. The scale is `head_dim ** -0.5` unless `Forward.scale` says otherwise."""
+
+
+class Forward(Protocol):
+    """A causal language model as two functions over a flat list of tokens."""
+
+    num_layers: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    vocab_size: int
+    scale: float
+
+    def hidden(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Return the last hidden states [N, d], final norm applied, of `ids` [N] at `positions` [N]."""
+        ...
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return float32 logits [R, vocab] of the hidden states [R, d] of the wanted rows."""
+        ...
+
+    def refresh(self) -> None:
+        """Take over the module's current weights, where the forward keeps its own (fused, cast) copies of them."""
+        ...
