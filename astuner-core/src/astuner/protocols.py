@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from astuner.config.model import Config
+    from astuner.plugins.hooks import Hooks
 
 
 @runtime_checkable
@@ -228,12 +229,30 @@ class RunInfo:
     """Where the YAML lies; relative paths in it start here."""
     seed: int
     config: Config
+    user_keys: frozenset[str] = frozenset()
+    """Dotted paths below `astuner` that the user set; the others hold defaults."""
     attempt: int = 1
     """Counts the starts of this run: 1, and one more for each resume."""
 
 
+class EpisodeStore(Protocol):
+    """Where finished episodes go, and come back from after a crash. Lives in the driver."""
+
+    def recall(self, identity: str) -> Episode | None:
+        """Return a finished episode of an earlier attempt of the run, with its verdict if it had one."""
+        ...
+
+    def add_episode(self, episode: Episode) -> None:
+        """Store a finished episode, before it is judged."""
+        ...
+
+    def add_verdicts(self, group: Group) -> None:
+        """Store the findings on a group."""
+        ...
+
+
 class Control(Protocol):
-    """How core asks a backbone to act at its next step boundary. Thread-safe."""
+    """What a backbone may ask of the driver. Thread-safe; a stop or a save is obeyed at its next step boundary."""
 
     @property
     def stop(self) -> bool:
@@ -246,6 +265,29 @@ class Control(Protocol):
 
     def on_stop(self, callback: Callable[[], None]) -> None:
         """Call back, in any thread, as soon as a stop is asked for: to cancel rollouts under way."""
+        ...
+
+    @property
+    def store(self) -> EpisodeStore:
+        """The run's episodes."""
+        ...
+
+    @property
+    def hooks(self) -> Hooks:
+        """The hooks of the driver, for backbones whose rollouts live there."""
+        ...
+
+    @property
+    def resume_step(self) -> int:
+        """The step of the checkpoint to go on from; 0 starts from `model.path`."""
+        ...
+
+    def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
+        """Tell the user something, at once."""
+        ...
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show how far something is, where there is a display."""
         ...
 
 
@@ -262,6 +304,10 @@ class TaskSource(Protocol):
 
         `draw` counts further batches for the same step, for resampling groups without signal.
         """
+        ...
+
+    def first(self, count: int) -> Sequence[Task]:
+        """Return the first training tasks in the reader's order, at most `count`."""
         ...
 
     def validation(self) -> Sequence[Task]:
@@ -284,6 +330,10 @@ class Backbone(Protocol):
 
     def evaluate(self, run: RunInfo, tasks: TaskSource, recipe: Any, checkpoint: Path | None, control: Control) -> Iterator[Event]:
         """Yield the report of one validation pass with the weights of a checkpoint, or of `model.path`."""
+        ...
+
+    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
+        """Write a checkpoint as a Hugging Face model that other tools load."""
         ...
 
     def close(self) -> None:

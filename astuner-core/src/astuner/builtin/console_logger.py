@@ -1,0 +1,140 @@
+"""The progress of a run on the terminal: a live table where there is one, a line per step where there is none."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from astuner.protocols import RunInfo
+from astuner.schema import Group
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_ROWS = 12
+"""Steps that the live table shows."""
+
+_WATERFALL = (
+    ("calls", "signal/calls"),
+    ("episodes", "signal/episodes"),
+    ("samples", "signal/samples"),
+    ("trainable", "signal/tokens_trainable"),
+    ("with signal", "signal/tokens_nonzero_advantage"),
+)
+"""How the calls of a step become tokens that move the weights."""
+
+
+class ConsoleLogger:
+    """Shows each step on stderr: reward, success, KL, speed, and the waterfall of the training signal with what was lost."""
+
+    def __init__(self, title: str, stream: TextIO | None = None) -> None:
+        self._title = title
+        self._stream = stream or sys.stderr
+        self._live = _Live(title, self._stream) if self._stream.isatty() else None
+
+    @classmethod
+    def from_run(cls, options: Any, run_info: RunInfo) -> ConsoleLogger:
+        """Make the logger of a run; it has no options."""
+        return cls(f"{run_info.project_name}/{run_info.experiment_name} on {run_info.backbone}")
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Show the metrics of a step or of a validation."""
+        if self._live is not None:
+            self._live.show(step, metrics)
+            return
+        parts = [f"{name} {text}" for name, text in _figures(metrics)]
+        waterfall = _waterfall(metrics)
+        print(f"step {step}: {'  '.join([*parts, *([waterfall] if waterfall else [])])}", file=self._stream, flush=True)
+
+    def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
+        """Show nothing: the run store keeps the episodes."""
+
+    def notice(self, text: str, level: str) -> None:
+        """Show a notice between the steps."""
+        if self._live is not None:
+            self._live.say(f"{level}: {text}")
+        else:
+            print(f"{level}: {text}", file=self._stream, flush=True)
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show how far something is, where it can be overwritten by what follows."""
+        if self._live is not None:
+            self._live.caption(f"{what}: {done} of {total}")
+
+    def close(self) -> None:
+        """Leave the last state on the screen and give the terminal back."""
+        if self._live is not None:
+            self._live.stop()
+
+
+class _Live:
+    """A table of the last steps that is drawn anew in place, below whatever else is printed."""
+
+    def __init__(self, title: str, stream: TextIO) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._title = title
+        self._rows: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=_ROWS)
+        self._caption = ""
+        # Drawn when something changes, without a thread. What is piped elsewhere from stdout stays as it is.
+        self._live = Live(
+            self._table(), console=Console(file=stream), auto_refresh=False, redirect_stdout=bool(sys.stdout and sys.stdout.isatty())
+        )
+        self._live.start()
+
+    def show(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._rows.append((step, metrics))
+        self.caption("")
+
+    def say(self, text: str) -> None:
+        self._live.console.print(text, markup=False, highlight=False)
+
+    def caption(self, text: str) -> None:
+        self._caption = text
+        self._live.update(self._table(), refresh=True)
+
+    def stop(self) -> None:
+        self._live.stop()
+
+    def _table(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        figures = [(step, dict(_figures(metrics)), _waterfall(metrics)) for step, metrics in self._rows]
+        names = list(dict.fromkeys(name for _, found, _ in figures for name in found))
+        table = Table(title=Text(self._title), title_justify="left", caption=Text(self._caption), caption_justify="left")
+        for name in ("step", *names):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(" → ".join(name for name, _ in _WATERFALL))
+        for step, found, waterfall in figures:
+            table.add_row(str(step), *(found.get(name, "") for name in names), Text(waterfall))
+        return table
+
+
+def _figures(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Return what is worth a look, named and formatted, in the order of reading."""
+    found: list[tuple[str, str]] = []
+    for prefix, name in (("", ""), ("val/", "val ")):
+        if f"{prefix}reward/mean" in metrics:
+            spread = metrics.get(f"{prefix}reward/std")
+            mean = f"{metrics[f'{prefix}reward/mean']:.3f}"
+            found.append((f"{name}reward", mean if spread is None else f"{mean} ±{spread:.3f}"))
+        if f"{prefix}success/rate" in metrics:
+            found.append((f"{name}success", f"{metrics[f'{prefix}success/rate']:.1%}"))
+    found += [(f"val {key[4:]}", f"{metrics[key]:.1%}") for key in metrics if key.startswith("val/pass@")]
+    plain = {"kl/mean": ("kl", ".5f"), "loss/policy": ("loss", ".4f"), "tokens/per_s": ("tokens/s", ",.0f")}
+    found += [(name, format(metrics[key], style)) for key, (name, style) in plain.items() if key in metrics]
+    if "time/step_s" in metrics:
+        found.append(("time", f"{metrics['time/step_s']:.1f} s"))
+    return found
+
+
+def _waterfall(metrics: Mapping[str, float]) -> str:
+    stages = [(name, metrics[key]) for name, key in _WATERFALL if key in metrics]
+    prefix = "signal/lost/"
+    lost = [f"{key.removeprefix(prefix)} {value:,.0f}" for key, value in metrics.items() if key.startswith(prefix) and value]
+    text = " → ".join(f"{value:,.0f} {name}" for name, value in stages)
+    return f"{text} (lost: {', '.join(lost)})" if lost else text

@@ -1,0 +1,96 @@
+"""The metrics of a run as a file: one flat JSON object per training step and per validation."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from astuner.errors import RunFailed
+from astuner.protocols import RunInfo
+from astuner.runs.atomic import explained, write_text
+from astuner.schema import Group
+
+
+class JsonlLogger:
+    """Appends to `metrics.jsonl` in the run directory; a row is on the disk before the next step begins.
+
+    Rows have `step` and `kind`: `validation` for those of `val/…` metrics, `train` for all others. A number that is not
+    finite is written as null, since JSON has no other word for it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab")
+        self._drop_half_a_row()
+
+    @classmethod
+    def from_run(cls, options: Any, run_info: RunInfo) -> JsonlLogger:
+        """Make the logger of a run; it has no options."""
+        return cls(run_info.directory / "metrics.jsonl")
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Append the metrics: one row, or two when those of a step and of a validation come together."""
+        rows = "".join(_row(step, kind, part) for kind, part in _by_kind(metrics))
+        with explained(self._path):
+            self._file.write(rows.encode())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
+        """Write nothing: the run store keeps the episodes."""
+
+    def truncate_after(self, step: int) -> None:
+        """Drop the rows of later steps, as a run does that goes on from the checkpoint of `step`."""
+        self._file.close()
+        kept = [line for number, line in enumerate(self._lines(), 1) if self._step(number, line) <= step]
+        write_text(self._path, "".join(kept))
+        with explained(self._path):
+            self._file = self._path.open("ab")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _drop_half_a_row(self) -> None:
+        """Cut off what a crash in the middle of writing left behind the last complete row."""
+        with explained(self._path):
+            content = self._path.read_bytes()
+            if content and not content.endswith(b"\n"):
+                self._file.truncate(content.rfind(b"\n") + 1)
+
+    def _lines(self) -> list[str]:
+        return self._path.read_text(encoding="utf-8").splitlines(keepends=True)
+
+    def _step(self, number: int, line: str) -> int:
+        try:
+            return int(json.loads(line)["step"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunFailed(f"{self._path}:{number}: not a row of metrics: {line[:80]!r}; remove the line to resume") from error
+
+
+def _by_kind(metrics: Mapping[str, float]) -> list[tuple[str, dict[str, float]]]:
+    validation = {name: value for name, value in metrics.items() if name.startswith("val/")}
+    if not validation:
+        return [("train", dict(metrics))]
+    # A validation may bring numbers of its own without the prefix, such as its time; a training step always has one of these.
+    if not any(name.startswith(("reward/", "signal/", "loss/")) for name in metrics):
+        return [("validation", dict(metrics))]
+    return [("train", {name: metrics[name] for name in metrics if name not in validation}), ("validation", validation)]
+
+
+def _row(step: int, kind: str, metrics: Mapping[str, float]) -> str:
+    numbers = {name: _number(value) for name, value in metrics.items() if name != "step"}
+    return json.dumps({"step": int(step), "kind": kind, **numbers}, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _number(value: Any) -> int | float | None:
+    if isinstance(value, int):
+        return int(value)
+    number = float(value)
+    return number if math.isfinite(number) else None

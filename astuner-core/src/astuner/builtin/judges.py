@@ -1,0 +1,160 @@
+"""The simple form of a judge: `compute_reward(workflow_task, workflow_output)`, or a plain function of these two."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import math
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
+from pathlib import Path
+from typing import Any, cast
+
+from astuner.errors import PluginError
+from astuner.protocols import Judge
+from astuner.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
+
+EXPECTED = "a float, (float, bool) or a Verdict, finite, is expected"
+
+
+def as_judge(judge: Any, *, blame: str | None = None, timeout_s: float | None = None) -> Judge:
+    """Return a whole judge for a class, an object or a function that judges one episode; a whole judge passes as it is.
+
+    `blame` begins the message of a failure; `timeout_s` bounds each call. Raises `PluginError` for anything else.
+    """
+    if isinstance(judge, type):
+        judge = judge()
+    if isinstance(judge, Judge) or (callable(getattr(judge, "judge", None)) and callable(getattr(judge, "observe", None))):
+        return cast(Judge, judge)
+    blame = blame or f"judge {getattr(judge, '__qualname__', type(judge).__qualname__)}"
+    compute_reward = getattr(judge, "compute_reward", judge if inspect.isroutine(judge) else None)
+    if not callable(compute_reward):
+        raise PluginError(
+            f"{blame} is {judge!r}; a judge is a subclass of astuner.Judge, a class with "
+            "`compute_reward(self, workflow_task, workflow_output)`, or a function of these two"
+        )
+    return EpisodeJudge(compute_reward, blame=blame, timeout_s=timeout_s)
+
+
+class EpisodeJudge(Judge):
+    """Judges each episode by itself; a failure is one episode's."""
+
+    def __init__(self, compute_reward: Callable[[WorkflowTask, WorkflowOutput], Any], *, blame: str, timeout_s: float | None) -> None:
+        """Keep the user's function, which may be sync or async."""
+        self._compute_reward = compute_reward
+        self._blame = blame
+        self._timeout_s = timeout_s
+
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        """Ask for every completed episode at once."""
+        return await asyncio.gather(*(self._one(episode) for episode in group.episodes if episode.output is not None))
+
+    async def _one(self, episode: Episode) -> Verdict | Unjudged:
+        try:
+            async with asyncio.timeout(self._timeout_s) as limit:
+                answer = await self._ask(episode)
+        except Exception as error:  # noqa: BLE001 - the boundary for user code: its failure is data, never a score
+            if isinstance(error, TimeoutError) and limit.expired():
+                return Unjudged(reason="judge_timeout", detail=f"{self._blame} gave no verdict within {self._timeout_s:g} s")
+            return Unjudged(reason="judge_error", detail=f"{self._blame} raised {_described(error)}")
+        verdict = _as_verdict(answer)
+        if verdict is None:
+            return Unjudged(reason="bad_verdict", detail=f"{self._blame} returned {answer!r:.200}; {EXPECTED}")
+        return verdict
+
+    async def _ask(self, episode: Episode) -> Any:
+        arguments = _workflow_task(episode), cast(WorkflowOutput, episode.output)
+        if inspect.iscoroutinefunction(self._compute_reward):
+            return await self._compute_reward(*arguments)
+        answer = await _in_thread(self._compute_reward, *arguments)
+        return await answer if inspect.isawaitable(answer) else answer
+
+
+def _workflow_task(episode: Episode) -> WorkflowTask:
+    task = episode.task
+    return WorkflowTask(
+        task=task,
+        task_id=task.task_id,
+        env_type=task.env_type,
+        episode_id=episode.id,
+        repeat=episode.repeat,
+        step=episode.step,
+        split=episode.split,
+        attempt=len(episode.failures),
+    )
+
+
+async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a blocking function off the loop, in a daemon thread of its own.
+
+    The loop's executor is not for users' code: a few calls that never return would fill it, and the interpreter waits for it at exit.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if done.done():
+            return  # timed out or cancelled meanwhile
+        if error is None:
+            done.set_result(result)
+        elif isinstance(error, Exception) and not isinstance(error, StopIteration):
+            done.set_exception(error)
+        else:
+            # A future refuses StopIteration, and SystemExit in it would end the loop.
+            wrapped = RuntimeError(f"{type(error).__name__}: {error}")
+            wrapped.__cause__ = error
+            done.set_exception(wrapped)
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = context.run(function, *arguments)
+        except BaseException as raised:  # noqa: BLE001 - handed to the caller
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=work, name="astuner-judge", daemon=True).start()
+    return await done
+
+
+def _as_verdict(answer: Any) -> Verdict | None:
+    """Return the verdict that an answer means, or None for one that means nothing."""
+    if isinstance(answer, Verdict):
+        numbers = [answer.reward, *_values(answer.rewards), *_values(answer.components)]
+        return answer if all(map(_is_finite, numbers)) else None
+    reward, is_success = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+    if not _is_finite(reward):
+        return None
+    if isinstance(answer, tuple):
+        is_success = _as_bool(is_success)
+        if is_success is None:
+            return None
+    return Verdict(float(reward), is_success)
+
+
+def _values(numbers: Mapping[str, float] | None) -> Sequence[Any]:
+    return list(numbers.values()) if numbers else []
+
+
+def _is_finite(value: Any) -> bool:
+    # A bare True is more likely the success flag than the reward.
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _as_bool(value: Any) -> bool | None:
+    """Return a bool for Python's or numpy's."""
+    item = getattr(value, "item", None)
+    value = item() if callable(item) else value
+    return value if isinstance(value, bool) else None
+
+
+def _described(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"

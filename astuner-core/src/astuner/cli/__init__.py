@@ -1,0 +1,57 @@
+"""The `astuner` command. Everything below it is imported when it is used: `--help` and `plugin list` load no plugin."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from astuner.cli.commands import LazyGroup
+from astuner.errors import AstunerError, ConfigError
+
+TRACEBACK = "ASTUNER_TRACEBACK"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(exit_code_of(arguments))
+
+
+def exit_code_of(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0 done, 1 failed, 2 usage or configuration, 130 interrupted.
+
+    A command ends by returning (None, or an exit code) or by raising an `AstunerError`, which is shown without a traceback
+    unless the environment sets `ASTUNER_TRACEBACK=1`.
+    """
+    try:
+        answer = astuner.main(args=arguments, prog_name="astuner", standalone_mode=False)
+    except AstunerError as error:
+        if os.environ.get(TRACEBACK, "0") not in ("", "0"):
+            raise
+        click.echo(_shown(error), err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 2
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader (`| head`) has gone: what is still buffered must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return answer if type(answer) is int else 0
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="astuner-core", prog_name="astuner")
+def astuner() -> None:
+    """Tune the weights behind an agent by reinforcement learning."""
+
+
+def _shown(error: AstunerError) -> str:
+    if isinstance(error, ConfigError) and len(error.problems) > 1:
+        return "\n".join([f"error: {len(error.problems)} problems", *(f"  {problem}" for problem in error.problems)])
+    return f"error: {error}"

@@ -1,0 +1,95 @@
+"""The commands, core's and those of plugins: listed without being imported."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from astuner.errors import ConfigError, PluginError, UsageError
+
+if TYPE_CHECKING:
+    from astuner.plugins.catalog import Candidate, Catalog
+
+CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run": ("astuner.cli.run:run", "Train the agent of a configuration."),
+    "eval": ("astuner.cli.evaluate:evaluate", "Run the validation pass alone."),
+    "export": ("astuner.cli.export:export", "Write a checkpoint as a Hugging Face model."),
+    "plugin": ("astuner.cli.plugin:plugin", "List and show what is installed."),
+    "config": ("astuner.cli.config:config", "Check and show a configuration."),
+}
+"""Target and help text by name."""
+
+PLUGIN_HELP: Mapping[str, str] = {
+    "quickstart": "Write a small project, tune it, and show before and after.",
+    "data": "Generate, preview and count tasks.",
+    "trace": "Collect and import traces of a running agent.",
+    "env": "Serve and list environments.",
+    "judge": "Try a judge on recorded episodes.",
+}
+"""What the commands of our own plugins do: asking them would import them."""
+
+
+class LazyGroup(click.Group):
+    """Imports a command when it is run. One that cannot be imported is still a row in the help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return core's commands, then those of plugins."""
+        return [*CORE_COMMANDS, *_spelled(_catalog())]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command; raises `PluginError` with the blame when a plugin's fails."""
+        if cmd_name in CORE_COMMANDS:
+            module, _, attribute = CORE_COMMANDS[cmd_name][0].partition(":")
+            command: click.Command = getattr(importlib.import_module(module), attribute)
+            return command
+        return _plugin_command(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the tables of commands from what is known without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in CORE_COMMANDS.items()])
+        rows = [(spelling, _row(candidate)) for spelling, candidate in _spelled(_catalog()).items()]
+        if rows:
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl(rows)
+
+
+def _catalog() -> Catalog:
+    from astuner.plugins.catalog import Catalog
+
+    return Catalog.discover(kinds=("command",))
+
+
+def _spelled(catalog: Catalog) -> dict[str, Candidate]:
+    """Return the commands of plugins by what a user types: `dist/name` where the name alone is taken."""
+    commands = catalog.candidates("command")
+    offers = Counter([*CORE_COMMANDS, *(candidate.name for candidate in commands)])
+    return {c.name if offers[c.name] == 1 else f"{c.dist}/{c.name}": c for c in commands}
+
+
+def _plugin_command(name: str) -> click.Command | None:
+    from astuner.plugins.drivers import load
+    from astuner.plugins.known import command_for
+
+    catalog = _catalog()
+    offered = any(name in (candidate.name, f"{candidate.dist}/{candidate.name}") for candidate in catalog.candidates("command"))
+    if not offered and command_for("command", name) is None:
+        return None  # click says so, with what was probably meant
+    try:
+        candidate = catalog.find("command", name, config_dir=Path.cwd(), key=f"astuner {name}")
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    command = load(candidate)
+    if not isinstance(command, click.Command):
+        raise PluginError(f"{candidate.blame} is {command!r}; a click command is expected")
+    return command
+
+
+def _row(candidate: Candidate) -> str:
+    lacks = f" Lacks {', '.join(candidate.missing)}: {candidate.remedy}" if candidate.missing else ""
+    return f"{PLUGIN_HELP.get(candidate.name, '')} ({candidate.provider}){lacks}".strip()

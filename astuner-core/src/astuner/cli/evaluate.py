@@ -1,0 +1,30 @@
+"""`astuner eval`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from astuner.runs.launch import evaluate_run
+
+
+@click.command(name="eval")
+@click.option("--conf", required=True, type=click.Path(path_type=Path), help="The YAML of the run.")
+@click.option("--checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False), help="A checkpoint; model.path when not given.")
+@click.option("--backbone", help="What evaluates; overrides `backbone` of the YAML.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print the metrics as one JSON document on stdout.")
+def evaluate(
+    conf: Path, checkpoint: Path | None, backbone: str | None, overrides: tuple[str, ...], as_json: bool
+) -> None:
+    """Run the validation pass alone."""
+    outcome = evaluate_run(conf, checkpoint.resolve() if checkpoint else None, backbone, overrides)
+    metrics = dict(outcome.after or {})
+    if as_json:
+        import json
+
+        click.echo(json.dumps(metrics))
+        return
+    for name, value in metrics.items():
+        click.echo(f"{name}  {value:.4g}")

@@ -1,0 +1,28 @@
+"""`astuner run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from astuner.runs.launch import RunOutcome, start_run
+
+__all__ = ["RunOutcome", "run", "start_run"]
+
+
+@click.command()
+@click.option("--conf", required=True, type=click.Path(path_type=Path), help="The YAML of the run.")
+@click.option("--backbone", help="What trains; overrides `backbone` of the YAML.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
+@click.option("--resume", is_flag=True, help="Go on with an unfinished run: nothing that was generated is generated again.")
+@click.option("--dry-run", is_flag=True, help="Check everything, print what the run would take, and start nothing.")
+def run(conf: Path, backbone: str | None, overrides: tuple[str, ...], resume: bool, dry_run: bool) -> None:
+    """Tune the model behind an agent."""
+    if dry_run:
+        from astuner.runs.estimate import estimate
+
+        click.echo(estimate(conf, overrides, backbone))
+        return
+    outcome = start_run(conf, backbone, overrides, resume=resume)
+    click.echo(f"done: {outcome.directory}", err=True)

@@ -1,0 +1,123 @@
+"""Older spellings of keys and values, which are read as the present ones and named in one notice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import define, field
+
+from astuner.config.places import ROOT, Place, Places, problem_at
+from astuner.config.trees import Tree
+from astuner.errors import Problem
+
+ROOT_ALIASES = ("ajet",)
+
+_TRACKERS = ("timeline", "linear", "sliding_window", "auto_context", "linear_think")
+_OLD_PACKAGES = ("astuner", "ajet", "astune")
+
+KEY_ALIASES: Mapping[str, str] = {
+    "rollout.agentscope_learn_protocol": "rollout.user_workflow",
+    "rollout.agentscope_workflow": "rollout.user_workflow",
+    "rollout.val_kwargs.num_repeat": "trainer_common.val_pass_n",
+    "task_reader.jsonl_dataset_file": "task_reader.dataset_file",
+    **{f"context_tracker.{name}_cm": f"context_tracker.{name}" for name in _TRACKERS},
+}
+"""Old path → present path, below the root."""
+
+_JUDGES = {
+    "customized_protocal": "customized_protocol",
+    **{f"{package}.task_judge.env_service_as_judge->EnvServiceJudge": "env_service" for package in _OLD_PACKAGES},
+    **{f"{package}.task_judge.math_answer_as_judge->MathAnswerAsJudge": "math" for package in _OLD_PACKAGES},
+}
+_READERS = {"jsonl_dataset_file": "dataset_file"}
+
+VALUE_ALIASES: Mapping[str, Mapping[str, str]] = {
+    "task_reader.type": _READERS,
+    "task_judge.judge_type": _JUDGES,
+    "task_judge.judge_protocol": _JUDGES,
+    "task_judge.judges[].judge": _JUDGES,
+    "task_judge.rubrics_auto_grader.input_data_type": _READERS,
+    "context_tracker.context_tracker_type": {f"{name}_cm": name for name in _TRACKERS},
+}
+"""Old value → present value, by path below the root; `[]` is every item of a list."""
+
+# The seeds' default YAML sets these two to different numbers, so that cannot be an error.
+_PRESENT_WINS = ("rollout.val_kwargs.num_repeat",)
+
+
+@define(eq=False)
+class Renaming:
+    """Puts present spellings in place of old ones in the trees of one load, and keeps account of it."""
+
+    used: dict[str, str] = field(factory=dict)
+    """Old spelling → present one, those that were met."""
+    problems: list[Problem] = field(factory=list)
+    overruled: list[str] = field(factory=list)
+    """Notices on old keys whose present spelling says otherwise."""
+
+    def apply(self, tree: Tree, places: dict[str, Place]) -> None:
+        """Rename in the content of a root section, in place, and let the places follow."""
+        for old, new in KEY_ALIASES.items():
+            self._rename_key(tree, places, old, new)
+        for path, names in VALUE_ALIASES.items():
+            self._rename_value(tree, path.split("."), names)
+
+    def notice(self) -> str | None:
+        """Name all old spellings that were met."""
+        if not self.used:
+            return None
+        pairs = ", ".join(f"{old} → {new}" for old, new in self.used.items())
+        return f"Older spellings are read as the present ones: {pairs}."
+
+    def _rename_key(self, tree: Tree, places: dict[str, Place], old: str, new: str) -> None:
+        section, name = _holder(tree, old.split("."))
+        if section is None or name not in section:
+            return
+        value = section.pop(name)
+        self.used[old] = new
+        target, target_name = _holder(tree, new.split("."), create=True)
+        if target is None:
+            return
+        if target_name in target and target[target_name] != value:
+            if old in _PRESENT_WINS:
+                given = f"{old} ({value}) is not used: {new} ({target[target_name]}) is the same setting under its present name."
+                self.overruled.append(given)
+            else:
+                message = f"this is the older spelling of {new}, which is given too, with another value. Remove one of the two."
+                self.problems.append(problem_at(f"{ROOT}.{old}", message, Places(places)))
+            return
+        target[target_name] = value
+        _move(places, f"{ROOT}.{old}", f"{ROOT}.{new}")
+
+    def _rename_value(self, tree: Any, path: list[str], names: Mapping[str, str]) -> None:
+        if not path or not isinstance(tree, dict):
+            return
+        key = path[0].removesuffix("[]")
+        if path[0] != key:
+            items = tree.get(key)
+            for item in items if isinstance(items, list) else ():
+                self._rename_value(item, path[1:], names)
+        elif len(path) > 1:
+            self._rename_value(tree.get(key), path[1:], names)
+        elif isinstance(tree.get(key), str) and tree[key] in names:
+            self.used[tree[key]] = names[tree[key]]
+            tree[key] = names[tree[key]]
+
+
+def _holder(tree: Tree, path: list[str], create: bool = False) -> tuple[Tree | None, str]:
+    """Return the section that holds the last key of a path; None when there is no such section."""
+    section: Any = tree
+    for key in path[:-1]:
+        if create and section.get(key) is None:
+            section[key] = {}
+        section = section.get(key)
+        if not isinstance(section, dict):
+            return None, path[-1]
+    return section, path[-1]
+
+
+def _move(places: dict[str, Place], old: str, new: str) -> None:
+    for key in list(places):
+        if key == old or key.startswith((f"{old}.", f"{old}[")):
+            places.setdefault(new + key[len(old) :], places[key])

@@ -1,0 +1,157 @@
+"""What must hold between the keys of a configuration, and needs no plugin to be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from astuner.config.faults import closest
+from astuner.config.model import Config
+from astuner.config.paths import model_directory, resolve_path
+from astuner.config.places import ROOT, Locate, problem_at
+from astuner.config.sections import DOCUMENTED
+from astuner.errors import Problem
+
+_NEED_SIBLINGS = ("grpo", "dr_grpo", "rloo")
+_TRACKERS = ("timeline", "linear", "sliding_window", "auto_context", "linear_think")
+
+
+def check_between_keys(
+    config: Config, *, config_dir: Path, user_keys: Collection[str], locate: Locate
+) -> tuple[list[Problem], list[str]]:
+    """Return what cannot stand together, and what a user should know."""
+    checks = _Checks(config=config, config_dir=config_dir, user_keys=user_keys, locate=locate)
+    checks.model()
+    checks.workflow()
+    checks.lengths()
+    checks.batches()
+    checks.validation()
+    checks.judges()
+    checks.files()
+    checks.unused_sections()
+    checks.services()
+    return checks.problems, checks.notices
+
+
+@define(eq=False, kw_only=True)
+class _Checks:
+    config: Config
+    config_dir: Path
+    user_keys: Collection[str]
+    locate: Locate
+    problems: list[Problem] = field(factory=list)
+    notices: list[str] = field(factory=list)
+
+    def problem(self, key: str, message: str, suggestion: str | None = None) -> None:
+        self.problems.append(problem_at(f"{ROOT}.{key}", message, self.locate, suggestion))
+
+    def model(self) -> None:
+        path = self.config.model.path
+        example = "a directory, or a Hugging Face id such as Qwen/Qwen2.5-0.5B-Instruct"
+        if not path:
+            self.problem("model.path", f"this key is required: the model to be trained, {example}.")
+            return
+        directory = model_directory(path, self.config_dir)
+        if directory and not directory.is_dir():
+            self.problem("model.path", f"there is no directory {directory}. Give {example}.")
+        unused = [key for key in ("lora_alpha", "target_modules") if f"model.{key}" in self.user_keys]
+        if unused and self.config.model.lora_rank == 0:
+            self.notices.append(f"model.{', model.'.join(unused)}: without effect, since model.lora_rank is 0 (all weights are trained).")
+
+    def workflow(self) -> None:
+        rollout = self.config.rollout
+        if rollout.use_agentscope_protocol and not rollout.user_workflow:
+            message = "no workflow is given. Name one (`my_agent->MyWorkflow`), or set rollout.use_agentscope_protocol: false."
+            self.problem("rollout.user_workflow", message)
+
+    def lengths(self) -> None:
+        data, room = self.config.data, self.config.rollout.max_model_len
+        needed = data.max_prompt_length + data.max_response_length
+        if needed > room:
+            self.problem(
+                self._one_set_by_user("rollout.max_model_len", "data.max_response_length", "data.max_prompt_length"),
+                f"data.max_prompt_length ({data.max_prompt_length}) + data.max_response_length ({data.max_response_length}) = {needed} "
+                f"tokens do not fit into rollout.max_model_len ({room}). Raise that one, or lower one of these.",
+            )
+
+    def batches(self) -> None:
+        trainer, rollout = self.config.trainer_common, self.config.rollout
+        estimator = trainer.algorithm.adv_estimator
+        # The debug backbone trains nothing, and one episode per task is what one wants there.
+        if rollout.num_repeat == 1 and estimator in _NEED_SIBLINGS and self.config.backbone != "debug":
+            message = f"with one episode per task, {estimator} has nothing to compare and every advantage is 0. Set it to 2 or more."
+            self.problem("rollout.num_repeat", message)
+        if trainer.mini_batch_num > self.config.data.train_batch_size:
+            message = f"{trainer.mini_batch_num} mini-batches cannot be made of data.train_batch_size ({self.config.data.train_batch_size}) tasks."
+            self.problem(self._one_set_by_user("trainer_common.mini_batch_num", "data.train_batch_size"), message)
+
+    def validation(self) -> None:
+        trainer, val = self.config.trainer_common, self.config.rollout.val_kwargs
+        if val.temperature > 0 and not val.do_sample:
+            self.notices.append(
+                f"rollout.val_kwargs.temperature ({val.temperature}) is not used: do_sample is false, so validation is greedy. "
+                "Set rollout.val_kwargs.do_sample: true to sample."
+            )
+        if trainer.val_pass_n > 1 and val.greedy:
+            self.notices.append(
+                f"trainer_common.val_pass_n is {trainer.val_pass_n}, but validation is greedy, so all samples of a task come out the same. "
+                "Set it to 1, or set rollout.val_kwargs.do_sample: true and a temperature above 0."
+            )
+
+    def judges(self) -> None:
+        judge = self.config.task_judge
+        custom = judge.judge_type == "customized_protocol"
+        if judge.judges and (judge.judge_protocol or not custom):
+            other = "judge_protocol" if judge.judge_protocol else "judge_type"
+            self.problem("task_judge.judges", f"judges are named twice, here and in task_judge.{other}. Move that one into the list.")
+        elif judge.judge_protocol and not custom:
+            self.notices.append(
+                f"task_judge.judge_protocol is not used: task_judge.judge_type is '{judge.judge_type}'. "
+                "Set it to customized_protocol to use the protocol."
+            )
+
+    def files(self) -> None:
+        reader = self.config.task_reader
+        if reader.type != "dataset_file":
+            return
+        for split, options in reader.options_of("dataset_file").items():
+            value = options.get("file_path") if isinstance(options, Mapping) else None
+            if isinstance(value, str) and not resolve_path(value, self.config_dir).is_file():
+                message = f"there is no file {resolve_path(value, self.config_dir)}."
+                self.problem(f"task_reader.dataset_file.{split}.file_path", message)
+
+    def services(self) -> None:
+        for name, service in self.config.services.items():
+            if service.cwd is not None and not resolve_path(service.cwd, self.config_dir).is_dir():
+                self.problem(f"services.{name}.cwd", f"there is no directory {resolve_path(service.cwd, self.config_dir)}.")
+
+    def unused_sections(self) -> None:
+        for kind, sections, chosen in self._components():
+            documented = {path.removeprefix(f"{kind}.") for path in DOCUMENTED if path.startswith(f"{kind}.")}
+            known = documented | set(chosen) | (set(_TRACKERS) if kind == "context_tracker" else set())
+            for name in sections:
+                if name in known:
+                    continue
+                if suggestion := closest(name, known - set(sections)):
+                    self.problem(f"{kind}.{name}", "no component of this name is chosen.", suggestion)
+                else:
+                    self.notices.append(f"{kind}.{name} is not used: chosen is {', '.join(chosen) or 'none'}.")
+
+    def _components(self) -> Iterator[tuple[str, Mapping[str, Any], list[str]]]:
+        reader, judge, tracker = self.config.task_reader, self.config.task_judge, self.config.context_tracker
+        named = judge.judge_protocol if judge.judge_type == "customized_protocol" else judge.judge_type
+        judges = [item.judge for item in judge.judges] + ([named] if named else [])
+        yield "task_reader", reader.sections, _section_names([reader.type])
+        yield "task_judge", judge.sections, _section_names(judges)
+        yield "context_tracker", tracker.sections, _section_names([tracker.context_tracker_type])
+
+    def _one_set_by_user(self, *keys: str) -> str:
+        return next((key for key in keys if key in self.user_keys), keys[0])
+
+
+def _section_names(chosen: list[str]) -> list[str]:
+    # `distribution/name` keeps its options under the plain name.
+    return [name if "->" in name or ":" in name else name.rpartition("/")[2] for name in chosen]

@@ -1,0 +1,94 @@
+"""The sections that choose a component: `task_reader`, `task_judge`, `context_tracker`.
+
+Each has a few keys of its own, and any number of sections named after components, which hold their options. These stay as
+they were written: the component that is chosen structures its own (see `astuner.config.structuring.structure_options`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, frozen
+from attrs.validators import ge
+
+OPEN = "open"
+"""Field metadata: this field takes in the sections of other names."""
+
+ONE_OR_MANY = "one_or_many"
+"""Field metadata: one item may stand where a list of one is meant."""
+
+Sections = Mapping[str, Mapping[str, Any]]
+
+
+def _section(sections: Sections, name: str) -> Mapping[str, Any]:
+    # `distribution/name` chooses between two plugins of one name; the section keeps the plain name.
+    return sections.get(name, sections.get(name.rpartition("/")[2], {}))
+
+
+@frozen(kw_only=True)
+class TaskReader:
+    """Where tasks come from."""
+
+    type: str = "env_service"
+    """The reader."""
+    sections: Sections = field(factory=dict, metadata={OPEN: True})
+    """Options by reader name, as written."""
+
+    def options_of(self, name: str) -> Mapping[str, Any]:
+        """Return the section of a reader; empty when there is none."""
+        return _section(self.sections, name)
+
+
+@frozen(kw_only=True)
+class JudgeChoice:
+    """One of several judges."""
+
+    judge: str
+    """A judge's name, or `package.module->Class`."""
+    weight: float = 1.0
+    """Share in the combined reward; 0 only records it."""
+    options: Mapping[str, Any] = field(factory=dict)
+    """Its options; its own section `task_judge.NAME` when empty."""
+
+
+@frozen(kw_only=True)
+class TaskJudge:
+    """Where rewards come from, for episodes that the workflow itself gave none."""
+
+    judge_type: str = "customized_protocol"
+    """The judge; `customized_protocol` takes the one that `judge_protocol` names."""
+    judge_protocol: str | None = None
+    """`package.module->Class`, `package.module:Class`, `./file.py:Class`, or the name of an installed judge."""
+    alien_llm_model: str = "qwen3-235b-a22b-instruct-2507"
+    """The LLM that a judge may ask."""
+    alien_llm_response_length: int = field(default=512, validator=ge(1))
+    """Most tokens of its answer."""
+    judges: tuple[JudgeChoice, ...] = ()
+    """Several judges, whose rewards are added up by weight, in place of `judge_type`."""
+    sections: Sections = field(factory=dict, metadata={OPEN: True})
+    """Options by judge name, as written."""
+
+    def options_of(self, name: str) -> Mapping[str, Any]:
+        """Return the section of a judge; empty when there is none."""
+        return _section(self.sections, name)
+
+
+@frozen(kw_only=True)
+class ContextTracker:
+    """How training samples are read off the calls of an episode."""
+
+    context_tracker_type: str = "timeline"
+    """The tracker."""
+    alien_llm_model: str = "qwen3-235b-a22b-instruct-2507"
+    """The LLM that a tracker may ask for summaries."""
+    alien_llm_response_length: int = field(default=512, validator=ge(1))
+    """Most tokens of its answer."""
+    max_env_len: int = field(default=4096, validator=ge(1))
+    """Longest message of an environment, in tokens; the rest is cut off."""
+    sections: Sections = field(factory=dict, metadata={OPEN: True})
+    """Options by tracker name, as written."""
+
+    def options_of(self, name: str) -> Mapping[str, Any]:
+        """Return the section of a tracker; empty when there is none."""
+        return _section(self.sections, name)

@@ -1,0 +1,123 @@
+"""No silent no-op: every key that the user set is acted on by core or by the backbone, or is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+import attrs
+
+from astuner.config.components import OPEN
+from astuner.config.loading import LoadedConfig
+from astuner.config.model import Config
+from astuner.config.places import ROOT, dotted, problem_at
+from astuner.config.structuring import make_converter
+from astuner.config.trees import flatten
+from astuner.errors import Problem
+
+CORE_HONOURED: tuple[str, ...] = (
+    "project_name",
+    "experiment_name",
+    "experiment_dir",
+    "backbone",
+    "seed",
+    "model.path",
+    "data.*",
+    "rollout.use_agentscope_protocol",
+    "rollout.user_workflow",
+    "rollout.agentscope_disable_toolcalls",
+    "rollout.max_env_worker",
+    "rollout.compute_madness_checklist",
+    "rollout.agent_madness_termination",
+    "rollout.agent_madness_reward",
+    "rollout.max_response_length_in_one_turn",
+    "rollout.max_model_len",
+    "rollout.multi_turn.max_sample_per_task",
+    "rollout.multi_turn.max_steps",
+    "rollout.num_repeat",
+    "rollout.temperature",
+    "rollout.top_p",
+    "rollout.top_k",
+    "rollout.val_kwargs.*",
+    "rollout.seed",
+    "rollout.isolation",
+    "rollout.episode_timeout_s",
+    "rollout.llm_timeout_s",
+    "rollout.max_retries",
+    "rollout.failure_budget",
+    "task_reader.*",
+    "task_judge.*",
+    "context_tracker.*",
+    "trainer_common.logger",
+    "trainer_common.total_epochs",
+    "trainer_common.total_training_steps",
+    "trainer_common.val_pass_n",
+    "trainer_common.algorithm.adv_estimator",
+    "trainer_common.algorithm.norm_adv_by_std_in_grpo",
+    "plugins.*",
+    "services.*",
+    "gateway.*",
+)
+"""Keys that core itself acts on, whatever the backbone: it reads the tasks, plays and judges the episodes, computes the advantages
+and logs. All others (when to validate and save, the optimiser, the loss, the hardware) are the backbone's."""
+
+CORE_INAPPLICABLE: Mapping[str, str] = {
+    "execute_test": "reserved for automated tests",
+    "execute_testing_lambda": "reserved for automated tests",
+}
+"""Keys that mean nothing to any backbone, with the reason."""
+
+
+def check_honoured(
+    config: LoadedConfig, *, backbone: str, honours: Iterable[str], inapplicable: Mapping[str, str]
+) -> tuple[list[Problem], list[str]]:
+    """Judge the keys that the user set to something else than the default: return problems and notices.
+
+    `honours` and `inapplicable` are the backbone's own. A pattern that names a section stands for all its keys.
+    """
+    honoured = (*CORE_HONOURED, *honours)
+    reasons = {**CORE_INAPPLICABLE, **inapplicable}
+    if backbone != "debug":
+        reasons.setdefault("debug.*", "only the backbone 'debug' reads it")
+    values, defaults = flatten(config.resolved), flatten(make_converter().unstructure(Config()))
+    problems, notices = [], []
+    for key in sorted(config.user_keys):
+        if key in defaults and values.get(key) == defaults[key]:
+            continue
+        if any(matches(key, pattern) for pattern in honoured):
+            continue
+        reason = next((reason for pattern, reason in reasons.items() if matches(key, pattern)), None)
+        if reason is None:
+            message = f"the backbone '{backbone}' does not act on this key. Remove it, or choose a backbone that does."
+            problems.append(problem_at(f"{ROOT}.{key}", message, config.locate))
+        else:
+            notices.append(f"{key} has no effect with the backbone '{backbone}': {reason}.")
+    return problems, notices
+
+
+def matches(key: str, pattern: str) -> bool:
+    """Whether a dotted key is meant by a shell pattern, or lies in a section that is."""
+    return fnmatchcase(key, pattern) or fnmatchcase(key, f"{pattern}.*")
+
+
+def walk_schema() -> list[str]:
+    """Return the dotted path of every key there is; `task_reader.*` and the like where names are free."""
+    return list(_walk(Config, ""))
+
+
+def _walk(cls: type[Any], start: str) -> Iterable[str]:
+    for item in attrs.fields(attrs.resolve_types(cls)):
+        path = dotted((item.name,), start)
+        if item.metadata.get(OPEN):
+            yield f"{start}.*"
+        elif attrs.has(item.type):
+            yield from _walk(item.type, path)
+        elif item.default is not attrs.NOTHING and _is_free(item):
+            yield f"{path}.*"
+        else:
+            yield path
+
+
+def _is_free(item: attrs.Attribute[Any]) -> bool:
+    return isinstance(item.default, attrs.Factory) and item.default.factory is dict  # type: ignore[arg-type]  # Factory is a class at run time

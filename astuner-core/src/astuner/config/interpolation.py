@@ -1,0 +1,100 @@
+"""OmegaConf's interpolation: `${astuner.data.train_batch_size}`, `${oc.env:VAR,default}`, relative `${.name}`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import define, field
+
+from astuner.config.aliases import ROOT_ALIASES
+from astuner.config.faults import Fault, closest
+from astuner.config.places import NATIVE_ROOTS, ROOT, KeyPath, dotted
+from astuner.config.trees import Tree, flatten
+
+_MISSING_KEY = re.compile(r"Interpolation key '([^']+)' not found")
+_MISSING_VARIABLE = re.compile(r"Environment variable '([^']+)' not found")
+
+
+@define(eq=False)
+class Interpolation:
+    """Replaces interpolations in a whole configuration, its native sections included."""
+
+    tree: Tree
+    faults: list[Fault] = field(factory=list)
+    """Those that cannot be resolved."""
+    replaced: set[str] = field(factory=set)
+    """Dotted paths of the values that were interpolations."""
+    _source: Any = None
+
+    def resolved(self) -> Tree:
+        """Return the tree without interpolations."""
+        if not _has_marks(self.tree):
+            return self.tree
+        from omegaconf import OmegaConf
+
+        sound = self._without_bad_grammar(self.tree, ())
+        self._source = OmegaConf.create({**{alias: sound.get(ROOT) for alias in ROOT_ALIASES}, **sound})
+        result: Tree = self._resolve(sound, ())
+        return result
+
+    def _without_bad_grammar(self, value: Any, path: KeyPath) -> Any:
+        """Take out what OmegaConf would refuse the whole tree for."""
+        from omegaconf import OmegaConf
+        from omegaconf.errors import OmegaConfBaseException
+
+        if isinstance(value, Mapping):
+            return {key: self._without_bad_grammar(item, (*path, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._without_bad_grammar(item, (*path, index)) for index, item in enumerate(value)]
+        if _has_marks(value):
+            try:
+                OmegaConf.create({"value": value})
+            except OmegaConfBaseException:
+                message = f"{value!r} is not an interpolation that can be read; write \\${{ for the plain characters."
+                self.faults.append(Fault(message=message, path=path))
+                return None
+        return value
+
+    def _resolve(self, value: Any, path: KeyPath) -> Any:
+        from omegaconf import OmegaConf
+        from omegaconf.errors import OmegaConfBaseException
+
+        if isinstance(value, Mapping):
+            return {key: self._resolve(item, (*path, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._resolve(item, (*path, index)) for index, item in enumerate(value)]
+        if not _has_marks(value):
+            return value
+        node = self._source
+        try:
+            for step in path:
+                node = node[step]
+            node = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
+        except OmegaConfBaseException as error:
+            # The engine that owns a native section resolves what only it knows.
+            if path[0] not in NATIVE_ROOTS:
+                self.faults.append(self._fault(value, path, error))
+            return value
+        self.replaced.add(dotted(path))
+        return node
+
+    def _fault(self, value: str, path: KeyPath, error: Exception) -> Fault:
+        text = str(error)
+        if missing := _MISSING_VARIABLE.search(text):
+            name = missing[1]
+            message = f"the environment variable {name} is not set. Set it, add it to .env, or write ${{oc.env:{name},DEFAULT}}."
+            return Fault(message=message, path=path)
+        if missing := _MISSING_KEY.search(text):
+            suggestion = closest(missing[1], flatten(self.tree))
+            return Fault(message=f"{value!r}: there is no key '{missing[1]}'.", path=path, suggestion=suggestion)
+        return Fault(message=f"{value!r} cannot be resolved: {text.splitlines()[0]}.", path=path)
+
+
+def _has_marks(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_has_marks(item) for item in value.values())
+    if isinstance(value, list):
+        return any(_has_marks(item) for item in value)
+    return isinstance(value, str) and "${" in value

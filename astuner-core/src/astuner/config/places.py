@@ -1,0 +1,51 @@
+"""Where each key of a configuration was written: a line of the YAML, or an argument of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from attrs import frozen
+
+from astuner.errors import Problem
+
+ROOT = "astuner"
+NATIVE_ROOTS = ("verl", "trinity")
+
+Place = tuple[Path, int]
+"""A file and a line from 1. An argument of the command line is `(Path("--set a.b"), 0)`."""
+
+Locate = Callable[[str], Place | None]
+"""From a dotted key path to where it, or the nearest section around it, was written."""
+
+KeyPath = tuple[str | int, ...]
+
+
+def dotted(path: Iterable[str | int], start: str = "") -> str:
+    """Write a path as `a.b[0].c`."""
+    for part in path:
+        start = f"{start}[{part}]" if isinstance(part, int) else f"{start}.{part}" if start else part
+    return start
+
+
+@frozen
+class Places:
+    """The places of all keys of a configuration, by dotted path with its root; callable as a `Locate`."""
+
+    by_key: Mapping[str, Place]
+
+    def __call__(self, key: str) -> Place | None:
+        """Return the place of a key, or of the nearest section around it. The root `astuner.` may be left out."""
+        if key.split(".")[0] not in (ROOT, *NATIVE_ROOTS):
+            key = f"{ROOT}.{key}"
+        while key:
+            if key in self.by_key:
+                return self.by_key[key]
+            key = key[: max(key.rfind("."), key.rfind("["), 0)]
+        return None
+
+
+def problem_at(key: str, message: str, locate: Locate, suggestion: str | None = None) -> Problem:
+    """Make a problem with a key, at the place where the key was written."""
+    file, line = locate(key) or (None, 0)
+    return Problem(message=message, key=key, file=file, line=line or None, suggestion=suggestion)

@@ -1,0 +1,100 @@
+"""The section `rollout`: how episodes are played and sampled."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from attrs import Attribute, field, frozen
+from attrs.validators import and_, ge, gt, le, optional
+
+
+def _top_k(_: Any, attribute: Attribute[Any], value: int) -> None:
+    if value != -1 and value < 1:
+        raise ValueError(f"'{attribute.name}' must be -1 (the whole vocabulary) or at least 1: {value}")
+
+
+def _positive(_: Any, attribute: Attribute[Any], value: float | None) -> None:
+    if value is not None and value <= 0:
+        raise ValueError(f"'{attribute.name}' must be > 0, or null for no limit: {value}")
+
+
+@frozen(kw_only=True)
+class MultiTurn:
+    """Limits on episodes of several turns."""
+
+    max_sample_per_task: int = field(default=30, validator=ge(1))
+    """Most training samples that are taken from one episode."""
+    max_steps: int = field(default=30, validator=ge(1))
+    """Most steps of one episode."""
+    expected_steps: int = field(default=1, validator=ge(1))
+    """Samples that an episode is expected to give; sizes the training batch where a trainer needs to know it beforehand."""
+
+
+@frozen(kw_only=True)
+class ValKwargs:
+    """Sampling of validation episodes. How many per task: `trainer_common.val_pass_n`."""
+
+    temperature: float = field(default=0.0, validator=ge(0))
+    top_k: int = field(default=-1, validator=_top_k)
+    top_p: float = field(default=1.0, validator=and_(gt(0), le(1)))
+    do_sample: bool = False
+    """False is greedy, whatever the temperature."""
+
+    @property
+    def greedy(self) -> bool:
+        """Whether every sample of a task comes out the same."""
+        return not self.do_sample or self.temperature == 0
+
+
+@frozen(kw_only=True)
+class Rollout:
+    """How episodes are played and sampled."""
+
+    use_agentscope_protocol: bool = True
+    """Play the user's workflow; False lets the environment lead and the model answer, without a workflow."""
+    user_workflow: str | None = None
+    """The workflow: `package.module->Class`, `package.module:Class` or `./file.py:Class`."""
+    agentscope_disable_toolcalls: bool = False
+    """Take the tools out of every call."""
+    max_env_worker: int = field(default=128, validator=ge(1))
+    """Episodes that are played at the same time."""
+    gamma: float = field(default=1.0, validator=and_(ge(0), le(1)))
+    """Discount from step to step of an episode; experimental."""
+    compute_madness_checklist: tuple[str, ...] = ()
+    """Detectors of abnormal behaviour that watch the episodes."""
+    agent_madness_termination: bool = True
+    """End an episode in which a detector finds something."""
+    agent_madness_reward: float = -1.0
+    """Reward of such an episode."""
+    max_response_length_in_one_turn: int = field(default=4096, validator=ge(1))
+    """Most tokens sampled in one call."""
+    max_model_len: int = field(default=18000, validator=ge(1))
+    """Most tokens in the context: prompt and answer together."""
+    multi_turn: MultiTurn = field(factory=MultiTurn)
+    tensor_model_parallel_size: int = field(default=1, validator=ge(1))
+    """GPUs that one inference engine is spread over."""
+    n_vllm_engine: int = field(default=2, validator=ge(1))
+    """Inference engines, for backbones that place them themselves (trinity)."""
+    max_num_seqs: int = field(default=10, validator=ge(1))
+    """Sequences that one inference engine works on at the same time."""
+    name: str = "auto"
+    """The inference engine; `auto` is the backbone's own choice."""
+    num_repeat: int = field(default=4, validator=ge(1))
+    """Episodes per task: the size of a group."""
+    temperature: float = field(default=0.9, validator=ge(0))
+    top_p: float = field(default=1.0, validator=and_(gt(0), le(1)))
+    top_k: int = field(default=-1, validator=_top_k)
+    """-1 is the whole vocabulary."""
+    val_kwargs: ValKwargs = field(factory=ValKwargs)
+    seed: int | None = field(default=None, validator=optional(ge(0)))
+    """Seed of the sampling alone; the run's seed when not given."""
+    isolation: Literal["async", "thread", "process"] = "async"
+    """Where workflows run: all in one event loop, or each in a thread or process of its own, for those that block."""
+    episode_timeout_s: float | None = field(default=1800.0, validator=_positive)
+    """Longest an episode may take; null sets no limit."""
+    llm_timeout_s: float | None = field(default=600.0, validator=_positive)
+    """Longest one model call may take; null sets no limit."""
+    max_retries: int = field(default=2, validator=ge(0))
+    """How often an episode is tried again after a failure that may pass."""
+    failure_budget: float = field(default=0.5, validator=and_(ge(0), le(1)))
+    """Share of the episodes of a step that may fail before the run ends, with the reasons counted."""

@@ -1,0 +1,64 @@
+"""A configuration as text for people and for the run directory, without its secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from astuner.config.loading import LoadedConfig
+from astuner.config.places import ROOT
+
+REDACTED = "<redacted>"
+
+_SECRET_WORDS = frozenset({"key", "keys", "apikey", "apikeys", "token", "secret", "secrets", "password", "passwords", "passwd"})
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRET_VALUE = re.compile(r"\b(sk-[A-Za-z0-9_\-|]{6,}|hf_[A-Za-z0-9]{16,})|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+_SECRET_LINE = re.compile(r"^(?P<head>[\s\-{]*[\"']?(?P<key>[\w.\-]+)[\"']?\s*[:=][ \t]*)(?P<value>[^\s#{\[&*|>][^#\n]*?)(?P<tail>\s*(#.*)?)$")
+
+
+def to_yaml(config: LoadedConfig, redact: bool = True) -> str:
+    """Write the whole resolved configuration as a YAML that loads to the same one (secrets aside)."""
+    import yaml  # type: ignore[import-untyped]  # its stubs are a distribution of their own, not needed otherwise
+
+    tree: Mapping[str, Any] = {ROOT: config.resolved, **config.native}
+    tree = redact_tree(tree) if redact else tree
+    text: str = yaml.dump(tree, Dumper=_dumper(yaml), sort_keys=False, allow_unicode=True, width=120)
+    return text
+
+
+def redact_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy without secrets: texts under a key such as `api_key`, and texts that look like one (`sk-…`)."""
+    return {key: _redacted(value, secret=is_secret(str(key))) for key, value in tree.items()}
+
+
+def redact_text(text: str) -> str:
+    """Take the secrets out of a YAML or .env text, line by line, leaving everything else as it was written."""
+    return "\n".join(_redacted_line(line) for line in text.split("\n"))
+
+
+def is_secret(key: str) -> bool:
+    """Whether a key's name says that its value is a secret; `tokenizer` or `max_tokens` does not."""
+    return any(word.lower() in _SECRET_WORDS for word in _WORDS.findall(key))
+
+
+def _redacted(value: Any, secret: bool) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _redacted(item, secret=is_secret(str(key))) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(item, secret) for item in value]
+    if not isinstance(value, str):
+        return value
+    return REDACTED if secret and value else _SECRET_VALUE.sub(REDACTED, value)
+
+
+def _redacted_line(line: str) -> str:
+    if (found := _SECRET_LINE.match(line)) and is_secret(found["key"]):
+        return f"{found['head']}{REDACTED}{found['tail']}"
+    return _SECRET_VALUE.sub(REDACTED, line)
+
+
+def _dumper(yaml: Any) -> Any:
+    """Return a dumper that writes numbers so that YAML 1.1 readers take them for numbers, and never writes anchors."""
+    dumper = type("Dumper", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
+    return dumper

@@ -1,0 +1,134 @@
+"""The section `trainer_common`: the training loop, the algorithm and the optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import Attribute, field, frozen
+from attrs.validators import and_, ge, gt, lt, min_len, optional
+
+from astuner.config.components import ONE_OR_MANY
+
+KlEstimator = Literal["kl", "abs", "mse", "low_var_kl"]
+"""`kl` is k1, `mse` is k2, `low_var_kl` is k3."""
+
+LossAggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"]
+
+
+@frozen(kw_only=True)
+class KlControl:
+    """The KL penalty inside the reward."""
+
+    kl_coef: float = field(default=0.001, validator=ge(0))
+
+
+@frozen(kw_only=True)
+class FilterGroups:
+    """Resampling of groups whose rewards are all equal and so teach nothing."""
+
+    enable: bool = False
+    max_num_gen_batches: int = field(default=4, validator=ge(1))
+    """Most batches that are generated for one step."""
+
+
+@frozen(kw_only=True)
+class Algorithm:
+    """How rewards become advantages."""
+
+    task_norm_patch: bool = False
+    """Normalise over all samples of a task, not over its episodes."""
+    adv_estimator: str = "grpo"
+    """The advantage estimator."""
+    use_kl_in_reward: bool = False
+    """Subtract the KL to the reference model from the reward."""
+    kl_penalty: KlEstimator = "kl"
+    """Its estimator there."""
+    kl_ctrl: KlControl = field(factory=KlControl)
+    norm_adv_by_std_in_grpo: bool = True
+    """Divide by the standard deviation of the group; False is Dr.GRPO's choice."""
+    filter_groups: FilterGroups = field(factory=FilterGroups)
+    rollout_is_threshold: float | None = field(default=None, validator=optional(gt(0)))
+    """Upper bound of the truncated importance weight between sampler and trainer; null applies none."""
+
+
+@frozen(kw_only=True)
+class FsdpConfig:
+    """What is kept on the CPU to save GPU memory."""
+
+    param_offload: bool = True
+    optimizer_offload: bool = True
+
+
+def _betas(_: Any, attribute: Attribute[Any], value: tuple[float, float]) -> None:
+    if not all(0 <= beta < 1 for beta in value):
+        raise ValueError(f"'{attribute.name}' must be two numbers from 0 up to, not including, 1: {list(value)}")
+
+
+@frozen(kw_only=True)
+class Optim:
+    """AdamW and its schedule."""
+
+    lr: float = field(default=1e-6, validator=ge(0))
+    lr_warmup_steps: int = field(default=0, validator=ge(0))
+    """Steps in which the learning rate rises from 0."""
+    lr_scheduler_type: Literal["constant", "cosine", "linear"] = "constant"
+    """Its course after that: to 0 at the last step, unless constant."""
+    weight_decay: float = field(default=0.01, validator=ge(0))
+    betas: tuple[float, float] = field(default=(0.9, 0.999), validator=_betas)
+
+
+@frozen(kw_only=True)
+class LoggerChoice:
+    """One logger, written as its name or as `{name: {options}}`."""
+
+    name: str = field(validator=min_len(1))
+    options: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class TrainerCommon:
+    """The training loop."""
+
+    val_before_train: bool = False
+    """Validate before the first step."""
+    val_pass_n: int = field(default=4, validator=ge(1))
+    """Episodes per validation task."""
+    save_freq: int = 20
+    """Steps from checkpoint to checkpoint; 0 or less saves none in between."""
+    test_freq: int = 20
+    """Steps from validation to validation; 0 or less makes none in between."""
+    total_epochs: int = field(default=50, validator=ge(1))
+    """Passes over the training tasks."""
+    total_training_steps: int | None = field(default=None, validator=optional(ge(1)))
+    """Ends the run after so many steps, in place of `total_epochs`."""
+    nnodes: int = field(default=1, validator=ge(1))
+    """Machines."""
+    n_gpus_per_node: int = field(default=8, validator=ge(0))
+    """GPUs in each of them."""
+    logger: tuple[LoggerChoice, ...] = field(default=(LoggerChoice(name="console"),), metadata={ONE_OR_MANY: True})
+    """Where metrics go: `console`, `[console, wandb]`, `[console, {swanlab: {mode: local}}]`."""
+    algorithm: Algorithm = field(factory=Algorithm)
+    mini_batch_num: int = field(default=1, validator=ge(1))
+    """Optimiser steps that a batch is divided into."""
+    fsdp_config: FsdpConfig = field(factory=FsdpConfig)
+    optim: Optim = field(factory=Optim)
+    use_kl_loss: bool = True
+    """Add the KL to the reference model to the loss."""
+    kl_loss_coef: float = field(default=0.002, validator=ge(0))
+    kl_loss_type: KlEstimator = "low_var_kl"
+    """Its estimator there."""
+    ulysses_sequence_parallel_size: int = field(default=1, validator=ge(1))
+    """GPUs that one sequence is spread over."""
+    clip_ratio_low: float = field(default=0.2, validator=and_(ge(0), lt(1)))
+    """The policy ratio is clipped below 1 minus this."""
+    clip_ratio_high: float = field(default=0.2, validator=ge(0))
+    """The policy ratio is clipped above 1 plus this."""
+    loss_agg_mode: LossAggregation | None = None
+    """How token losses become one number; null is the estimator's own way."""
+    grad_clip: float = field(default=1.0, validator=gt(0))
+    """Largest norm of the gradient."""
+    max_checkpoints_to_keep: int | None = field(default=None, validator=optional(ge(1)))
+    """Older checkpoints are deleted; null keeps all."""
+    keep_best: bool = False
+    """Keep the checkpoint with the best validation reward as well."""

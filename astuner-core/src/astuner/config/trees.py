@@ -1,0 +1,31 @@
+"""Nested mappings as YAML gives them: laying one over another, and listing their leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from astuner.config.places import dotted
+
+Tree = dict[str, Any]
+
+
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> Tree:
+    """Lay one tree over another: sections are merged, everything else, lists too, is replaced."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        merged[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def flatten(tree: Mapping[str, Any], start: str = "") -> dict[str, Any]:
+    """Return the leaves by dotted path; lists and empty sections are leaves."""
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        path = dotted((key,), start)
+        if isinstance(value, Mapping) and value:
+            leaves |= flatten(value, path)
+        else:
+            leaves[path] = value
+    return leaves

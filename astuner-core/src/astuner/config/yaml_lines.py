@@ -1,0 +1,131 @@
+"""Reading YAML into plain values together with the line of every key.
+
+It differs from PyYAML's safe loader where that one surprises: `1e-6` is a number, a key is always text (`on:` is "on"), a date is
+text, `010` and `1:30` are text and no octal or base-60 numbers, and a key given twice is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]  # the stubs are a distribution of their own, not needed otherwise
+from attrs import define, field, frozen
+
+from astuner.config.places import KeyPath, dotted
+from astuner.errors import ConfigError, Problem
+
+_MERGE = "tag:yaml.org,2002:merge"
+_INT = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F]+)$")
+_FLOAT = re.compile(
+    r"""[-+]?([0-9][0-9_]*\.[0-9_]*([eE][-+]?[0-9]+)?
+        |[0-9][0-9_]*[eE][-+]?[0-9]+
+        |\.[0-9]+([eE][-+]?[0-9]+)?
+        |\.(inf|Inf|INF))$|\.(nan|NaN|NAN)$""",
+    re.VERBOSE,
+)
+
+
+def _loader_class() -> Any:
+    replaced = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"}
+    resolvers = {
+        first: [(tag, pattern) for tag, pattern in known if tag not in replaced]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+    loader: Any = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers})
+    loader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, list("-+0123456789"))
+    loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
+    return loader
+
+
+_Loader = _loader_class()
+
+
+@frozen(kw_only=True)
+class Document:
+    """What a YAML text says, and where."""
+
+    values: Any
+    lines: Mapping[str, int]
+    """Line of each key and list item, from 1, by dotted path."""
+
+
+def read_yaml(text: str, file: Path) -> Document:
+    """Read a YAML text; raise `ConfigError` with every duplicate key, or with the syntax error."""
+    loader = None
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        walk = _Walk(loader=loader, file=file)
+        values = None if node is None else walk.value(node, ())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        message = f"This is not YAML: {error.problem or error.context}."
+        raise ConfigError([Problem(message=message, file=file, line=mark.line + 1 if mark else None)]) from error
+    except yaml.YAMLError as error:
+        raise ConfigError([Problem(message=f"This is not YAML: {' '.join(str(error).split())}.", file=file)]) from error
+    finally:
+        if loader is not None:
+            loader.dispose()
+    if walk.problems:
+        raise ConfigError(walk.problems)
+    return Document(values=values, lines=walk.lines)
+
+
+@define(eq=False)
+class _Walk:
+    """Turns composed nodes into values, noting lines and faults on the way."""
+
+    loader: Any
+    file: Path
+    lines: dict[str, int] = field(factory=dict)
+    problems: list[Problem] = field(factory=list)
+    open_nodes: list[Any] = field(factory=list)
+
+    def value(self, node: Any, path: KeyPath) -> Any:
+        if any(node is parent for parent in self.open_nodes):
+            raise yaml.MarkedYAMLError(problem="an anchor that contains itself", problem_mark=node.start_mark)
+        self.open_nodes.append(node)
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return {key: self.value(item, (*path, key)) for key, item in self.pairs(node, path).items()}
+            if isinstance(node, yaml.SequenceNode):
+                for index, item in enumerate(node.value):
+                    self.lines[dotted((*path, index))] = item.start_mark.line + 1
+                return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
+            return self.scalar(node)
+        finally:
+            self.open_nodes.pop()
+
+    def scalar(self, node: Any) -> Any:
+        try:
+            value = self.loader.construct_object(node)
+        except ValueError as error:
+            raise yaml.MarkedYAMLError(problem=str(error), problem_mark=node.start_mark) from error
+        if value is not None and not isinstance(value, bool | int | float | str):
+            raise yaml.MarkedYAMLError(problem=f"the tag {node.tag} is not supported", problem_mark=node.start_mark)
+        return value
+
+    def pairs(self, node: Any, path: KeyPath) -> dict[str, Any]:
+        own: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for key_node, item in node.value:
+            if key_node.tag == _MERGE:
+                for source in item.value if isinstance(item, yaml.SequenceNode) else [item]:
+                    if not isinstance(source, yaml.MappingNode):
+                        raise yaml.MarkedYAMLError(problem="`<<` takes a mapping", problem_mark=item.start_mark)
+                    merged = {**self.pairs(source, path), **merged}
+                continue
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(problem="a key must be a plain word", problem_mark=key_node.start_mark)
+            key, line = key_node.value, key_node.start_mark.line + 1
+            if key in own:
+                first = self.lines[dotted((*path, key))]
+                message = f"This key is already given in line {first}. Remove one of the two."
+                self.problems.append(Problem(message=message, key=dotted((*path, key)), file=self.file, line=line))
+                continue
+            own[key] = item
+            self.lines[dotted((*path, key))] = line
+        return {**merged, **own}

@@ -1,0 +1,83 @@
+"""Sampled ids to text while they come: never half a character, never past a stop string."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+LONGEST_WAIT = 16
+"""Tokens to wait for a character to complete; no valid one takes as many."""
+
+
+class TextStream:
+    """Decodes ids incrementally; what was emitted is never taken back."""
+
+    def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
+        """`decode` gives the whole text of a sequence of ids."""
+        self._decode = decode
+        self._context: list[int] = []
+        self._waiting: list[int] = []
+
+    def feed(self, ids: Sequence[int]) -> str:
+        """Return the text that is complete after these ids."""
+        self._waiting += ids
+        before, text = self._texts()
+        if text.endswith("\ufffd") and len(self._waiting) < LONGEST_WAIT:
+            return ""
+        self._context, self._waiting = self._waiting, []
+        return text[before:]
+
+    def finish(self) -> str:
+        """Return what was held back, broken characters included."""
+        if not self._waiting:
+            return ""
+        before, text = self._texts()
+        self._context, self._waiting = self._waiting, []
+        return text[before:]
+
+    def _texts(self) -> tuple[int, str]:
+        # Decoded together with the ids before them: some tokenizers drop the space at the start of a text.
+        return len(self._decode(self._context)), self._decode(self._context + self._waiting)
+
+
+class StopFinder:
+    """Cuts a text at the first of its stop strings."""
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        """`stops` may be empty: then every text passes."""
+        self._stops = tuple(stops)
+        self._held = ""
+        self.found = False
+        self.passed = 0
+        """Characters that lie before a stop string or, until one is found, cannot belong to one."""
+
+    def feed(self, text: str) -> str:
+        """Return the text that certainly lies before a stop string."""
+        if not self._stops:
+            self.passed += len(text)
+            return text
+        self._held += text
+        places = [place for place in map(self._held.find, self._stops) if place >= 0]
+        if places:
+            self.found = True
+            end = min(places)
+        else:
+            end = len(self._held) - begun(self._held, self._stops)
+        passed, self._held = self._held[:end], self._held[end:]
+        self.passed += len(passed)
+        return passed
+
+    def finish(self) -> str:
+        """Return what was held back in case it became a stop string."""
+        rest = "" if self.found else self._held
+        self._held = ""
+        self.passed += len(rest)
+        return rest
+
+
+def begun(text: str, markers: Sequence[str]) -> int:
+    """Return the length of the longest end of the text with which a marker begins, without being complete."""
+    for size in range(min(max(map(len, markers)) - 1, len(text)), 0, -1):
+        end = text[-size:]
+        if any(marker.startswith(end) for marker in markers):
+            return size
+    return 0

@@ -1,0 +1,190 @@
+"""What is installed, and from where. Reads `importlib.metadata` only: listing imports no plugin."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+from functools import partial
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
+from itertools import groupby
+from pathlib import Path
+from typing import Literal, NoReturn
+
+from attrs import field, frozen
+from packaging.utils import canonicalize_name
+
+from astuner.errors import ConfigError, Problem
+from astuner.plugins import known, requirements
+from astuner.plugins.kinds import KINDS, kind_of, with_article
+from astuner.plugins.specs import FORMS, ByName, ByPath, parse
+
+__all__ = ["Candidate", "Catalog"]
+
+
+@frozen(kw_only=True)
+class Candidate:
+    """A component that could be loaded. Picklable: a worker loads the same one from it."""
+
+    kind: str
+    """In the singular, as in `judge`."""
+    name: str
+    """The entry point's name, or the path as the user wrote it."""
+    target: str
+    """`package.module:Class`, or `/absolute/file.py:Class`."""
+    dist: str | None = None
+    """The distribution that offers it; None for a path."""
+    version: str | None = None
+    core_requirement: str | None = None
+    """The range of astuner-core that the distribution was made for."""
+    missing: tuple[str, ...] = ()
+    """What the distribution, or the extra for this component, needs and does not find."""
+    remedy: str | None = None
+    """The command that brings what is missing."""
+    source: Literal["entry_point", "path"] = "entry_point"
+    config_dir: Path | None = None
+    """Of a path: the directory that is put on `sys.path` when it is loaded."""
+
+    @property
+    def provider(self) -> str:
+        """The distribution and its version, or where the code lies."""
+        return f"{self.dist} {self.version}" if self.dist else self.target
+
+    @property
+    def blame(self) -> str:
+        """How every message about this component begins: `judge 'strict' from acme-judges 1.2.0 (acme_judges.strict:Strict)`."""
+        origin = f" from {self.dist} {self.version}" if self.dist else ""
+        return f"{self.kind} '{self.name}'{origin} ({self.target})"
+
+
+@frozen(kw_only=True)
+class Catalog:
+    """The components that the installed distributions offer."""
+
+    _found: tuple[Candidate, ...] = field(default=(), alias="found")
+    _disabled: tuple[Candidate, ...] = field(default=(), alias="disabled")
+
+    @classmethod
+    def discover(cls, disabled: Iterable[str] = (), *, kinds: Collection[str] = tuple(KINDS)) -> Catalog:
+        """Read the entry points of this process's `sys.path`.
+
+        `disabled` names what is left out, as `name`, `dist/name` or the name of a whole distribution.
+        """
+        unwanted = {_normalised(text) for text in disabled}
+        found = [
+            _candidate(kind_of(kind), entry)
+            for kind in kinds
+            if (group := KINDS[kind_of(kind)]) is not None
+            for entry in entry_points(group=group)
+        ]
+        found.sort(key=lambda candidate: (list(KINDS).index(candidate.kind), candidate.name, candidate.dist or ""))
+        keep = [c for c in found if unwanted.isdisjoint(map(_normalised, (c.name, c.dist or "", f"{c.dist}/{c.name}")))]
+        return cls(found=tuple(keep), disabled=tuple(candidate for candidate in found if candidate not in keep))
+
+    def all(self) -> tuple[Candidate, ...]:
+        """Return every component, ordered by kind and name."""
+        return self._found
+
+    def candidates(self, kind: str) -> tuple[Candidate, ...]:
+        """Return the components of a kind, ordered by name."""
+        return tuple(candidate for candidate in self._found if candidate.kind == kind_of(kind))
+
+    def find(self, kind: str, spec: str, *, config_dir: Path, key: str) -> Candidate:
+        """Return the one component that a configuration means by `spec`; raises `ConfigError` under `key` when that is not one."""
+        kind = kind_of(kind)
+        refuse = partial(_refuse, key)
+        try:
+            place = parse(spec, config_dir)
+        except ValueError as error:
+            refuse(f"{kind} {spec!r}: {error}")
+        if isinstance(place, ByPath):
+            return Candidate(kind=kind, name=spec, target=place.target, source="path", config_dir=config_dir.resolve())
+        offered = [c for c in self.candidates(kind) if _matches(c, place)]
+        if len(offered) == 1:
+            return offered[0]
+        if offered:
+            both = ", ".join(f"{c.provider} ({c.target})" for c in offered)
+            ways = " or ".join(f"`{c.dist}/{c.name}`" for c in offered)
+            refuse(f"{kind} {spec!r} is offered by {len(offered)} distributions: {both}. Write {ways}")
+        refuse(*self._why_unknown(kind, place, spec))
+
+    def _why_unknown(self, kind: str, place: ByName, spec: str) -> tuple[str, str | None]:
+        nothing = f"no {kind} {spec!r}"
+        if KINDS[kind] is None:
+            return f"{nothing}: {with_article(kind)} is given as `package.module:Class` or `./file.py:Class`", None
+        for candidate in self._disabled:
+            if candidate.kind == kind and _matches(candidate, place):
+                return f"{kind} {spec!r} from {candidate.provider} is disabled by the configuration", None
+        if place.dist is None and "." in place.name:
+            module, _, name = place.name.rpartition(".")
+            return f"{nothing}; for a class in a module write `{module}:{name}`", None
+        remedy = _how_to_get(kind, place)
+        installed = f"; installed: {self._installed(kind)}"
+        suggestion = difflib.get_close_matches(place.name, [c.name for c in self.candidates(kind)], n=1)
+        if remedy:
+            return f"{nothing}{installed}. {remedy}", None
+        if suggestion:
+            return f"{nothing}{installed}.", suggestion[0]
+        return f"{nothing}{installed}. Give {FORMS}", None
+
+    def _installed(self, kind: str) -> str:
+        def by_provider(candidate: Candidate) -> str:
+            return candidate.provider
+
+        offered = sorted(self.candidates(kind), key=by_provider)
+        lists = [f"{', '.join(c.name for c in some)} ({provider})" for provider, some in groupby(offered, by_provider)]
+        return "; ".join(lists) or "none"
+
+
+def _candidate(kind: str, entry: EntryPoint) -> Candidate:
+    dist = entry.dist
+    if dist is None:
+        # Only an entry point made by hand has none; those read from a distribution's metadata always do.
+        return Candidate(kind=kind, name=entry.name, target=_target(entry))
+    extras = {canonicalize_name(extra) for extra in entry.extras} | known.extras_of(kind, entry.name, dist.name)
+    extras |= requirements.provided_extras(dist) & {canonicalize_name(entry.name)}
+    missing = requirements.unmet(dist, extras)
+    brings = f"{dist.name}[{','.join(sorted(extras))}]" if extras else dist.name
+    return Candidate(
+        kind=kind,
+        name=entry.name,
+        target=_target(entry),
+        dist=dist.name,
+        version=dist.version,
+        core_requirement=requirements.core_requirement(dist),
+        missing=missing,
+        remedy=known.install_command(brings) if missing else None,
+    )
+
+
+def _target(entry: EntryPoint) -> str:
+    return entry.value.partition("[")[0].strip().replace(" ", "")
+
+
+def _matches(candidate: Candidate, place: ByName) -> bool:
+    if place.dist is not None and _normalised(place.dist) != _normalised(candidate.dist or ""):
+        return False
+    return place.name == candidate.name
+
+
+def _normalised(text: str) -> str:
+    dist, slash, name = text.rpartition("/")
+    return f"{canonicalize_name(dist)}/{name}" if slash else canonicalize_name(name)
+
+
+def _how_to_get(kind: str, place: ByName) -> str | None:
+    """Return what to install for a name that one of our packages brings."""
+    command = known.command_for(kind, place.name)
+    if command is None:
+        return None
+    name = known.BROUGHT_BY[kind, place.name].partition("[")[0]
+    if place.dist is not None and canonicalize_name(place.dist) != name:
+        return None
+    try:
+        version = distribution(name).version
+    except PackageNotFoundError:
+        return f"It comes with {name}: {command}"
+    return f"{name} {version} does not have it; a newer one may: {command.replace('install', 'install --upgrade', 1)}"
+
+
+def _refuse(key: str, message: str, suggestion: str | None = None) -> NoReturn:
+    raise ConfigError([Problem(key=key, message=message, suggestion=suggestion)])

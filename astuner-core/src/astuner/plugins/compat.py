@@ -1,0 +1,36 @@
+"""Whether a plugin was made for this version of core: said when listing, refused when loading."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from astuner.errors import PluginError
+from astuner.plugins.catalog import Candidate
+from astuner.plugins.known import install_command
+from astuner.plugins.requirements import CORE
+
+
+def incompatibility(candidate: Candidate, running: str | None = None) -> str | None:
+    """Return why this core does not suit the plugin, or None. A plugin that names no range is taken as it is."""
+    if candidate.core_requirement is None:
+        return None
+    running = running or version(CORE)
+    try:
+        suits = SpecifierSet(candidate.core_requirement).contains(running, prereleases=True)
+    except InvalidSpecifier:
+        return f"its requirement {CORE}{candidate.core_requirement} cannot be read"
+    return None if suits else f"it needs {CORE}{candidate.core_requirement}, and {CORE} {running} is installed"
+
+
+def require_compatible(candidate: Candidate) -> None:
+    """Raise `PluginError` with the blame and the remedy when this core is outside the plugin's range."""
+    reason = incompatibility(candidate)
+    if reason is None:
+        return
+    newer = install_command(f"{candidate.dist}")
+    raise PluginError(
+        f"{candidate.blame}: {reason}. Upgrade the plugin ({newer.replace('install', 'install --upgrade', 1)}) "
+        f"or take the core it was made for ({install_command(f'{CORE}{candidate.core_requirement}')})"
+    )

@@ -1,0 +1,70 @@
+"""Core's own answer to every deciding hook: load the class that was chosen, and construct it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from astuner.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from astuner.plugins.catalog import Candidate
+    from astuner.protocols import Backbone, Judge, Logger, MakeEngine, MakeTracker, Reader, RunInfo
+
+
+class CoreMakers:
+    """Registered so that it is asked last of all."""
+
+    def __init__(self, judge_timeout_s: float | None) -> None:
+        """Keep how long a judge that has only `compute_reward` may take for one episode."""
+        self._judge_timeout_s = judge_timeout_s
+
+    @hookimpl(trylast=True)
+    def astuner_make_reader(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Reader:
+        """Load and construct."""
+        reader: Reader = _make(candidate, options, run_info)
+        return reader
+
+    @hookimpl(trylast=True)
+    def astuner_make_judge(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Judge:
+        """Load and construct, and adapt what is not a whole judge; a plain function is taken as it is."""
+        from astuner.builtin.judges import as_judge
+        from astuner.plugins.drivers import construct, load
+
+        target = load(candidate)
+        made = construct(candidate, target, options, run_info) if isinstance(target, type) else target
+        return as_judge(made, blame=candidate.blame, timeout_s=self._judge_timeout_s)
+
+    @hookimpl(trylast=True)
+    def astuner_make_logger(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Logger:
+        """Load and construct."""
+        logger: Logger = _make(candidate, options, run_info)
+        return logger
+
+    @hookimpl(trylast=True)
+    def astuner_make_backbone(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Backbone:
+        """Load and construct."""
+        backbone: Backbone = _make(candidate, options, run_info)
+        return backbone
+
+    @hookimpl(trylast=True)
+    def astuner_make_tracker(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeTracker:
+        """Load now, construct with each call."""
+        return _factory(candidate, options, run_info)
+
+    @hookimpl(trylast=True)
+    def astuner_make_engine(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEngine:
+        """Load now, construct with each call."""
+        return _factory(candidate, options, run_info)
+
+
+def _make(candidate: Candidate, options: Any, run_info: RunInfo) -> Any:
+    from astuner.plugins.drivers import make
+
+    return make(candidate, options, run_info)
+
+
+def _factory(candidate: Candidate, options: Any, run_info: RunInfo) -> partial[Any]:
+    from astuner.plugins.drivers import construct, load
+
+    return partial(construct, candidate, load(candidate), options, run_info)

@@ -1,0 +1,86 @@
+"""What the options of a component are, in words: names, types, defaults and the docs written under the fields."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args, get_type_hints
+
+import attrs
+from attrs import frozen
+
+
+@frozen(kw_only=True)
+class OptionDescription:
+    """One key that a user may write."""
+
+    name: str
+    """Dotted below the component's section."""
+    type: str
+    required: bool
+    default: Any
+    """None also where it is required."""
+    doc: str
+
+
+def describe_options(options: type[Any] | None) -> tuple[OptionDescription, ...]:
+    """Return the fields of an attrs class, those of nested attrs classes included, in their order."""
+    return tuple(_fields(options, "")) if options is not None and attrs.has(options) else ()
+
+
+def field_docs(cls: type[Any]) -> Mapping[str, str]:
+    """Return the string under each field of a class and its bases, by field name; empty where there is no source to read."""
+    docs: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
+        except (OSError, TypeError, SyntaxError):
+            continue
+        body = tree.body[0].body if tree.body and isinstance(tree.body[0], ast.ClassDef) else []
+        for statement, following in zip(body, body[1:], strict=False):
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and isinstance(following, ast.Expr):
+                value = following.value
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    docs[statement.target.id] = " ".join(value.value.split())
+    return docs
+
+
+def _fields(options: type[Any], prefix: str) -> Iterator[OptionDescription]:
+    docs = field_docs(options)
+    hints = _hints(options)
+    for attribute in attrs.fields(options):
+        kind = hints.get(attribute.name, attribute.type)
+        nested = [part for part in (kind, *get_args(kind)) if isinstance(part, type) and attrs.has(part)]
+        if nested and kind in (nested[0], nested[0] | None):
+            yield from _fields(nested[0], f"{prefix}{attribute.name}.")
+            continue
+        yield OptionDescription(
+            name=prefix + attribute.name,
+            type=_type_text(kind),
+            required=attribute.default is attrs.NOTHING,
+            default=_default(attribute.default),
+            doc=docs.get(attribute.name, ""),
+        )
+
+
+def _hints(options: type[Any]) -> Mapping[str, Any]:
+    try:
+        return get_type_hints(options)
+    except NameError:
+        # A type that only exists for type checkers: its text, as written, says enough.
+        return {}
+
+
+def _type_text(kind: Any) -> str:
+    text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
+    return text.replace("collections.abc.", "").replace("typing.", "").replace("NoneType", "None").replace("pathlib._local.", "").replace("pathlib.", "")
+
+
+def _default(default: Any) -> Any:
+    if default is attrs.NOTHING:
+        return None
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # attrs types the class as a function
+        return "(computed)" if default.takes_self else default.factory()
+    return default

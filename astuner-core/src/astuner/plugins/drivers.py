@@ -1,0 +1,74 @@
+"""Loading the one component that the catalog chose, and making it. The only module that imports stevedore."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from typing import Any, TypeVar
+
+from stevedore import DriverManager
+
+from astuner.errors import AstunerError, PluginError
+from astuner.plugins.catalog import Candidate
+from astuner.plugins.compat import require_compatible
+from astuner.plugins.kinds import KINDS
+from astuner.plugins.paths import entry_point_for_path
+from astuner.protocols import RunInfo
+
+T = TypeVar("T")
+
+
+class Driver(DriverManager[Any]):
+    """Loads one candidate. Discovery stays with the catalog: stevedore's forgets distributions and caches on disk."""
+
+    def __init__(self, candidate: Candidate) -> None:
+        """Import the candidate's module and look its attribute up; raises whatever that raises."""
+        self._entry_point = _entry_point(candidate)
+        super().__init__(self._entry_point.group, candidate.name)
+
+    def list_entry_points(self) -> list[EntryPoint]:
+        """Return the chosen entry point, and no other."""
+        return [self._entry_point]
+
+    @property
+    def target(self) -> Any:
+        """What the entry point names. (`.driver` would be the instance, where that is not falsy.)"""
+        return self.extensions[0].plugin
+
+
+def load(candidate: Candidate) -> Any:
+    """Import the class (or function, or object) of a candidate; raises `PluginError` with the blame when that fails."""
+    require_compatible(candidate)
+    try:
+        return Driver(candidate).target
+    except (Exception, SystemExit) as error:
+        hint = f". It lacks {', '.join(candidate.missing)}: {candidate.remedy}" if candidate.missing else ""
+        raise PluginError(f"{candidate.blame}: {type(error).__name__}: {error}{hint}") from error
+
+
+def construct(candidate: Candidate, target: Callable[..., T], options: Any, run_info: RunInfo | None) -> T:
+    """Make a component of its loaded class: `from_run(options, run_info)` where it has that, else its constructor.
+
+    Raises `PluginError` with the blame; errors that explain themselves (`AstunerError`) pass as they are.
+    """
+    from_run = getattr(target, "from_run", None)
+    try:
+        if from_run is not None:
+            made: T = from_run(options, run_info)
+            return made
+        return target() if options is None else target(options)
+    except AstunerError:
+        raise
+    except Exception as error:
+        raise PluginError(f"{candidate.blame} could not be made: {type(error).__name__}: {error}") from error
+
+
+def make(candidate: Candidate, options: Any, run_info: RunInfo | None) -> Any:
+    """Load and make a component of a kind that has no hook of its own: an estimator, a detector, an environment."""
+    return construct(candidate, load(candidate), options, run_info)
+
+
+def _entry_point(candidate: Candidate) -> EntryPoint:
+    if candidate.source == "path":
+        return entry_point_for_path(candidate)
+    return EntryPoint(candidate.name, candidate.target, str(KINDS[candidate.kind]))

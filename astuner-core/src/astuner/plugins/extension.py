@@ -1,0 +1,108 @@
+"""An extension as core registers it: each of its hook methods guarded, so that an answer and an error have a name."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import pluggy
+
+from astuner.errors import AstunerError, PluginError
+from astuner.hookspecs import hookimpl
+
+Note = Callable[[Literal["answered", "wrapped"], str], None]
+DECIDING = "astuner_make_"
+
+
+class Extension:
+    """Stands in pluggy for an object with hook methods.
+
+    pluggy compares and hashes what is registered, which objects with value equality do not bear; this compares by identity.
+    """
+
+    def __init__(self, blame: str) -> None:
+        """Begin without hooks."""
+        self.blame = blame
+        """Who this is, with distribution and version."""
+        self.hooks: list[str] = []
+        """The hooks that it implements."""
+
+
+def guarded(manager: pluggy.PluginManager, target: object, blame: str, note: Note, *, listens_only: bool) -> Extension:
+    """Return the extension of an object; raises `ValueError` saying which hook method is written in a way that cannot work.
+
+    `note` hears of each answer and each wrapping of a deciding hook.
+    """
+    extension = Extension(blame)
+    for name in dir(target):
+        opts = manager.parse_hookimpl_opts(target, name)
+        if opts is None:
+            continue
+        method = getattr(target, name)
+        hook = opts["specname"] or name
+        _check(hook, method, opts, listens_only)
+        guard = _guard_wrapper if opts["wrapper"] else _guard
+        implementation = hookimpl(
+            guard(hook, method, blame, note),
+            wrapper=opts["wrapper"],
+            tryfirst=opts["tryfirst"],
+            trylast=opts["trylast"],
+            optionalhook=opts["optionalhook"],
+            specname=hook,
+        )
+        setattr(extension, f"implementation_{len(extension.hooks)}", implementation)
+        extension.hooks.append(hook)
+    return extension
+
+
+def _check(hook: str, method: Callable[..., Any], opts: Mapping[str, Any], listens_only: bool) -> None:
+    decides = hook.startswith(DECIDING)
+    if opts["hookwrapper"]:
+        raise ValueError(f"{hook}: hookwrapper=True is not supported; write wrapper=True")
+    if opts["wrapper"] and not decides:
+        raise ValueError(f"{hook} is an event: listeners are called one by one, so there is nothing to wrap; drop wrapper=True")
+    if opts["wrapper"] and not inspect.isgeneratorfunction(method):
+        raise ValueError(f"{hook}: a wrapper is a generator: `made = yield`, then `return made`")
+    if inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method):
+        raise ValueError(f"{hook}: hooks are called without an event loop; write `def`, not `async def`")
+    if decides and listens_only:
+        raise ValueError(f"{hook}: a component may only listen; an extension that decides belongs in the group `astuner.hooks`")
+    defaults = [p.name for p in inspect.signature(method).parameters.values() if p.default is not p.empty]
+    if defaults:
+        raise ValueError(f"{hook}: {', '.join(defaults)} must have no default value; the hook always gives it")
+
+
+def _guard(hook: str, method: Callable[..., Any], blame: str, note: Note) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*args: Any) -> Any:
+        with _blaming(blame, hook):
+            answer = method(*args)
+        if answer is not None:
+            note("answered", blame)
+        return answer
+
+    return call
+
+
+def _guard_wrapper(hook: str, method: Callable[..., Generator[None, Any, Any]], blame: str, note: Note) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*args: Any) -> Generator[None, Any, Any]:
+        note("wrapped", blame)
+        # What an inner implementation raised comes through here too; it carries its own blame by then.
+        with _blaming(blame, hook):
+            return (yield from method(*args))
+
+    return call
+
+
+@contextmanager
+def _blaming(blame: str, hook: str) -> Iterator[None]:
+    try:
+        yield
+    except AstunerError:
+        raise
+    except Exception as error:
+        raise PluginError(f"{blame} raised in {hook}: {type(error).__name__}: {error}") from error

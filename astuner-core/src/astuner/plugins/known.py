@@ -1,0 +1,50 @@
+"""Which package brings a component that is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+BROUGHT_BY: Mapping[tuple[str, str], str] = {
+    ("backbone", "local"): "astuner-local",
+    ("backbone", "verl"): "astuner-verl",
+    ("backbone", "trinity"): "astuner-trinity",
+    ("engine", "local"): "astuner-local",
+    ("engine", "vllm"): "astuner-vllm",
+    ("judge", "math"): "astuner-judges",
+    ("judge", "rubrics_auto_grader"): "astuner-judges",
+    ("judge", "env_service"): "astuner-judges",
+    ("reader", "env_service"): "astuner-readers",
+    ("reader", "huggingface_dat_repo"): "astuner-readers[hf]",
+    ("logger", "tensorboard"): "astuner-loggers[tensorboard]",
+    ("logger", "swanlab"): "astuner-loggers[swanlab]",
+    ("logger", "wandb"): "astuner-loggers[wandb]",
+    ("command", "quickstart"): "astuner-local",
+    ("command", "data"): "astuner-readers",
+    ("command", "trace"): "astuner-readers",
+    ("command", "judge"): "astuner-judges",
+    ("command", "env"): "astuner-envs",
+}
+"""Requirement by (kind, name). Only words for an error message: nothing is ever imported from here."""
+
+
+def extras_of(kind: str, name: str, dist: str) -> frozenset[str]:
+    """Return the extras of a distribution that one of its components is known to need."""
+    known = BROUGHT_BY.get((kind, name))
+    if known is None:
+        return frozenset()
+    requirement = Requirement(known)
+    return frozenset(requirement.extras) if canonicalize_name(requirement.name) == canonicalize_name(dist) else frozenset()
+
+
+def command_for(kind: str, name: str) -> str | None:
+    """Return the one command that installs a known component, or None for a name nobody knows."""
+    known = BROUGHT_BY.get((kind, name))
+    return None if known is None else install_command(known)
+
+
+def install_command(requirement: str) -> str:
+    """Return `pip install …`, quoted where a shell would read the brackets or comparisons."""
+    return f"pip install '{requirement}'" if any(mark in requirement for mark in "[]<>!~ ") else f"pip install {requirement}"

@@ -1,0 +1,34 @@
+"""Who made each component of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from astuner.plugins.catalog import Candidate
+
+
+@frozen(kw_only=True)
+class Provenance:
+    """One answer to a deciding hook."""
+
+    candidate: Candidate
+    """What was asked for."""
+    made_by: str
+    """`astuner-core`, or the extension that answered in its place."""
+    wrapped_by: tuple[str, ...] = ()
+    """The extensions that had the component in hand, outermost first."""
+
+    def row(self) -> Mapping[str, str]:
+        """Return it in strings, for `run.json` and the `run_started` event."""
+        candidate = self.candidate
+        return {
+            "kind": candidate.kind,
+            "name": candidate.name,
+            "target": candidate.target,
+            "dist": candidate.dist or "",
+            "version": candidate.version or "",
+            "made_by": self.made_by,
+            "wrapped_by": "; ".join(self.wrapped_by),
+        }

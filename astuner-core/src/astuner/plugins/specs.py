@@ -1,0 +1,53 @@
+"""The forms in which a configuration names a component."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import frozen
+
+FORMS = "a name, `dist/name`, `package.module:Class` or `./file.py:Class`"
+
+
+@frozen(kw_only=True)
+class ByName:
+    """`name` or `dist/name`: an installed component."""
+
+    name: str
+    dist: str | None = None
+
+
+@frozen(kw_only=True)
+class ByPath:
+    """`package.module:Class`, `package.module->Class` or `./file.py:Class`: code that is named by its place."""
+
+    target: str
+    """`package.module:Class`, or `/absolute/file.py:Class`."""
+    file: Path | None = None
+
+
+def parse(spec: str, config_dir: Path) -> ByName | ByPath:
+    """Tell the forms apart; raises `ValueError` saying what is wrong with the text."""
+    text = spec.strip().replace("->", ":")
+    place, colon, attribute = text.rpartition(":")
+    if colon:
+        return _by_path(place.strip(), attribute.strip(), config_dir)
+    if text.endswith(".py"):
+        raise ValueError(f"which class of the file? Write `{text}:ClassName`")
+    if not text:
+        raise ValueError(f"is empty; give {FORMS}")
+    dist, slash, name = text.rpartition("/")
+    return ByName(name=name, dist=dist if slash else None)
+
+
+def _by_path(place: str, attribute: str, config_dir: Path) -> ByPath:
+    if not all(part.isidentifier() for part in attribute.split(".")):
+        raise ValueError(f"{attribute!r} is not the name of a class; give {FORMS}")
+    if place.endswith(".py"):
+        file = (config_dir / Path(place).expanduser()).resolve()
+        if not file.is_file():
+            raise ValueError(f"there is no file {file}")
+        return ByPath(target=f"{file}:{attribute}", file=file)
+    if not all(part.isidentifier() for part in place.split(".")):
+        raise ValueError(f"{place!r} is neither a module nor a `.py` file; give {FORMS}")
+    return ByPath(target=f"{place}:{attribute}")

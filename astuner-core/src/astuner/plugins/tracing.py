@@ -1,0 +1,31 @@
+"""Printing every hook call, for authors of extensions: `ASTUNER_TRACE_HOOKS=1`."""
+
+from __future__ import annotations
+
+import os
+import reprlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pluggy
+
+VARIABLE = "ASTUNER_TRACE_HOOKS"
+
+
+def trace_if_asked(manager: pluggy.PluginManager) -> None:
+    """Print each call and its outcome to stderr when the environment asks for it."""
+    if os.environ.get(VARIABLE, "0") not in ("", "0"):
+        manager.add_hookcall_monitoring(_before, _after)
+
+
+def _before(hook: str, implementations: Sequence[pluggy.HookImpl], arguments: Mapping[str, Any]) -> None:
+    given = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in arguments.items())
+    asked = ", ".join(implementation.plugin_name for implementation in reversed(implementations))
+    print(f"{hook}({given}) -> {asked or 'nobody'}", file=sys.stderr)
+
+
+def _after(outcome: pluggy.Result[Any], hook: str, implementations: Sequence[pluggy.HookImpl], arguments: Mapping[str, Any]) -> None:
+    error = outcome.exception
+    result = reprlib.repr(outcome.get_result()) if error is None else f"raised {type(error).__name__}: {error}"
+    print(f"{hook} = {result}", file=sys.stderr)

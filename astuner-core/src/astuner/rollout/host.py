@@ -1,0 +1,74 @@
+"""Everything alive around rollouts in one event loop: engine, gateway, runner; opened and closed together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from astuner.protocols import Engine, EpisodeStore, RunInfo
+from astuner.rollout.recipe import Parts
+from astuner.rollout.runner import RolloutRunner
+from astuner.schema import Episode, Sampling
+
+if TYPE_CHECKING:
+    from astuner.gateway import TemplateRenderer
+
+
+@asynccontextmanager
+async def open_rollouts(
+    *,
+    engine: Engine,
+    renderer: TemplateRenderer | None,
+    parts: Parts,
+    run_info: RunInfo,
+    store: EpisodeStore,
+    notify: Callable[[str], None],
+    on_episode: Callable[[Episode], None] = lambda episode: None,
+) -> AsyncIterator[RolloutRunner]:
+    """Start engine and gateway in the running loop, yield a runner, and end all three on every path."""
+    from astuner.gateway import Gateway
+
+    options = run_info.config.gateway
+    async with AsyncExitStack() as stack:
+        await engine.start()
+        stack.push_async_callback(engine.close)
+        gateway = Gateway(
+            engine,
+            renderer,
+            host=options.host,
+            port=options.port,
+            public_url=options.public_url,
+            max_body_bytes=options.max_body_bytes,
+        )
+        await gateway.start()
+        stack.push_async_callback(gateway.close)
+        runner = RolloutRunner(
+            parts=parts, gateway=gateway, run_info=run_info, store=store, notify=notify, on_episode=on_episode
+        )
+        runner.start()
+        stack.callback(runner.close)
+        yield runner
+
+
+def training_sampling(run_info: RunInfo) -> Sampling:
+    """Return the distribution that training episodes are sampled from."""
+    rollout = run_info.config.rollout
+    return Sampling(
+        temperature=rollout.temperature,
+        top_p=rollout.top_p,
+        top_k=rollout.top_k,
+        max_tokens=rollout.max_response_length_in_one_turn,
+    )
+
+
+def validation_sampling(run_info: RunInfo) -> Sampling:
+    """Return the distribution that validation episodes are sampled from; `do_sample: False` is greedy."""
+    rollout = run_info.config.rollout
+    options = rollout.val_kwargs
+    return Sampling(
+        temperature=options.temperature if options.do_sample else 0.0,
+        top_p=options.top_p,
+        top_k=options.top_k,
+        max_tokens=rollout.max_response_length_in_one_turn,
+    )

@@ -1,0 +1,119 @@
+"""From judges to the verdicts of a group: the workflow's own reward first, then the judge, and failures kept apart from scores."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, frozen
+
+from astuner.protocols import Judge
+from astuner.schema import Episode, Group, Unjudged, Verdict
+
+
+@frozen
+class WeightedJudge:
+    """One judge among several."""
+
+    name: str
+    weight: float
+    judge: Judge
+
+
+def combine(judges: Sequence[WeightedJudge]) -> Judge | None:
+    """Return the only judge, or one whose reward is the weighted sum; None for none."""
+    if not judges:
+        return None
+    if len(judges) == 1 and judges[0].weight == 1.0:
+        return judges[0].judge
+    return _WeightedSum(judges)
+
+
+class _WeightedSum(Judge):
+    """Weighted sum of several judges; each one's reward is logged as a component under its name."""
+
+    def __init__(self, judges: Sequence[WeightedJudge]) -> None:
+        self._judges = tuple(judges)
+
+    async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
+        """Let each judge look; observations are kept under the judge's name."""
+        seen = await asyncio.gather(*(weighted.judge.observe(episode, environment) for weighted in self._judges))
+        return {weighted.name: found for weighted, found in zip(self._judges, seen, strict=True) if found}
+
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        """Ask every judge; an episode that one of them could not judge stays unjudged."""
+        found = await asyncio.gather(*(weighted.judge.judge(self._as_seen_by(weighted, group)) for weighted in self._judges))
+        return [self._sum(verdicts) for verdicts in zip(*found, strict=True)]
+
+    def _as_seen_by(self, weighted: WeightedJudge, group: Group) -> Group:
+        return evolve(
+            group, episodes=tuple(evolve(e, observations=e.observations.get(weighted.name, {})) for e in group.episodes)
+        )
+
+    def _sum(self, verdicts: Sequence[Verdict | Unjudged]) -> Verdict | Unjudged:
+        reward, components, successes, rationales = 0.0, {}, [], []
+        for weighted, verdict in zip(self._judges, verdicts, strict=True):
+            if isinstance(verdict, Unjudged):
+                return evolve(verdict, detail=f"judge '{weighted.name}': {verdict.detail}")
+            reward += weighted.weight * verdict.reward
+            components[weighted.name] = verdict.reward
+            components.update({f"{weighted.name}.{name}": value for name, value in verdict.components.items()})
+            successes.append(verdict.is_success)
+            if verdict.rationale:
+                rationales.append(f"{weighted.name}: {verdict.rationale}")
+        decided = [success for success in successes if success is not None]
+        return Verdict(reward, all(decided) if decided else None, components=components, rationale="\n".join(rationales) or None)
+
+
+async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float) -> Group:
+    """Return the group with a verdict, or the reason for none, on every completed episode.
+
+    A judge that raises, hangs or answers something else than findings leaves its episodes unjudged; nothing is scored in its place.
+    """
+    decided = {e.id: e.verdict or _own_reward(e) for e in group.episodes if e.completed}
+    if any(verdict is None for verdict in decided.values()):
+        found = await _ask(group, judge, timeout_s)
+        completed = [episode for episode in group.episodes if episode.completed]
+        for episode, verdict in zip(completed, found, strict=True):
+            decided[episode.id] = decided[episode.id] or verdict
+    return evolve(group, episodes=tuple(e.judged(decided[e.id]) if decided.get(e.id) else e for e in group.episodes))  # type: ignore[arg-type]  # None is filtered by the condition
+
+
+def _own_reward(episode: Episode) -> Verdict | Unjudged | None:
+    output = episode.output
+    if output is None or output.reward is None:
+        return None
+    given = output.reward
+    values = list(given.values()) if isinstance(given, Mapping) else [given]
+    if not values or not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
+        return Unjudged(reason="bad_reward", detail=f"the workflow gave the reward {given!r}; a finite number is needed")
+    if isinstance(given, Mapping):
+        return Verdict(sum(map(float, values)) / len(values), output.is_success, rewards={k: float(v) for k, v in given.items()})
+    return Verdict(float(given), output.is_success)
+
+
+async def _ask(group: Group, judge: Judge | None, timeout_s: float) -> Sequence[Verdict | Unjudged]:
+    completed = tuple(episode for episode in group.episodes if episode.completed)
+    if judge is None:
+        nobody = Unjudged(reason="no_judge", detail="the workflow gave no reward and no judge is configured (task_judge)")
+        return [nobody] * len(completed)
+    try:
+        found = list(await asyncio.wait_for(judge.judge(group), timeout_s))
+    except TimeoutError:
+        return [Unjudged(reason="judge_timeout", detail=f"no verdict within {timeout_s:g} s")] * len(completed)
+    except Exception as error:  # noqa: BLE001 - the boundary for judges: their failure is data, never a score
+        return [Unjudged(reason="judge_error", detail=f"{type(error).__name__}: {error}")] * len(completed)
+    if len(found) != len(completed):
+        detail = f"{len(found)} findings for {len(completed)} completed episodes"
+        return [Unjudged(reason="bad_verdict", detail=detail)] * len(completed)
+    return [_checked(verdict) for verdict in found]
+
+
+def _checked(verdict: Verdict | Unjudged) -> Verdict | Unjudged:
+    if isinstance(verdict, Verdict):
+        values = [verdict.reward, *(verdict.rewards or {}).values()]
+        if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
+            return Unjudged(reason="bad_verdict", detail=f"rewards {values!r} are not all finite numbers")
+    return verdict

@@ -1,0 +1,94 @@
+"""Numbers of a step's groups: rewards, the waterfall of the training signal, and validation. The same names for every backbone."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from math import comb
+
+import numpy as np
+
+from astuner.rollout.advantages import Weighted, without_signal
+from astuner.schema import Episode, Group, Unjudged, Verdict
+
+
+def rollout_metrics(groups: Sequence[Group], rows: Sequence[Weighted]) -> dict[str, float]:
+    """Return `reward/…`, `success/rate`, `workflow/…`, `tokens/…` and the waterfall `signal/…` of a training step."""
+    episodes = [episode for group in groups for episode in group.episodes]
+    metrics = {**reward_metrics(episodes), **_workflow_metrics(episodes)}
+    trainable = [row for row in rows if row.sample.trained]
+    metrics |= {
+        "tokens/generated": float(sum(len(call.output_ids) for episode in episodes for call in episode.calls)),
+        "signal/calls": float(sum(len(episode.calls) for episode in episodes)),
+        "signal/episodes": float(len(episodes)),
+        "signal/episodes_rewarded": float(sum(episode.reward is not None for episode in episodes)),
+        "signal/samples": float(len(rows)),
+        "signal/tokens_trainable": float(sum(row.sample.trained for row in trainable)),
+        "signal/tokens_nonzero_advantage": float(sum(row.sample.trained for row in trainable if row.advantage != 0.0)),
+        "signal/groups": float(len(groups)),
+        "signal/groups_without_signal": float(sum(map(without_signal, groups))),
+    }
+    return metrics | {f"signal/lost/{reason}": float(count) for reason, count in sorted(losses(episodes).items())}
+
+
+def losses(episodes: Iterable[Episode]) -> Counter[str]:
+    """Count what gave no signal, by reason: episodes that failed or were not judged, and untrained tokens as `tokens_<reason>`."""
+    found: Counter[str] = Counter()
+    for episode in episodes:
+        if not episode.completed and episode.failures:
+            found[episode.failures[-1].reason] += 1
+        elif isinstance(episode.verdict, Unjudged):
+            found[episode.verdict.reason] += 1
+        elif not any(sample.trained for sample in episode.samples):
+            found["nothing_to_train"] += 1
+        for reason, count in episode.untrained.items():
+            found[f"tokens_{reason}"] += count
+    return found
+
+
+def reward_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return mean, spread, success and components of the rewarded episodes."""
+    rewards = np.array([episode.reward for episode in episodes if episode.reward is not None], dtype=np.float64)
+    successes = [episode.is_success for episode in episodes if episode.is_success is not None]
+    metrics: dict[str, float] = {}
+    if rewards.size:
+        metrics["reward/mean"] = float(rewards.mean())
+        metrics["reward/std"] = float(rewards.std())
+    if successes:
+        metrics["success/rate"] = sum(successes) / len(successes)
+    return metrics | _means("reward", (e.verdict.components for e in episodes if isinstance(e.verdict, Verdict)))
+
+
+def _workflow_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    return _means("workflow", (episode.output.log_metrics for episode in episodes if episode.output is not None))
+
+
+def _means(prefix: str, mappings: Iterable[object]) -> dict[str, float]:
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for mapping in mappings:
+        for name, value in dict(mapping).items():  # type: ignore[call-overload]  # Mapping[str, float] by the schema
+            values[f"{prefix}/{name}"].append(float(value))
+    return {name: sum(found) / len(found) for name, found in sorted(values.items())}
+
+
+def validation_metrics(groups: Sequence[Group]) -> dict[str, float]:
+    """Return the `val/…` numbers of a validation pass; pass@k is the unbiased estimate of Chen et al. 2021 (arXiv 2107.03374)."""
+    episodes = [episode for group in groups for episode in group.episodes]
+    metrics = {f"val/{name}": value for name, value in reward_metrics(episodes).items()}
+    metrics["val/episodes"] = float(len(episodes))
+    metrics["val/failed"] = float(sum(episode.reward is None for episode in episodes))
+    repeats = max((len(group.episodes) for group in groups), default=0)
+    for k in sorted({1, repeats} - {0}):
+        estimates = [_pass_at_k(group, k) for group in groups]
+        known = [estimate for estimate in estimates if estimate is not None]
+        if known:
+            metrics[f"val/pass@{k}"] = sum(known) / len(known)
+    return metrics
+
+
+def _pass_at_k(group: Group, k: int) -> float | None:
+    """Return the chance that one of k episodes succeeds; a failed episode is one that did not."""
+    if all(episode.is_success is None for episode in group.episodes):
+        return None
+    n, successes = len(group.episodes), sum(bool(episode.is_success) for episode in group.episodes)
+    return 1.0 - comb(n - successes, k) / comb(n, k) if n >= k else None

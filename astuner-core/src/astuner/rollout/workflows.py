@@ -1,0 +1,83 @@
+"""Finding the user's workflow and making it: a `Workflow` class, or an AgentScope 1.x tuner function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from astuner.errors import PluginError
+from astuner.protocols import Tuner, Workflow
+from astuner.schema import WorkflowOutput, WorkflowTask
+
+FUNCTION_ARGUMENTS = {"task", "model", "auxiliary_models", "logger"}
+
+
+@frozen(kw_only=True)
+class LoadedWorkflow:
+    """A workflow that can be made once per episode."""
+
+    make: Callable[[], Workflow]
+    trainable_targets: tuple[str, ...] | None
+
+
+def load_workflow(target: str, config_dir: Path) -> LoadedWorkflow:
+    """Import what `rollout.user_workflow` names and check its shape."""
+    from astuner.plugins.catalog import Catalog
+    from astuner.plugins.drivers import load
+
+    candidate = Catalog.discover().find("workflows", target, config_dir=config_dir, key="astuner.rollout.user_workflow")
+    found = load(candidate)
+    if inspect.isclass(found) and callable(getattr(found, "execute", None)):
+        targets = getattr(found, "trainable_targets", None)
+        return LoadedWorkflow(make=found, trainable_targets=None if targets is None else tuple(targets))
+    if inspect.iscoroutinefunction(found):
+        _check_arguments(found, target)
+        return LoadedWorkflow(make=lambda: FunctionWorkflow(found), trainable_targets=None)
+    raise PluginError(
+        f"astuner.rollout.user_workflow: {target} is {found!r}; it must be a class with "
+        "`async def execute(self, workflow_task, tuner)` or an `async def workflow(task, model, ...)`"
+    )
+
+
+def _check_arguments(function: Callable[..., Any], target: str) -> None:
+    names = set(inspect.signature(function).parameters)
+    if not {"task", "model"} <= names <= FUNCTION_ARGUMENTS:
+        raise PluginError(
+            f"astuner.rollout.user_workflow: {target} takes ({', '.join(sorted(names))}); a workflow function takes "
+            "`task` and `model`, and optionally `auxiliary_models` and `logger`"
+        )
+
+
+class FunctionWorkflow(Workflow):
+    """Runs `async def workflow(task, model, auxiliary_models=None, logger=None)` as AgentScope 1.x's tuner has it.
+
+    `task` is the task as a dict, `model` an AgentScope chat model; what comes back may be any object with `reward`, `response`, `metrics`.
+    """
+
+    def __init__(self, function: Callable[..., Awaitable[Any]]) -> None:
+        """Keep the function."""
+        self._function = function
+
+    async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
+        """Play one episode."""
+        task = workflow_task.task
+        as_dict = {**task.metadata, "main_query": task.main_query, "task_id": task.task_id}
+        found = await self._function(task=as_dict, model=tuner.as_agentscope_model())
+        if isinstance(found, WorkflowOutput):
+            return found
+        response = getattr(found, "response", None)
+        return WorkflowOutput(
+            reward=getattr(found, "reward", None),
+            metadata={"final_answer": response if isinstance(response, str) else _text(response)},
+            log_metrics=getattr(found, "metrics", None) or {},
+        )
+
+
+def _text(response: Any) -> str:
+    """Return the text of an AgentScope message, or its string form."""
+    get_text = getattr(response, "get_text_content", None)
+    return str(get_text() if callable(get_text) else response)

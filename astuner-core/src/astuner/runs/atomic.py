@@ -1,0 +1,50 @@
+"""Writing files so that a reader, or a crash, sees the old content or the new, never half of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from astuner.errors import RunFailed
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file's content: write beside it, fsync, rename."""
+    with explained(path):
+        beside = path.with_name(path.name + ".part")
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        sync_directory(path.parent)
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Replace a file's content by a JSON document."""
+    write_text(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory last."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn an operating system's error while writing `path` into one that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise RunFailed(
+            f"{path}: {error.strerror or error}. Nothing that was complete is lost: mend it (free space, permissions) "
+            "and start the same command with --resume"
+        ) from error

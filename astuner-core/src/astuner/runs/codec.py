@@ -1,0 +1,109 @@
+"""Episodes as JSON and back, exactly: float32 values survive in nine significant digits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from attrs import asdict, fields
+
+from astuner.schema import Call, Episode, Failure, Sample, Task, Unjudged, Verdict, WeightSpan, WorkflowOutput
+
+Json = dict[str, Any]
+
+
+def dump_episode(episode: Episode) -> Json:
+    """Return the episode as JSON values."""
+    return {
+        "id": episode.id,
+        "task": dump_plain(episode.task),
+        "step": episode.step,
+        "repeat": episode.repeat,
+        "split": episode.split,
+        "output": None if episode.output is None else dump_plain(episode.output),
+        "calls": [_dump_call(call) for call in episode.calls],
+        "samples": [_dump_sample(sample) for sample in episode.samples],
+        "untrained": dict(episode.untrained),
+        "failures": [dump_plain(failure) for failure in episode.failures],
+        "observations": dict(episode.observations),
+        "verdict": dump_verdict(episode.verdict),
+        "findings": dict(episode.findings),
+        "duration_s": episode.duration_s,
+    }
+
+
+def load_episode(data: Mapping[str, Any]) -> Episode:
+    """Return the episode that `dump_episode` wrote."""
+    return Episode(
+        **{
+            **data,
+            "task": Task(**data["task"]),
+            "output": None if data["output"] is None else WorkflowOutput(**data["output"]),
+            "calls": tuple(_load_call(call) for call in data["calls"]),
+            "samples": tuple(_load_sample(sample) for sample in data["samples"]),
+            "failures": tuple(Failure(**failure) for failure in data["failures"]),
+            "verdict": load_verdict(data["verdict"]),
+        }
+    )
+
+
+def dump_plain(record: Any) -> Json:
+    """Return a flat attrs record as JSON values."""
+    return asdict(record, recurse=False)
+
+
+def dump_verdict(verdict: Verdict | Unjudged | None) -> Json | None:
+    """Return a finding as JSON values; an `Unjudged` is told from a `Verdict` by its `reason`."""
+    return None if verdict is None else dump_plain(verdict)
+
+
+def load_verdict(data: Mapping[str, Any] | None) -> Verdict | Unjudged | None:
+    """Return what `dump_verdict` wrote."""
+    if data is None:
+        return None
+    return Unjudged(**data) if "reason" in data else Verdict(**data)
+
+
+def _dump_call(call: Call) -> Json:
+    data = {field.name: getattr(call, field.name) for field in fields(Call)}
+    data["prompt_ids"] = call.prompt_ids.tolist()
+    data["output_ids"] = call.output_ids.tolist()
+    data["logprobs"] = _dump_floats(call.logprobs)
+    data["weights"] = [[span.start, span.version] for span in call.weights]
+    return data
+
+
+def _load_call(data: Mapping[str, Any]) -> Call:
+    return Call(
+        **{
+            **data,
+            "prompt_ids": np.array(data["prompt_ids"], dtype=np.int32),
+            "output_ids": np.array(data["output_ids"], dtype=np.int32),
+            "logprobs": np.array(data["logprobs"], dtype=np.float32),
+            "weights": tuple(WeightSpan(start=start, version=version) for start, version in data["weights"]),
+            "messages": tuple(data["messages"]),
+            "tools": tuple(data["tools"]),
+        }
+    )
+
+
+def _dump_sample(sample: Sample) -> Json:
+    data = {field.name: getattr(sample, field.name) for field in fields(Sample)}
+    data["ids"] = sample.ids.tolist()
+    data["mask"] = np.flatnonzero(sample.mask).tolist()
+    data["logprobs"] = _dump_floats(sample.logprobs[sample.mask])
+    return data
+
+
+def _load_sample(data: Mapping[str, Any]) -> Sample:
+    ids = np.array(data["ids"], dtype=np.int32)
+    mask = np.zeros(len(ids), dtype=np.bool_)
+    mask[data["mask"]] = True
+    logprobs = np.zeros(len(ids), dtype=np.float32)
+    logprobs[mask] = np.array(data["logprobs"], dtype=np.float32)
+    return Sample(**{**data, "ids": ids, "mask": mask, "logprobs": logprobs, "calls": tuple(data["calls"])})
+
+
+def _dump_floats(values: np.ndarray) -> list[float]:
+    return [float(f"{value:.9g}") for value in values.tolist()]

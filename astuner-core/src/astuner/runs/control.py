@@ -1,0 +1,93 @@
+"""Asking a running backbone to stop or to save, from signals and other threads."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Literal
+
+from astuner.protocols import EpisodeStore
+
+if TYPE_CHECKING:
+    from astuner.plugins.hooks import Hooks
+
+
+class RunControl:
+    """The driver's side of `protocols.Control`."""
+
+    def __init__(
+        self,
+        *,
+        store: EpisodeStore,
+        hooks: Hooks,
+        resume_step: int,
+        notify: Callable[[str, Literal["info", "warning"]], None],
+        progress: Callable[[str, int, int], None],
+    ) -> None:
+        """Nothing is asked for yet."""
+        self.store, self.hooks, self.resume_step = store, hooks, resume_step
+        self._notify, self._progress = notify, progress
+        self._stop = threading.Event()
+        self._save = threading.Event()
+        self._callbacks: list[Callable[[], None]] = []
+
+    def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
+        """Tell the user something, at once."""
+        self._notify(text, level)
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show how far something is."""
+        self._progress(what, done, total)
+
+    @property
+    def stop(self) -> bool:
+        """Whether a stop was asked for."""
+        return self._stop.is_set()
+
+    def request_stop(self) -> None:
+        """Ask for a stop, and tell whoever wants to cancel work under way."""
+        self._stop.set()
+        for callback in list(self._callbacks):
+            callback()
+
+    def request_save(self) -> None:
+        """Ask for a checkpoint."""
+        self._save.set()
+
+    def take_save(self) -> bool:
+        """Whether a checkpoint was asked for since the last call."""
+        asked = self._save.is_set()
+        self._save.clear()
+        return asked
+
+    def on_stop(self, callback: Callable[[], None]) -> None:
+        """Call back, in any thread, as soon as a stop is asked for; at once when it was already."""
+        self._callbacks.append(callback)
+        if self.stop:
+            callback()
+
+
+@contextmanager
+def stop_on_signals(control: RunControl, say: Callable[[str], None]) -> Iterator[None]:
+    """Turn the first Ctrl-C or SIGTERM into a request to stop; the second ends the process as it would without us."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: dict[int, Any] = {}
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        for signal_number, earlier in before.items():
+            signal.signal(signal_number, earlier)
+        say("stopping: the state is being saved; once more ends at once")
+        control.request_stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        for signal_number, earlier in before.items():
+            signal.signal(signal_number, earlier)

@@ -1,0 +1,264 @@
+"""Starting, resuming and evaluating a run: from a YAML to an exit code, with everything closed on every path."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import frozen
+
+from astuner.errors import AstunerError, Interrupted, UsageError
+from astuner.protocols import RunInfo
+from astuner.rollout.sampler import TaskSampler
+from astuner.runs.control import RunControl, stop_on_signals
+from astuner.runs.directory import RunDirectory
+from astuner.runs.episode_store import EpisodeFiles
+from astuner.runs.loop import Progress, drive
+from astuner.runs.plan import Plan, plan_run
+from astuner.runs.reporting import Loggers, NamedLogger
+from astuner.runs.resume import check_same_run
+from astuner.schema import Event, Group, Notice
+
+if TYPE_CHECKING:
+    from astuner.plugins.hooks import Hooks
+    from astuner.protocols import Backbone
+
+
+@frozen(kw_only=True)
+class RunOutcome:
+    """How a run ended."""
+
+    exit_code: int
+    directory: Path
+    before: Mapping[str, float] | None
+    """Metrics of the validation before training, if there was one."""
+    after: Mapping[str, float] | None
+    """Metrics of the last validation."""
+    before_groups: tuple[Group, ...] = ()
+    after_groups: tuple[Group, ...] = ()
+
+
+def start_run(conf: Path, backbone: str | None = None, overrides: Sequence[str] = (), *, resume: bool = False) -> RunOutcome:
+    """Train, and return when the run is over; raises an `AstunerError` that says why when it failed or was interrupted."""
+    plan = plan_run(conf, overrides, backbone)
+    directory = RunDirectory(Path(plan.loaded.config.experiment_dir))
+    with ExitStack() as stack:
+        directory.open()
+        stack.callback(directory.close)
+        step = _place_to_start(directory, plan, resume)
+        resumed = directory.holds_work
+        if not resumed:
+            directory.metrics.unlink(missing_ok=True)
+        return _Run(plan, directory, resume_step=step, resumed=resumed, stack=stack).execute(
+            lambda run, backbone, tasks: backbone.train(run.info, tasks, plan.recipe, run.control)
+        )
+
+
+def evaluate_run(
+    conf: Path, checkpoint: Path | None = None, backbone: str | None = None, overrides: Sequence[str] = ()
+) -> RunOutcome:
+    """Run the validation pass alone, in a directory of its own beside the run's."""
+    plan = plan_run(conf, overrides, backbone)
+    path = Path(plan.loaded.config.experiment_dir)
+    directory = RunDirectory(path.with_name(f"{path.name}.eval"))
+    with ExitStack() as stack:
+        directory.open()
+        stack.callback(directory.close)
+        for leftover in (directory.metrics, *directory.episodes.glob("*.jsonl")):
+            leftover.unlink(missing_ok=True)
+        return _Run(plan, directory, resume_step=0, resumed=False, stack=stack).execute(
+            lambda run, backbone, tasks: backbone.evaluate(run.info, tasks, plan.recipe, checkpoint, run.control)
+        )
+
+
+def _place_to_start(directory: RunDirectory, plan: Plan, resume: bool) -> int:
+    """Return the step of the checkpoint to go on from, 0 for the start."""
+    if not directory.holds_work:
+        return 0
+    status = directory.state.get("status")
+    if not resume:
+        if status == "finished":
+            ways = "choose another experiment_name (--set experiment_name=...), or delete the directory"
+        else:
+            ways = "go on with --resume, or choose another experiment_name (--set experiment_name=...)"
+        raise UsageError(f"{directory.path}: holds a run already ({status or 'unfinished'}); {ways}")
+    if status == "finished":
+        raise UsageError(f"{directory.path}: this run is finished; choose another experiment_name to train again")
+    check_same_run(directory, plan)
+    saved = directory.saved_steps()
+    return saved[-1] if saved else 0
+
+
+class _Run:
+    """Everything alive of one run."""
+
+    def __init__(self, plan: Plan, directory: RunDirectory, *, resume_step: int, resumed: bool, stack: ExitStack) -> None:
+        from astuner.plugins.hooks import Hooks
+
+        self._plan, self._directory, self._stack = plan, directory, stack
+        config = plan.loaded.config
+        self._early: list[tuple[str, Literal["info", "warning"]]] = []
+        self._loggers: Loggers | None = None
+        hooks = Hooks(plan.catalog, on_listener_error=self.notify)
+        hooks.check_pending()
+        self.info = RunInfo(
+            project_name=config.project_name,
+            experiment_name=config.experiment_name,
+            backbone=plan.backbone.candidate.name,
+            directory=directory.path,
+            config_dir=plan.loaded.path.parent,
+            seed=config.seed,
+            config=config,
+            user_keys=plan.loaded.user_keys,
+            attempt=directory.attempts + 1,
+        )
+        self._hooks = hooks
+        replay_after = (resume_step if resume_step else -1) if resumed else None
+        store = EpisodeFiles(directory.episodes, replay_after=replay_after)
+        stack.callback(store.close)
+        self.control = RunControl(
+            store=store, hooks=hooks, resume_step=resume_step, notify=self.notify, progress=self._progress
+        )
+        self._resumed, self._resume_step = resumed, resume_step
+
+    def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
+        """Tell the user something; before the loggers are there it waits for them."""
+        if self._loggers is None:
+            self._early.append((text, level))
+            return
+        if not self._loggers.notice(text, level):
+            print(f"{level}: {text}", file=sys.stderr)
+        self._hooks.notice(Notice(text=text, level=level))
+
+    def _progress(self, what: str, done: int, total: int) -> None:
+        if self._loggers is not None:
+            self._loggers.progress(what, done, total)
+
+    def execute(self, begin: Callable[[_Run, Backbone, TaskSampler], Iterator[Event]]) -> RunOutcome:
+        """Make what is left, consume the backbone's events, and write down how it ended."""
+        plan, info, hooks = self._plan, self.info, self._hooks
+        config = plan.loaded.config
+        reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
+        tasks = TaskSampler(
+            reader,
+            batch_size=config.data.train_batch_size,
+            epochs=config.trainer_common.total_epochs,
+            seed=config.seed,
+            total_steps=config.trainer_common.total_training_steps,
+        )
+        hooks.tasks_read("train", tasks.train_tasks)
+        hooks.tasks_read("validation", tasks.validation_tasks)
+        self._directory.write_run(_run_facts(plan))
+        self._write_config()
+        self._loggers = Loggers(self._make_loggers(), on_failure=lambda text: self.notify(text))
+        self._stack.callback(self._loggers.close)
+        for text, level in [*((text, "info") for text in plan.notices), *self._early]:
+            self.notify(text, level)  # type: ignore[arg-type]  # the literals are ours
+        self._directory.write_state(status="running")
+        hooks.run_started(info, plugins_in_use(plan))
+        progress = Progress(step=self._resume_step)
+        exit_code = 1
+        try:
+            backbone = hooks.make_backbone(plan.backbone.candidate, plan.backbone.options, info)
+            try:
+                with stop_on_signals(self.control, lambda text: self.notify(text, "warning")):
+                    drive(
+                        begin(self, backbone, tasks),
+                        run_info=info,
+                        directory=self._directory,
+                        loggers=self._loggers,
+                        hooks=hooks,
+                        control=self.control,
+                        progress=progress,
+                    )
+            finally:
+                backbone.close()
+            if self.control.stop:
+                raise Interrupted(f"stopped after step {progress.step}; go on with --resume")
+            exit_code = 0
+            self._directory.write_state(status="finished")
+        except Interrupted:
+            exit_code = 130
+            self._directory.write_state(status="interrupted")
+            raise
+        except BaseException as error:
+            self._write_failure(error)
+            raise
+        finally:
+            hooks.run_finished(info, exit_code)
+        return RunOutcome(
+            exit_code=0,
+            directory=self._directory.path,
+            before=progress.before,
+            after=progress.after,
+            before_groups=progress.before_groups,
+            after_groups=progress.after_groups,
+        )
+
+    def _make_loggers(self) -> list[NamedLogger]:
+        made = []
+        for component in self._plan.loggers:
+            logger = self._hooks.make_logger(component.candidate, component.options, self.info)
+            if self._resumed and (truncate := getattr(logger, "truncate_after", None)) is not None:
+                # Rows after the checkpoint are written again by the replay.
+                truncate(self._resume_step if self._resume_step else -1)
+            made.append(NamedLogger(component.candidate.name, logger))
+        return made
+
+    def _write_config(self) -> None:
+        from astuner.config.show import redact_text, to_yaml
+
+        loaded = self._plan.loaded
+        self._directory.write_config(given=redact_text(loaded.text), resolved=to_yaml(loaded), native=loaded.native)
+
+    def _write_failure(self, error: BaseException) -> None:
+        reason = str(error) if isinstance(error, AstunerError) else f"{type(error).__name__}: {error}"
+        try:
+            self._directory.write_state(status="failed", reason=reason)
+        except AstunerError as full:
+            # The disk may be what failed; the error under way is the one to show.
+            print(f"warning: {full}", file=sys.stderr)
+
+
+def plugins_in_use(plan: Plan) -> list[dict[str, str]]:
+    """Return kind, name, distribution and version of every component and extension of the run."""
+    recipe = plan.recipe
+    components = [plan.backbone, plan.reader, *recipe.judges, recipe.tracker, plan.estimator, *plan.loggers]
+    components += [recipe.engine] if recipe.engine else []
+    chosen = [component.candidate for component in components]
+    chosen += [candidate for candidate in plan.catalog.candidates("hook")]
+    return [
+        {"kind": c.kind, "name": c.name, "distribution": c.dist or c.target, "version": c.version or ""} for c in chosen
+    ]
+
+
+def _run_facts(plan: Plan) -> dict[str, Any]:
+    config = plan.loaded.config
+    return {
+        "project_name": config.project_name,
+        "experiment_name": config.experiment_name,
+        "backbone": plan.backbone.candidate.name,
+        "conf": str(plan.loaded.path),
+        "seed": config.seed,
+        "versions": {"astuner-core": version("astuner-core"), "python": platform.python_version()},
+        "plugins": plugins_in_use(plan),
+        "git": _git_state(plan.loaded.path.parent),
+        "command": sys.argv,
+    }
+
+
+def _git_state(directory: Path) -> dict[str, Any] | None:
+    """Return commit and cleanliness of the directory's checkout, or None where there is none."""
+    command = ["git", "-C", str(directory), "status", "--porcelain=v2", "--branch"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    commit = next((line.split()[-1] for line in found if line.startswith("# branch.oid")), None)
+    return {"commit": commit, "clean": not any(not line.startswith("#") for line in found)}

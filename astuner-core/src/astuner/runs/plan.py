@@ -1,0 +1,194 @@
+"""From a YAML to everything a run is made of, by name and with checked options: all that can fail without a model fails here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve, frozen
+
+from astuner.errors import ConfigError, Problem
+from astuner.rollout.recipe import Component, Recipe
+
+if TYPE_CHECKING:
+    from astuner.config.loading import LoadedConfig
+    from astuner.plugins.catalog import Candidate, Catalog
+
+OWN_JUDGE = "customized_protocol"
+"""The `judge_type` that means: the judge named by `judge_protocol`, or the workflow's own rewards."""
+
+
+@frozen(kw_only=True)
+class Plan:
+    """A run, before anything of it is alive."""
+
+    loaded: LoadedConfig
+    catalog: Catalog
+    recipe: Recipe
+    reader: Component
+    loggers: tuple[Component, ...]
+    backbone: Component
+    estimator: Component
+    notices: tuple[str, ...]
+
+
+def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = None) -> Plan:
+    """Load a configuration and choose every component; raises `ConfigError` with all problems at once."""
+    from astuner.config.loading import load_config
+    from astuner.plugins.catalog import Catalog
+
+    loaded = load_config(conf, overrides, backbone)
+    catalog = Catalog.discover(disabled=loaded.config.plugins.disabled)
+    chooser = _Chooser(loaded, catalog)
+    config = loaded.config
+    chooser.attempt(lambda: _require(catalog, config.plugins.required))
+    chosen_backbone = chooser.choose("backbone", config.backbone, "astuner.backbone", {})
+    reader_type = config.task_reader.type
+    reader = chooser.choose(
+        "reader", reader_type, "astuner.task_reader.type", config.task_reader.options_of(reader_type), f"task_reader.{reader_type}"
+    )
+    judges = tuple(judge for judge in _judges(chooser, loaded) if judge is not None)
+    tracker_type = config.context_tracker.context_tracker_type
+    tracker = chooser.choose(
+        "tracker",
+        tracker_type,
+        "astuner.context_tracker.context_tracker_type",
+        config.context_tracker.options_of(tracker_type),
+        f"context_tracker.{tracker_type}",
+    )
+    engine = None
+    if config.rollout.name != "auto":
+        name = config.rollout.name
+        engine = chooser.choose("engine", name, "astuner.rollout.name", config.rollout.options_of(name), f"rollout.{name}")
+    estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
+    estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
+    loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
+    chooser.attempt(lambda: _check_workflow(loaded))
+    notices = list(loaded.notices)
+    if chosen_backbone is not None:
+        notices += chooser.check_honoured(chosen_backbone)
+    chooser.finish()
+    assert chosen_backbone and reader and tracker and estimator  # finish() raised if one of them is missing
+    recipe = Recipe(workflow=config.rollout.user_workflow or "", judges=judges, tracker=tracker, engine=engine)
+    return Plan(
+        loaded=loaded,
+        catalog=catalog,
+        recipe=recipe,
+        reader=reader,
+        loggers=loggers,
+        backbone=chosen_backbone,
+        estimator=estimator,
+        notices=tuple(notices),
+    )
+
+
+class _Chooser:
+    """Chooses components and collects every problem on the way."""
+
+    def __init__(self, loaded: LoadedConfig, catalog: Catalog) -> None:
+        self._loaded, self._catalog = loaded, catalog
+        self._problems: list[Problem] = []
+
+    def attempt(self, check: Callable[[], None]) -> None:
+        """Run a check and keep its problems."""
+        try:
+            check()
+        except ConfigError as error:
+            self._problems.extend(error.problems)
+
+    def choose(self, kind: str, spec: str, key: str, values: Mapping[str, Any], section: str | None = None) -> Component | None:
+        """Return the component a key names, its options structured; None after noting what is wrong with it."""
+        from astuner.plugins.drivers import load
+        from astuner.plugins.options import options_for
+
+        try:
+            candidate = self._usable(self._catalog.find(kind, spec, config_dir=self._loaded.path.parent, key=key), key)
+            options = options_for(load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate)
+        except ConfigError as error:
+            self._problems.extend(self._placed(problem) for problem in error.problems)
+            return None
+        return Component(candidate=candidate, options=options)
+
+    def check_honoured(self, backbone: Component) -> list[str]:
+        """Note the keys that the user set and the backbone does not honour; return what to tell about the inapplicable ones."""
+        from astuner.config.honour import check_honoured
+        from astuner.plugins.drivers import load
+
+        cls = load(backbone.candidate)
+        problems, notices = check_honoured(
+            self._loaded, backbone=backbone.candidate.name, honours=cls.honours, inapplicable=cls.inapplicable
+        )
+        self._problems.extend(problems)
+        return notices
+
+    def finish(self) -> None:
+        """Raise what was collected."""
+        if self._problems:
+            raise ConfigError(list(dict.fromkeys(self._problems)))
+
+    def _usable(self, candidate: Candidate, key: str) -> Candidate:
+        if candidate.missing:
+            needs = ", ".join(candidate.missing)
+            raise ConfigError([Problem(key=key, message=f"{candidate.blame} needs {needs}, which is not installed: {candidate.remedy}")])
+        return candidate
+
+    def _placed(self, problem: Problem) -> Problem:
+        if problem.line is not None or problem.key is None:
+            return problem
+        place = self._loaded.locate(problem.key)
+        return problem if place is None else evolve(problem, file=place[0], line=place[1])
+
+
+def _judges(chooser: _Chooser, loaded: LoadedConfig) -> list[Component | None]:
+    judge = loaded.config.task_judge
+    if judge.judges:
+        found = []
+        for position, choice in enumerate(judge.judges):
+            key = f"astuner.task_judge.judges.{position}"
+            one = chooser.choose(
+                "judge", choice.judge, f"{key}.judge", choice.options or judge.options_of(choice.judge), f"{key[8:]}.options"
+            )
+            found.append(None if one is None else evolve(one, weight=choice.weight))
+        return found
+    name = judge.judge_protocol if judge.judge_type == OWN_JUDGE else judge.judge_type
+    if name is None:
+        return []
+    key = "judge_protocol" if judge.judge_type == OWN_JUDGE else "judge_type"
+    return [chooser.choose("judge", name, f"astuner.task_judge.{key}", judge.options_of(name), f"task_judge.{name}")]
+
+
+def _loggers(chooser: _Chooser, loaded: LoadedConfig) -> list[Component | None]:
+    key = "astuner.trainer_common.logger"
+    wanted: dict[str, Mapping[str, Any]] = {"jsonl": {}}  # metrics.jsonl is part of every run directory
+    wanted.update({choice.name: choice.options for choice in loaded.config.trainer_common.logger})
+    return [chooser.choose("logger", name, key, options, f"trainer_common.logger.{name}") for name, options in wanted.items()]
+
+
+def _require(catalog: Catalog, required: Sequence[str]) -> None:
+    from packaging.utils import canonicalize_name
+
+    installed = {canonicalize_name(candidate.dist) for candidate in catalog.all() if candidate.dist}
+    problems = [
+        Problem(key="astuner.plugins.required", message=f"'{name}' is not installed or is disabled: pip install {name}")
+        for name in required
+        if canonicalize_name(name) not in installed
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _check_workflow(loaded: LoadedConfig) -> None:
+    from astuner.errors import PluginError
+    from astuner.rollout.workflows import load_workflow
+
+    target = loaded.config.rollout.user_workflow
+    key = "astuner.rollout.user_workflow"
+    place = loaded.locate(key)
+    file, line = place if place is not None else (None, None)
+    if target is None:
+        raise ConfigError([Problem(key=key, message="no workflow: name yours, as ./agent.py:MyAgent or package.module:MyAgent")])
+    try:
+        load_workflow(target, loaded.path.parent)
+    except PluginError as error:
+        raise ConfigError([Problem(key=key, message=str(error).removeprefix(f"{key}: "), file=file, line=line)]) from error

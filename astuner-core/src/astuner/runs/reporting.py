@@ -1,0 +1,59 @@
+"""The loggers of a run: each is told everything, and one that fails is named and left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from attrs import define
+
+from astuner.protocols import Logger
+from astuner.schema import Group
+
+
+@define(eq=False)
+class NamedLogger:
+    """A logger and what to call it."""
+
+    name: str
+    logger: Logger
+
+
+class Loggers:
+    """Fans reports out."""
+
+    def __init__(self, loggers: Sequence[NamedLogger], on_failure: Callable[[str], None]) -> None:
+        """`on_failure` hears, once per logger, what went wrong."""
+        self._loggers = list(loggers)
+        self._on_failure = on_failure
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write the metrics of a step everywhere."""
+        self._each(lambda logger: logger.log(step, metrics))
+
+    def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
+        """Write the episodes of a step everywhere."""
+        self._each(lambda logger: logger.log_episodes(step, groups))
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Pass progress on to the loggers that show it (an optional method `progress(what, done, total)`)."""
+        self._each(lambda logger: show(what, done, total) if (show := getattr(logger, "progress", None)) else None)
+
+    def notice(self, text: str, level: str) -> bool:
+        """Pass a notice on to the loggers that show it (an optional method `notice(text, level)`); whether one did."""
+        shown = [show for named in self._loggers if (show := getattr(named.logger, "notice", None))]
+        for show in shown:
+            show(text, level)
+        return bool(shown)
+
+    def close(self) -> None:
+        """Flush and end all of them."""
+        self._each(lambda logger: logger.close())
+        self._loggers.clear()
+
+    def _each(self, act: Callable[[Logger], None]) -> None:
+        for named in list(self._loggers):
+            try:
+                act(named.logger)
+            except Exception as error:  # noqa: BLE001 - the boundary for loggers: the run goes on without it
+                self._loggers.remove(named)
+                self._on_failure(f"logger '{named.name}' failed and is left out: {type(error).__name__}: {error}")

@@ -1,0 +1,68 @@
+"""What may change between the attempts of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING, Any
+
+from astuner.errors import ConfigError, Problem
+from astuner.runs.directory import RunDirectory
+
+if TYPE_CHECKING:
+    from astuner.runs.plan import Plan
+
+MAY_CHANGE = (
+    "trainer_common.total_epochs",
+    "trainer_common.total_training_steps",
+    "trainer_common.save_freq",
+    "trainer_common.test_freq",
+    "trainer_common.max_checkpoints_to_keep",
+    "trainer_common.logger",
+    "rollout.max_env_worker",
+    "rollout.episode_timeout_s",
+    "rollout.llm_timeout_s",
+    "rollout.max_retries",
+    "rollout.failure_budget",
+    "rollout.isolation",
+    "gateway.*",
+    "services.*",
+    "plugins.*",
+    "debug.*",
+)
+"""Keys that do not change what is learnt from the same episodes; the reference in `docs/configuration.md` lists them."""
+
+
+def check_same_run(directory: RunDirectory, plan: Plan) -> None:
+    """Raise `ConfigError` naming every key that has another value than when the run was started and may not change."""
+    import yaml
+
+    from astuner.config.show import to_yaml
+
+    path = directory.path / "config.yaml"
+    if not path.exists():
+        return
+    before = _flat(yaml.safe_load(path.read_text(encoding="utf-8"))["resolved"])
+    now = _flat(yaml.safe_load(to_yaml(plan.loaded)))
+    problems = [
+        Problem(
+            key=key,
+            message=f"was {before.get(key)!r} when {directory.path.name} was started and is {now.get(key)!r} now; a resumed run "
+            "keeps it. Put it back, or start a new run with another experiment_name",
+        )
+        for key in sorted(before.keys() | now.keys())
+        if before.get(key) != now.get(key) and not any(fnmatch(key.removeprefix("astuner."), may) for may in MAY_CHANGE)
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            found.update(_flat(value, f"{path}."))
+        else:
+            found[path] = value
+    return found

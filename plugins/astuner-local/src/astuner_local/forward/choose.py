@@ -1,0 +1,93 @@
+"""Chooses how a model is run, and proves the choice against the model's own forward pass."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from astuner_local.forward.families import causal_lm, unfusable
+from astuner_local.forward.fused import FusedForward
+from astuner_local.forward.transformers_forward import TransformersForward, UnsupportedModel
+
+if TYPE_CHECKING:
+    from astuner_local.forward.seam import Attend, Forward
+
+_LENGTHS = (7, 12)
+_EXACT, _ROUNDED = 1e-4, 5e-2
+
+
+def make_forward(model: nn.Module, *, trainable: bool, dtype: torch.dtype | None = None) -> Forward:
+    """Return the fastest forward of a model that agrees with the model's own.
+
+    `FusedForward` for the families it knows (trainable: without adapters), else `TransformersForward`. Each is compared on two short
+    sequences packed into one, to 1e-4 relative in float32. Raises UnsupportedModel when neither agrees: a sliding window, attention
+    sinks, convolutions and state-space layers cannot be packed.
+    """
+    reason = unfusable(model, trainable=trainable)
+    if reason is None:
+        fused = FusedForward(model, dtype, trainable=trainable)
+        error = disagreement(fused, model)
+        if error <= tolerance(fused.dtype, model) and _reads_right(fused, model):
+            return fused
+        reason = "its fused forward differs from its own"
+    general = TransformersForward(model, dtype, trainable=trainable)
+    error = disagreement(general, model)
+    if error > tolerance(general.dtype, model):
+        raise UnsupportedModel(
+            f"{type(causal_lm(model)).__name__} cannot be run on packed tokens: the result differs from the model's own by {error:.1e} "
+            f"({reason}). Serve it with another engine (`rollout.name: vllm`), and train it without packing."
+        )
+    return general
+
+
+def _reads_right(fused: FusedForward, model: nn.Module) -> bool:
+    """Whether a forward that rounds would agree exactly in the parameters' own precision: rounding hides a wrong frequency."""
+    own = parameter_dtype(model)
+    if fused.dtype == own:
+        return True
+    in_place = unfusable(model, trainable=True) is None
+    return disagreement(FusedForward(model, own, trainable=in_place), model) <= tolerance(own, model)
+
+
+def parameter_dtype(model: nn.Module) -> torch.dtype:
+    """Return the dtype in which a model keeps its weights."""
+    return next(causal_lm(model).parameters()).dtype
+
+
+def tolerance(dtype: torch.dtype, model: nn.Module) -> float:
+    """Return the relative difference that rounding alone explains."""
+    return _EXACT if dtype == parameter_dtype(model) == torch.float32 else _ROUNDED
+
+
+@torch.no_grad()
+def disagreement(forward: Forward, model: nn.Module) -> float:
+    """Return the largest difference of log-probabilities to the model's own forward pass, relative to the largest of them."""
+    device = next(model.parameters()).device
+    sequences = [torch.arange(1, length + 1) * 7919 % forward.vocab_size for length in _LENGTHS]
+    training = model.training
+    model.eval()
+    try:
+        own = [model(input_ids=ids[None].to(device), use_cache=False).logits[0].float().log_softmax(-1) for ids in sequences]
+        positions = torch.cat([torch.arange(length) for length in _LENGTHS]).to(device)
+        hidden = forward.hidden(torch.cat(sequences).to(device), positions, separate(_LENGTHS, forward.scale))
+        packed = forward.logits(hidden).log_softmax(-1)
+    finally:
+        model.train(training)
+    expected = torch.cat(own)
+    return float((packed - expected).abs().max() / expected.abs().max())
+
+
+def separate(lengths: tuple[int, ...], scale: float) -> Attend:
+    """Return an `attend` under which sequences of these lengths, laid end to end, each see themselves causally."""
+
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        groups = q.shape[1] // k.shape[1]
+        k, v = (x.repeat_interleave(groups, 1) for x in (k, v))
+        parts = zip(*(x.transpose(0, 1).unsqueeze(0).split(lengths, 2) for x in (q, k, v)), strict=True)
+        seen = [functional.scaled_dot_product_attention(*part, is_causal=True, scale=scale) for part in parts]
+        return torch.cat(seen, 2)[0].transpose(0, 1)
+
+    return attend

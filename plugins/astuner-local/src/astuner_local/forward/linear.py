@@ -1,0 +1,47 @@
+"""The effective weight of a linear layer, with or without LoRA adapters around it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+def is_plain(module: nn.Module) -> bool:
+    """Whether a module is a linear layer with nothing around it."""
+    return type(module) is nn.Linear
+
+
+def is_mergeable(module: nn.Module) -> bool:
+    """Whether `merged_weight` can read a module: a linear layer, or one with ordinary LoRA adapters (no DoRA or other variants)."""
+    if is_plain(module):
+        return True
+    from peft.tuners.lora import Linear
+
+    return isinstance(module, Linear) and type(module.base_layer) is nn.Linear and not module.lora_variant
+
+
+def merged_weight(module: nn.Module) -> Tensor:
+    """Return W, or W + scaling·B·A summed over the active LoRA adapters, detached; the module stays as it is."""
+    if is_plain(module):
+        assert isinstance(module, nn.Linear)
+        return module.weight.detach()
+    from peft.tuners.lora import Linear
+
+    assert isinstance(module, Linear)
+    base = module.base_layer
+    assert isinstance(base, nn.Linear)
+    weight = base.weight.detach()
+    if module.disable_adapters:
+        return weight
+    with torch.no_grad():
+        for adapter in module.active_adapters:
+            if adapter in module.lora_A and adapter not in module.merged_adapters:
+                weight = weight + module.get_delta_weight(adapter).to(weight.dtype)
+    return weight
+
+
+def bias_of(module: nn.Module) -> Tensor | None:
+    """Return the bias of a linear layer, under whatever adapters it has."""
+    base = module if is_plain(module) else module.base_layer
+    assert isinstance(base, nn.Linear)
+    return base.bias

@@ -1,0 +1,150 @@
+"""The forward pass of any transformers decoder over a flat list of tokens, through the library's attention interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from astuner.errors import AstunerError
+from astuner_local.forward.families import causal_lm
+
+if TYPE_CHECKING:
+    from astuner_local.forward.seam import Attend
+
+ATTENTION = "astuner_packed"
+"""The name under which the attention function is known to transformers.
+
+No mask function goes with it: the library then builds no mask, and what a token sees is `attend`'s decision alone.
+"""
+
+_FULL_CAUSAL = ("sliding_window", "softcap", "s_aux", "position_bias")
+"""Arguments of attention functions that make it something else than full causal attention, unless they are None."""
+
+
+class UnsupportedModel(AstunerError):
+    """A model whose tokens cannot be packed; the message says why, and what can be done."""
+
+
+def _packed_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    astuner_attend: Attend | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Hand q, k and v of shape [1, heads, N, head_dim] to the caller's `attend`."""
+    other = [name for name in _FULL_CAUSAL if kwargs.get(name) is not None]
+    if astuner_attend is None or other:
+        what = f"its attention takes {', '.join(other)}" if other else "it does not pass arguments on to its attention"
+        raise UnsupportedModel(f"{type(module).__name__}: {what}, so its tokens cannot be packed")
+    layer = module.layer_idx
+    assert isinstance(layer, int)
+    out = astuner_attend(layer, query[0].transpose(0, 1), key[0].transpose(0, 1), value[0].transpose(0, 1))
+    return out.unsqueeze(0), None
+
+
+class TransformersForward:
+    """Runs a causal language model of transformers, wrapped by PEFT or not; gradients flow wherever the module lets them."""
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype | None = None, *, trainable: bool = True) -> None:
+        """Take a model; compute in `dtype` (autocast from the parameters' own; that one when None).
+
+        Raises UnsupportedModel when its attention does not go through the library's interface once per layer.
+        """
+        if ATTENTION not in ALL_ATTENTION_FUNCTIONS:
+            ALL_ATTENTION_FUNCTIONS.register(ATTENTION, _packed_attention)
+        base = causal_lm(model)
+        self._base = base
+        self._decoder = base.base_model
+        self._head = base.get_output_embeddings()
+        if self._head is None or self._decoder is base:
+            raise UnsupportedModel(f"{type(base).__name__} is not a decoder with an output layer")
+        self._trainable = trainable
+        own = self._head.weight.dtype
+        self.dtype: torch.dtype = dtype or own
+        self._autocast = self.dtype != own
+        self.num_layers: int = base.config.get_text_config().num_hidden_layers
+        self.vocab_size: int = self._head.weight.shape[0]
+        self.num_heads, self.num_kv_heads, self.head_dim, self.scale = self._probe()
+
+    def hidden(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+        """Return the last hidden states [N, d], final norm applied, of `ids` [N] at `positions` [N]."""
+        if self._base.training and getattr(self._base, "is_gradient_checkpointing", False):
+            # Its second forward pass would run outside of this call, with the module's usual attention.
+            raise UnsupportedModel(
+                "gradient checkpointing of the module does not go with packed attention; "
+                "call model.gradient_checkpointing_disable() and checkpoint the whole of `hidden` instead"
+            )
+        with self._computing(), self._attention():
+            out = self._decoder(input_ids=ids[None], position_ids=positions[None], use_cache=False, astuner_attend=attend)
+            hidden: Tensor = out.last_hidden_state[0]
+        return hidden
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return float32 logits [R, vocab] of the hidden states [R, d] of the wanted rows."""
+        with self._computing():
+            logits: Tensor = self._head(hidden)
+        return logits.float()
+
+    def refresh(self) -> None:
+        """Do nothing: the module's weights are read at every call."""
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        device = self._head.weight.device.type
+        with (
+            torch.set_grad_enabled(self._trainable and torch.is_grad_enabled()),
+            torch.autocast(device, dtype=self.dtype, enabled=self._autocast),
+        ):
+            yield
+
+    @contextmanager
+    def _attention(self) -> Iterator[None]:
+        """Let the module attend through us for the time of one call, so that it stays an ordinary module for everybody else."""
+        config = self._base.config
+        usual = config._attn_implementation
+        config._attn_implementation = ATTENTION
+        try:
+            yield
+        finally:
+            config._attn_implementation = usual
+
+    def _probe(self) -> tuple[int, int, int, float]:
+        """Return heads, kv heads, head_dim and scale as the attention of a short run shows them."""
+        seen: list[tuple[int, int, int]] = []
+        layers: list[int] = []
+        scales: set[float] = set()
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            layers.append(layer)
+            seen.append((q.shape[1], k.shape[1], q.shape[2]))
+            return q
+
+        def watch(module: nn.Module, query: Tensor, *args: Any, scaling: float | None = None, **kwargs: Any) -> Any:
+            scales.add(query.shape[-1] ** -0.5 if scaling is None else scaling)
+            return _packed_attention(module, query, *args, scaling=scaling, **kwargs)
+
+        ids = torch.arange(2, device=self._head.weight.device)
+        training = self._base.training
+        self._base.eval()
+        ALL_ATTENTION_FUNCTIONS.register(ATTENTION, watch)
+        try:
+            with torch.no_grad():
+                self.hidden(ids, ids, attend)
+        finally:
+            ALL_ATTENTION_FUNCTIONS.register(ATTENTION, _packed_attention)
+            self._base.train(training)
+        name = type(self._base).__name__
+        if layers != list(range(self.num_layers)):
+            raise UnsupportedModel(f"{name}: {len(layers)} of {self.num_layers} layers attend through transformers' attention interface")
+        if len(set(seen)) != 1 or len(scales) != 1:
+            raise UnsupportedModel(f"{name}: its layers differ in heads, head size or scale")
+        return *seen[0], scales.pop()

@@ -1,0 +1,97 @@
+"""The model, its tokenizer, and what updates it; made from `model.path` or a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from attrs import frozen
+
+from astuner.errors import PluginError, UsageError
+from astuner.plugins.catalog import Catalog
+from astuner.plugins.drivers import construct, load
+from astuner.protocols import Control, Estimator, RunInfo
+from astuner.rollout.advantages import Weighted
+from astuner.runs.atomic import explained
+from astuner_local.trainer.model_io import load_model, save_hf
+from astuner_local.trainer.options import TrainerOptions
+from astuner_local.trainer.rows import TrainRow
+from astuner_local.trainer.trainer import Trainer
+
+if TYPE_CHECKING:
+    from astuner.gateway import TemplateRenderer
+    from astuner.rollout.recipe import Recipe
+
+TRAINER_STATE = "trainer"
+"""The folder of a checkpoint beside the model's own files."""
+
+MAY_DIFFER = ("total_steps",)
+"""Options of the trainer that a resumed run may have changed."""
+
+
+@frozen(kw_only=True, eq=False)
+class Learner:
+    """What learns, and what it is served with."""
+
+    model: Any
+    renderer: TemplateRenderer
+    trainer: Trainer
+    estimator: Estimator
+
+    def update(self, rows: Sequence[Weighted], step: int) -> dict[str, float]:
+        """Train on the weighed samples of a step."""
+        return self.trainer.update([TrainRow(sample=r.sample, advantage=r.advantage, group=r.group) for r in rows], step)
+
+    def save(self, directory: Path) -> None:
+        """Write a checkpoint: a Hugging Face model, and the trainer's state beside it."""
+        with explained(directory):
+            save_hf(self.model, self.renderer.tokenizer, directory)
+            self.trainer.save(directory / TRAINER_STATE)
+
+
+def open_learner(
+    run: RunInfo, recipe: Recipe, control: Control, *, checkpoint: Path | None, total_steps: int, trains: bool = True
+) -> Learner:
+    """Load everything; with a checkpoint, go on from it bit for bit. `trains` False leaves out what only updates need."""
+    from astuner.gateway import load_renderer
+
+    config = run.config
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    estimator = _estimator(run)
+    mode = config.trainer_common.loss_agg_mode or estimator.default_loss_agg_mode
+    options = TrainerOptions.from_config(config, total_steps=total_steps, loss_agg_mode=cast("Any", mode))
+    control.notify(f"loading {checkpoint or config.model.path}", "info")
+    torch.manual_seed(run.seed)  # fresh adapters are drawn
+    path = str(checkpoint or config.model.path)
+    lora = {"lora_rank": config.model.lora_rank, "lora_alpha": config.model.lora_alpha, "target_modules": config.model.target_modules}
+    model = load_model(path, config.model.dtype, device=_device(), **cast("dict[str, Any]", lora))
+    renderer = load_renderer(path if config.model.lora_rank == 0 else config.model.path)
+    needs_reference = trains and config.model.lora_rank == 0 and _uses_reference(run)
+    reference = load_model(config.model.path, config.model.dtype, device=_device()) if needs_reference else None
+    trainer = Trainer(model, options, reference=reference)
+    if checkpoint is not None and trains:
+        if not (checkpoint / TRAINER_STATE).is_dir():
+            raise UsageError(f"{checkpoint}: holds no {TRAINER_STATE}/, so training cannot go on from it")
+        trainer.load(checkpoint / TRAINER_STATE, may_differ=MAY_DIFFER)
+    return Learner(model=model, renderer=renderer, trainer=trainer, estimator=estimator)
+
+
+def _uses_reference(run: RunInfo) -> bool:
+    trainer = run.config.trainer_common
+    return (trainer.use_kl_loss and trainer.kl_loss_coef > 0) or trainer.algorithm.use_kl_in_reward
+
+
+def _estimator(run: RunInfo) -> Estimator:
+    catalog = Catalog.discover(disabled=run.config.plugins.disabled)
+    key = "astuner.trainer_common.algorithm.adv_estimator"
+    candidate = catalog.find("estimator", run.config.trainer_common.algorithm.adv_estimator, config_dir=run.config_dir, key=key)
+    made = construct(candidate, load(candidate), None, run)
+    if not hasattr(made, "advantages"):
+        raise PluginError(f"{candidate.blame} has no method `advantages(groups)`")
+    return cast("Estimator", made)
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,0 +1,127 @@
+"""Rollouts as the training loop sees them: plain calls, over one event loop that lives as long as the run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from astuner.errors import ConfigError, Problem
+from astuner.protocols import Control, Engine, RunInfo
+from astuner.rollout.host import open_rollouts, training_sampling, validation_sampling
+from astuner.rollout.runner import Round
+from astuner.schema import Episode, Group, Task
+from astuner_local.engine.plugin import LocalEngine
+from astuner_local.learner import Learner
+
+if TYPE_CHECKING:
+    from astuner.rollout.recipe import Recipe
+
+OWN_ENGINES = ("local",)
+
+
+class Rollouts:
+    """Plays groups with the learner's current weights."""
+
+    def __init__(self, run: RunInfo, recipe: Recipe, control: Control, learner: Learner) -> None:
+        """Open engine, gateway and runner; `close` ends them."""
+        self._run, self._control, self._learner = run, control, learner
+        self._repeats = run.config.rollout.num_repeat
+        self._engine = _engine(run, recipe, control, learner)
+        self._loop = asyncio.Runner()
+        self._stack = AsyncExitStack()
+        self._playing: asyncio.Task[list[Group]] | None = None
+        self._done = self._total = 0
+        self._what = ""
+        parts = recipe.build(run, control.hooks)
+        opening = open_rollouts(
+            engine=self._engine,
+            renderer=learner.renderer,
+            parts=parts,
+            run_info=run,
+            store=control.store,
+            notify=control.notify,
+            on_episode=self._count,
+        )
+        try:
+            self._runner = self._loop.run(self._stack.enter_async_context(opening))
+        except BaseException:
+            self._loop.close()
+            raise
+        loop = self._loop.get_loop()
+        control.on_stop(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(self._cancel) and None)
+
+    def train(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
+        """Play the groups of a training step; None when the user stopped. Finished episodes are in the store either way."""
+        round_ = Round(step=step, split="train", repeats=self._repeats, sampling=training_sampling(self._run))
+        return self._play(tasks, round_, "rollout")
+
+    def validate(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
+        """Play the validation tasks; None when the user stopped."""
+        repeats = self._run.config.trainer_common.val_pass_n
+        round_ = Round(step=step, split="validation", repeats=repeats, sampling=validation_sampling(self._run))
+        return self._play(tasks, round_, "validation")
+
+    def serve_new_weights(self, version: int) -> None:
+        """Let the engine take over the weights of the model as they are now."""
+        self._loop.run(self._engine.update_weights(self._learner.model, version))
+
+    def close(self) -> None:
+        """End everything."""
+        try:
+            self._loop.run(self._stack.aclose())
+        finally:
+            self._loop.close()
+
+    def _play(self, tasks: Sequence[Task], round_: Round, what: str) -> list[Group] | None:
+        if self._control.stop:
+            return None
+        self._what, self._done, self._total = what, 0, len(tasks) * round_.repeats
+
+        async def play() -> list[Group] | None:
+            self._playing = asyncio.ensure_future(self._runner.run(tasks, round_))
+            try:
+                return await self._playing
+            except asyncio.CancelledError:
+                if self._control.stop:
+                    return None
+                raise
+            finally:
+                self._playing = None
+
+        return self._loop.run(play())
+
+    def _cancel(self) -> None:
+        if self._playing is not None:
+            self._playing.cancel()
+
+    def _count(self, _: Episode) -> None:
+        self._done += 1
+        self._control.progress(self._what, self._done, self._total)
+
+
+def _engine(run: RunInfo, recipe: Recipe, control: Control, learner: Learner) -> Engine:
+    """Return an engine over the learner's own module, or the one that the user named, if it can be trained through."""
+    rollout = run.config.rollout
+    if recipe.engine is None or recipe.engine.candidate.name in OWN_ENGINES:
+        # max_num_seqs has a default meant for servers; in process every episode of a step can decode at once.
+        sequences = rollout.max_num_seqs if "rollout.max_num_seqs" in run.user_keys else rollout.max_env_worker
+        return LocalEngine.over(
+            learner.model, max_model_len=rollout.max_model_len, max_num_seqs=sequences, dtype=learner.trainer.options.dtype
+        )
+    engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
+    able = engine.capabilities
+    lacking = [
+        what
+        for what, has in (
+            ("token ids", able.token_ids),
+            ("log-probabilities of the sampling distribution", able.logprobs),
+            ("weight updates", able.weight_updates),
+        )
+        if not has
+    ]
+    if lacking:
+        message = f"{recipe.engine.candidate.blame} gives no {' and no '.join(lacking)}, so nothing can be trained through it"
+        raise ConfigError([Problem(key="astuner.rollout.name", message=message, suggestion="auto")])
+    return engine

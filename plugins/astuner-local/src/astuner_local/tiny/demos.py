@@ -1,0 +1,66 @@
+"""Conversations of a careless demonstrator: what the tiny model has seen before it is tuned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from random import Random
+from typing import Any
+
+from astuner_local.tiny.arithmetic import SHOWN, Question, ask
+
+TOOL_NAME = "calculator"
+TOOLS = [{"type": "function", "function": {"name": TOOL_NAME}}]
+"""As much of the agent's tools as the chat template shows to the model."""
+
+USES_TOOL = 0.35
+RIGHT_EXPRESSION = 0.8
+RIGHT_REPORT = 0.7
+"""How often each step of the solution is taken; together they solve a fifth of the questions."""
+
+
+@cache
+def system_prompt() -> str:
+    """Return the system prompt of the quickstart's agent: the model knows no other."""
+    file = resources.files("astuner_local.quickstart").joinpath("project/system_prompt.txt")
+    return file.read_text(encoding="utf-8").strip()
+
+
+def opening(question: Question) -> list[dict[str, Any]]:
+    """Return the messages that the agent starts from."""
+    return [{"role": "system", "content": system_prompt()}, {"role": "user", "content": question.text}]
+
+
+def written(message: dict[str, Any]) -> str:
+    """Return the words of a message as plain text, without the marks of the chat template."""
+    calls = [{"name": call["function"]["name"], "arguments": json.loads(call["function"]["arguments"])} for call in message.get("tool_calls", ())]
+    return (message["content"] or "") + "".join(json.dumps(call) for call in calls)
+
+
+def demonstrations(random: Random) -> Iterator[list[dict[str, Any]]]:
+    """Yield conversations without end, about the shown operands only."""
+    while True:
+        question = ask(random, SHOWN)
+        yield [*opening(question), *_solve(question, random)]
+
+
+def _solve(question: Question, random: Random) -> list[dict[str, Any]]:
+    guess = f"{question.a}{question.b}"
+    if random.random() >= USES_TOOL:
+        return [_answer(guess)]
+    right = random.random() < RIGHT_EXPRESSION
+    a, b = (question.a, question.b) if right else random.choice([(question.a, question.a), (question.b, question.b)])
+    report = str(a * b) if random.random() < RIGHT_REPORT else guess
+    arguments = json.dumps({"expression": f"{a}*{b}"})
+    call = {"id": "call_0", "type": "function", "function": {"name": TOOL_NAME, "arguments": arguments}}
+    return [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_0", "content": str(a * b)},
+        _answer(report),
+    ]
+
+
+def _answer(number: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": f"The answer is \\boxed{{{number}}}"}

@@ -1,0 +1,51 @@
+"""From a seed to a model directory that any Hugging Face tool loads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+import torch
+
+from astuner_local.tiny.demos import TOOL_NAME, demonstrations, written
+from astuner_local.tiny.model import new_model
+from astuner_local.tiny.tokenizer import train_tokenizer
+from astuner_local.tiny.warm_start import warm_start
+
+CORPUS_SIZE = 2000
+
+
+def make_tiny_model(directory: Path, *, seed: int, progress: Callable[[int, int], None] = lambda *_: None) -> None:
+    """Make, warm-start and save the model and its tokenizer; the same seed gives the same weights.
+
+    `progress(done, total)` is called after each training step.
+    """
+    threads = torch.get_num_threads()
+    # More threads gain little at this size, lose much on a busy machine, and would make the sums depend on their number.
+    torch.set_num_threads(1)
+    try:
+        tokenizer = train_tokenizer(_corpus())
+        model = new_model(tokenizer, seed)
+        warm_start(model, tokenizer, seed, progress)
+    finally:
+        torch.set_num_threads(threads)
+    model.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    _name_portable_class(directory / "tokenizer_config.json")
+
+
+def _corpus() -> Iterator[str]:
+    """Yield what the tokenizer is trained on: the words of demonstrations, the same for every seed."""
+    for conversation in islice(demonstrations(Random(0)), CORPUS_SIZE):
+        yield from (written(message) for message in conversation)
+        yield f"system\nTools: {TOOL_NAME}\nuser\nassistant\n"
+
+
+def _name_portable_class(file: Path) -> None:
+    """Name the tokenizer class that transformers before 5 know too; what is saved by default they cannot load."""
+    config = json.loads(file.read_text(encoding="utf-8"))
+    config["tokenizer_class"] = "PreTrainedTokenizerFast"
+    file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,46 @@
+"""The tiny model's tokenizer: byte-level BPE, digits apart, ChatML with tool calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import resources
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+PAD = "<|endoftext|>"
+TURN_START = "<|im_start|>"
+TURN_END = "<|im_end|>"
+TOOL_MARKS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
+
+VOCAB_SIZE = 512
+"""An upper bound: the corpus is used up earlier."""
+
+
+def chat_template() -> str:
+    """Return the template that writes OpenAI-style messages as the model knows them."""
+    return resources.files(__package__).joinpath("chat_template.jinja").read_text(encoding="utf-8")
+
+
+def train_tokenizer(corpus: Iterable[str]) -> PreTrainedTokenizerFast:
+    """Train on texts without template marks. All bytes are in the vocabulary, so any text can be encoded."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(r"\d"), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    bpe.decoder = decoders.ByteLevel()
+    # The marks of a tool call are tokens but not special ones: decoding without special tokens must leave them to the parser.
+    marks = [AddedToken(mark, special=False, normalized=False) for mark in TOOL_MARKS]
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCAB_SIZE,
+        special_tokens=[PAD, TURN_START, TURN_END],
+        show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    )
+    bpe.train_from_iterator(corpus, trainer)
+    bpe.add_tokens(marks)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=bpe, eos_token=TURN_END, pad_token=PAD, clean_up_tokenization_spaces=False
+    )
+    tokenizer.chat_template = chat_template()
+    return tokenizer

@@ -1,0 +1,122 @@
+"""Attention over packed rows: each row's own tokens see the row's whole path, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from attrs import frozen
+from torch import Tensor
+
+from astuner_local.trainer.packing import Packed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@frozen(kw_only=True, eq=False)
+class Block:
+    """Spans that attend in one call, padded to a rectangle. B spans, Q own tokens at most, K visible tokens at most."""
+
+    queries: tuple[int, int]
+    """(B, Q)"""
+    keys: tuple[int, int]
+    """(B, K)"""
+    starts: Tensor | None
+    """[B] the position of each span's first query; None for spans that start at 0, which are plainly causal."""
+
+    def mask(self) -> Tensor | None:
+        """Return [B, 1, Q, K], true where a query sees a key, that is up to its own position; None where it is plainly causal."""
+        if self.starts is None:
+            return None
+        device = self.starts.device
+        last = self.starts[:, None] + torch.arange(self.queries[1], device=device)  # [B, Q]
+        return (torch.arange(self.keys[1], device=device) <= last[..., None])[:, None]
+
+
+@frozen(kw_only=True, eq=False)
+class Layout:
+    """Index arithmetic between the flat list and the padded blocks, made once per pass and used in every layer."""
+
+    blocks: tuple[Block, ...]
+    query_index: Tensor
+    """[sum of B*Q] flat-list places of the blocks' queries, padding at 0."""
+    key_index: Tensor
+    """[sum of B*K]"""
+    back: Tensor
+    """[N] where in the joined block outputs each token of the flat list lies."""
+
+
+def layout(packed: Packed, device: torch.device) -> Layout:
+    """Put the spans that start a row in one block and those that continue another row's prefix in a second."""
+    blocks, query_parts, key_parts = [], [], []
+    back = np.empty(len(packed.ids), np.int64)
+    offset = 0
+    for continues in (False, True):
+        spans = [span for span in packed.spans if (span.start > 0) is continues]
+        if not spans:
+            continue
+        queries = _padded([span.path[span.start :] for span in spans])
+        keys = _padded([span.path for span in spans]) if continues else queries
+        for number, span in enumerate(spans):
+            row = offset + number * queries.shape[1]
+            back[span.path[span.start :]] = np.arange(row, row + len(span.path) - span.start)
+        offset += queries.size
+        blocks.append(
+            Block(
+                queries=(queries.shape[0], queries.shape[1]),
+                keys=(keys.shape[0], keys.shape[1]),
+                starts=torch.tensor([span.start for span in spans], device=device) if continues else None,
+            )
+        )
+        query_parts.append(queries.ravel())
+        key_parts.append(keys.ravel())
+    return Layout(
+        blocks=tuple(blocks),
+        query_index=torch.from_numpy(np.concatenate(query_parts)).to(device),
+        key_index=torch.from_numpy(np.concatenate(key_parts)).to(device),
+        back=torch.from_numpy(back).to(device),
+    )
+
+
+def _padded(paths: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    out = np.zeros((len(paths), max(map(len, paths))), np.int64)
+    for number, path in enumerate(paths):
+        out[number, : len(path)] = path
+    return out
+
+
+def attend_over(plan: Layout, scale: float) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
+    """Return the `attend` of a forward pass over the packed rows."""
+    # Made once per pass, not once per layer, and not kept between passes: they are the only thing here that grows with Q x K.
+    masks = [block.mask() for block in plan.blocks]
+    query_counts, key_counts = ([math.prod(shape) for shape in shapes] for shapes in zip(*((b.queries, b.keys) for b in plan.blocks)))
+
+    def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        heads, kv_heads, size = q.shape[1], k.shape[1], q.shape[2]
+        # index_select and its backward, index_add, go through the indices in order: the same bits in every run.
+        # The backward of q[index] adds in whatever order threads come.
+        bqs = q.reshape(-1, heads * size).index_select(0, plan.query_index).split(query_counts)
+        bks = k.reshape(-1, kv_heads * size).index_select(0, plan.key_index).split(key_counts)
+        bvs = v.reshape(-1, kv_heads * size).index_select(0, plan.key_index).split(key_counts)
+        outputs = []
+        for block, mask, bq, bk, bv in zip(plan.blocks, masks, bqs, bks, bvs, strict=True):
+            bq = bq.view(*block.queries, heads, size).transpose(1, 2)  # [B, heads, Q, size]
+            bk, bv = (t.view(*block.keys, kv_heads, size).transpose(1, 2) for t in (bk, bv))  # [B, kv_heads, K, size]
+            grouped = heads != kv_heads
+            if grouped and mask is not None and bq.is_cuda:
+                # No fused CUDA kernel takes a mask and grouped heads together.
+                bk, bv = (t.repeat_interleave(heads // kv_heads, 1) for t in (bk, bv))
+                grouped = False
+            o = F.scaled_dot_product_attention(
+                bq, bk, bv, attn_mask=mask, is_causal=mask is None, scale=scale, enable_gqa=grouped
+            )  # [B, heads, Q, size]
+            outputs.append(o.transpose(1, 2).reshape(-1, heads * size))
+        joined = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        return joined.index_select(0, plan.back).view(-1, heads, size)
+
+    return attend

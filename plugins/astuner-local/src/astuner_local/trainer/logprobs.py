@@ -1,0 +1,66 @@
+"""Log-probabilities of sampled tokens, under the distribution that they were sampled from.
+
+The sampler divides logits by the temperature and then, with top_k or top_p below full, leaves all but the likeliest tokens out and
+renormalises. The same is done here on the trainer's own logits: top_k first (ties with the k-th stay), then the smallest set of the
+likeliest tokens whose probabilities add up to top_p (ties with the last one stay). Where rounding or an earlier mini-batch has moved
+a sampled token out of that set it is put back, so that its log-probability is finite.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from astuner_local.trainer.options import TrainerOptions
+
+# exp() of it is exactly 0 in float32, and 0 times it is 0, which 0 * -inf is not.
+_LEFT_OUT = -1e9
+
+
+class _TokenLogprobs(torch.autograd.Function):
+    """log softmax at one token per row, with the entropy at the price of one sweep, and a backward pass without a copy."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        logp = torch.log_softmax(logits, -1)
+        chosen = logp.gather(1, targets[:, None])[:, 0]
+        p = logp.exp()
+        entropy = logp.mul_(p).sum(-1).neg_()
+        ctx.save_for_backward(p, targets)
+        ctx.mark_non_differentiable(entropy)
+        return chosen, entropy
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]  # torch ships it without types
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        p, targets = ctx.saved_tensors
+        grad = grads[0][:, None]
+        # d log p_t / d logits = onehot(t) - p. A second backward pass through this node would need p intact.
+        return p.mul_(-grad).scatter_add_(1, targets[:, None], grad), None
+
+
+def token_logprobs(logits: Tensor, targets: Tensor, options: TrainerOptions) -> tuple[Tensor, Tensor]:
+    """Return the log-probabilities [R] of targets [R], differentiable once, and the entropies [R], from logits [R, vocab]."""
+    if options.temperature != 1:
+        logits = logits / options.temperature
+    if options.truncated:
+        left_out = ~kept(logits.detach(), options).scatter_(1, targets[:, None], True)
+        logits = logits.masked_fill(left_out, _LEFT_OUT)
+    chosen, entropy = _TokenLogprobs.apply(logits, targets)  # type: ignore[no-untyped-call]  # torch ships it without types
+    return chosen, entropy
+
+
+def kept(logits: Tensor, options: TrainerOptions) -> Tensor:
+    """Return which tokens [R, vocab] the sampler chooses from, given logits [R, vocab] with the temperature applied."""
+    keep = torch.ones_like(logits, dtype=torch.bool)
+    if 0 < options.top_k < logits.shape[1]:
+        keep = logits >= logits.topk(options.top_k, -1).values[:, -1:]
+        logits = logits.masked_fill(~keep, _LEFT_OUT)
+    if options.top_p < 1:
+        p, order = torch.softmax(logits, -1).sort(-1, descending=True, stable=True)
+        inside = p.cumsum(-1) - p < options.top_p  # the likeliest token always is
+        last = inside.sum(-1, keepdim=True) - 1
+        keep &= logits >= logits.gather(1, order.gather(1, last))
+    return keep

@@ -1,0 +1,52 @@
+"""Which rows make one optimizer step, and what share of its loss a token has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+from astuner_local.trainer.options import TrainerOptions
+from astuner_local.trainer.rows import TrainRow
+
+
+def mini_batches(rows: Sequence[TrainRow], count: int) -> list[list[TrainRow]]:
+    """Cut the rows, in their order, into at most `count` parts of whole groups; of whole episodes when there are fewer groups.
+
+    Rows are never the unit: an episode of twenty rows is cut as one of a single row is.
+    """
+    keys: list[Hashable] = [row.group for row in rows]
+    if len(set(keys)) < count:
+        keys = [_episode(row) for row in rows]
+    ranks = {key: rank for rank, key in enumerate(dict.fromkeys(keys))}
+    parts: list[list[TrainRow]] = [[] for _ in range(min(count, len(ranks)))]
+    for row, key in zip(rows, keys, strict=True):
+        parts[ranks[key] * len(parts) // len(ranks)].append(row)
+    return parts
+
+
+def token_shares(rows: Sequence[TrainRow], options: TrainerOptions) -> list[float]:
+    """Return, for each row of a mini-batch, the factor of each of its tokens' losses; their weighted sum is the loss.
+
+    The denominators are those of the whole mini-batch, so that neither micro-batches nor rows that are left out change them.
+    """
+    tokens: Counter[Hashable] = Counter()
+    for row in rows:
+        tokens[_sequence(row)] += row.sample.trained
+    sequences = sum(count > 0 for count in tokens.values())
+    match options.loss_agg_mode:
+        case "token-mean":
+            return [1 / max(1, tokens.total())] * len(rows)
+        case "seq-mean-token-mean":
+            return [1 / (max(1, sequences) * max(1, tokens[_sequence(row)])) for row in rows]
+        case "seq-mean-token-sum":
+            return [1 / max(1, sequences)] * len(rows)
+        case "seq-mean-token-sum-norm":
+            return [1 / (max(1, sequences) * options.max_response_length)] * len(rows)
+
+
+def _episode(row: TrainRow) -> Hashable:
+    return row.group, row.sample.episode_id
+
+
+def _sequence(row: TrainRow) -> Hashable:
+    return row.group, row.sample.episode_id, row.sample.agent

@@ -1,0 +1,120 @@
+"""Models from and to disk, in Hugging Face's format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+
+from astuner.errors import ConfigError, Problem
+
+ADAPTER = "adapter_config.json"
+
+
+def load_model(
+    path: str | Path,
+    dtype: str = "auto",
+    *,
+    lora_rank: int = 0,
+    lora_alpha: float = 16.0,
+    target_modules: str | Sequence[str] = "all-linear",
+    device: torch.device | str = "cpu",
+) -> Any:
+    """Load a causal language model to train: all its weights, or with `lora_rank` adapters on it (a peft model).
+
+    `path` is a directory, a Hugging Face id, or a directory that `save_hf` wrote, adapters included. Trained parameters are float32;
+    the frozen base of adapters has `dtype` (`auto`: the checkpoint's own). Raises ConfigError with what is wrong.
+    """
+    path = str(path)
+    if (Path(path) / ADAPTER).is_file():
+        return _load_adapter(Path(path), dtype, device)
+    read_config(path)
+    stored = torch.float32 if lora_rank == 0 else getattr(torch, compute_dtype(path, dtype))
+    model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=stored).to(device)
+    if lora_rank == 0:
+        return model
+    from peft import LoraConfig, get_peft_model
+
+    targets = target_modules if isinstance(target_modules, str) else list(target_modules)
+    settings = LoraConfig(r=lora_rank, lora_alpha=lora_alpha, target_modules=targets, task_type="CAUSAL_LM")  # type: ignore[arg-type]  # peft takes a float here
+    try:
+        return get_peft_model(model, settings)
+    except ValueError as error:
+        raise _wrong("astuner.model.target_modules", f"{target_modules!r} cannot carry adapters in this model: {error}") from error
+
+
+def save_hf(model: nn.Module, tokenizer: Any, directory: Path) -> None:
+    """Write a model that transformers loads: all weights as they are, or the adapter with the path of its base recorded."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for settings in getattr(model, "peft_config", {}).values():
+        base = settings.base_model_name_or_path
+        if base and Path(base).exists():
+            settings.base_model_name_or_path = str(Path(base).resolve())  # a checkpoint is read from other working directories
+    model.save_pretrained(directory)  # type: ignore[operator]  # transformers and peft both have it
+    if tokenizer is not None:
+        tokenizer.save_pretrained(directory)
+
+
+def read_config(path: str, key: str = "astuner.model.path") -> PretrainedConfig:
+    """Return the config of a causal language model, or raise ConfigError with what is wrong with the path."""
+    local = Path(path).expanduser()
+    if not path:
+        raise _wrong(key, "no model is given; set it to a directory in transformers format or a Hugging Face id")
+    if local.exists() and not (local / "config.json").is_file():
+        raise _wrong(key, f"{path} has no config.json: not a directory in transformers format")
+    if not local.exists() and (local.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1):
+        raise _wrong(key, f"{path} does not exist")
+    try:
+        config: PretrainedConfig = AutoConfig.from_pretrained(path)
+    except (OSError, ValueError) as error:
+        raise _wrong(key, f"{path} is neither a directory nor a model that can be fetched: {_first_line(error)}") from error
+    known = {name for classes in MODEL_FOR_CAUSAL_LM_MAPPING.values() for name in _names(classes)}
+    claimed = config.architectures or []
+    if config.is_encoder_decoder or type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or (claimed and not known.intersection(claimed)):
+        kind = ", ".join(claimed) or config.model_type
+        raise _wrong(key, f"{path} is a {kind}, not a causal language model; the agent's model must be one (…ForCausalLM)")
+    return config
+
+
+def compute_dtype(path: str | Path, dtype: str) -> str:
+    """Return what a model computes in: `dtype`, or for `auto` what its checkpoint was saved in, float16 as bfloat16.
+
+    Training in float16 would need its losses scaled.
+    """
+    if dtype != "auto":
+        return dtype
+    adapter = Path(path) / ADAPTER
+    config = read_config(_base_of(adapter) if adapter.is_file() else str(path))
+    return "bfloat16" if config.dtype in (torch.bfloat16, torch.float16) else "float32"
+
+
+def _load_adapter(directory: Path, dtype: str, device: torch.device | str) -> Any:
+    from peft import PeftModel
+
+    base = _base_of(directory / ADAPTER)
+    read_config(base)
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=getattr(torch, compute_dtype(base, dtype)))
+    return PeftModel.from_pretrained(model, str(directory), is_trainable=True).to(device)
+
+
+def _base_of(adapter: Path) -> str:
+    base: str = json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"]
+    return base
+
+
+def _names(classes: Any) -> list[str]:
+    return [item.__name__ for item in (classes if isinstance(classes, tuple) else (classes,)) if item is not None]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def _wrong(key: str, message: str) -> ConfigError:
+    return ConfigError([Problem(key=key, message=message)])

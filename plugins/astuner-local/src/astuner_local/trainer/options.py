@@ -1,0 +1,118 @@
+"""The hyperparameters of a trainer, and how they follow from a run's config."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import field, frozen
+from attrs.validators import deep_iterable, ge, gt, in_, instance_of, le, lt, optional
+
+from astuner.config.model import Config
+from astuner.errors import ConfigError, Problem
+from astuner_local.trainer.model_io import compute_dtype
+
+Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"]
+"""How the losses of tokens become one number, in verl's names."""
+
+KlType = Literal["kl", "abs", "mse", "low_var_kl"]
+"""Estimators of the divergence from the reference, in verl's names: k1, its absolute value, k2, k3."""
+
+Schedule = Literal["constant", "cosine", "linear"]
+"""What the learning rate does after the warm-up."""
+
+AGGREGATIONS = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
+KL_TYPES = ("kl", "abs", "mse", "low_var_kl")
+SCHEDULES = ("constant", "cosine", "linear")
+
+
+@frozen(kw_only=True)
+class TrainerOptions:
+    """Everything that decides an update besides the model and the rows."""
+
+    lr: float = field(default=1e-6, validator=ge(0))
+    """Peak learning rate of AdamW."""
+    lr_warmup_steps: int = field(default=0, validator=ge(0))
+    """Steps in which the rate rises linearly to `lr`; the first of them already learns."""
+    lr_scheduler_type: Schedule = field(default="constant", validator=in_(SCHEDULES))
+    """After the warm-up: `constant`, or a fall towards zero at `total_steps`."""
+    total_steps: int = field(default=1, validator=ge(1))
+    """Steps of the run, for the schedules that fall."""
+    weight_decay: float = field(default=0.0, validator=ge(0))
+    """AdamW's decay of every trainable parameter, norms and biases included, as in verl."""
+    betas: tuple[float, float] = field(default=(0.9, 0.999), validator=deep_iterable([ge(0), lt(1)]))
+    """AdamW's decay rates of the two moments."""
+    grad_clip: float | None = field(default=1.0, validator=optional(ge(0)))
+    """Largest norm of the gradient; None or 0 leaves it as it is."""
+    mini_batch_num: int = field(default=1, validator=ge(1))
+    """Optimizer steps per training step. Above 1 the later ones are off-policy, and the ratio and its clipping come into play."""
+    clip_ratio_low: float = field(default=0.2, validator=[ge(0), le(1)])
+    """How far below 1 the probability ratio may fall before it stops to count, for negative advantages."""
+    clip_ratio_high: float = field(default=0.2, validator=ge(0))
+    """How far above 1 it may rise, for positive ones."""
+    rollout_is_threshold: float | None = field(default=None, validator=optional(gt(0)))
+    """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None weighs nothing."""
+    loss_agg_mode: Aggregation = field(default="token-mean", validator=in_(AGGREGATIONS))
+    """How the losses of tokens become one number. Under `seq-*` a sequence is an agent's episode, however many rows it has."""
+    max_response_length: int = field(default=1, validator=ge(1))
+    """The constant that `seq-mean-token-sum-norm` (Dr.GRPO) divides by."""
+    use_kl_loss: bool = False
+    """Whether the divergence from the reference is part of the loss."""
+    kl_loss_coef: float = field(default=0.0, validator=ge(0))
+    """Its weight."""
+    kl_loss_type: KlType = field(default="low_var_kl", validator=in_(KL_TYPES))
+    """Its estimator. `kl` has an expected gradient of zero; `mse` has the right one."""
+    kl_reward_type: KlType = field(default="kl", validator=in_(KL_TYPES))
+    """The estimator that `Trainer.reference_kl` sums, for the divergence as a part of the reward."""
+    temperature: float = field(default=1.0, validator=gt(0))
+    """The sampler's. Logits are divided by it, so that log-probabilities are of the distribution that was sampled."""
+    top_p: float = field(default=1.0, validator=[gt(0), le(1)])
+    """The sampler's nucleus; below 1 the trainer renormalises over its own nucleus (see `astuner_local.trainer.logprobs`)."""
+    top_k: int = -1
+    """The sampler's; -1 or 0 is the whole vocabulary."""
+    dtype: str = field(default="float32", validator=in_(("float32", "bfloat16")))
+    """What matrix products compute in. Trained parameters, their gradients and moments stay float32."""
+    share_prefixes: bool = field(default=True, validator=instance_of(bool))
+    """Compute the common prefixes of a group's rows once. Off, the gradient is the same and takes longer."""
+    micro_batch_tokens: int = field(default=8192, validator=ge(1))
+    """Largest rows x longest-row of one pass through the model. Bounds memory; a longer row is a pass of its own."""
+    logits_per_pass: int = field(default=2**25, validator=ge(1))
+    """Largest number of logits held at once. Bounds memory; the vocabulary projection is cut into pieces of this size."""
+
+    @classmethod
+    def from_config(cls, config: Config, *, total_steps: int, loss_agg_mode: Aggregation) -> TrainerOptions:
+        """Read the options off a run's config. `loss_agg_mode` is the user's, or the one that belongs to the estimator.
+
+        Raises ConfigError for a sampler that cannot be trained through, and for a model whose precision cannot be read.
+        """
+        if config.rollout.temperature == 0:
+            message = "0 is greedy: there is no distribution to train. Set a temperature above 0, for example 1.0."
+            raise ConfigError([Problem(key="astuner.rollout.temperature", message=message)])
+        common = config.trainer_common
+        return cls(
+            lr=common.optim.lr,
+            lr_warmup_steps=common.optim.lr_warmup_steps,
+            lr_scheduler_type=common.optim.lr_scheduler_type,
+            total_steps=total_steps,
+            weight_decay=common.optim.weight_decay,
+            betas=(common.optim.betas[0], common.optim.betas[1]),
+            grad_clip=common.grad_clip,
+            mini_batch_num=common.mini_batch_num,
+            clip_ratio_low=common.clip_ratio_low,
+            clip_ratio_high=common.clip_ratio_high,
+            rollout_is_threshold=common.algorithm.rollout_is_threshold,
+            loss_agg_mode=loss_agg_mode,
+            max_response_length=config.data.max_response_length,
+            use_kl_loss=common.use_kl_loss,
+            kl_loss_coef=common.kl_loss_coef,
+            kl_loss_type=common.kl_loss_type,
+            kl_reward_type=common.algorithm.kl_penalty,
+            temperature=config.rollout.temperature,
+            top_p=config.rollout.top_p,
+            top_k=config.rollout.top_k,
+            dtype=compute_dtype(config.model.path, config.model.dtype),
+        )
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the sampler leaves out a part of the vocabulary."""
+        return self.top_p < 1 or self.top_k > 0

@@ -1,0 +1,131 @@
+"""One pass: rows in, gradients of their share of the loss added to the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from attrs import frozen
+from torch import Tensor
+
+from astuner_local.trainer.attention import Layout, attend_over, layout
+from astuner_local.trainer.logprobs import token_logprobs
+from astuner_local.trainer.loss import divergence, policy_loss
+from astuner_local.trainer.options import TrainerOptions
+from astuner_local.trainer.packing import micro_batches, pack
+from astuner_local.trainer.rows import TrainRow
+
+if TYPE_CHECKING:
+    from astuner_local.forward.seam import Forward
+
+SUMS = ("tokens", "loss/policy", "loss/kl", "kl", "ratio", "exp_abs", "entropy", "clip/low", "clip/high")
+"""What a pass adds up over its tokens."""
+
+
+@frozen(kw_only=True, eq=False)
+class MicroBatch:
+    """The rows of one pass, on the device."""
+
+    ids: Tensor
+    """[N] packed tokens"""
+    positions: Tensor
+    """[N]"""
+    plan: Layout
+    predictors: Tensor
+    """[R] packed places whose hidden states predict the trained tokens"""
+    targets: Tensor
+    """[R]"""
+    sampler: Tensor
+    """[R] log-probabilities that the sampler recorded"""
+    advantages: Tensor
+    """[R]"""
+    shares: Tensor
+    """[R] factors of the tokens' losses"""
+    rows: Sequence[int]
+    """Which of the given rows these are."""
+    owners: Tensor
+    """[R] the row of each trained token, as an index into `rows`"""
+
+
+def prepare(
+    rows: Sequence[TrainRow], shares: Sequence[float], options: TrainerOptions, device: torch.device
+) -> list[MicroBatch]:
+    """Lay out rows in passes. Each token's loss counts `shares[row]` times."""
+    batches = []
+    for chosen in micro_batches(rows, budget=options.micro_batch_tokens, share_prefixes=options.share_prefixes):
+        packed = pack([rows[i] for i in chosen], share_prefixes=options.share_prefixes)
+        if not len(packed.targets):
+            continue
+        advantages = np.array([rows[i].advantage for i in chosen], np.float32)[packed.owners]
+        factors = np.array([shares[i] for i in chosen], np.float32)[packed.owners]
+        batches.append(
+            MicroBatch(
+                ids=torch.from_numpy(packed.ids).to(device),
+                positions=torch.from_numpy(packed.positions).to(device),
+                plan=layout(packed, device),
+                predictors=torch.from_numpy(packed.predictors).to(device),
+                targets=torch.from_numpy(packed.targets).to(device),
+                sampler=torch.from_numpy(packed.sampler).to(device),
+                advantages=torch.from_numpy(advantages).to(device),
+                shares=torch.from_numpy(factors).to(device),
+                rows=chosen,
+                owners=torch.from_numpy(packed.owners),
+            )
+        )
+    return batches
+
+
+def accumulate(
+    forward: Forward, batch: MicroBatch, options: TrainerOptions, *, old: Tensor | None = None, reference: Tensor | None = None
+) -> Mapping[str, float]:
+    """Add the gradient of a pass to the parameters; return sums over its tokens, by the names of `SUMS`, and `abs_max`.
+
+    `old` [R] are the log-probabilities at the step's start; None when these are the current ones. `reference` [R] are those of the
+    reference, for the divergence in the loss.
+    """
+    hidden = forward.hidden(batch.ids, batch.positions, attend_over(batch.plan, forward.scale))  # [N, d]
+    wanted = hidden.index_select(0, batch.predictors)  # [R, d]
+    rows_per_pass = max(1, options.logits_per_pass // forward.vocab_size)
+    gradients, sums, largest = [], [], []
+    # The loss is a sum over tokens, so each piece of the logits is differentiated at once and freed: [R, vocab] never exists whole.
+    for piece, at in zip(wanted.split(rows_per_pass), range(0, len(wanted), rows_per_pass), strict=True):
+        part = slice(at, at + len(piece))
+        leaf = piece.detach().requires_grad_()  # [r, d]
+        logits = forward.logits(leaf)  # [r, vocab]
+        logp, entropy = token_logprobs(logits, batch.targets[part], options)  # [r], [r]
+        now = logp.detach()
+        before = now if old is None else old[part]
+        sampler, advantages, shares = batch.sampler[part], batch.advantages[part], batch.shares[part]
+
+        policy, ratio = policy_loss(logp, before, sampler, advantages, options)  # [r], [r]
+        loss = policy
+        kl = k3 = torch.zeros_like(now)
+        if reference is not None:
+            kl = options.kl_loss_coef * divergence(logp, reference[part], options.kl_loss_type)  # [r]
+            k3 = divergence(now, reference[part], "low_var_kl")
+            loss = policy + kl
+        torch.dot(loss, shares).backward()  # type: ignore[no-untyped-call]  # torch ships it without types
+        assert leaf.grad is not None
+        gradients.append(leaf.grad)
+
+        drift = before - sampler  # [r] of the weights that sampled, so of the step's start
+        low = (ratio < 1 - options.clip_ratio_low) & (advantages < 0)
+        high = (ratio > 1 + options.clip_ratio_high) & (advantages > 0)
+        each = (torch.ones_like(now), policy.detach() * shares, kl.detach() * shares, k3, drift.exp(), drift.abs().exp(), entropy)
+        sums.append(torch.stack([*each, low.to(now.dtype), high.to(now.dtype)]).sum(1, dtype=torch.float64))
+        largest.append(drift.abs().max())
+    wanted.backward(torch.cat(gradients))  # type: ignore[no-untyped-call]  # torch ships it without types
+    totals = torch.stack(sums).sum(0).tolist()
+    return {**dict(zip(SUMS, totals, strict=True)), "abs_max": float(torch.stack(largest).max())}
+
+
+@torch.no_grad()
+def logprobs(forward: Forward, batch: MicroBatch, options: TrainerOptions) -> Tensor:
+    """Return the log-probabilities [R] of the trained tokens of a pass under some weights."""
+    hidden = forward.hidden(batch.ids, batch.positions, attend_over(batch.plan, forward.scale))  # [N, d]
+    wanted = hidden.index_select(0, batch.predictors)  # [R, d]
+    rows_per_pass = max(1, options.logits_per_pass // forward.vocab_size)
+    pieces = zip(wanted.split(rows_per_pass), batch.targets.split(rows_per_pass), strict=True)
+    return torch.cat([token_logprobs(forward.logits(piece), targets, options)[0] for piece, targets in pieces])

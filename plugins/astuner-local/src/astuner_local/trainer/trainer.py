@@ -1,0 +1,191 @@
+"""The trainer of one model: updates, divergences, and its part of checkpoints."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from astuner.schema import Sample
+from astuner_local.forward.choose import make_forward
+from astuner_local.trainer.loss import divergence
+from astuner_local.trainer.minibatches import mini_batches, token_shares
+from astuner_local.trainer.options import TrainerOptions
+from astuner_local.trainer.reference import Reference
+from astuner_local.trainer.rows import TrainRow
+from astuner_local.trainer.schedule import learning_rate
+from astuner_local.trainer.state import load_state, save_state
+from astuner_local.trainer.step import SUMS, MicroBatch, accumulate, logprobs, prepare
+
+
+class Trainer:
+    """Turns rows into updates of a model's weights. Draws no random numbers: the same rows and weights give the same bits."""
+
+    def __init__(self, model: nn.Module, options: TrainerOptions, *, reference: nn.Module | None = None) -> None:
+        """Take a module whose trainable parameters are float32, peft-wrapped or not.
+
+        The divergence is measured from `reference`, which is frozen; without one from the model with its adapters off, or with a
+        divergence in the loss from a copy of the model as it is now. A continued run therefore passes the model it began with.
+        """
+        self.model = model.eval()  # dropout would make the ratio to the sampler noise
+        self.options = options
+        self.step = 0
+        """The last step that `update` was called for."""
+        self.parameters: Mapping[str, nn.Parameter] = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        for name, parameter in self.parameters.items():
+            if parameter.dtype != torch.float32:
+                raise ValueError(f"{name} is {parameter.dtype}: trained parameters must be float32 (see model_io.load_model)")
+        if not self.parameters:
+            raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
+        self._device = next(iter(self.parameters.values())).device
+        dtype: torch.dtype = getattr(torch, options.dtype)
+        self._forward = make_forward(model, trainable=True, dtype=dtype)
+        wanted = options.use_kl_loss or reference is not None or hasattr(model, "disable_adapter")
+        self._reference = Reference(model, self._forward, reference, dtype) if wanted else None
+        self._reward_kl: float | None = None
+        self._optimizer = torch.optim.AdamW(
+            self.parameters.values(), lr=options.lr, betas=options.betas, weight_decay=options.weight_decay, fused=True
+        )
+
+    def update(self, rows: Sequence[TrainRow], step: int) -> dict[str, float]:
+        """Train on all rows of a step (from 1): one optimizer step per mini-batch with signal. Returns metrics under flat names."""
+        options = self.options
+        parts = mini_batches(rows, options.mini_batch_num)
+        plans = [self._prepare(part) for part in parts]
+        # With one mini-batch the weights that are trained are those that the step began with: the ratio is 1 in value.
+        old = [[logprobs(self._forward, batch, options) for batch in plan] for plan in plans] if len(plans) > 1 else None
+
+        lr = learning_rate(step, options)
+        sums: defaultdict[str, float] = defaultdict(float)
+        largest, norms = 0.0, []
+        for number, plan in enumerate(plans):
+            for place, batch in enumerate(plan):
+                before = None if old is None else old[number][place]
+                found = accumulate(self._forward, batch, options, old=before, reference=self._of_reference(batch))
+                for name in SUMS:
+                    sums[name] += found[name]
+                largest = max(largest, found["abs_max"])
+                sums["computed"] += len(batch.ids)
+            if plan:
+                norms.append(self._apply(lr))
+        self.step = step
+        return {**self._signal(rows, norms), **self._means(sums, largest, norms, len(parts)), "lr": lr}
+
+    def reference_kl(self, samples: Sequence[Sample]) -> list[float]:
+        """Return, per sample, the estimator `options.kl_reward_type` of log π - log ρ summed over its trained tokens.
+
+        π is the sampler as it recorded itself, ρ the reference: the divergence that belongs in a reward.
+        """
+        if self._reference is None:
+            raise ValueError("no reference to measure from: construct the Trainer with reference=, or with a model that has adapters")
+        rows = [TrainRow(sample=sample, advantage=0.0, group=sample.task_id) for sample in samples]
+        totals = torch.zeros(len(rows), dtype=torch.float64)
+        k3 = tokens = 0.0
+        for batch in prepare(rows, [1.0] * len(rows), self.options, self._device):
+            with self._reference.forward() as forward:
+                reference = logprobs(forward, batch, self.options)
+            each = divergence(batch.sampler, reference, self.options.kl_reward_type).double().cpu()
+            totals.index_add_(0, torch.tensor(batch.rows)[batch.owners], each)
+            k3 += divergence(batch.sampler, reference, "low_var_kl").sum().item()
+            tokens += len(batch.targets)
+        self._reward_kl = k3 / tokens if tokens else None
+        return [float(total) for total in totals]
+
+    def save(self, directory: Path) -> None:
+        """Write what `load` needs to go on bit for bit, given the same weights: moments, step, options."""
+        save_state(
+            directory,
+            self.parameters,
+            self._optimizer,
+            step=self.step,
+            options=self.options,
+            reference=self._reference.fingerprint() if self._reference else "",
+        )
+
+    def load(self, directory: Path, *, may_differ: Collection[str] = ()) -> None:
+        """Go on from a state that `save` wrote. Raises UsageError when it belongs to another model, reference or options.
+
+        `may_differ` names options that may have changed since.
+        """
+        self.step = load_state(
+            directory,
+            self.parameters,
+            self._optimizer,
+            options=self.options,
+            reference=self._reference.fingerprint() if self._reference else "",
+            may_differ=may_differ,
+        )
+
+    def _prepare(self, part: Sequence[TrainRow]) -> list[MicroBatch]:
+        """Lay out the rows of a mini-batch that have a gradient; the denominators count all of them."""
+        shares = dict(zip(map(id, part), token_shares(part, self.options), strict=True))
+        live = [row for row in part if self._has_gradient(row)]
+        return prepare(live, [shares[id(row)] for row in live], self.options, self._device)
+
+    def _has_gradient(self, row: TrainRow) -> bool:
+        return row.sample.trained > 0 and (row.advantage != 0 or self._kl_in_loss)
+
+    @property
+    def _kl_in_loss(self) -> bool:
+        return self.options.use_kl_loss and self.options.kl_loss_coef > 0
+
+    def _of_reference(self, batch: MicroBatch) -> Tensor | None:
+        if not self._kl_in_loss or self._reference is None:
+            return None
+        with self._reference.forward() as forward:
+            return logprobs(forward, batch, self.options)
+
+    def _apply(self, lr: float) -> float:
+        """Make one optimizer step and return the norm of the gradient before clipping. A gradient that is not finite moves nothing."""
+        limit = self.options.grad_clip or math.inf
+        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters.values(), limit))
+        if math.isfinite(norm):
+            for group in self._optimizer.param_groups:
+                group["lr"] = lr
+            self._optimizer.step()
+            self._forward.refresh()
+        self._optimizer.zero_grad(set_to_none=True)
+        return norm
+
+    def _signal(self, rows: Sequence[TrainRow], norms: Sequence[float]) -> dict[str, float]:
+        """Count what there was to train, and what became of it."""
+        live = [row for row in rows if self._has_gradient(row)]
+        return {
+            "signal/rows": len(rows),
+            "signal/rows_without_tokens": sum(row.sample.trained == 0 for row in rows),
+            "signal/rows_zero_advantage": sum(row.sample.trained > 0 and row.advantage == 0 for row in rows),
+            "signal/rows_trained": len(live),
+            "signal/tokens": sum(row.sample.trained for row in rows),
+            "signal/nothing_to_train": float(not live),
+            "signal/updates": sum(map(math.isfinite, norms)),
+            "signal/updates_not_finite": sum(not math.isfinite(norm) for norm in norms),
+            "tokens/trained": sum(row.sample.trained for row in live),
+        }
+
+    def _means(self, sums: Mapping[str, float], largest: float, norms: Sequence[float], parts: int) -> dict[str, float]:
+        """Turn sums over tokens into metrics; a step with nothing to train has only a count of 0."""
+        metrics = {"tokens/computed": sums.get("computed", 0.0)}
+        if self._reward_kl is not None:
+            metrics["kl/mean"], self._reward_kl = self._reward_kl, None
+        tokens = sums.get("tokens", 0.0)
+        if not tokens:
+            return metrics
+        if self._kl_in_loss:
+            metrics["kl/mean"] = sums["kl"] / tokens
+        finite = [norm for norm in norms if math.isfinite(norm)]
+        return {
+            **metrics,
+            "loss/policy": sums["loss/policy"] / parts,
+            "loss/kl": sums["loss/kl"] / parts,
+            "clip/low": sums["clip/low"] / tokens,
+            "clip/high": sums["clip/high"] / tokens,
+            "mismatch/ratio_mean": sums["ratio"] / tokens,
+            "mismatch/exp_abs_mean": sums["exp_abs"] / tokens,
+            "mismatch/abs_max": largest,
+            "entropy/mean": sums["entropy"] / tokens,
+            "grad/norm": sum(finite) / len(finite) if finite else math.nan,
+        }

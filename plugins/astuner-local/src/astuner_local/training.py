@@ -1,0 +1,123 @@
+"""The whole run of the local backbone, top to bottom: play a step's groups, weigh them, update, validate, save."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from astuner.protocols import Control, RunInfo, TaskSource
+from astuner.rollout.advantages import weigh, without_signal
+from astuner.rollout.metrics import rollout_metrics, validation_metrics
+from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
+from astuner.runs.directory import RunDirectory
+from astuner.schema import CheckpointSaved, Event, Group, StepReport, ValidationReport
+from astuner_local.learner import Learner, open_learner
+from astuner_local.rollouts import Rollouts
+
+if TYPE_CHECKING:
+    from astuner.rollout.recipe import Recipe
+
+
+def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Iterator[Event]:
+    """Yield a report per step, and validations and checkpoints as they are due; a stop saves the last whole step."""
+    total, settings = tasks.total_steps, run.config.trainer_common
+    start = control.resume_step
+    directory = RunDirectory(run.directory)
+    checkpoint = directory.checkpoint(start) if start else None
+    learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=total)
+    saved = start
+    with closing(Rollouts(run, recipe, control, learner)) as rollouts:
+        if start == 0 and settings.val_before_train:
+            yield from _validate(rollouts, tasks, 0)
+        for step in range(start + 1, total + 1):
+            began = time.perf_counter()
+            groups, spare = _play(rollouts, run, tasks, step)
+            if groups is None:
+                break
+            played = time.perf_counter()
+            rows = weigh(groups, learner.estimator, _penalties(run, learner, groups))
+            metrics = rollout_metrics(groups, rows) | learner.update(rows, step)
+            metrics["signal/groups_filtered"] = float(spare)
+            rollouts.serve_new_weights(step)
+            yield _report(step, metrics, groups, began, played)
+            last = step == total or control.stop
+            if _due(settings.test_freq, step) or (step == total and (settings.test_freq > 0 or settings.val_before_train)):
+                yield from _validate(rollouts, tasks, step)
+            if last or _due(settings.save_freq, step) or control.take_save() or (settings.keep_best and _due(settings.test_freq, step)):
+                saved = step
+                yield _save(directory, learner, step)
+            if control.stop:
+                break
+        if control.stop and learner.trainer.step > saved:
+            yield _save(directory, learner, learner.trainer.step)
+
+
+def evaluate(run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control) -> Iterator[Event]:
+    """Yield the report of one validation pass with the weights of a checkpoint, or of `model.path`."""
+    learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=1, trains=False)
+    with closing(Rollouts(run, recipe, control, learner)) as rollouts:
+        yield from _validate(rollouts, tasks, 0)
+
+
+def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> tuple[list[Group] | None, int]:
+    """Return the groups of a step and how many were left out for having no signal; None when the user stopped.
+
+    With `filter_groups` further tasks are drawn in place of groups without signal (DAPO, arXiv 2503.14476).
+    """
+    options = run.config.trainer_common.algorithm.filter_groups
+    groups = rollouts.train(tasks.batch(step), step)
+    if groups is None or not options.enable:
+        return groups, 0
+    wanted, dropped = len(groups), [group for group in groups if without_signal(group)]
+    kept = [group for group in groups if not without_signal(group)]
+    for draw in range(1, options.max_num_gen_batches):
+        further = tasks.batch(step, draw)
+        if len(kept) >= wanted or not further:
+            break
+        played = rollouts.train(further, step)
+        if played is None:
+            return None, 0
+        dropped += [group for group in played if without_signal(group)]
+        kept += [group for group in played if not without_signal(group)]
+    # A batch that stays short is filled with groups that have no signal: they weigh in the denominators, as without the filter.
+    return [*kept, *dropped][:wanted], len(dropped)
+
+
+def _penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[tuple[str, str], float]:
+    """Return what the divergence from the reference costs each episode and agent, when it is part of the reward."""
+    algorithm = run.config.trainer_common.algorithm
+    if not algorithm.use_kl_in_reward:
+        return {}
+    samples = [sample for group in groups for episode in group.episodes for sample in episode.samples]
+    penalties: dict[tuple[str, str], float] = {}
+    for sample, divergence in zip(samples, learner.trainer.reference_kl(samples), strict=True):
+        key = (sample.episode_id, sample.agent)
+        penalties[key] = penalties.get(key, 0.0) + algorithm.kl_ctrl.kl_coef * divergence
+    return penalties
+
+
+def _validate(rollouts: Rollouts, tasks: TaskSource, step: int) -> Iterator[Event]:
+    groups = rollouts.validate(tasks.validation(), step)
+    if groups:
+        yield ValidationReport(step=step, metrics=validation_metrics(groups), groups=tuple(groups))
+
+
+def _save(directory: RunDirectory, learner: Learner, step: int) -> CheckpointSaved:
+    learner.save(begin_checkpoint(directory, step))
+    return CheckpointSaved(step=step, path=str(finish_checkpoint(directory, step)))
+
+
+def _report(step: int, metrics: dict[str, float], groups: list[Group], began: float, played: float) -> StepReport:
+    now = time.perf_counter()
+    metrics |= {"time/rollout_s": played - began, "time/update_s": now - played, "time/step_s": now - began}
+    metrics["tokens/per_s"] = metrics["tokens/generated"] / max(metrics["time/step_s"], 1e-9)
+    return StepReport(step=step, metrics=metrics, groups=tuple(groups))
+
+
+def _due(frequency: int, step: int) -> bool:
+    return frequency > 0 and step % frequency == 0
+
+
