@@ -18,6 +18,8 @@ from astuner.errors import PluginError
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 
+ComputeReward = Callable[[WorkflowTask, WorkflowOutput], Any]
+
 EXPECTED = "a float, (float, bool) or a Verdict, finite, is expected"
 
 
@@ -29,7 +31,7 @@ def as_judge(judge: Any, *, blame: str | None = None, timeout_s: float | None = 
     if isinstance(judge, type):
         judge = judge()
     if isinstance(judge, Judge) or (callable(getattr(judge, "judge", None)) and callable(getattr(judge, "observe", None))):
-        return cast(Judge, judge)
+        return cast("Judge", judge)
     blame = blame or f"judge {getattr(judge, '__qualname__', type(judge).__qualname__)}"
     compute_reward = getattr(judge, "compute_reward", judge if inspect.isroutine(judge) else None)
     if not callable(compute_reward):
@@ -43,7 +45,7 @@ def as_judge(judge: Any, *, blame: str | None = None, timeout_s: float | None = 
 class EpisodeJudge(Judge):
     """Judges each episode by itself; a failure is one episode's."""
 
-    def __init__(self, compute_reward: Callable[[WorkflowTask, WorkflowOutput], Any], *, blame: str, timeout_s: float | None) -> None:
+    def __init__(self, compute_reward: ComputeReward, *, blame: str, timeout_s: float | None) -> None:
         """Keep the user's function, which may be sync or async."""
         self._compute_reward = compute_reward
         self._blame = blame
@@ -67,7 +69,7 @@ class EpisodeJudge(Judge):
         return verdict
 
     async def _ask(self, episode: Episode) -> Any:
-        arguments = _workflow_task(episode), cast(WorkflowOutput, episode.output)
+        arguments = _workflow_task(episode), cast("WorkflowOutput", episode.output)
         if inspect.iscoroutinefunction(self._compute_reward):
             return await self._compute_reward(*arguments)
         answer = await _in_thread(self._compute_reward, *arguments)
@@ -91,7 +93,7 @@ def _workflow_task(episode: Episode) -> WorkflowTask:
 async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Run a blocking function off the loop, in a daemon thread of its own.
 
-    The loop's executor is not for users' code: a few calls that never return would fill it, and the interpreter waits for it at exit.
+    The loop's executor is not for users' code: a few calls that never return would fill it, and it is waited for at exit.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections import Counter
 from collections.abc import Mapping
@@ -72,14 +73,15 @@ def _spelled(catalog: Catalog) -> dict[str, Candidate]:
     return {c.name if offers[c.name] == 1 else f"{c.dist}/{c.name}": c for c in commands}
 
 
-def _plugin_command(name: str) -> click.Command | None:
+def _plugin_command(name: str) -> click.Command:
     from astuner.plugins.drivers import load
     from astuner.plugins.known import command_for
 
     catalog = _catalog()
     offered = any(name in (candidate.name, f"{candidate.dist}/{candidate.name}") for candidate in catalog.candidates("command"))
     if not offered and command_for("command", name) is None:
-        return None  # click says so, with what was probably meant
+        close = difflib.get_close_matches(name, [*CORE_COMMANDS, *_spelled(catalog)], n=1)
+        raise click.UsageError(f"no command '{name}'." + (f" Did you mean '{close[0]}'?" if close else ""))
     try:
         candidate = catalog.find("command", name, config_dir=Path.cwd(), key=f"astuner {name}")
     except ConfigError as error:

@@ -33,8 +33,8 @@ def list_(in_json: bool) -> None:
     if in_json:
         click.echo(json.dumps(rows, indent=2))
     else:
-        table = [("KIND", "NAME", "FROM", "STATUS"), *((r["kind"], r["name"], f"{r['dist']} {r['version']}", _status(r)) for r in rows)]
-        click.echo(_aligned(table))
+        cells = [(row["kind"], row["name"], f"{row['dist']} {row['version']}", _status(row)) for row in rows]
+        click.echo(_aligned([("KIND", "NAME", "FROM", "STATUS"), *cells]))
 
 
 @plugin.command()
@@ -53,7 +53,8 @@ def show(kind: str, name: str, in_json: bool) -> int:
     except KeyError as error:
         raise UsageError(f"plugin show: no kind {kind!r}; there are: {', '.join(KINDS)}") from error
     candidate = Catalog.discover(kinds=(kind,)).find(kind, name, config_dir=Path.cwd(), key="plugin show")
-    row, doc, options = _row(candidate), "", ()
+    row, doc = _row(candidate), ""
+    options: tuple[OptionDescription, ...] = ()
     try:
         target = load(candidate)
     except PluginError as error:

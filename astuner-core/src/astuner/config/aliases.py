@@ -8,12 +8,12 @@ from typing import Any
 from attrs import define, field
 
 from astuner.config.places import ROOT, Place, Places, problem_at
+from astuner.config.sections import TRACKERS
 from astuner.config.trees import Tree
 from astuner.errors import Problem
 
 ROOT_ALIASES = ("ajet",)
 
-_TRACKERS = ("timeline", "linear", "sliding_window", "auto_context", "linear_think")
 _OLD_PACKAGES = ("astuner", "ajet", "astune")
 
 KEY_ALIASES: Mapping[str, str] = {
@@ -21,7 +21,7 @@ KEY_ALIASES: Mapping[str, str] = {
     "rollout.agentscope_workflow": "rollout.user_workflow",
     "rollout.val_kwargs.num_repeat": "trainer_common.val_pass_n",
     "task_reader.jsonl_dataset_file": "task_reader.dataset_file",
-    **{f"context_tracker.{name}_cm": f"context_tracker.{name}" for name in _TRACKERS},
+    **{f"context_tracker.{name}_cm": f"context_tracker.{name}" for name in TRACKERS},
 }
 """Old path → present path, below the root."""
 
@@ -38,7 +38,7 @@ VALUE_ALIASES: Mapping[str, Mapping[str, str]] = {
     "task_judge.judge_protocol": _JUDGES,
     "task_judge.judges[].judge": _JUDGES,
     "task_judge.rubrics_auto_grader.input_data_type": _READERS,
-    "context_tracker.context_tracker_type": {f"{name}_cm": name for name in _TRACKERS},
+    "context_tracker.context_tracker_type": {f"{name}_cm": name for name in TRACKERS},
 }
 """Old value → present value, by path below the root; `[]` is every item of a list."""
 

@@ -12,11 +12,10 @@ from astuner.config.faults import closest
 from astuner.config.model import Config
 from astuner.config.paths import model_directory, resolve_path
 from astuner.config.places import ROOT, Locate, problem_at
-from astuner.config.sections import DOCUMENTED
+from astuner.config.sections import DOCUMENTED, TRACKERS
 from astuner.errors import Problem
 
 _NEED_SIBLINGS = ("grpo", "dr_grpo", "rloo")
-_TRACKERS = ("timeline", "linear", "sliding_window", "auto_context", "linear_think")
 
 
 def check_between_keys(
@@ -59,7 +58,9 @@ class _Checks:
             self.problem("model.path", f"there is no directory {directory}. Give {example}.")
         unused = [key for key in ("lora_alpha", "target_modules") if f"model.{key}" in self.user_keys]
         if unused and self.config.model.lora_rank == 0:
-            self.notices.append(f"model.{', model.'.join(unused)}: without effect, since model.lora_rank is 0 (all weights are trained).")
+            self.notices.append(
+                f"model.{', model.'.join(unused)}: without effect, since model.lora_rank is 0 (all weights are trained)."
+            )
 
     def workflow(self) -> None:
         rollout = self.config.rollout
@@ -73,8 +74,8 @@ class _Checks:
         if needed > room:
             self.problem(
                 self._one_set_by_user("rollout.max_model_len", "data.max_response_length", "data.max_prompt_length"),
-                f"data.max_prompt_length ({data.max_prompt_length}) + data.max_response_length ({data.max_response_length}) = {needed} "
-                f"tokens do not fit into rollout.max_model_len ({room}). Raise that one, or lower one of these.",
+                f"data.max_prompt_length ({data.max_prompt_length}) + data.max_response_length ({data.max_response_length}) "
+                f"= {needed} tokens do not fit into rollout.max_model_len ({room}). Raise that one, or lower one of these.",
             )
 
     def batches(self) -> None:
@@ -82,10 +83,13 @@ class _Checks:
         estimator = trainer.algorithm.adv_estimator
         # The debug backbone trains nothing, and one episode per task is what one wants there.
         if rollout.num_repeat == 1 and estimator in _NEED_SIBLINGS and self.config.backbone != "debug":
-            message = f"with one episode per task, {estimator} has nothing to compare and every advantage is 0. Set it to 2 or more."
+            message = (
+                f"with one episode per task, {estimator} has nothing to compare and every advantage is 0. Set it to 2 or more."
+            )
             self.problem("rollout.num_repeat", message)
         if trainer.mini_batch_num > self.config.data.train_batch_size:
-            message = f"{trainer.mini_batch_num} mini-batches cannot be made of data.train_batch_size ({self.config.data.train_batch_size}) tasks."
+            tasks = self.config.data.train_batch_size
+            message = f"{trainer.mini_batch_num} mini-batches cannot be made of {tasks} tasks (data.train_batch_size)."
             self.problem(self._one_set_by_user("trainer_common.mini_batch_num", "data.train_batch_size"), message)
 
     def validation(self) -> None:
@@ -97,8 +101,8 @@ class _Checks:
             )
         if trainer.val_pass_n > 1 and val.greedy:
             self.notices.append(
-                f"trainer_common.val_pass_n is {trainer.val_pass_n}, but validation is greedy, so all samples of a task come out the same. "
-                "Set it to 1, or set rollout.val_kwargs.do_sample: true and a temperature above 0."
+                f"trainer_common.val_pass_n is {trainer.val_pass_n}, but validation is greedy, so all samples of a task come out "
+                "the same. Set it to 1, or set rollout.val_kwargs.do_sample: true and a temperature above 0."
             )
 
     def judges(self) -> None:
@@ -106,7 +110,9 @@ class _Checks:
         custom = judge.judge_type == "customized_protocol"
         if judge.judges and (judge.judge_protocol or not custom):
             other = "judge_protocol" if judge.judge_protocol else "judge_type"
-            self.problem("task_judge.judges", f"judges are named twice, here and in task_judge.{other}. Move that one into the list.")
+            self.problem(
+                "task_judge.judges", f"judges are named twice, here and in task_judge.{other}. Move that one into the list."
+            )
         elif judge.judge_protocol and not custom:
             self.notices.append(
                 f"task_judge.judge_protocol is not used: task_judge.judge_type is '{judge.judge_type}'. "
@@ -131,7 +137,7 @@ class _Checks:
     def unused_sections(self) -> None:
         for kind, sections, chosen in self._components():
             documented = {path.removeprefix(f"{kind}.") for path in DOCUMENTED if path.startswith(f"{kind}.")}
-            known = documented | set(chosen) | (set(_TRACKERS) if kind == "context_tracker" else set())
+            known = documented | set(chosen) | (set(TRACKERS) if kind == "context_tracker" else set())
             for name in sections:
                 if name in known:
                     continue

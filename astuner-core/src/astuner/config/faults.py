@@ -13,6 +13,8 @@ from attrs import evolve, frozen
 
 from astuner.config.places import KeyPath, dotted
 
+NO_SUCH_KEY = "there is no such key."
+
 
 @frozen(kw_only=True)
 class Fault:

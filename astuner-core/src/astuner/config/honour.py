@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Any
 
-import attrs
-
-from astuner.config.components import OPEN
 from astuner.config.loading import LoadedConfig
 from astuner.config.model import Config
-from astuner.config.places import ROOT, dotted, problem_at
+from astuner.config.places import ROOT, problem_at
+from astuner.config.schema_keys import walk_schema
 from astuner.config.structuring import make_converter
 from astuner.config.trees import flatten
 from astuner.errors import Problem
+
+__all__ = ["CORE_HONOURED", "CORE_INAPPLICABLE", "check_honoured", "matches", "walk_schema"]
 
 CORE_HONOURED: tuple[str, ...] = (
     "project_name",
@@ -59,8 +58,8 @@ CORE_HONOURED: tuple[str, ...] = (
     "services.*",
     "gateway.*",
 )
-"""Keys that core itself acts on, whatever the backbone: it reads the tasks, plays and judges the episodes, computes the advantages
-and logs. All others (when to validate and save, the optimiser, the loss, the hardware) are the backbone's."""
+"""Keys that core itself acts on, whatever the backbone: it reads the tasks, plays and judges the episodes, computes the
+advantages and logs. All others (when to validate and save, the optimiser, the loss, the hardware) are the backbone's."""
 
 CORE_INAPPLICABLE: Mapping[str, str] = {
     "execute_test": "reserved for automated tests",
@@ -99,25 +98,3 @@ def check_honoured(
 def matches(key: str, pattern: str) -> bool:
     """Whether a dotted key is meant by a shell pattern, or lies in a section that is."""
     return fnmatchcase(key, pattern) or fnmatchcase(key, f"{pattern}.*")
-
-
-def walk_schema() -> list[str]:
-    """Return the dotted path of every key there is; `task_reader.*` and the like where names are free."""
-    return list(_walk(Config, ""))
-
-
-def _walk(cls: type[Any], start: str) -> Iterable[str]:
-    for item in attrs.fields(attrs.resolve_types(cls)):
-        path = dotted((item.name,), start)
-        if item.metadata.get(OPEN):
-            yield f"{start}.*"
-        elif attrs.has(item.type):
-            yield from _walk(item.type, path)
-        elif item.default is not attrs.NOTHING and _is_free(item):
-            yield f"{path}.*"
-        else:
-            yield path
-
-
-def _is_free(item: attrs.Attribute[Any]) -> bool:
-    return isinstance(item.default, attrs.Factory) and item.default.factory is dict  # type: ignore[arg-type]  # Factory is a class at run time

@@ -121,6 +121,10 @@ DOCUMENTED: Mapping[str, Documented] = {
 """By key path below `astuner`."""
 
 
+TRACKERS = ("timeline", "linear", "sliding_window", "auto_context", "linear_think")
+"""The trackers that the documentation describes."""
+
+
 def is_offered(group: str, name: str) -> bool:
     """Whether an installed distribution offers a component of this name; nothing is imported."""
     from importlib.metadata import entry_points

@@ -14,14 +14,18 @@ REDACTED = "<redacted>"
 _SECRET_WORDS = frozenset({"key", "keys", "apikey", "apikeys", "token", "secret", "secrets", "password", "passwords", "passwd"})
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET_VALUE = re.compile(r"\b(sk-[A-Za-z0-9_\-|]{6,}|hf_[A-Za-z0-9]{16,})|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
-_SECRET_LINE = re.compile(r"^(?P<head>[\s\-{]*[\"']?(?P<key>[\w.\-]+)[\"']?\s*[:=][ \t]*)(?P<value>[^\s#{\[&*|>][^#\n]*?)(?P<tail>\s*(#.*)?)$")
+_SECRET_LINE = re.compile(
+    r"^(?P<head>[\s\-{]*[\"']?(?P<key>[\w.\-]+)[\"']?\s*[:=][ \t]*)(?P<value>[^\s#{\[&*|>][^#\n]*?)(?P<tail>\s*(#.*)?)$"
+)
+
+_ENVIRONMENT = re.compile(r"[\"']?\$\{oc\.env:\w+\}[\"']?")
 
 
 def to_yaml(config: LoadedConfig, redact: bool = True) -> str:
     """Write the whole resolved configuration as a YAML that loads to the same one (secrets aside)."""
     import yaml  # type: ignore[import-untyped]  # its stubs are a distribution of their own, not needed otherwise
 
-    tree: Mapping[str, Any] = {ROOT: config.resolved, **config.native}
+    tree: Mapping[str, Any] = {ROOT: _escaped(config.resolved), **config.native}
     tree = redact_tree(tree) if redact else tree
     text: str = yaml.dump(tree, Dumper=_dumper(yaml), sort_keys=False, allow_unicode=True, width=120)
     return text
@@ -53,12 +57,25 @@ def _redacted(value: Any, secret: bool) -> Any:
 
 
 def _redacted_line(line: str) -> str:
-    if (found := _SECRET_LINE.match(line)) and is_secret(found["key"]):
+    if (found := _SECRET_LINE.match(line)) and is_secret(found["key"]) and not _ENVIRONMENT.fullmatch(found["value"]):
         return f"{found['head']}{REDACTED}{found['tail']}"
     return _SECRET_VALUE.sub(REDACTED, line)
 
 
+def _escaped(value: Any) -> Any:
+    # What is left of `${` after loading is meant as plain characters, and must stay so when it is read again.
+    if isinstance(value, Mapping):
+        return {key: _escaped(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_escaped(item) for item in value]
+    return value.replace("${", "\\${") if isinstance(value, str) else value
+
+
 def _dumper(yaml: Any) -> Any:
-    """Return a dumper that writes numbers so that YAML 1.1 readers take them for numbers, and never writes anchors."""
-    dumper = type("Dumper", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
+    """Return a dumper that writes no anchors, and quotes every text that our reader or another one would take for a number."""
+    from astuner.config.yaml_lines import FLOAT, INT
+
+    dumper: Any = type("Dumper", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})
+    dumper.add_implicit_resolver("tag:yaml.org,2002:int", INT, list("-+0123456789"))
+    dumper.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
     return dumper

@@ -16,7 +16,19 @@ import attrs
 import cattrs
 
 from astuner.config.components import ONE_OR_MANY, OPEN
-from astuner.config.faults import Collect, Fault, FaultsError, closest, is_list, is_literal, is_union, mismatch, sentence, shown
+from astuner.config.faults import (
+    NO_SUCH_KEY,
+    Collect,
+    Fault,
+    FaultsError,
+    closest,
+    is_list,
+    is_literal,
+    is_union,
+    mismatch,
+    sentence,
+    shown,
+)
 from astuner.config.places import Locate, dotted, problem_at
 from astuner.config.trainer import LoggerChoice
 from astuner.errors import ConfigError, Problem
@@ -205,7 +217,7 @@ def _structure_attrs(kind: Any, converter: cattrs.Converter) -> Hook:
             made[opened.alias or opened.name] = sections
             others = {name: item for name, item in others.items() if name not in sections}
         for name in others:
-            collect.faults.append(Fault(message="there is no such key.", path=(str(name),), suggestion=closest(name, named)))
+            collect.faults.append(Fault(message=NO_SUCH_KEY, path=(str(name),), suggestion=closest(name, named)))
         collect.faults += _validator_faults(cls, made, skip={fault.path[0] for fault in collect.faults})
         collect.finish()
         return _construct(cls, made)
@@ -263,5 +275,3 @@ def _unstructure_open(cls: type[Any], converter: cattrs.Converter) -> Callable[[
         return {**{name: item for name, item in plain.items() if name != opened}, **plain[opened]}
 
     return unstructure
-
-

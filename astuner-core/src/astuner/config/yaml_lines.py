@@ -18,8 +18,8 @@ from astuner.config.places import KeyPath, dotted
 from astuner.errors import ConfigError, Problem
 
 _MERGE = "tag:yaml.org,2002:merge"
-_INT = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F]+)$")
-_FLOAT = re.compile(
+INT = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F]+)$")
+FLOAT = re.compile(
     r"""[-+]?([0-9][0-9_]*\.[0-9_]*([eE][-+]?[0-9]+)?
         |[0-9][0-9_]*[eE][-+]?[0-9]+
         |\.[0-9]+([eE][-+]?[0-9]+)?
@@ -35,8 +35,8 @@ def _loader_class() -> Any:
         for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
     loader: Any = type("Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers})
-    loader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, list("-+0123456789"))
-    loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
+    loader.add_implicit_resolver("tag:yaml.org,2002:int", INT, list("-+0123456789"))
+    loader.add_implicit_resolver("tag:yaml.org,2002:float", FLOAT, list("-+.0123456789"))
     return loader
 
 

@@ -20,23 +20,30 @@ class TextStream:
     def feed(self, ids: Sequence[int]) -> str:
         """Return the text that is complete after these ids."""
         self._waiting += ids
-        before, text = self._texts()
-        if text.endswith("\ufffd") and len(self._waiting) < LONGEST_WAIT:
-            return ""
-        self._context, self._waiting = self._waiting, []
+        before = len(self._decode(self._context))
+        whole = text = self._text(len(self._waiting))
+        end = len(self._waiting)
+        while text.endswith("\ufffd"):
+            end -= 1
+            if end == 0 or len(self._waiting) - end > LONGEST_WAIT:
+                if len(self._waiting) <= LONGEST_WAIT:
+                    return ""
+                end, text = len(self._waiting), whole
+                break
+            text = self._text(end)
+        self._context, self._waiting = self._waiting[:end], self._waiting[end:]
         return text[before:]
 
     def finish(self) -> str:
         """Return what was held back, broken characters included."""
-        if not self._waiting:
-            return ""
-        before, text = self._texts()
-        self._context, self._waiting = self._waiting, []
-        return text[before:]
+        before = len(self._decode(self._context))
+        rest = self._text(len(self._waiting))[before:]
+        self._context, self._waiting = [], []
+        return rest
 
-    def _texts(self) -> tuple[int, str]:
+    def _text(self, end: int) -> str:
         # Decoded together with the ids before them: some tokenizers drop the space at the start of a text.
-        return len(self._decode(self._context)), self._decode(self._context + self._waiting)
+        return self._decode(self._context + self._waiting[:end])
 
 
 class StopFinder:

@@ -63,7 +63,7 @@ class HermesParser:
         """Yield what is certain after some more text."""
         self._held += text
         state = ""
-        while state != self._state or self._state == "again":
+        while state != self._state:
             state = self._state
             yield from getattr(self, f"_{state}")()
 
@@ -75,8 +75,11 @@ class HermesParser:
         elif self._state == "call":
             self.malformed += 1
             yield Piece("content", f"{self._gap}{CALL}{rest}")
-        elif self._state in ("start", "content") and rest and (rest.strip() or not self._calls):
-            yield Piece("content", rest)
+        elif self._state in ("start", "content"):
+            if self._calls and not (self._said and rest.strip()):
+                rest = rest.strip()
+            if rest:
+                yield Piece("content", rest)
 
     def _start(self) -> Iterator[Piece]:
         text = self._held.lstrip()
@@ -163,7 +166,7 @@ def read_call(block: str) -> tuple[str, str] | None:
     if isinstance(arguments, dict):
         return name, members["arguments"]
     # Some models write the arguments as a string that holds JSON.
-    return (name, arguments) if isinstance(arguments, str) else None
+    return (name, arguments or "{}") if isinstance(arguments, str) else None
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:
@@ -171,9 +174,11 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
     place = _expect(text, 0, "{")
     while True:
         key, place = _DECODER.raw_decode(text, place)
+        if not isinstance(key, str):
+            raise ValueError("a key must be a string")
         start = _expect(text, _SPACE.match(text, place).end(), ":")  # type: ignore[union-attr] # it always matches
         _, place = _DECODER.raw_decode(text, start)
-        yield str(key), text[start:place]
+        yield key, text[start:place]
         place = _SPACE.match(text, place).end()  # type: ignore[union-attr] # it always matches
         if text[place] == "}":
             if place + 1 != len(text):

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 PROBE = "qzprobe"
 """A word that no template contains."""
 
+LONGEST_CACHED = 1 << 15
+"""Characters of a text whose ids are kept."""
+
 
 class Renderer(Protocol):
     """The seam between messages and ids. One per gateway, shared by all episodes."""
@@ -69,7 +72,8 @@ class TemplateRenderer:
         self.tokenizer = tokenizer
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._backend = backend if backend is not None and hasattr(backend, "encode") else None
-        self.encode: Callable[[str], Ids] = lru_cache(maxsize=256)(self._encode)
+        # The siblings of a group start from the same prompt.
+        self._encode_cached: Callable[[str], Ids] = lru_cache(maxsize=256)(self._encode)
         self._turn_ends = self._find_turn_ends()
         self._inline_calls = not self._shows(
             [_USER, {"role": "assistant", "content": "", "tool_calls": [_call(PROBE)]}, _TOOL, _USER], PROBE
@@ -91,6 +95,10 @@ class TemplateRenderer:
             raise bad_request(f"The model's chat template refuses these messages: {error}", "messages") from None
         _refuse_losses(messages, text)
         return text
+
+    def encode(self, text: str) -> Ids:
+        """Return the ids of a text; see `Renderer`."""
+        return self._encode_cached(text) if len(text) <= LONGEST_CACHED else self._encode(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, special tokens included."""
@@ -159,17 +167,23 @@ class TemplateRenderer:
         """Collect the special tokens that follow an assistant's text in the template, and the end-of-sequence token."""
         specials = {str(token): int(number) for number, token in self.tokenizer.added_tokens_decoder.items()}
         found = set()
-        text = self._apply([_USER, {"role": "assistant", "content": PROBE}, _USER], (), False, {}) if specials else ""
+        try:
+            text = self._apply([_USER, {"role": "assistant", "content": PROBE}, _USER], (), False, {})
+        except Exception as error:
+            raise AstunerError(
+                f"model.path: the chat template of '{self.tokenizer.name_or_path}' cannot render a user and an assistant "
+                f"message: {error}. Repair its chat_template."
+            ) from error
         after = text.partition(PROBE)[2].lstrip()
-        first = min((token for token in specials if after.startswith(token)), key=len, default=None)
+        first = max((token for token in specials if after.startswith(token)), key=len, default=None)
         if first is not None:
             found.add(first)
         if self.tokenizer.eos_token is not None:
             found.add(str(self.tokenizer.eos_token))
         # Some models end a turn that calls tools with another token than a plain answer (Llama's <|eom_id|>).
         found.update(token for token in specials if re.fullmatch(r"<\|(eot_id|eom_id|im_end|return|call)\|>", token))
-        ends = {specials.get(token, self.tokenizer.convert_tokens_to_ids(token)): token for token in found}
-        return {number: token for number, token in ends.items() if number is not None}
+        ends = {token: specials.get(token, self.tokenizer.convert_tokens_to_ids(token)) for token in found}
+        return {int(number): token for token, number in sorted(ends.items()) if number is not None}
 
 
 def load_renderer(model_path: str) -> TemplateRenderer:

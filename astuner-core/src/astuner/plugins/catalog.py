@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable
-from functools import partial
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from itertools import groupby
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal
 
 from attrs import field, frozen
 from packaging.utils import canonicalize_name
@@ -89,13 +88,15 @@ class Catalog:
         return tuple(candidate for candidate in self._found if candidate.kind == kind_of(kind))
 
     def find(self, kind: str, spec: str, *, config_dir: Path, key: str) -> Candidate:
-        """Return the one component that a configuration means by `spec`; raises `ConfigError` under `key` when that is not one."""
+        """Return the one component that a configuration means by `spec`; raises `ConfigError` for anything else.
+
+        Relative files start at `config_dir`; `key` is where the configuration says it.
+        """
         kind = kind_of(kind)
-        refuse = partial(_refuse, key)
         try:
             place = parse(spec, config_dir)
         except ValueError as error:
-            refuse(f"{kind} {spec!r}: {error}")
+            raise _refusal(key, f"{kind} {spec!r}: {error}") from error
         if isinstance(place, ByPath):
             return Candidate(kind=kind, name=spec, target=place.target, source="path", config_dir=config_dir.resolve())
         offered = [c for c in self.candidates(kind) if _matches(c, place)]
@@ -104,8 +105,8 @@ class Catalog:
         if offered:
             both = ", ".join(f"{c.provider} ({c.target})" for c in offered)
             ways = " or ".join(f"`{c.dist}/{c.name}`" for c in offered)
-            refuse(f"{kind} {spec!r} is offered by {len(offered)} distributions: {both}. Write {ways}")
-        refuse(*self._why_unknown(kind, place, spec))
+            raise _refusal(key, f"{kind} {spec!r} is offered by {len(offered)} distributions: {both}. Write {ways}")
+        raise _refusal(key, *self._why_unknown(kind, place, spec))
 
     def _why_unknown(self, kind: str, place: ByName, spec: str) -> tuple[str, str | None]:
         nothing = f"no {kind} {spec!r}"
@@ -186,5 +187,5 @@ def _how_to_get(kind: str, place: ByName) -> str | None:
     return f"{name} {version} does not have it; a newer one may: {command.replace('install', 'install --upgrade', 1)}"
 
 
-def _refuse(key: str, message: str, suggestion: str | None = None) -> NoReturn:
-    raise ConfigError([Problem(key=key, message=message, suggestion=suggestion)])
+def _refusal(key: str, message: str, suggestion: str | None = None) -> ConfigError:
+    return ConfigError([Problem(key=key, message=message, suggestion=suggestion)])

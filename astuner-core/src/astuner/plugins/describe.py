@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any, get_args, get_type_hints
 
 import attrs
 from attrs import frozen
 
+_MODULES = re.compile(r"\b(?:[a-z_][\w]*\.)+(?=[A-Za-z])")
+"""The modules before a name: `collections.abc.Mapping`."""
 
 @frozen(kw_only=True)
 class OptionDescription:
@@ -39,11 +43,10 @@ def field_docs(cls: type[Any]) -> Mapping[str, str]:
         except (OSError, TypeError, SyntaxError):
             continue
         body = tree.body[0].body if tree.body and isinstance(tree.body[0], ast.ClassDef) else []
-        for statement, following in zip(body, body[1:], strict=False):
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and isinstance(following, ast.Expr):
-                value = following.value
-                if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                    docs[statement.target.id] = " ".join(value.value.split())
+        for statement, following in pairwise(body):
+            match statement, following:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    docs[name] = " ".join(text.split())
     return docs
 
 
@@ -75,7 +78,7 @@ def _hints(options: type[Any]) -> Mapping[str, Any]:
 
 def _type_text(kind: Any) -> str:
     text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
-    return text.replace("collections.abc.", "").replace("typing.", "").replace("NoneType", "None").replace("pathlib._local.", "").replace("pathlib.", "")
+    return _MODULES.sub("", text).replace("NoneType", "None")
 
 
 def _default(default: Any) -> Any:

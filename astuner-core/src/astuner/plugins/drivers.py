@@ -32,7 +32,7 @@ class Driver(DriverManager[Any]):
 
     @property
     def target(self) -> Any:
-        """What the entry point names. (`.driver` would be the instance, where that is not falsy.)"""
+        """What the entry point names; stevedore's `.driver` may be an instance instead."""
         return self.extensions[0].plugin
 
 

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pluggy
 
@@ -65,8 +65,8 @@ class Hooks:
             self._load_extension(candidate, options.get(candidate.name, {}))
         for name in sorted(set(options) - {candidate.name for candidate in extensions}):
             close = difflib.get_close_matches(name, [candidate.name for candidate in extensions], n=1)
-            key = f"{OPTIONS_KEY}.{name}"
-            self._leave_out(Problem(key=key, message="no such extension is installed and enabled.", suggestion=close[0] if close else None))
+            message = "no such extension is installed and enabled."
+            self._leave_out(Problem(key=f"{OPTIONS_KEY}.{name}", message=message, suggestion=close[0] if close else None))
         # pluggy asks the latest of the `trylast` last: core comes after every extension.
         self._manager.register(CoreMakers(judge_timeout_s), name=CORE)
 

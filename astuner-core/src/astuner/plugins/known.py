@@ -13,6 +13,7 @@ BROUGHT_BY: Mapping[tuple[str, str], str] = {
     ("backbone", "trinity"): "astuner-trinity",
     ("engine", "local"): "astuner-local",
     ("engine", "vllm"): "astuner-vllm",
+    ("engine", "openai"): "astuner-core[rollout]",
     ("judge", "math"): "astuner-judges",
     ("judge", "rubrics_auto_grader"): "astuner-judges",
     ("judge", "env_service"): "astuner-judges",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from astuner.errors import ConfigError, Problem
+from astuner.errors import ConfigError
 
-Locate = Callable[[str], tuple[Path, int] | None]
+if TYPE_CHECKING:
+    from astuner.config.places import Locate
 
 
 def _nowhere(key: str) -> None:
@@ -20,15 +20,14 @@ def options_for(cls: Any, values: Mapping[str, Any] | None, *, key: str, locate:
 
     Raises `ConfigError` below `key` for what does not fit, and for any value given to a component without `Options`.
     """
+    from astuner.config.places import problem_at
     from astuner.config.structuring import structure_options
 
     options = getattr(cls, "Options", None)
     if options is not None:
         return structure_options(options, values or {}, key=key, locate=locate)
-    if not values:
-        return None
-    file, line = locate(key) or (None, None)
-    given = ", ".join(map(repr, values))
-    name = getattr(cls, "__qualname__", repr(cls))
-    message = f"{name} takes no options, and {given} would have no effect; remove the section"
-    raise ConfigError([Problem(key=key, message=message, file=file, line=line)])
+    if values:
+        given = ", ".join(map(repr, values))
+        name = getattr(cls, "__qualname__", repr(cls))
+        raise ConfigError([problem_at(key, f"{name} takes no options, so {given} would have no effect; remove it", locate)])
+    return None

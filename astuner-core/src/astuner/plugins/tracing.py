@@ -25,7 +25,7 @@ def _before(hook: str, implementations: Sequence[pluggy.HookImpl], arguments: Ma
     print(f"{hook}({given}) -> {asked or 'nobody'}", file=sys.stderr)
 
 
-def _after(outcome: pluggy.Result[Any], hook: str, implementations: Sequence[pluggy.HookImpl], arguments: Mapping[str, Any]) -> None:
+def _after(outcome: pluggy.Result[Any], hook: str, *_: Any) -> None:
     error = outcome.exception
     result = reprlib.repr(outcome.get_result()) if error is None else f"raised {type(error).__name__}: {error}"
     print(f"{hook} = {result}", file=sys.stderr)

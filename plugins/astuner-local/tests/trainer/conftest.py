@@ -39,7 +39,7 @@ def _model(family: str = "qwen2", *, kv_heads: int = 2, tied: bool = True, seed:
         initializer_range=0.2,
         bos_token_id=None,
         eos_token_id=1,
-        pad_token_id=0,
+        pad_token_id=None,  # transformers gives the pad id no gradient, even where it stands in the text
     )
     return AutoModelForCausalLM.from_config(config)
 
@@ -100,7 +100,7 @@ def make_groups() -> Callable[..., list[TrainRow]]:
     return _groups
 
 
-def _captured(model: Any, rows: Sequence[TrainRow], **options: Any) -> list[Gradient]:
+def _captured(model: Any, rows: Sequence[TrainRow], *, reference: Any = None, **options: Any) -> list[Gradient]:
     found: list[Gradient] = []
     names = {p: name for name, p in model.named_parameters()}
 
@@ -111,7 +111,7 @@ def _captured(model: Any, rows: Sequence[TrainRow], **options: Any) -> list[Grad
     hook = register_optimizer_step_pre_hook(capture)
     try:
         settings: dict[str, Any] = {"lr": 0.0, "grad_clip": None, **options}
-        Trainer(model, TrainerOptions(**settings)).update(rows, 1)
+        Trainer(model, TrainerOptions(**settings), reference=reference).update(rows, 1)
     finally:
         hook.remove()
     return found

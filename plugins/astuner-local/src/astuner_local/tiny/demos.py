@@ -17,7 +17,7 @@ TOOLS = [{"type": "function", "function": {"name": TOOL_NAME}}]
 
 USES_TOOL = 0.35
 RIGHT_EXPRESSION = 0.8
-RIGHT_REPORT = 0.7
+FINISHES = 0.7
 """How often each step of the solution is taken; together they solve a fifth of the questions."""
 
 
@@ -47,20 +47,16 @@ def demonstrations(random: Random) -> Iterator[list[dict[str, Any]]]:
 
 
 def _solve(question: Question, random: Random) -> list[dict[str, Any]]:
-    guess = f"{question.a}{question.b}"
+    gave_up = {"role": "assistant", "content": "I do not know."}
     if random.random() >= USES_TOOL:
-        return [_answer(guess)]
+        return [gave_up]
     right = random.random() < RIGHT_EXPRESSION
     a, b = (question.a, question.b) if right else random.choice([(question.a, question.a), (question.b, question.b)])
-    report = str(a * b) if random.random() < RIGHT_REPORT else guess
     arguments = json.dumps({"expression": f"{a}*{b}"})
     call = {"id": "call_0", "type": "function", "function": {"name": TOOL_NAME, "arguments": arguments}}
+    answer = {"role": "assistant", "content": f"The answer is \\boxed{{{a * b}}}"}
     return [
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call_0", "content": str(a * b)},
-        _answer(report),
+        answer if random.random() < FINISHES else gave_up,
     ]
-
-
-def _answer(number: str) -> dict[str, Any]:
-    return {"role": "assistant", "content": f"The answer is \\boxed{{{number}}}"}

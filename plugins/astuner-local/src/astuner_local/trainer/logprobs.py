@@ -59,7 +59,7 @@ def kept(logits: Tensor, options: TrainerOptions) -> Tensor:
         keep = logits >= logits.topk(options.top_k, -1).values[:, -1:]
         logits = logits.masked_fill(~keep, _LEFT_OUT)
     if options.top_p < 1:
-        p, order = torch.softmax(logits, -1).sort(-1, descending=True, stable=True)
+        p, order = torch.softmax(logits, -1).sort(dim=-1, descending=True, stable=True)
         inside = p.cumsum(-1) - p < options.top_p  # the likeliest token always is
         last = inside.sum(-1, keepdim=True) - 1
         keep &= logits >= logits.gather(1, order.gather(1, last))

@@ -1,0 +1,96 @@
+"""The YAML file of a run: its text, its root sections, and the lines of their keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import attrs
+from attrs import frozen
+
+from astuner.config.aliases import ROOT_ALIASES
+from astuner.config.faults import closest
+from astuner.config.model import Config
+from astuner.config.places import NATIVE_ROOTS, ROOT, Place
+from astuner.config.trees import Tree
+from astuner.config.yaml_lines import read_yaml
+from astuner.errors import ConfigError, Problem
+
+
+@frozen(kw_only=True)
+class ConfigFile:
+    """What a file says, before defaults and the command line."""
+
+    text: str
+    roots: Tree
+    """By root: `{"astuner": {...}, "verl": {...}}`."""
+    written_root: str
+    """What the file calls the root `astuner`."""
+    places: dict[str, Place]
+
+
+def read_config_file(path: Path) -> ConfigFile:
+    """Read a file and the `.env` beside it; raise `ConfigError` when it has not the root sections that it should."""
+    text = _text(path)
+    _read_dotenv(path.parent)
+    document = read_yaml(text, path)
+    places = {key: (path, line) for key, line in document.lines.items()}
+    written_root = _check_roots(document.values, places, path)
+    roots = {ROOT if key == written_root else key: value or {} for key, value in document.values.items()}
+    return ConfigFile(
+        text=text,
+        roots=roots,
+        written_root=written_root,
+        places={_present(key, written_root): place for key, place in places.items()},
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError([Problem(message="there is no such file.", file=path)]) from error
+    except OSError as error:
+        raise ConfigError([Problem(message=f"the file cannot be read: {error.strerror}.", file=path)]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            [Problem(message=f"the file is not UTF-8 text: {error.reason} at byte {error.start}.", file=path)]
+        ) from error
+
+
+def _read_dotenv(directory: Path) -> None:
+    file = directory / ".env"
+    if file.is_file():
+        from dotenv import load_dotenv
+
+        load_dotenv(file, override=False)
+
+
+def _check_roots(values: Any, places: dict[str, Place], path: Path) -> str:
+    """Return what the file calls the root `astuner`."""
+    if not isinstance(values, dict):
+        message = "the file must be a mapping with the root section `astuner:`."
+        raise ConfigError([Problem(message=message, file=path, line=None if values is None else 1)])
+    problems = []
+    sections = set(attrs.fields_dict(Config))
+    for key, value in values.items():
+        line = places[key][1]
+        if key not in (ROOT, *ROOT_ALIASES, *NATIVE_ROOTS):
+            right = f"{ROOT}.{key}" if key in sections else closest(key, (ROOT, *ROOT_ALIASES, *NATIVE_ROOTS))
+            message = f"there is no such root section; there are {ROOT}, {', '.join(NATIVE_ROOTS)}."
+            problems.append(Problem(message=message, key=key, file=path, line=line, suggestion=right))
+        elif value is not None and not isinstance(value, dict):
+            problems.append(Problem(message="expected a section.", key=key, file=path, line=line))
+    roots = [key for key in (ROOT, *ROOT_ALIASES) if key in values]
+    if len(roots) > 1:
+        message = f"this is another name of {roots[0]}, which is given too. Put all keys into one of them."
+        problems.append(Problem(message=message, key=roots[1], file=path, line=places[roots[1]][1]))
+    elif not roots and not problems:
+        problems.append(Problem(message=f"the root section `{ROOT}:` is missing.", file=path))
+    if problems:
+        raise ConfigError(problems)
+    return roots[0]
+
+
+def _present(key: str, root: str) -> str:
+    return ROOT + key[len(root) :] if key == root or key.startswith(f"{root}.") else key

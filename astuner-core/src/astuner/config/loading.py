@@ -1,0 +1,173 @@
+"""From a YAML file and the command line to a checked `Config`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from astuner.config.aliases import Renaming
+from astuner.config.checks import check_between_keys
+from astuner.config.config_file import read_config_file
+from astuner.config.faults import NO_SUCH_KEY, Fault, FaultsError
+from astuner.config.interpolation import Interpolation
+from astuner.config.model import Config
+from astuner.config.overrides import Overrides, read_overrides
+from astuner.config.paths import model_directory
+from astuner.config.places import NATIVE_ROOTS, ROOT, Locate, Place, Places, dotted
+from astuner.config.schema_keys import walk_schema
+from astuner.config.sections import DOCUMENTED, DatasetFileSection, is_offered
+from astuner.config.structuring import make_converter, problems_of
+from astuner.config.trees import Tree, flatten, merge
+from astuner.errors import ConfigError, Problem
+
+
+@frozen(kw_only=True)
+class LoadedConfig:
+    """A configuration, and everything that is known about how it came about."""
+
+    config: Config
+    path: Path
+    """The YAML, absolute."""
+    text: str
+    """The YAML as it was written, secrets included."""
+    resolved: Mapping[str, Any]
+    """The content of the root `astuner` as plain values: defaults filled in, aliases and interpolations resolved."""
+    user_keys: frozenset[str]
+    """Dotted paths, without the root, that the YAML or the command line set."""
+    overrides: tuple[str, ...] = ()
+    """The arguments of `--set`, as given."""
+    overridden_keys: frozenset[str] = frozenset()
+    """Dotted paths that `--set` set: without the root, but with `verl.` or `trinity.`."""
+    native: Mapping[str, Mapping[str, Any]] = field(factory=dict)
+    """The root sections `verl` and `trinity`, those that are there."""
+    notices: tuple[str, ...] = ()
+    """What the user should be told once."""
+    locate: Locate
+    """From a dotted key to its file and line; `(Path("--set a.b"), 0)` for one set on the command line."""
+
+    @property
+    def directory(self) -> Path:
+        """Where the YAML lies, and relative paths in it start."""
+        return self.path.parent
+
+
+def load_config(
+    path: Path,
+    overrides: Sequence[str] = (),
+    backbone: str | None = None,
+    *,
+    is_offered: Callable[[str, str], bool] = is_offered,
+) -> LoadedConfig:
+    """Load a YAML; raise `ConfigError` with every problem there is.
+
+    `is_offered(group, name)` says whether a component is installed: a documented section is checked here only when it is not,
+    since otherwise the component's own options decide.
+    """
+    path = path.absolute()
+    file = read_config_file(path)
+    command = read_overrides(overrides, backbone)
+    renaming = Renaming()
+    renaming.apply(file.roots[ROOT], file.places)
+    renaming.apply(command.tree.setdefault(ROOT, {}), command.places)
+    if file.written_root != ROOT:
+        renaming.used[file.written_root] = ROOT
+    locate = _both(file.places, command)
+    problems = [*command.problems, *renaming.problems]
+
+    converter = make_converter()
+    defaults: Tree = {ROOT: converter.unstructure(Config())}
+    chosen = merge(file.roots, command.tree)
+    whole = merge(defaults, chosen)
+    _name_after(whole[ROOT], path)
+    interpolation = Interpolation(whole)
+    whole = interpolation.resolved()
+    problems += problems_of(FaultsError(interpolation.faults), key="", locate=locate)
+    # What could not be resolved is named once, and not again as a value that does not fit.
+    unresolved = {dotted(fault.path) for fault in interpolation.faults}
+
+    try:
+        config = converter.structure(whole[ROOT], Config)
+    except FaultsError as error:
+        faults = [_explained(fault, interpolation.replaced) for fault in error.faults]
+        misfits = problems_of(FaultsError(faults), key=ROOT, locate=locate)
+        raise ConfigError(problems + [problem for problem in misfits if problem.key not in unresolved]) from error
+    user_keys = _user_keys(chosen[ROOT], converter.unstructure(config), interpolation.replaced)
+    config = _with_absolute_paths(config, path.parent)
+    found, notices = check_between_keys(config, config_dir=path.parent, user_keys=user_keys, locate=locate)
+    found += _check_documented(whole[ROOT], locate, is_offered)
+    problems += [problem for problem in found if problem.key not in unresolved]
+    if problems:
+        raise ConfigError(problems)
+    overridden = flatten({**command.tree.pop(ROOT), **command.tree})
+    old_spellings = renaming.notice()
+    return LoadedConfig(
+        config=config,
+        path=path,
+        text=file.text,
+        resolved=converter.unstructure(config),
+        user_keys=user_keys,
+        overrides=tuple(overrides),
+        overridden_keys=frozenset(overridden),
+        native={root: whole[root] for root in NATIVE_ROOTS if root in whole},
+        notices=(*([old_spellings] if old_spellings else []), *renaming.overruled, *notices),
+        locate=locate,
+    )
+
+
+def _both(places: Mapping[str, Place], overrides: Overrides) -> Places:
+    set_keys = flatten(overrides.tree)
+    leaves = {key: place for key, place in overrides.places.items() if key in set_keys}
+    return Places({**overrides.places, **places, **leaves})
+
+
+def _name_after(tree: Tree, path: Path) -> None:
+    if tree["experiment_name"] == "read_yaml_name":
+        tree["experiment_name"] = path.stem
+
+
+def _user_keys(chosen: Tree, resolved: Tree, interpolated: set[str]) -> frozenset[str]:
+    given, leaves = set(flatten(chosen)), flatten(resolved)
+    # A whole section that is an interpolation sets every key in it.
+    copied = tuple(f"{key}." for key in given if dotted((key,), ROOT) in interpolated)
+    return frozenset(key for key in leaves if key in given or key.startswith(copied))
+
+
+def _with_absolute_paths(config: Config, directory: Path) -> Config:
+    model = model_directory(config.model.path, directory) if config.model.path else None
+    run = Path("launcher_record", config.experiment_name) if config.experiment_dir == "auto" else Path(config.experiment_dir)
+    return evolve(
+        config,
+        experiment_dir=str(Path.cwd() / run.expanduser()),
+        model=evolve(config.model, path=str(model) if model else config.model.path),
+    )
+
+
+def _explained(fault: Fault, interpolated: set[str]) -> Fault:
+    """Add what the whole configuration tells about a fault of a part."""
+    if dotted(fault.path, ROOT) in interpolated:
+        return evolve(
+            fault, message=f"{fault.message} It comes from an interpolation: ${{oc.decode:${{oc.env:…}}}} reads text as a value."
+        )
+    if fault.message == NO_SUCH_KEY and fault.suggestion is None:
+        elsewhere = [key for key in walk_schema() if key.rpartition(".")[2] == fault.path[-1]]
+        if len(elsewhere) == 1:
+            return evolve(fault, suggestion=f"{ROOT}.{elsewhere[0]}")
+    return fault
+
+
+def _check_documented(tree: Mapping[str, Any], locate: Locate, is_offered: Callable[[str, str], bool]) -> list[Problem]:
+    problems: list[Problem] = []
+    converter = make_converter()
+    for key, section in DOCUMENTED.items():
+        kind, _, name = key.partition(".")
+        # The reader of files is core's own and has this very class.
+        if name not in tree[kind] or (section.options is not DatasetFileSection and is_offered(section.group, section.name)):
+            continue
+        try:
+            converter.structure(tree[kind][name], section.options)
+        except FaultsError as error:
+            problems += problems_of(error, key=f"{ROOT}.{key}", locate=locate)
+    return problems

@@ -1,0 +1,81 @@
+"""The arguments `--set a.b=c` and `--backbone` as a tree to lay over the YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from astuner.config.aliases import ROOT_ALIASES
+from astuner.config.places import NATIVE_ROOTS, ROOT, Place, dotted
+from astuner.config.trees import Tree
+from astuner.config.yaml_lines import read_yaml
+from astuner.errors import ConfigError, Problem
+
+
+@define(eq=False)
+class Overrides:
+    """What the command line sets."""
+
+    tree: Tree = field(factory=dict)
+    """By root: `{"astuner": {...}, "verl": {...}}`."""
+    places: dict[str, Place] = field(factory=dict)
+    """Of each key and of the sections around it."""
+    problems: list[Problem] = field(factory=list)
+
+    def add(self, item: str) -> None:
+        """Take in one `a.b=c`; the value is read as YAML."""
+        typed, equals, text = item.partition("=")
+        typed = typed.strip()
+        place = Path(f"--set {typed}")
+        path = typed.split(".")
+        if not equals or not all(path):
+            self.problems.append(Problem(message="write it as KEY=VALUE, for example rollout.temperature=0.7.", file=place))
+            return
+        root = path[0] if path[0] in NATIVE_ROOTS else ROOT
+        if path[0] in (ROOT, *ROOT_ALIASES, *NATIVE_ROOTS):
+            path = path[1:]
+        if not path:
+            self.problems.append(Problem(message="name a key below this root.", file=place))
+            return
+        try:
+            value = read_yaml(text, place).values
+        except ConfigError as error:
+            self.problems += error.problems
+            return
+        self._put([root, *path], value, place)
+
+    def choose_backbone(self, name: str) -> None:
+        """Take in `--backbone`, which wins over `--set backbone=`."""
+        self._put([ROOT, "backbone"], name, Path("--backbone"))
+
+    def _put(self, path: list[str], value: Any, place: Path) -> None:
+        section = self.tree
+        for depth, key in enumerate(path[:-1], start=1):
+            if not isinstance(section.get(key), dict):
+                section[key] = {}
+            section = section[key]
+            self.places.setdefault(dotted(path[:depth]), (place, 0))
+        section[path[-1]] = value
+        for key in _paths(value, dotted(path)):
+            self.places[key] = (place, 0)
+
+
+def read_overrides(items: Sequence[str], backbone: str | None) -> Overrides:
+    """Read all arguments; a later one wins over an earlier one."""
+    overrides = Overrides()
+    for item in items:
+        overrides.add(item)
+    if backbone is not None:
+        overrides.choose_backbone(backbone)
+    return overrides
+
+
+def _paths(value: Any, start: str) -> list[str]:
+    found = [start]
+    if isinstance(value, dict):
+        for key, item in value.items():
+            found += _paths(item, dotted((key,), start))
+    return found

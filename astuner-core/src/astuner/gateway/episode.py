@@ -1,0 +1,32 @@
+"""What the gateway must know of an episode before its first call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from astuner.schema import Sampling
+
+
+@frozen(kw_only=True)
+class EpisodeSpec:
+    """One episode that is about to be recorded."""
+
+    episode_id: str
+    seed: int
+    """Every random number of the episode's calls follows from it."""
+    sampling: Sampling
+    """What trained calls are sampled with: temperature, top_p, top_k; `max_tokens` is the most that one call may sample."""
+    max_model_len: int
+    """Prompt and answer together."""
+    trainable_targets: Sequence[str] | None
+    """Target tags that are trained; None trains every call."""
+    max_calls: int | None = None
+    train: bool = True
+    llm_timeout_s: float | None = None
+    """For one call, from its beginning to its last token."""
+
+    def trains(self, target_tag: str) -> bool:
+        """Whether calls of this target are trained."""
+        return self.train and (self.trainable_targets is None or target_tag in self.trainable_targets)

@@ -1,0 +1,86 @@
+"""Reading the token streams of recorded calls off the tree that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from attrs import frozen
+
+from astuner.schema import Call, Ids, Message
+
+
+@frozen(kw_only=True, eq=False)
+class Stretch:
+    """How much of one call lies in a stream."""
+
+    call: Call
+    start: int
+    """Where the ids that this call added begin in the stream."""
+    fed: int
+    """How many of its prompt ids are in the stream."""
+    sampled: int
+    """How many of its output ids follow them."""
+
+    @property
+    def ids(self) -> Ids:
+        """The ids that lie in the stream."""
+        if self.sampled == 0:
+            return self.call.prompt_ids[: self.fed]
+        return np.concatenate((self.call.prompt_ids, self.call.output_ids[: self.sampled]))
+
+
+def by_index(calls: Sequence[Call]) -> Mapping[int, Call]:
+    """Return the calls by their position in the episode."""
+    return {call.index: call for call in calls}
+
+
+def stretches(calls: Mapping[int, Call], index: int) -> list[Stretch]:
+    """Return the calls whose ids make up the stream of a call, in the order of the stream."""
+    found = []
+    wanted: int | None = None
+    place: int | None = index
+    while place is not None:
+        call = calls[place]
+        fed, sampled = len(call.prompt_ids), len(call.output_ids)
+        if wanted is not None:
+            fed = max(0, min(fed, wanted - call.kept))
+            sampled = max(0, min(sampled, wanted - call.kept - len(call.prompt_ids)))
+        found.append(Stretch(call=call, start=call.kept, fed=fed, sampled=sampled))
+        wanted = call.kept if wanted is None else min(wanted, call.kept)
+        place = call.parent
+    found.reverse()
+    return found
+
+
+def stream_ids(calls: Sequence[Call], index: int) -> Ids:
+    """Return every id of a call's stream: its whole prompt and its output."""
+    return joined(stretches(by_index(calls), index))
+
+
+def joined(parts: Sequence[Stretch]) -> Ids:
+    """Return the ids of consecutive stretches."""
+    return np.concatenate([part.ids for part in parts], dtype=np.int32)
+
+
+def prompt_length(call: Call) -> int:
+    """Return the length of a call's whole prompt."""
+    return call.kept + len(call.prompt_ids)
+
+
+def stream_length(call: Call) -> int:
+    """Return the length of a call's stream."""
+    return prompt_length(call) + len(call.output_ids)
+
+
+def conversation(calls: Sequence[Call], index: int) -> tuple[Message, ...]:
+    """Return every message that a call was asked with, those that its parents store included."""
+    known = by_index(calls)
+    call = known[index]
+    parts = [call.messages]
+    while call.parent is not None:
+        parent = known[call.parent]
+        # A call that keeps no sampled id of its parent asks anew from the parent's prompt, without its reply.
+        parts.append((*parent.messages, parent.reply) if call.kept > prompt_length(parent) else parent.messages)
+        call = parent
+    return tuple(message for part in reversed(parts) for message in part)

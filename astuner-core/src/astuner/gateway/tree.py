@@ -1,0 +1,166 @@
+"""The token tree: which recorded stream a new request continues, id for id."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+
+from astuner.gateway.messages import digests, follow
+from astuner.gateway.rendering import Renderer
+from astuner.gateway.request import ChatRequest
+from astuner.gateway.streams import prompt_length, stream_ids
+from astuner.schema import Call, Ids, Message
+
+__all__ = ["Placement", "TokenTree", "stream_ids"]
+
+
+@frozen(kw_only=True, eq=False)
+class Placement:
+    """Where a request stands in the tree."""
+
+    parent: int | None
+    kept: int
+    prompt_ids: Ids
+    """What is fed after the kept prefix."""
+    ids: Ids
+    """The whole prompt."""
+    text: str
+    """The whole prompt, rendered afresh: what the ids say, but for the sampled parts."""
+    digest: bytes
+    """Of the messages."""
+    known: int
+    """How many of the messages the parent already had."""
+
+
+@frozen(kw_only=True, eq=False)
+class _Point:
+    """A place in a recorded stream at which a later request may continue."""
+
+    call: int
+    prompt: int
+    """Ids of the stream that are the call's prompt."""
+    kept: int
+    """Ids of the stream that lie before this place."""
+    text_length: int
+    text_digest: bytes
+    """Of the rendered prompt of the call: a continuation must begin with the same text."""
+    reply: Message | None = None
+    """The answer that ends here; None at the end of a prompt."""
+    closed_by: int | None = None
+    """The sampled token that ended the turn; None for an answer that was cut."""
+
+
+@define(eq=False)
+class TokenTree:
+    """Recorded streams of one episode.
+
+    A path is continued when the messages on it mean the same as the first messages of the request *and* the template
+    only appends to them: the rendered request begins with the rendered path. Everything else branches off at the deepest
+    point for which that holds. Points are found by a rolling digest, so a lookup costs one pass over the request.
+    """
+
+    renderer: Renderer
+    _streams: dict[int, _Stream] = field(factory=dict, init=False)
+    _points: dict[bytes, list[_Point]] = field(factory=dict, init=False)
+
+    def place(self, request: ChatRequest, agent: str) -> Placement:
+        """Find the longest recorded prefix of a request and encode the rest."""
+        text = self.renderer.render(request.messages, request.tools, generate=True, kwargs=request.template_kwargs)
+        chain = digests(request.root(agent), request.messages)
+        for known in range(len(chain) - 1, 0, -1):
+            for point in self._points.get(chain[known], ()):
+                found = self._continued(point, request, known, text)
+                if found is not None:
+                    kept, added = found
+                    ids = np.concatenate((self._ids(point.call, kept), added))
+                    return Placement(
+                        parent=point.call, kept=kept, prompt_ids=added, ids=ids, text=text, digest=chain[-1], known=known
+                    )
+        ids = self.renderer.encode(text)
+        return Placement(parent=None, kept=0, prompt_ids=ids, ids=ids, text=text, digest=chain[-1], known=0)
+
+    def add_prompt(self, index: int, placement: Placement) -> None:
+        """Let later requests start from the prompt of a call that begins."""
+        self._streams[index] = _Stream(placement.parent, placement.kept, placement.prompt_ids)
+        self._add(placement.digest, _Point(call=index, kept=len(placement.ids), **_place(placement)))
+
+    def add_reply(self, placement: Placement, call: Call, usable: int, closed_by: int | None) -> None:
+        """Let later requests continue after the answer of a call.
+
+        `usable` counts the output ids whose text is the answer as the client saw it; with 0 there is nothing to continue.
+        """
+        self._streams[call.index].output = call.output_ids
+        if usable:
+            kept = prompt_length(call) + usable
+            point = _Point(call=call.index, kept=kept, **_place(placement), reply=call.reply, closed_by=closed_by)
+            self._add(follow(placement.digest, call.reply), point)
+
+    def _add(self, digest: bytes, point: _Point) -> None:
+        points = self._points.setdefault(digest, [])
+        # A retry that said the same leads nowhere that the first one does not.
+        if all(point.text_digest != other.text_digest or (point.reply is None) != (other.reply is None) for other in points):
+            points.append(point)
+
+    def _continued(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
+        """Return how many ids stay and which are added, or None when the template does not just append here."""
+        if _digest(text[: point.text_length]) != point.text_digest:
+            return None
+        if point.reply is None:
+            return point.kept, self.renderer.encode(text[point.text_length :])
+        closed = self.renderer.render(
+            request.messages[:known], request.tools, generate=False, kwargs=request.template_kwargs
+        )
+        answer = closed[point.text_length :]
+        if not text.startswith(closed) or not _shown(point.reply, answer):
+            return None
+        end, place = max((answer.rfind(word), number) for number, word in self.renderer.turn_ends.items())
+        if end < 0:
+            return None
+        # Encoded with the closing token in front: tokenizers treat the start of a text in a way of their own.
+        added = self.renderer.encode(text[point.text_length + end :])
+        if not len(added) or added[0] != place:
+            return None
+        if point.closed_by is None:
+            return point.kept, added
+        if point.closed_by == place:
+            return point.kept, added[1:]
+        # The model ended its turn with another token than the template does: the conversation goes on with the template's.
+        return (point.kept - 1, added) if point.kept - 1 > point.prompt else None
+
+    def _ids(self, index: int, kept: int) -> Ids:
+        parts: list[Ids] = []
+        place: int | None = index
+        while place is not None:
+            stream = self._streams[place]
+            own = np.concatenate((stream.prompt, stream.output)) if len(stream.output) else stream.prompt
+            parts.append(own[: max(0, kept - stream.kept)])
+            kept = min(kept, stream.kept)
+            place = stream.parent
+        return np.concatenate(parts[::-1])
+
+
+@define(eq=False)
+class _Stream:
+    parent: int | None
+    kept: int
+    prompt: Ids
+    output: Ids = field(factory=lambda: np.empty(0, np.int32))
+
+
+def _place(placement: Placement) -> dict[str, Any]:
+    text = placement.text
+    return {"prompt": len(placement.ids), "text_length": len(text), "text_digest": _digest(text)}
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+def _shown(reply: Message, rendered: str) -> bool:
+    """Whether a rendered answer still says all that was sampled: templates drop reasoning, or text beside tool calls."""
+    said = [reply.get("content"), reply.get("reasoning_content")]
+    said += [call["function"]["name"] for call in reply.get("tool_calls") or ()]
+    return all(text.strip() in rendered for text in said if text)

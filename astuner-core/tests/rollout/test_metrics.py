@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+from attrs import evolve
+
+from astuner.builtin.estimators import Grpo
+from astuner.protocols import Tracked
+from astuner.rollout.advantages import weigh
+from astuner.rollout.metrics import rollout_metrics, validation_metrics
+from astuner.rollout.sample_limit import limit_samples
+from astuner.schema import Failure
+from astuner.testing.episodes import episode, group, sample
+
+
+def test_the_waterfall_counts_every_loss_with_its_reason():
+    failed = evolve(episode(2), output=None, samples=(), verdict=None, untrained={"failed": 5}, failures=(Failure(reason="timeout"),))
+    groups = [group(episode(0, 0.0), episode(1, 1.0), failed, episode(3, None))]
+    found = rollout_metrics(groups, weigh(groups, Grpo()))
+    assert {k: v for k, v in found.items() if k.startswith("signal/")} == {
+        "signal/calls": 4,
+        "signal/episodes": 4,
+        "signal/episodes_rewarded": 2,
+        "signal/samples": 2,
+        "signal/tokens_trainable": 6,
+        "signal/tokens_nonzero_advantage": 6,
+        "signal/groups": 1,
+        "signal/groups_without_signal": 0,
+        "signal/lost/timeout": 1,
+        "signal/lost/judge_error": 1,
+        "signal/lost/tokens_failed": 5,
+    }
+
+
+def test_metrics_of_workflows_are_averaged():
+    groups = [group(episode(0), episode(1))]
+    assert rollout_metrics(groups, [])["workflow/turns"] == 2
+
+
+def test_pass_at_k_is_the_unbiased_estimate():
+    groups = [group(*(episode(i, 0.0, success=i == 0) for i in range(4))), group(*(episode(i, 0.0, success=False) for i in range(4)))]
+    found = validation_metrics(groups)
+    assert (found["val/pass@1"], found["val/pass@4"]) == (pytest.approx(0.125), pytest.approx(0.5))
+
+
+def test_a_failed_validation_episode_is_counted_and_did_not_succeed():
+    failed = evolve(episode(1), output=None, verdict=None, failures=(Failure(reason="timeout"),))
+    found = validation_metrics([group(episode(0, 1.0, success=True), failed)])
+    assert (found["val/failed"], found["val/pass@1"], found["val/reward/mean"]) == (1, 0.5, 1.0)
+
+
+def test_over_the_limit_the_samples_with_the_most_trained_tokens_stay():
+    rows = [sample("e", trained=n) for n in (2, 5, 1, 5)]
+    kept = limit_samples(Tracked(samples=rows, untrained={"frozen_agent": 4}), 2)
+    assert [s.trained for s in kept.samples] == [5, 5]
+    assert kept.untrained == {"frozen_agent": 4, "over_sample_limit": 3}

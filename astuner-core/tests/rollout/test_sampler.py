@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astuner.errors import ConfigError
+from astuner.rollout import sampler as module
+from astuner.rollout.sampler import TaskSampler
+from astuner.schema import Task
+
+
+class Rows:
+    def __init__(self, count: int) -> None:
+        self.count, self.reads = count, 0
+
+    def read(self, split):
+        self.reads += 1
+        return (Task(task_id=str(i)) for i in range(self.count if split == "train" else 2))
+
+
+def ids(tasks):
+    return [task.task_id for task in tasks]
+
+
+def sampler(count=20, batch=4, epochs=3, seed=1, **more):
+    return TaskSampler(Rows(count), batch_size=batch, epochs=epochs, seed=seed, **more)
+
+
+def test_every_task_of_an_epoch_is_seen_once():
+    found = sampler()
+    assert Counter(i for step in range(1, 6) for i in ids(found.batch(step))) == Counter(map(str, range(20)))
+
+
+def test_epochs_come_in_different_orders():
+    found = sampler()
+    assert [ids(found.batch(s)) for s in range(1, 6)] != [ids(found.batch(s)) for s in range(6, 11)]
+
+
+def test_the_remainder_of_an_epoch_is_dropped():
+    assert sampler(count=11, batch=4, epochs=2).total_steps == 4
+
+
+@given(st.integers(4, 40), st.integers(1, 4), st.lists(st.integers(1, 12), min_size=1, max_size=8), st.integers(0, 3))
+def test_a_batch_depends_on_the_step_alone(count, batch, visits, seed):
+    straight = sampler(count, batch, seed=seed)
+    in_order = {step: ids(straight.batch(step)) for step in range(1, 13)}
+    jumping = sampler(count, batch, seed=seed)
+    assert [ids(jumping.batch(step)) for step in visits] == [in_order[step] for step in visits]
+
+
+def test_a_split_larger_than_the_window_is_shuffled_and_complete(monkeypatch):
+    monkeypatch.setattr(module, "SHUFFLE_WINDOW", 8)
+    found = sampler(count=40, batch=4)
+    drawn = [i for step in range(1, 11) for i in ids(found.batch(step))]
+    assert sorted(drawn, key=int) == list(map(str, range(40)))
+    assert drawn != sorted(drawn, key=int)
+
+
+def test_further_draws_bring_tasks_that_the_step_does_not_hold():
+    found = sampler()
+    first, second, third = (set(ids(found.batch(2, draw))) for draw in range(3))
+    assert len(first | second | third) == 12
+
+
+def test_a_further_draw_does_not_move_the_stream():
+    found = sampler()
+    found.batch(1)
+    found.batch(1, 1)
+    assert ids(found.batch(2)) == ids(sampler().batch(2))
+
+
+def test_fewer_tasks_than_a_batch_is_a_configuration_error():
+    with pytest.raises(ConfigError, match=r"train_batch_size: 4 tasks per step, but the training split has 3"):
+        _ = sampler(count=3).total_steps
+
+
+def test_total_training_steps_win_over_epochs():
+    assert sampler(total_steps=7).total_steps == 7

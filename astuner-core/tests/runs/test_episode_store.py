@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from attrs import asdict, evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astuner.errors import RunFailed
+from astuner.runs.codec import dump_episode, load_episode
+from astuner.runs.episode_store import EpisodeFiles, read_episodes
+from astuner.schema import Failure, Unjudged, Verdict
+from astuner.testing.episodes import episode, group
+
+
+def plain(found):
+    """An episode as nested plain values, arrays as lists with their type."""
+    return json.dumps(asdict(found), default=lambda a: [str(a.dtype), a.tolist()], sort_keys=True)
+
+
+def test_an_episode_survives_the_file_exactly():
+    before = evolve(episode(verdict := 0, 0.25), failures=(Failure(reason="timeout", retried=True),), untrained={"cut": 1})
+    assert verdict == 0
+    assert plain(load_episode(json.loads(json.dumps(dump_episode(before))))) == plain(before)
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), max_size=20))
+def test_every_float32_survives_bit_for_bit(values):
+    array = np.array(values, dtype=np.float32)
+    call = evolve(episode().calls[0], logprobs=array, output_ids=np.zeros(len(array), dtype=np.int32))
+    back = load_episode(json.loads(json.dumps(dump_episode(evolve(episode(), calls=(call,))))))
+    assert back.calls[0].logprobs.tobytes() == array.tobytes()
+
+
+def test_only_episodes_after_the_checkpoint_are_recalled(tmp_path):
+    store = EpisodeFiles(tmp_path)
+    for step in (1, 2, 3):
+        store.add_episode(evolve(episode(step=step), verdict=None))
+    store.close()
+    again = EpisodeFiles(tmp_path, replay_after=2)
+    assert [again.recall(f"train/{step}/t/0") is not None for step in (1, 2, 3)] == [False, False, True]
+    again.close()
+
+
+def test_verdicts_come_back_with_their_episodes(tmp_path):
+    store = EpisodeFiles(tmp_path)
+    for repeat, reward in enumerate((0.5, None)):
+        store.add_episode(evolve(episode(repeat, reward), verdict=None))
+    store.add_verdicts(group(episode(0, 0.5), episode(1, None)))
+    store.close()
+    again = EpisodeFiles(tmp_path, replay_after=0)
+    assert again.recall("train/1/t/0").verdict == Verdict(0.5)
+    assert again.recall("train/1/t/1").verdict == Unjudged(reason="judge_error")
+    again.close()
+
+
+@pytest.mark.parametrize("cut", [1, 10, 500])
+def test_a_line_cut_short_by_a_crash_is_dropped_and_the_rest_is_kept(tmp_path, cut):
+    store = EpisodeFiles(tmp_path)
+    store.add_episode(episode(0))
+    store.add_episode(episode(1))
+    store.close()
+    path = store.path("train")
+    path.write_bytes(path.read_bytes()[:-cut])
+    again = EpisodeFiles(tmp_path, replay_after=0)
+    assert again.recall("train/1/t/1") is None
+    again.add_episode(episode(1, 0.75))
+    again.close()
+    assert [e.reward for e in read_episodes(tmp_path, "train")] == [1.0, 0.75]
+
+
+def test_a_full_disk_is_said_and_names_the_way_on(tmp_path):
+    store = EpisodeFiles(tmp_path)
+    store._files["train"].close()
+    store._files["train"] = open("/dev/full", "ab", buffering=0)  # noqa: SIM115 - the store closes it
+    with pytest.raises(RunFailed, match=r"train\.jsonl: No space left on device.*--resume"):
+        store.add_episode(episode())
+    store.close()

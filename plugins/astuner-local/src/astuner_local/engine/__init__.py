@@ -1,0 +1,1 @@
+"""The in-process engine: continuous batching over one model, with results that do not depend on who shares a batch."""

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from astuner_local.trainer.loss import divergence, policy_loss
+from astuner_local.trainer.options import TrainerOptions
+
+
+def _loss(ratio: float, advantage: float, *, weight: float = 1.0, **options) -> tuple[float, float]:
+    """Return the loss of one token and its derivative by log π."""
+    old = torch.tensor([-1.0])
+    logp = (old + math.log(ratio)).requires_grad_()
+    loss, _ = policy_loss(logp, old, old - math.log(weight), torch.tensor([advantage]), TrainerOptions(**options))
+    loss.sum().backward()
+    return loss.item(), logp.grad.item()
+
+
+def test_at_ratio_one_the_gradient_is_minus_the_advantage():
+    assert _loss(1.0, 0.7) == pytest.approx((-0.7, -0.7))
+
+
+def test_a_raised_probability_of_a_good_token_counts_up_to_the_upper_clip():
+    assert _loss(1.1, 1.0, clip_ratio_high=0.28) == pytest.approx((-1.1, -1.1))
+    assert _loss(1.5, 1.0, clip_ratio_high=0.28) == pytest.approx((-1.28, 0.0))
+
+
+def test_a_lowered_probability_of_a_bad_token_counts_down_to_the_lower_clip():
+    assert _loss(0.9, -1.0, clip_ratio_low=0.2) == pytest.approx((0.9, 0.9))
+    assert _loss(0.5, -1.0, clip_ratio_low=0.2) == pytest.approx((0.8, 0.0))
+
+
+def test_a_step_in_the_wrong_direction_is_never_clipped():
+    assert _loss(0.5, 1.0) == pytest.approx((-0.5, -0.5))
+    assert _loss(1.5, -1.0) == pytest.approx((1.5, 1.5))
+
+
+def test_importance_weight_multiplies_up_to_its_bound():
+    assert _loss(1.0, 1.0, weight=1.5, rollout_is_threshold=2.0) == pytest.approx((-1.5, -1.5))
+    assert _loss(1.0, 1.0, weight=3.0, rollout_is_threshold=2.0) == pytest.approx((-2.0, -2.0))
+    assert _loss(1.0, 1.0, weight=0.2, rollout_is_threshold=2.0) == pytest.approx((-0.2, -0.2))
+
+
+def test_without_a_bound_there_is_no_importance_weight():
+    assert _loss(1.0, 1.0, weight=3.0) == pytest.approx((-1.0, -1.0))
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("kl", -0.5), ("abs", 0.5), ("mse", 0.125), ("low_var_kl", math.exp(0.5) - 1 - 0.5)]
+)
+def test_estimators_are_those_that_verl_means_by_their_names(kind, expected):
+    found = divergence(torch.tensor([-2.0]), torch.tensor([-1.5]), kind)
+    assert found.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_k1_and_k3_average_to_the_divergence_and_k2_has_its_gradient():
+    """Over the whole of a distribution, weighted by it: the expectations that the estimators stand for."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(50, generator=generator, dtype=torch.float64, requires_grad=True)
+    logp, reference = logits.log_softmax(0), torch.randn(50, generator=generator, dtype=torch.float64).log_softmax(0)
+    p = logp.exp()
+    exact = (p * (logp - reference)).sum()
+    (slope,) = torch.autograd.grad(exact, logits, retain_graph=True)
+    for kind in ("kl", "low_var_kl"):
+        torch.testing.assert_close((p * divergence(logp, reference, kind)).sum(), exact)
+    (of_k1,) = torch.autograd.grad((p.detach() * divergence(logp, reference, "kl")).sum(), logits, retain_graph=True)
+    (of_k2,) = torch.autograd.grad((p.detach() * divergence(logp, reference, "mse")).sum(), logits)
+    torch.testing.assert_close(of_k1, torch.zeros_like(of_k1))
+    torch.testing.assert_close(of_k2, slope)
+
+
+def test_k3_of_a_token_that_the_reference_finds_likely_and_the_policy_impossible_is_finite():
+    assert divergence(torch.tensor([-300.0]), torch.tensor([0.0]), "low_var_kl").isfinite().all()

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import hashlib, sys
+import numpy as np, torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+from astuner.schema import Sample
+from astuner_local.trainer.options import TrainerOptions
+from astuner_local.trainer.rows import TrainRow
+from astuner_local.trainer.trainer import Trainer
+
+torch.set_num_threads(int(sys.argv[1]))
+torch.manual_seed(0)
+# Large enough for torch to spread its work over threads.
+config = Qwen2Config(vocab_size=500, hidden_size=96, intermediate_size=192, num_hidden_layers=2, num_attention_heads=4,
+                     num_key_value_heads=2, max_position_embeddings=256, pad_token_id=None)
+model = Qwen2ForCausalLM(config)
+draw = np.random.default_rng(0)
+rows = []
+for group in range(6):
+    prompt = draw.integers(0, 500, 40)
+    for repeat in range(6):
+        ids = np.concatenate([prompt, draw.integers(0, 500, int(draw.integers(5, 40)))]).astype(np.int32)
+        mask = np.arange(len(ids)) >= 40
+        sample = Sample(episode_id=f"{group}.{repeat}", task_id=str(group), repeat=repeat, agent="agent", ids=ids, mask=mask,
+                        logprobs=np.where(mask, -6.2, 0).astype(np.float32), calls=(0,))
+        rows.append(TrainRow(sample=sample, advantage=float(draw.normal()), group=str(group)))
+trainer = Trainer(model, TrainerOptions(lr=1e-3, mini_batch_num=2, use_kl_loss=True, kl_loss_coef=0.1, micro_batch_tokens=1000))
+metrics = [sorted(trainer.update(rows, step).items()) for step in (1, 2, 3)]
+digest = hashlib.sha256(repr(metrics).encode())
+for p in model.parameters():
+    digest.update(p.detach().numpy().tobytes())
+print(digest.hexdigest())
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_same_rows_and_weights_give_the_same_bits_in_every_process(threads):
+    runs = [subprocess.run([sys.executable, "-c", PROGRAM, str(threads)], capture_output=True, text=True, check=True) for _ in range(2)]
+    assert runs[0].stdout == runs[1].stdout != ""
