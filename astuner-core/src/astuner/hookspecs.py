@@ -32,11 +32,11 @@ _hookspec = pluggy.HookspecMarker(PROJECT)
 
 
 def _deciding(spec: F) -> F:
-    return cast(F, _hookspec(firstresult=True)(spec))
+    return cast("F", _hookspec(firstresult=True)(spec))
 
 
 def _event(spec: F) -> F:
-    return cast(F, _hookspec(spec))
+    return cast("F", _hookspec(spec))
 
 
 class ReaderSpecs:

@@ -72,7 +72,7 @@ class Tuner(Protocol):
     def as_agentscope_model(
         self, agent_name: str = "agent", target_tag: str | None = None, debug_model: Any = None, **kwargs: Any
     ) -> Any:
-        """Return a chat model of the installed AgentScope. `debug_model` is used in its place when the agent is not trained."""
+        """Return a chat model of the installed AgentScope; `debug_model` takes its place when the agent is not trained."""
         ...
 
 
@@ -328,7 +328,9 @@ class Backbone(Protocol):
         """Yield reports as they happen. `recipe` is `astuner.rollout.recipe.Recipe`: how a rollout process makes its parts."""
         ...
 
-    def evaluate(self, run: RunInfo, tasks: TaskSource, recipe: Any, checkpoint: Path | None, control: Control) -> Iterator[Event]:
+    def evaluate(
+        self, run: RunInfo, tasks: TaskSource, recipe: Any, checkpoint: Path | None, control: Control
+    ) -> Iterator[Event]:
         """Yield the report of one validation pass with the weights of a checkpoint, or of `model.path`."""
         ...
 

@@ -33,8 +33,6 @@ def _mapping(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return dict(value or {})
 
 
-
-
 @frozen
 class Task:
     """One task as a reader yields it."""
@@ -102,8 +100,6 @@ class Unjudged:
     detail: str = ""
 
 
-
-
 @frozen(kw_only=True)
 class Sampling:
     """The distribution a call is sampled from, and when it ends."""
@@ -163,8 +159,6 @@ class Capabilities:
     max_model_len: int | None = None
     reproducible: bool = False
     """The same request gives the same ids and bits whatever else shares the batch."""
-
-
 
 
 @frozen(kw_only=True)
@@ -304,8 +298,6 @@ class Group:
     def key(self) -> str:
         """Identity of the group within a run."""
         return f"{self.split}/{self.step}/{self.task.task_id}"
-
-
 
 
 @frozen(kw_only=True, eq=False)

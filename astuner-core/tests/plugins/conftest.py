@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+
 from astuner.config.model import Config
 from astuner.protocols import RunInfo
 from astuner.testing.distribution import write_distribution

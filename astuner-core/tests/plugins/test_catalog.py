@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from astuner.errors import ConfigError
 from astuner.plugins.catalog import Candidate, Catalog
-from conftest import Install
+
+Install = Callable[..., Path]
 
 HERE = Path("/")
 

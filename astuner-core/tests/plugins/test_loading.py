@@ -4,16 +4,19 @@ import importlib
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
 from astuner.errors import ConfigError, PluginError
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.plugins.compat import incompatibility
 from astuner.plugins.drivers import load, make
 from astuner.protocols import RunInfo
-from conftest import Install
+
+Install = Callable[..., Path]
 
 STRICT = "class Strict:\n    pass\n"
 
@@ -29,7 +32,8 @@ def blame_for(spec: str, config_dir: Path = Path("/")) -> str:
 
 
 def offer(install: Install, source: str, module: str, **given: Any) -> None:
-    install("acme-judges", "1.2.0", files={f"{module}.py": source}, entry_points={"astuner.judges": {"strict": f"{module}:Strict"}}, **given)
+    entry_points = {"astuner.judges": {"strict": f"{module}:Strict"}}
+    install("acme-judges", "1.2.0", files={f"{module}.py": source}, entry_points=entry_points, **given)
 
 
 def test_the_class_behind_a_name_is_loaded(install: Install) -> None:
@@ -61,7 +65,7 @@ def test_a_module_that_exits_does_not_end_the_program(install: Install) -> None:
 
 def test_a_plugin_for_another_core_is_listed_with_the_reason(install: Install) -> None:
     offer(install, STRICT, "acme_old", requires=["astuner-core<0.1"])
-    assert incompatibility(find("strict")) == "it needs astuner-core<0.1, and 0.1.0 is installed"
+    assert incompatibility(find("strict")) == "it needs astuner-core<0.1, and astuner-core 0.1.0 is installed"
 
 
 def test_a_plugin_for_another_core_is_refused_with_the_remedy(install: Install) -> None:
@@ -89,8 +93,8 @@ def test_what_a_file_defines_can_be_unpickled_elsewhere(config_dir: Path) -> Non
     (config_dir / "parts" / "acme_rewards.py").write_text(STRICT)
     made = load(find("./parts/acme_rewards.py:Strict", config_dir))()
     code = "import pickle, sys; print(type(pickle.loads(sys.stdin.buffer.read())).__name__)"
-    found = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(made), cwd=config_dir, capture_output=True, check=True)
-    assert found.stdout == b"Strict\n"
+    command = [sys.executable, "-c", code]
+    assert subprocess.run(command, input=pickle.dumps(made), cwd=config_dir, capture_output=True).stdout == b"Strict\n"
 
 
 def test_a_file_named_like_a_library_is_not_that_library(config_dir: Path) -> None:
@@ -116,7 +120,8 @@ def test_a_file_that_failed_can_be_repaired_and_loaded(config_dir: Path, tmp_pat
 def test_a_path_is_blamed_by_its_place(config_dir: Path) -> None:
     (config_dir / "acme_bad.py").write_text("1 / 0")
     place = f"{config_dir.resolve()}/acme_bad.py:Strict"
-    assert blame_for("./acme_bad.py:Strict", config_dir) == f"judge './acme_bad.py:Strict' ({place}): ZeroDivisionError: division by zero"
+    blame = f"judge './acme_bad.py:Strict' ({place}): ZeroDivisionError: division by zero"
+    assert blame_for("./acme_bad.py:Strict", config_dir) == blame
 
 
 def test_a_class_that_must_know_the_run_is_made_by_from_run(install: Install, run_info: RunInfo) -> None:
@@ -151,5 +156,5 @@ class Strict:
         raise ConfigError([Problem(message='no such model', key='task_judge.strict.model')])
 """
     offer(install, source, "acme_explains")
-    with pytest.raises(ConfigError, match="task_judge.strict.model: no such model"):
+    with pytest.raises(ConfigError, match=r"task_judge\.strict\.model: no such model"):
         make(find("strict"), None, run_info)

@@ -34,6 +34,8 @@ def test_how_many_rows_an_episode_has_does_not_change_its_advantage(rewards, row
     assert {r.sample.episode_id: r.advantage for r in split} == {r.sample.episode_id: r.advantage for r in whole}
 
 
-@pytest.mark.parametrize(("rewards", "dead"), [((1.0, 1.0), True), ((1.0, 0.0), False), ((1.0, None), True), ((None, None), True)])
+@pytest.mark.parametrize(
+    ("rewards", "dead"), [((1.0, 1.0), True), ((1.0, 0.0), False), ((1.0, None), True), ((None, None), True)]
+)
 def test_a_group_is_without_signal_when_all_rewarded_siblings_agree(rewards, dead):
     assert without_signal(group(*(episode(i, r) for i, r in enumerate(rewards)))) is dead

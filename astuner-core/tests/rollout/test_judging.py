@@ -84,7 +84,9 @@ def test_several_judges_are_added_up_by_weight_and_each_is_named():
 
 
 def test_one_failing_judge_of_several_leaves_the_episode_unrewarded():
-    judge = combine([WeightedJudge("a", 1.0, Fixed(Verdict(1.0))), WeightedJudge("b", 1.0, Fixed(Unjudged(reason="judge_error")))])
+    judge = combine(
+        [WeightedJudge("a", 1.0, Fixed(Verdict(1.0))), WeightedJudge("b", 1.0, Fixed(Unjudged(reason="judge_error")))]
+    )
     (found,) = judged([blank()], judge)
     assert (found.reason, "b" in found.detail) == ("judge_error", True)
 

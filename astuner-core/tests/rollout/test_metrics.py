@@ -13,7 +13,9 @@ from astuner.testing.episodes import episode, group, sample
 
 
 def test_the_waterfall_counts_every_loss_with_its_reason():
-    failed = evolve(episode(2), output=None, samples=(), verdict=None, untrained={"failed": 5}, failures=(Failure(reason="timeout"),))
+    failed = evolve(
+        episode(2), output=None, samples=(), verdict=None, untrained={"failed": 5}, failures=(Failure(reason="timeout"),)
+    )
     groups = [group(episode(0, 0.0), episode(1, 1.0), failed, episode(3, None))]
     found = rollout_metrics(groups, weigh(groups, Grpo()))
     assert {k: v for k, v in found.items() if k.startswith("signal/")} == {
@@ -37,7 +39,10 @@ def test_metrics_of_workflows_are_averaged():
 
 
 def test_pass_at_k_is_the_unbiased_estimate():
-    groups = [group(*(episode(i, 0.0, success=i == 0) for i in range(4))), group(*(episode(i, 0.0, success=False) for i in range(4)))]
+    groups = [
+        group(*(episode(i, 0.0, success=i == 0) for i in range(4))),
+        group(*(episode(i, 0.0, success=False) for i in range(4))),
+    ]
     found = validation_metrics(groups)
     assert (found["val/pass@1"], found["val/pass@4"]) == (pytest.approx(0.125), pytest.approx(0.5))
 

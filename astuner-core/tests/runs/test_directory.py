@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -25,10 +26,9 @@ def save(directory, *steps):
 
 
 def test_a_run_in_use_is_refused_and_names_the_process(directory):
-    code = f"from pathlib import Path; from astuner.runs.directory import RunDirectory; RunDirectory(Path({str(directory.path)!r})).open()"
+    take = f"RunDirectory(Path({str(directory.path)!r})).open()"
+    code = f"from pathlib import Path; from astuner.runs.directory import RunDirectory; {take}"
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    import os
-
     assert f"in use by process {os.getpid()}" in other.stderr
 
 

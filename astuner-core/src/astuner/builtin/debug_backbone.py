@@ -62,7 +62,9 @@ class DebugBackbone:
         from astuner.rollout.runner import Round
 
         if checkpoint is not None:
-            raise UsageError("--checkpoint: the debug backbone loads no checkpoints; use the backbone that wrote it, or model.path")
+            raise UsageError(
+                "--checkpoint: the debug backbone loads no checkpoints; use the backbone that wrote it, or model.path"
+            )
         run = _with_small_concurrency(run)
         repeats = run.config.trainer_common.val_pass_n
         round_ = Round(step=0, split="validation", repeats=repeats, sampling=validation_sampling(run))
@@ -102,7 +104,13 @@ def _play(run: RunInfo, tasks: Any, round_: Round, recipe: Recipe, control: Cont
             control.progress("episodes", finished, len(wanted) * round_.repeats)
 
         async with open_rollouts(
-            engine=engine, renderer=renderer, parts=parts, run_info=run, store=control.store, notify=control.notify, on_episode=count
+            engine=engine,
+            renderer=renderer,
+            parts=parts,
+            run_info=run,
+            store=control.store,
+            notify=control.notify,
+            on_episode=count,
         ) as runner:
             playing = asyncio.ensure_future(runner.run(wanted, round_))
             loop = asyncio.get_running_loop()

@@ -11,13 +11,13 @@ from astuner.runs.launch import evaluate_run
 
 @click.command(name="eval")
 @click.option("--conf", required=True, type=click.Path(path_type=Path), help="The YAML of the run.")
-@click.option("--checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False), help="A checkpoint; model.path when not given.")
+@click.option(
+    "--checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False), help="A checkpoint; model.path when not given."
+)
 @click.option("--backbone", help="What evaluates; overrides `backbone` of the YAML.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as one JSON document on stdout.")
-def evaluate(
-    conf: Path, checkpoint: Path | None, backbone: str | None, overrides: tuple[str, ...], as_json: bool
-) -> None:
+def evaluate(conf: Path, checkpoint: Path | None, backbone: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
     """Run the validation pass alone."""
     outcome = evaluate_run(conf, checkpoint.resolve() if checkpoint else None, backbone, overrides)
     metrics = dict(outcome.after or {})

@@ -31,7 +31,7 @@ def export(run: Path, checkpoint: str, merge_lora: bool, out: Path) -> None:
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"--out {out}: is not empty; name another directory")
     candidate = Catalog.discover().find("backbone", name, config_dir=Path.cwd(), key="backbone")
-    backbone = cast(Backbone, construct(candidate, load(candidate), None, None))
+    backbone = cast("Backbone", construct(candidate, load(candidate), None, None))
     chosen = find_checkpoint(directory, checkpoint)
     backbone.export(chosen, out, merge_lora=merge_lora)
     click.echo(f"exported {chosen} to {out}", err=True)

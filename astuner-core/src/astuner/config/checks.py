@@ -148,11 +148,14 @@ class _Checks:
 
     def _components(self) -> Iterator[tuple[str, Mapping[str, Any], list[str]]]:
         reader, judge, tracker = self.config.task_reader, self.config.task_judge, self.config.context_tracker
+        rollout = self.config.rollout
         named = judge.judge_protocol if judge.judge_type == "customized_protocol" else judge.judge_type
         judges = [item.judge for item in judge.judges] + ([named] if named else [])
         yield "task_reader", reader.sections, _section_names([reader.type])
         yield "task_judge", judge.sections, _section_names(judges)
         yield "context_tracker", tracker.sections, _section_names([tracker.context_tracker_type])
+        # With `auto` the backbone chooses the engine, and may take its options from there.
+        yield "rollout", rollout.sections, list(rollout.sections) if rollout.name == "auto" else _section_names([rollout.name])
 
     def _one_set_by_user(self, *keys: str) -> str:
         return next((key for key in keys if key in self.user_keys), keys[0])

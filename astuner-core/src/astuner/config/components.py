@@ -21,7 +21,8 @@ ONE_OR_MANY = "one_or_many"
 Sections = Mapping[str, Mapping[str, Any]]
 
 
-def _section(sections: Sections, name: str) -> Mapping[str, Any]:
+def section_of(sections: Sections, name: str) -> Mapping[str, Any]:
+    """Return the options of a component; empty when there are none."""
     # `distribution/name` chooses between two plugins of one name; the section keeps the plain name.
     return sections.get(name, sections.get(name.rpartition("/")[2], {}))
 
@@ -37,7 +38,7 @@ class TaskReader:
 
     def options_of(self, name: str) -> Mapping[str, Any]:
         """Return the section of a reader; empty when there is none."""
-        return _section(self.sections, name)
+        return section_of(self.sections, name)
 
 
 @frozen(kw_only=True)
@@ -71,7 +72,7 @@ class TaskJudge:
 
     def options_of(self, name: str) -> Mapping[str, Any]:
         """Return the section of a judge; empty when there is none."""
-        return _section(self.sections, name)
+        return section_of(self.sections, name)
 
 
 @frozen(kw_only=True)
@@ -91,4 +92,4 @@ class ContextTracker:
 
     def options_of(self, name: str) -> Mapping[str, Any]:
         """Return the section of a tracker; empty when there is none."""
-        return _section(self.sections, name)
+        return section_of(self.sections, name)

@@ -56,9 +56,9 @@ class Collect:
             raise FaultsError(self.faults)
 
 
-def closest(word: object, right: Iterable[str]) -> str | None:
+def closest(word: object, right: Iterable[str], likeness: float = 0.6) -> str | None:
     """Return the right name that a misspelt one is most like, if any is."""
-    return next(iter(difflib.get_close_matches(str(word), sorted(right), n=1)), None)
+    return next(iter(difflib.get_close_matches(str(word), sorted(right), n=1, cutoff=likeness)), None)
 
 
 def mismatch(value: Any, kind: Any) -> NoReturn:

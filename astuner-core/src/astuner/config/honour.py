@@ -45,6 +45,7 @@ CORE_HONOURED: tuple[str, ...] = (
     "rollout.llm_timeout_s",
     "rollout.max_retries",
     "rollout.failure_budget",
+    "rollout.[*]",  # the options of engines, as `walk_schema` writes them
     "task_reader.*",
     "task_judge.*",
     "context_tracker.*",
@@ -75,7 +76,8 @@ def check_honoured(
 
     `honours` and `inapplicable` are the backbone's own. A pattern that names a section stands for all its keys.
     """
-    honoured = (*CORE_HONOURED, *honours)
+    engines = (f"rollout.{name}" for name in config.config.rollout.sections)
+    honoured = (*CORE_HONOURED, *engines, *honours)
     reasons = {**CORE_INAPPLICABLE, **inapplicable}
     if backbone != "debug":
         reasons.setdefault("debug.*", "only the backbone 'debug' reads it")
@@ -84,9 +86,10 @@ def check_honoured(
     for key in sorted(config.user_keys):
         if key in defaults and values.get(key) == defaults[key]:
             continue
-        if any(matches(key, pattern) for pattern in honoured):
+        # Named outright by the backbone, a key is left out even where core would act on it.
+        if key not in inapplicable and any(matches(key, pattern) for pattern in honoured):
             continue
-        reason = next((reason for pattern, reason in reasons.items() if matches(key, pattern)), None)
+        reason = reasons.get(key) or next((reason for pattern, reason in reasons.items() if matches(key, pattern)), None)
         if reason is None:
             message = f"the backbone '{backbone}' does not act on this key. Remove it, or choose a backbone that does."
             problems.append(problem_at(f"{ROOT}.{key}", message, config.locate))

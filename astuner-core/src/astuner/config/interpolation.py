@@ -11,7 +11,8 @@ from attrs import define, field
 from astuner.config.aliases import ROOT_ALIASES
 from astuner.config.faults import Fault, closest
 from astuner.config.places import NATIVE_ROOTS, ROOT, KeyPath, dotted
-from astuner.config.trees import Tree, flatten
+from astuner.config.schema_keys import walk_schema
+from astuner.config.trees import Tree
 
 _MISSING_KEY = re.compile(r"Interpolation key '([^']+)' not found")
 _MISSING_VARIABLE = re.compile(r"Environment variable '([^']+)' not found")
@@ -87,7 +88,7 @@ class Interpolation:
             message = f"the environment variable {name} is not set. Set it, add it to .env, or write ${{oc.env:{name},DEFAULT}}."
             return Fault(message=message, path=path)
         if missing := _MISSING_KEY.search(text):
-            suggestion = closest(missing[1], flatten(self.tree))
+            suggestion = closest(missing[1], (f"{ROOT}.{key}" for key in walk_schema()))
             return Fault(message=f"{value!r}: there is no key '{missing[1]}'.", path=path, suggestion=suggestion)
         return Fault(message=f"{value!r} cannot be resolved: {text.splitlines()[0]}.", path=path)
 

@@ -84,23 +84,19 @@ def load_config(
     _name_after(whole[ROOT], path)
     interpolation = Interpolation(whole)
     whole = interpolation.resolved()
-    problems += problems_of(FaultsError(interpolation.faults), key="", locate=locate)
-    # What could not be resolved is named once, and not again as a value that does not fit.
-    unresolved = {dotted(fault.path) for fault in interpolation.faults}
-
+    unresolved = problems_of(FaultsError(interpolation.faults), key="", locate=locate)
+    problems += _check_documented(whole[ROOT], locate, is_offered)
     try:
         config = converter.structure(whole[ROOT], Config)
     except FaultsError as error:
         faults = [_explained(fault, interpolation.replaced) for fault in error.faults]
-        misfits = problems_of(FaultsError(faults), key=ROOT, locate=locate)
-        raise ConfigError(problems + [problem for problem in misfits if problem.key not in unresolved]) from error
+        problems += problems_of(FaultsError(faults), key=ROOT, locate=locate)
+        raise ConfigError(_once(problems, unresolved)) from error
     user_keys = _user_keys(chosen[ROOT], converter.unstructure(config), interpolation.replaced)
     config = _with_absolute_paths(config, path.parent)
     found, notices = check_between_keys(config, config_dir=path.parent, user_keys=user_keys, locate=locate)
-    found += _check_documented(whole[ROOT], locate, is_offered)
-    problems += [problem for problem in found if problem.key not in unresolved]
-    if problems:
-        raise ConfigError(problems)
+    if problems or found or unresolved:
+        raise ConfigError(_once([*problems, *found], unresolved))
     overridden = flatten({**command.tree.pop(ROOT), **command.tree})
     old_spellings = renaming.notice()
     return LoadedConfig(
@@ -115,6 +111,13 @@ def load_config(
         notices=(*([old_spellings] if old_spellings else []), *renaming.overruled, *notices),
         locate=locate,
     )
+
+
+def _once(problems: list[Problem], unresolved: list[Problem]) -> list[Problem]:
+    """Order problems as they stand in the file, and do not name what could not be resolved again as a value that does not fit."""
+    keys = {problem.key for problem in unresolved}
+    once = [*unresolved, *(problem for problem in problems if problem.key not in keys)]
+    return sorted(once, key=lambda problem: problem.line or 0)
 
 
 def _both(places: Mapping[str, Place], overrides: Overrides) -> Places:
@@ -148,8 +151,9 @@ def _with_absolute_paths(config: Config, directory: Path) -> Config:
 def _explained(fault: Fault, interpolated: set[str]) -> Fault:
     """Add what the whole configuration tells about a fault of a part."""
     if dotted(fault.path, ROOT) in interpolated:
+        message = fault.message.removesuffix(" Remove the quotes.")
         return evolve(
-            fault, message=f"{fault.message} It comes from an interpolation: ${{oc.decode:${{oc.env:…}}}} reads text as a value."
+            fault, message=f"{message} It comes from an interpolation: ${{oc.decode:${{oc.env:…}}}} reads text as a value."
         )
     if fault.message == NO_SUCH_KEY and fault.suggestion is None:
         elsewhere = [key for key in walk_schema() if key.rpartition(".")[2] == fault.path[-1]]
@@ -164,7 +168,8 @@ def _check_documented(tree: Mapping[str, Any], locate: Locate, is_offered: Calla
     for key, section in DOCUMENTED.items():
         kind, _, name = key.partition(".")
         # The reader of files is core's own and has this very class.
-        if name not in tree[kind] or (section.options is not DatasetFileSection and is_offered(section.group, section.name)):
+        left_to_it = section.options is not DatasetFileSection and is_offered(section.group, section.name)
+        if left_to_it or not isinstance(tree[kind], Mapping) or name not in tree[kind]:
             continue
         try:
             converter.structure(tree[kind][name], section.options)

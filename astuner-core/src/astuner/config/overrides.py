@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from astuner.config.aliases import ROOT_ALIASES
 from astuner.config.places import NATIVE_ROOTS, ROOT, Place, dotted
@@ -43,7 +43,8 @@ class Overrides:
         try:
             value = read_yaml(text, place).values
         except ConfigError as error:
-            self.problems += error.problems
+            # The only line that a value has says nothing.
+            self.problems += [evolve(problem, line=None) for problem in error.problems]
             return
         self._put([root, *path], value, place)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -28,6 +29,9 @@ def dotted(path: Iterable[str | int], start: str = "") -> str:
     return start
 
 
+_ITEM = re.compile(r"\.(\d+)(?=[.\[]|$)")
+
+
 @frozen
 class Places:
     """The places of all keys of a configuration, by dotted path with its root; callable as a `Locate`."""
@@ -35,9 +39,11 @@ class Places:
     by_key: Mapping[str, Place]
 
     def __call__(self, key: str) -> Place | None:
-        """Return the place of a key, or of the nearest section around it. The root `astuner.` may be left out."""
+        """Return the place of a key, or of the nearest section around it. The root may be left out, and an item written `.0`."""
         if key.split(".")[0] not in (ROOT, *NATIVE_ROOTS):
             key = f"{ROOT}.{key}"
+        if key not in self.by_key:
+            key = _ITEM.sub(r"[\1]", key)
         while key:
             if key in self.by_key:
                 return self.by_key[key]

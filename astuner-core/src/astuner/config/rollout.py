@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
+
+from astuner.config.components import OPEN, Sections, section_of
 
 
 def _top_k(_: Any, attribute: Attribute[Any], value: int) -> None:
@@ -98,3 +101,9 @@ class Rollout:
     """How often an episode is tried again after a failure that may pass."""
     failure_budget: float = field(default=0.5, validator=and_(ge(0), le(1)))
     """Share of the episodes of a step that may fail before the run ends, with the reasons counted."""
+    sections: Sections = field(factory=dict, metadata={OPEN: True})
+    """Options by name of an inference engine, as written."""
+
+    def options_of(self, name: str) -> Mapping[str, Any]:
+        """Return the section of an inference engine; empty when there is none."""
+        return section_of(self.sections, name)

@@ -213,7 +213,12 @@ def _structure_attrs(kind: Any, converter: cattrs.Converter) -> Hook:
                 collect.faults.append(Fault(message="this key is required.", path=(name,)))
         others = {name: item for name, item in value.items() if name not in named}
         if opened is not None:
-            sections = {name: item or {} for name, item in others.items() if item is None or isinstance(item, Mapping)}
+            own = [name for name, item in named.items() if attrs.has(item.type)]
+            sections = {
+                name: {} if item is None else item
+                for name, item in others.items()
+                if (item is None or isinstance(item, Mapping)) and closest(name, own, likeness=0.8) is None
+            }
             made[opened.alias or opened.name] = sections
             others = {name: item for name, item in others.items() if name not in sections}
         for name in others:

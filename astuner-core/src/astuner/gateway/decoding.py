@@ -17,6 +17,11 @@ class TextStream:
         self._context: list[int] = []
         self._waiting: list[int] = []
 
+    @property
+    def waits(self) -> bool:
+        """Whether the last ids are part of a character that is not complete."""
+        return bool(self._waiting)
+
     def feed(self, ids: Sequence[int]) -> str:
         """Return the text that is complete after these ids."""
         self._waiting += ids

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -80,8 +80,9 @@ class LiveCall:
     """Log-probabilities in the client's form."""
     _sent: int = field(default=0, init=False)
     """How many of those were streamed."""
-    _passed: list[int] = field(factory=list, init=False)
-    """Characters of text after each id, where stop strings must be found."""
+    _lengths: list[int] = field(factory=list, init=False)
+    """Characters of text after each id, where stop strings must be found; -1 inside of a character."""
+    _length: int = field(default=0, init=False)
     _reason: str = field(default="abort", init=False)
     _closed_by: int | None = field(default=None, init=False)
     _reply: _Reply = field(init=False)
@@ -108,25 +109,25 @@ class LiveCall:
                         if self._reason != "abort" or chunk.finish_reason is not None:
                             break
             if self._reason == "abort":
-                raise ApiError(503, "The engine ended this generation before its end.", code="engine_error")
+                raise ApiError(503, "The engine broke this generation off.", code="engine_error")
+            self._end()
         except TimeoutError as error:
             timed_out = limit.expired()
             reason = "timeout" if timed_out else "engine_error"
             text = f"No complete answer within {plan.timeout_s:g} s." if timed_out else f"The engine failed: {error!r}"
             self._fail(reason, ApiError(504 if timed_out else 503, text, code=reason))
         except asyncio.CancelledError:
-            self._record("aborted")
+            self.abandon()
             raise
         except ApiError as error:
             self._fail(error.code or "engine_error", error)
         except Exception as error:  # noqa: BLE001 - an engine is extension code; its failure ends this call only
             self._fail("engine_error", ApiError(503, f"The engine failed: {error!r}", code="engine_error"))
-        else:
-            self._end()
 
     def abandon(self) -> None:
-        """Record a call whose task ended before it ran."""
-        self._record("aborted")
+        """Record a call that was cancelled, also before its task ran, and tell who still waits for it."""
+        if not self._over:
+            self._fail("aborted", ApiError(503, "The call was cancelled.", code="aborted", retry=False))
 
     def _take(self, chunk: Chunk) -> None:
         ids, logprobs = chunk.ids, chunk.logprobs
@@ -144,7 +145,7 @@ class LiveCall:
             self._reason = "stop"
         elif end is not None:
             taken = end + 1
-            self._reason, self._closed_by = "stop", ids[end]
+            self._reason, self._closed_by = "stop", int(ids[end])
         elif chunk.finish_reason is not None:
             self._reason = chunk.finish_reason
         if self.plan.wants_logprobs:
@@ -155,20 +156,18 @@ class LiveCall:
     def _read(self, ids: Sequence[int]) -> int:
         """Pass ids on as text; return how many of them were wanted."""
         if not self.plan.stops:
-            self._pass(self._text.feed(ids))
+            self._say(self.parser.feed(self._text.feed(ids)))
             return len(ids)
         for place, number in enumerate(ids):
-            self._passed.append(self._pass(self._stop.feed(self._text.feed((number,)))))
+            text = self._text.feed((number,))
+            self._length += len(text)
+            self._lengths.append(-1 if self._text.waits else self._length)
+            self._say(self.parser.feed(self._stop.feed(text)))
             if self._stop.found:
                 return place + 1
         return len(ids)
 
-    def _pass(self, text: str) -> int:
-        if text:
-            self._say(self.parser.feed(text))
-        return self._stop.passed
-
-    def _say(self, pieces: Any) -> None:
+    def _say(self, pieces: Iterable[Piece]) -> None:
         for piece in pieces:
             fields = self._reply.add(piece)
             if self.plan.streams:
@@ -182,11 +181,10 @@ class LiveCall:
         if self._reason == "length" and plan.fills_context:
             self._reason = "context"
         if plan.streams or plan.stops:
-            if not self._stop.found:
-                self._pass(self._stop.feed(self._text.finish()))
-            self._pass(self._stop.finish())
+            rest = "" if self._stop.found else self._stop.feed(self._text.finish())
+            self._say(self.parser.feed(rest + self._stop.finish()))
         else:
-            self._pass(self.renderer.decode(self._ids if self._closed_by is None else self._ids[:-1]))
+            self._say(self.parser.feed(self.renderer.decode(self._ids if self._closed_by is None else self._ids[:-1])))
         self._say(self.parser.finish())
         self._record(None)
         reason = "length" if self._reason in ("length", "context") else "stop"
@@ -246,7 +244,7 @@ class LiveCall:
         if not self._stop.found:
             return len(self._ids)
         # A stop string that begins inside a token cannot be taken out of the stream again.
-        return self._passed.index(self._stop.passed) + 1 if self._stop.passed in self._passed else 0
+        return self._lengths.index(self._stop.passed) + 1 if self._stop.passed in self._lengths else 0
 
     def _shown_logprob(self, chunk: Chunk, place: int) -> dict[str, Any]:
         shown = self._token(chunk.ids[place], chunk.logprobs[place] if place < len(chunk.logprobs) else 0.0)

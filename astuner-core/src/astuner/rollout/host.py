@@ -43,9 +43,7 @@ async def open_rollouts(
         )
         await gateway.start()
         stack.push_async_callback(gateway.close)
-        runner = RolloutRunner(
-            parts=parts, gateway=gateway, run_info=run_info, store=store, notify=notify, on_episode=on_episode
-        )
+        runner = RolloutRunner(parts=parts, gateway=gateway, run_info=run_info, store=store, notify=notify, on_episode=on_episode)
         runner.start()
         stack.callback(runner.close)
         yield runner

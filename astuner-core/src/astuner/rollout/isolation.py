@@ -139,7 +139,9 @@ class _Worker:
     def __init__(self, target: str, config_dir: Path) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        self._process: BaseProcess = context.Process(target=_serve, args=(theirs, target, config_dir, list(sys.path)), daemon=True)
+        self._process: BaseProcess = context.Process(
+            target=_serve, args=(theirs, target, config_dir, list(sys.path)), daemon=True
+        )
         self._process.start()
         theirs.close()
 
@@ -153,6 +155,7 @@ class _Worker:
             self._pipe.send((workflow_task, tuner))
             output, failure = self._pipe.recv()
         except (EOFError, OSError) as error:
+            self._process.join(5)  # the pipe closes a moment before the exit code is there
             raise WorkflowCrashed(f"the workflow's process ended with exit code {self._process.exitcode}") from error
         if failure is not None:
             raise WorkflowCrashed(failure)

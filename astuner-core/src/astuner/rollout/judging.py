@@ -1,4 +1,4 @@
-"""From judges to the verdicts of a group: the workflow's own reward first, then the judge, and failures kept apart from scores."""
+"""From judges to the verdicts of a group: the workflow's own reward first, then the judge; failures are no scores."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ class _WeightedSum(Judge):
 async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float) -> Group:
     """Return the group with a verdict, or the reason for none, on every completed episode.
 
-    A judge that raises, hangs or answers something else than findings leaves its episodes unjudged; nothing is scored in its place.
+    A judge that raises, hangs or answers something else than findings leaves its episodes unjudged; nothing is scored in
+    its place.
     """
     decided = {e.id: e.verdict or _own_reward(e) for e in group.episodes if e.completed}
     if any(verdict is None for verdict in decided.values()):

@@ -1,4 +1,4 @@
-"""Numbers of a step's groups: rewards, the waterfall of the training signal, and validation. The same names for every backbone."""
+"""Numbers of a step's groups: rewards, the waterfall of the training signal, validation; the same for every backbone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rollout_metrics(groups: Sequence[Group], rows: Sequence[Weighted]) -> dict[s
 
 
 def losses(episodes: Iterable[Episode]) -> Counter[str]:
-    """Count what gave no signal, by reason: episodes that failed or were not judged, and untrained tokens as `tokens_<reason>`."""
+    """Count what gave no signal: episodes that failed or were not judged, by reason, and tokens as `tokens_<reason>`."""
     found: Counter[str] = Counter()
     for episode in episodes:
         if not episode.completed and episode.failures:

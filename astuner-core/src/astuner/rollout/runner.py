@@ -13,8 +13,8 @@ from attrs import evolve, frozen
 from astuner.errors import RunFailed
 from astuner.protocols import EpisodeIdentity, EpisodeStore, Tracked
 from astuner.rollout.identity import derive_seed, episode_id
-from astuner.rollout.json_values import as_json
 from astuner.rollout.isolation import Executor, InProcess, InThread, OnLoop, WorkflowCrashed
+from astuner.rollout.json_values import as_json
 from astuner.rollout.judging import judge_group
 from astuner.rollout.recipe import Parts
 from astuner.rollout.sample_limit import limit_samples
@@ -72,7 +72,8 @@ class RolloutRunner:
     async def run(self, tasks: Sequence[Task], round_: Round) -> list[Group]:
         """Play `repeats` episodes of each task and return the judged groups, in the order of the tasks.
 
-        Episodes and verdicts that an earlier attempt of the run has stored are taken from there. Cancelling keeps what is finished.
+        Episodes and verdicts that an earlier attempt of the run has stored are taken from there. Cancelling keeps what is
+        finished.
         """
         try:
             async with asyncio.TaskGroup() as crowd:
@@ -173,7 +174,9 @@ class RolloutRunner:
                 output = await self._executor.run(workflow_task, recorder.tuner)
         except TimeoutError as error:
             # A workflow may raise a TimeoutError of its own; only the limit's is ours.
-            raise _EpisodeTimeout from error if limit.expired() else error
+            if limit.expired():
+                raise _EpisodeTimeout from error
+            raise
         if not isinstance(output, WorkflowOutput):
             raise TypeError(f"the workflow returned {output!r}; it must return a WorkflowOutput")
         metadata, changed = as_json(output.metadata)

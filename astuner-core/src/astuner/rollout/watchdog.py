@@ -53,7 +53,7 @@ class LoopWatchdog:
         entries = [i for i, entry in enumerate(stack) if entry.name == "execute"]
         if not entries:
             return  # the loop is held by something else than a workflow: an engine's own step, say
-        culprit = next((e for e in reversed(stack[entries[-1] :]) if "site-packages" not in e.filename and "/lib/python" not in e.filename), stack[entries[-1]])
+        culprit = next(entry for entry in reversed(stack[entries[-1] :]) if entry.name == "execute" or not _installed(entry))
         place = f"{culprit.filename}:{culprit.lineno}"
         if place not in self._named:
             self._named.add(place)
@@ -61,3 +61,7 @@ class LoopWatchdog:
                 f"a workflow has blocked all episodes for over {self._blocked_after_s:g} s at {place} ({culprit.line}): "
                 "await it, or set rollout.isolation to thread or process"
             )
+
+
+def _installed(entry: traceback.FrameSummary) -> bool:
+    return "site-packages" in entry.filename or "/lib/python" in entry.filename

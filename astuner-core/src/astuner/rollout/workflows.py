@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from attrs import frozen
 
@@ -33,7 +33,7 @@ def load_workflow(target: str, config_dir: Path) -> LoadedWorkflow:
     found = load(candidate)
     if inspect.isclass(found) and callable(getattr(found, "execute", None)):
         targets = getattr(found, "trainable_targets", None)
-        return LoadedWorkflow(make=found, trainable_targets=None if targets is None else tuple(targets))
+        return LoadedWorkflow(make=cast("type[Workflow]", found), trainable_targets=None if targets is None else tuple(targets))
     if inspect.iscoroutinefunction(found):
         _check_arguments(found, target)
         return LoadedWorkflow(make=lambda: FunctionWorkflow(found), trainable_targets=None)
@@ -55,7 +55,8 @@ def _check_arguments(function: Callable[..., Any], target: str) -> None:
 class FunctionWorkflow(Workflow):
     """Runs `async def workflow(task, model, auxiliary_models=None, logger=None)` as AgentScope 1.x's tuner has it.
 
-    `task` is the task as a dict, `model` an AgentScope chat model; what comes back may be any object with `reward`, `response`, `metrics`.
+    `task` is the task as a dict, `model` an AgentScope chat model; what comes back may be any object with `reward`,
+    `response` and `metrics`.
     """
 
     def __init__(self, function: Callable[..., Awaitable[Any]]) -> None:

@@ -40,7 +40,7 @@ class RunDirectory:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state as last written: `status` (running, interrupted, failed, finished), `step`, `checkpoint` …"""
+        """The state as last written: `status` (running, interrupted, failed, finished), `step`, `checkpoint`, `best`."""
         return _read(self._state_file)
 
     @property
@@ -61,7 +61,9 @@ class RunDirectory:
             lock.seek(0)
             holder = lock.read().strip() or "another process"
             lock.close()
-            raise UsageError(f"{self.path}: in use by process {holder}; wait for it, end it, or choose another experiment_name") from error
+            raise UsageError(
+                f"{self.path}: in use by process {holder}; wait for it, end it, or choose another experiment_name"
+            ) from error
         lock.seek(0)
         lock.truncate()
         lock.write(str(os.getpid()))

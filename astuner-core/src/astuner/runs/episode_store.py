@@ -116,7 +116,7 @@ class EpisodeFiles:
 
 
 def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> Iterator[Episode]:
-    """Yield the stored episodes of a split with their verdicts, in the order in which they finished; the last record of an id wins."""
+    """Yield the stored episodes of a split with their verdicts, in the order they finished; the last record of an id wins."""
     path = directory / f"{split}.jsonl"
     found: dict[str, Episode] = {}
     if path.exists():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from attrs import frozen
 
@@ -26,7 +26,6 @@ from astuner.runs.resume import check_same_run
 from astuner.schema import Event, Group, Notice
 
 if TYPE_CHECKING:
-    from astuner.plugins.hooks import Hooks
     from astuner.protocols import Backbone
 
 
@@ -122,9 +121,7 @@ class _Run:
         replay_after = (resume_step if resume_step else -1) if resumed else None
         store = EpisodeFiles(directory.episodes, replay_after=replay_after)
         stack.callback(store.close)
-        self.control = RunControl(
-            store=store, hooks=hooks, resume_step=resume_step, notify=self.notify, progress=self._progress
-        )
+        self.control = RunControl(store=store, hooks=hooks, resume_step=resume_step, notify=self.notify, progress=self._progress)
         self._resumed, self._resume_step = resumed, resume_step
 
     def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
@@ -159,7 +156,7 @@ class _Run:
         self._loggers = Loggers(self._make_loggers(), on_failure=lambda text: self.notify(text))
         self._stack.callback(self._loggers.close)
         for text, level in [*((text, "info") for text in plan.notices), *self._early]:
-            self.notify(text, level)  # type: ignore[arg-type]  # the literals are ours
+            self.notify(text, cast("Literal['info', 'warning']", level))
         self._directory.write_state(status="running")
         hooks.run_started(info, plugins_in_use(plan))
         progress = Progress(step=self._resume_step)
@@ -232,10 +229,8 @@ def plugins_in_use(plan: Plan) -> list[dict[str, str]]:
     components = [plan.backbone, plan.reader, *recipe.judges, recipe.tracker, plan.estimator, *plan.loggers]
     components += [recipe.engine] if recipe.engine else []
     chosen = [component.candidate for component in components]
-    chosen += [candidate for candidate in plan.catalog.candidates("hook")]
-    return [
-        {"kind": c.kind, "name": c.name, "distribution": c.dist or c.target, "version": c.version or ""} for c in chosen
-    ]
+    chosen += plan.catalog.candidates("hook")
+    return [{"kind": c.kind, "name": c.name, "distribution": c.dist or c.target, "version": c.version or ""} for c in chosen]
 
 
 def _run_facts(plan: Plan) -> dict[str, Any]:

@@ -45,9 +45,10 @@ class Progress:
             return
         waterfall = ", ".join(f"{k.removeprefix('signal/')} {v:g}" for k, v in report.metrics.items() if k.startswith("signal/"))
         raise RunFailed(
-            f"no token had a non-zero advantage in {STEPS_WITHOUT_SIGNAL} steps in a row, so nothing can be learnt: all siblings of a "
-            f"task get the same reward ({report.metrics.get('reward/mean', float('nan')):g} on average). Check the judge, choose tasks "
-            f"that are sometimes solved, or raise rollout.num_repeat or temperature. Last step: {waterfall}"
+            f"no token had a non-zero advantage in {STEPS_WITHOUT_SIGNAL} steps in a row, so nothing can be learnt: all "
+            f"siblings of a task get the same reward ({report.metrics.get('reward/mean', float('nan')):g} on average). Check "
+            "the judge, choose tasks that are sometimes solved, or raise rollout.num_repeat or temperature. "
+            f"Last step: {waterfall}"
         )
 
 

@@ -46,7 +46,11 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     chosen_backbone = chooser.choose("backbone", config.backbone, "astuner.backbone", {})
     reader_type = config.task_reader.type
     reader = chooser.choose(
-        "reader", reader_type, "astuner.task_reader.type", config.task_reader.options_of(reader_type), f"task_reader.{reader_type}"
+        "reader",
+        reader_type,
+        "astuner.task_reader.type",
+        config.task_reader.options_of(reader_type),
+        f"task_reader.{reader_type}",
     )
     judges = tuple(judge for judge in _judges(chooser, loaded) if judge is not None)
     tracker_type = config.context_tracker.context_tracker_type
@@ -69,7 +73,8 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     if chosen_backbone is not None:
         notices += chooser.check_honoured(chosen_backbone)
     chooser.finish()
-    assert chosen_backbone and reader and tracker and estimator  # finish() raised if one of them is missing
+    if chosen_backbone is None or reader is None or tracker is None or estimator is None:
+        raise AssertionError("a missing component is a problem, and finish() raises problems")
     recipe = Recipe(workflow=config.rollout.user_workflow or "", judges=judges, tracker=tracker, engine=engine)
     return Plan(
         loaded=loaded,
@@ -104,7 +109,9 @@ class _Chooser:
 
         try:
             candidate = self._usable(self._catalog.find(kind, spec, config_dir=self._loaded.path.parent, key=key), key)
-            options = options_for(load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate)
+            options = options_for(
+                load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate
+            )
         except ConfigError as error:
             self._problems.extend(self._placed(problem) for problem in error.problems)
             return None
@@ -130,7 +137,9 @@ class _Chooser:
     def _usable(self, candidate: Candidate, key: str) -> Candidate:
         if candidate.missing:
             needs = ", ".join(candidate.missing)
-            raise ConfigError([Problem(key=key, message=f"{candidate.blame} needs {needs}, which is not installed: {candidate.remedy}")])
+            raise ConfigError(
+                [Problem(key=key, message=f"{candidate.blame} needs {needs}, which is not installed: {candidate.remedy}")]
+            )
         return candidate
 
     def _placed(self, problem: Problem) -> Problem:

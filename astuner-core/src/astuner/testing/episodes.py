@@ -10,6 +10,7 @@ from astuner.schema import Call, Episode, Group, Sample, Task, Unjudged, Verdict
 
 
 def sample(episode_id: str, agent: str = "agent", trained: int = 3, task_id: str = "t") -> Sample:
+    """Return a sample of one fed id and `trained` sampled ones."""
     mask = np.array([False, *[True] * trained])
     return Sample(
         episode_id=episode_id,
@@ -35,6 +36,7 @@ def episode(
     success: bool | None = None,
     rows: int = 1,
 ) -> Episode:
+    """Return a completed episode of one call; `reward` None is a judge's failure."""
     identity = f"{split}/{step}/{task}/{repeat}"
     verdict = Unjudged(reason="judge_error") if reward is None else Verdict(reward, success, rewards=rewards)
     call = Call(
@@ -66,4 +68,5 @@ def episode(
 
 
 def group(*episodes: Episode) -> Group:
+    """Return the group of these siblings."""
     return Group(task=episodes[0].task, step=episodes[0].step, split=episodes[0].split, episodes=tuple(episodes))

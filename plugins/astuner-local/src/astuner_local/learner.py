@@ -65,7 +65,11 @@ def open_learner(
     control.notify(f"loading {checkpoint or config.model.path}", "info")
     torch.manual_seed(run.seed)  # fresh adapters are drawn
     path = str(checkpoint or config.model.path)
-    lora = {"lora_rank": config.model.lora_rank, "lora_alpha": config.model.lora_alpha, "target_modules": config.model.target_modules}
+    lora = {
+        "lora_rank": config.model.lora_rank,
+        "lora_alpha": config.model.lora_alpha,
+        "target_modules": config.model.target_modules,
+    }
     model = load_model(path, config.model.dtype, device=_device(), **cast("dict[str, Any]", lora))
     renderer = load_renderer(path if config.model.lora_rank == 0 else config.model.path)
     needs_reference = trains and config.model.lora_rank == 0 and _uses_reference(run)

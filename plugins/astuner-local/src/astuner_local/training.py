@@ -46,7 +46,12 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> 
             last = step == total or control.stop
             if _due(settings.test_freq, step) or (step == total and (settings.test_freq > 0 or settings.val_before_train)):
                 yield from _validate(rollouts, tasks, step)
-            if last or _due(settings.save_freq, step) or control.take_save() or (settings.keep_best and _due(settings.test_freq, step)):
+            if (
+                last
+                or _due(settings.save_freq, step)
+                or control.take_save()
+                or (settings.keep_best and _due(settings.test_freq, step))
+            ):
                 saved = step
                 yield _save(directory, learner, step)
             if control.stop:
@@ -119,5 +124,3 @@ def _report(step: int, metrics: dict[str, float], groups: list[Group], began: fl
 
 def _due(frequency: int, step: int) -> bool:
     return frequency > 0 and step % frequency == 0
-
-

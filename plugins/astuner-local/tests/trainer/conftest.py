@@ -65,7 +65,14 @@ def _row(
     sampler = np.zeros(len(ids), np.float32)
     sampler[mask] = -np.log(VOCAB) if logprobs is None else logprobs
     sample = Sample(
-        episode_id=episode, task_id=group, repeat=0, agent=agent, ids=np.array(ids, np.int32), mask=mask, logprobs=sampler, calls=(0,)
+        episode_id=episode,
+        task_id=group,
+        repeat=0,
+        agent=agent,
+        ids=np.array(ids, np.int32),
+        mask=mask,
+        logprobs=sampler,
+        calls=(0,),
     )
     return TrainRow(sample=sample, advantage=advantage, group=group)
 
@@ -83,14 +90,16 @@ def _groups(groups: int = 3, repeats: int = 4, *, seed: int = 0, prompt: int = 9
         shared = draw.integers(0, VOCAB, prompt + group).tolist()
         for repeat in range(repeats):
             answer = draw.integers(0, VOCAB, int(draw.integers(1, 14))).tolist()
-            ids = shared + answer
-            trained = range(len(shared), len(ids))
             logprobs = -np.log(VOCAB) + 0.3 * draw.standard_normal(len(answer))
-            rows.append(
-                _row(
-                    ids, trained, advantage=float(draw.normal()), group=f"g{group}", episode=f"e{group}.{repeat}", logprobs=logprobs.tolist()
-                )
+            row = _row(
+                shared + answer,
+                trained=range(len(shared), len(shared) + len(answer)),
+                advantage=float(draw.normal()),
+                group=f"g{group}",
+                episode=f"e{group}.{repeat}",
+                logprobs=logprobs.tolist(),
             )
+            rows.append(row)
     return rows
 
 

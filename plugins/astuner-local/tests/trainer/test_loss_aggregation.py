@@ -22,7 +22,7 @@ def episodes(make_row):
 
 
 def _split(row, at):
-    """Give the trained positions before `at` to one row and the others to a second, as a tracker does when it splits an episode."""
+    """Give the trained positions before `at` to one row and the others to a second, as a tracker does that splits an episode."""
     early, late = row.sample.mask.copy(), row.sample.mask.copy()
     early[at:] = False
     late[:at] = False

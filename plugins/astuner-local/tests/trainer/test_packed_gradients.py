@@ -13,7 +13,9 @@ from astuner_local.trainer.trainer import Trainer
 
 
 @pytest.mark.parametrize("share", [True, False], ids=["shared", "unshared"])
-@pytest.mark.parametrize(("family", "kv_heads", "tied"), [("qwen2", 4, True), ("qwen2", 2, False), ("qwen3", 2, True), ("llama", 1, False)])
+@pytest.mark.parametrize(
+    ("family", "kv_heads", "tied"), [("qwen2", 4, True), ("qwen2", 2, False), ("qwen3", 2, True), ("llama", 1, False)]
+)
 def test_gradient_equals_that_of_the_plain_padded_forward(
     family, kv_heads, tied, share, make_model, make_groups, gradients, expected_gradient, difference
 ):
@@ -48,7 +50,9 @@ def test_rows_that_are_equal_id_for_id_each_count(make_model, make_row, gradient
     assert difference(found, expected_gradient(model, rows, [1 / 4] * 2)) < 1e-5
 
 
-@pytest.mark.parametrize("limit", [{"micro_batch_tokens": 60}, {"micro_batch_tokens": 1}, {"logits_per_pass": 200}, {"logits_per_pass": 1}])
+@pytest.mark.parametrize(
+    "limit", [{"micro_batch_tokens": 60}, {"micro_batch_tokens": 1}, {"logits_per_pass": 200}, {"logits_per_pass": 1}], ids=str
+)
 def test_limits_on_memory_do_not_change_the_gradient(limit, make_model, make_groups, gradients, difference):
     model, rows = make_model(), make_groups()
     (whole,) = gradients(model, rows)

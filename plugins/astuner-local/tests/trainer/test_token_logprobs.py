@@ -57,6 +57,11 @@ def test_top_p_is_taken_of_what_top_k_leaves():
     assert kept(probabilities.log(), TrainerOptions(top_k=2, top_p=0.55)).tolist() == [[True, False, False, False]]
 
 
+def test_of_equally_likely_tokens_the_first_is_kept():
+    assert kept(torch.zeros(1, 4), TrainerOptions(top_k=2)).tolist() == [[True, True, False, False]]
+    assert kept(torch.zeros(1, 4), TrainerOptions(top_p=0.2)).tolist() == [[True, False, False, False]]
+
+
 def test_a_sampled_token_outside_of_the_kept_set_is_put_back():
     found, entropy = token_logprobs(torch.tensor([[3.0, 2.0, 1.0]]), torch.tensor([2]), TrainerOptions(top_k=1))
     torch.testing.assert_close(found, torch.tensor([3.0, 1.0]).log_softmax(0)[1:])

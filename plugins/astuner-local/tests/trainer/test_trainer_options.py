@@ -57,7 +57,9 @@ def test_precision_auto_is_that_of_the_checkpoint(config, make_model):
     assert TrainerOptions.from_config(config, total_steps=1, loss_agg_mode="token-mean").dtype == "bfloat16"
 
 
-@pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"top_p": 0.0}, {"loss_agg_mode": "mean"}, {"kl_loss_type": "k3"}, {"betas": (0.9, 1.0)}])
+@pytest.mark.parametrize(
+    "wrong", [{"temperature": 0.0}, {"top_p": 0.0}, {"loss_agg_mode": "mean"}, {"kl_loss_type": "k3"}, {"betas": (0.9, 1.0)}]
+)
 def test_values_without_meaning_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         TrainerOptions(**wrong)

@@ -8,7 +8,14 @@ from astuner_local.trainer.model_io import load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.trainer import Trainer
 
-OPTIONS = {"lr": 1e-2, "lr_warmup_steps": 3, "lr_scheduler_type": "cosine", "total_steps": 6, "weight_decay": 0.01, "mini_batch_num": 2}
+OPTIONS = {
+    "lr": 1e-2,
+    "lr_warmup_steps": 3,
+    "lr_scheduler_type": "cosine",
+    "total_steps": 6,
+    "weight_decay": 0.01,
+    "mini_batch_num": 2,
+}
 
 
 def _trained(trainer, make_groups, steps):

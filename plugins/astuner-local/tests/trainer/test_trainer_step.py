@@ -205,9 +205,7 @@ def test_divergence_for_the_reward_is_the_sum_over_the_trained_tokens_of_each_sa
     model, rows = make_model(), make_groups()
     reference = _moved(model)
     found = Trainer(model, TrainerOptions(), reference=reference).reference_kl([row.sample for row in rows])
-    expected = [
-        float((torch.from_numpy(row.sample.logprobs[row.sample.mask]) - _logprobs(reference, row)).sum()) for row in rows
-    ]
+    expected = [float((torch.from_numpy(row.sample.logprobs[row.sample.mask]) - _logprobs(reference, row)).sum()) for row in rows]
     assert found == pytest.approx(expected, rel=1e-4)
 
 

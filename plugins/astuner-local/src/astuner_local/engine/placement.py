@@ -27,16 +27,21 @@ class Placement:
         self._max_rows = max_rows
         self._index = PrefixIndex()
         self._by_session: dict[str, list[Slot]] = {}
+        self._released: set[str] = set()
         self._clock = 0
         self.slots: list[Slot] = []
         self.running: list[Slot] = []
         """Slots with a request, in the order in which they were placed."""
+        self.preempted: list[Generation] = []
+        """Requests that lost their slot to longer sequences, to be placed again."""
         self.shared = 0
         """Prompt tokens that were found computed."""
 
     def place(self, generation: Generation) -> bool:
         """Give a request a slot; False when it has to wait: for room, or for a running request that computes the same prompt."""
         self._clock += 1
+        self._released.discard(generation.request.session)
+        self._fit(generation)
         ids = generation.tokens[: generation.known]
         usable = len(ids) - 1  # The last token is always run, for its logits.
         keys = prefix_keys(ids.tolist())
@@ -46,7 +51,6 @@ class Placement:
         own, kept = self._continued(generation.request.session, ids, usable)
         if promised > max(ready, kept):
             return False
-        self._fit(generation)
         slot = own if own is not None and kept >= ready and self._in_place(own, kept) else None
         if slot is None:
             source, size = (own, kept) if own is not None and kept >= ready else (donor, ready)
@@ -68,12 +72,16 @@ class Placement:
         slot.generation = None
         slot.used = self._clock
         self.running.remove(slot)
+        if slot.session in self._released:
+            self._free(slot)
 
     def release(self, session: str) -> None:
-        """Free the idle slots of a session; one that still runs is freed when it is placed over."""
+        """Free the slots of a session; those with a request when that ends."""
         for slot in list(self._by_session.get(session, ())):
             if slot.idle:
                 self._free(slot)
+            else:
+                self._released.add(session)
 
     def forget(self) -> None:
         """Drop all keys and values; running requests compute theirs again."""
@@ -138,17 +146,24 @@ class Placement:
         return oldest
 
     def _resize(self, rows: int, length: int) -> None:
-        """Give the cache another size; the sequences that no longer fit are forgotten, the running ones last."""
+        """Give the cache another size; of the sequences that no longer fit, the idle ones go first, then the youngest."""
         rows = min(rows, self._max_tokens // length // ROWS * ROWS)
-        order = sorted(self.slots, key=lambda slot: (slot.generation is None, slot.session is None, -slot.used))
+        order = sorted(self.slots, key=self._claim)
         for slot in order[rows:]:
-            if slot.idle:
-                self._free(slot)
+            if slot.generation is not None:
+                self.preempted.append(slot.generation)
+                self.finish(slot)
+            self._free(slot)
         kept = order[:rows]
         self._cache.reshape([slot.index for slot in kept], rows, length)
         for index, slot in enumerate(kept):
             slot.index = index
         self.slots = kept + [Slot(index=index) for index in range(len(kept), rows)]
+
+    def _claim(self, slot: Slot) -> tuple[int, int]:
+        if slot.generation is not None:
+            return 0, slot.used
+        return (1, -slot.used) if slot.idle else (2, slot.index)
 
     def _occupy(self, slot: Slot, generation: Generation, kept: int) -> None:
         session = generation.request.session

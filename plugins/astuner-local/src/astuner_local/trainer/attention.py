@@ -94,15 +94,16 @@ def attend_over(plan: Layout, scale: float) -> Callable[[int, Tensor, Tensor, Te
     """Return the `attend` of a forward pass over the packed rows."""
     # Made once per pass, not once per layer, and not kept between passes: they are the only thing here that grows with Q x K.
     masks = [block.mask() for block in plan.blocks]
-    query_counts, key_counts = ([math.prod(shape) for shape in shapes] for shapes in zip(*((b.queries, b.keys) for b in plan.blocks)))
+    query_counts = [math.prod(block.queries) for block in plan.blocks]
+    key_counts = [math.prod(block.keys) for block in plan.blocks]
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         heads, kv_heads, size = q.shape[1], k.shape[1], q.shape[2]
         # index_select and its backward, index_add, go through the indices in order: the same bits in every run.
         # The backward of q[index] adds in whatever order threads come.
-        bqs = q.reshape(-1, heads * size).index_select(0, plan.query_index).split(query_counts)
-        bks = k.reshape(-1, kv_heads * size).index_select(0, plan.key_index).split(key_counts)
-        bvs = v.reshape(-1, kv_heads * size).index_select(0, plan.key_index).split(key_counts)
+        bqs = torch.split(q.reshape(-1, heads * size).index_select(0, plan.query_index), query_counts)
+        bks = torch.split(k.reshape(-1, kv_heads * size).index_select(0, plan.key_index), key_counts)
+        bvs = torch.split(v.reshape(-1, kv_heads * size).index_select(0, plan.key_index), key_counts)
         outputs = []
         for block, mask, bq, bk, bv in zip(plan.blocks, masks, bqs, bks, bvs, strict=True):
             bq = bq.view(*block.queries, heads, size).transpose(1, 2)  # [B, heads, Q, size]

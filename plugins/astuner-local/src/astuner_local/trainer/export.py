@@ -17,7 +17,8 @@ from astuner_local.trainer.state import FACTS, TENSORS
 def export(checkpoint: Path, out: Path, *, merge_lora: bool = False, dtype: str | None = None) -> None:
     """Write the model of a checkpoint to a new directory: without the trainer's state, adapters merged into their base if asked.
 
-    Weights keep the precision that they have, or get `dtype`. Raises UsageError when there is nothing to export, or something in the way.
+    Weights keep the precision that they have, or get `dtype`. Raises UsageError when there is nothing to export, or something is in
+    the way.
     """
     adapted = (checkpoint / ADAPTER).is_file()
     if not adapted and not (checkpoint / "config.json").is_file():
@@ -31,7 +32,8 @@ def export(checkpoint: Path, out: Path, *, merge_lora: bool = False, dtype: str 
     if whole and (adapted or dtype is not None):
         _write(checkpoint, out, adapted, dtype)
     for file in sorted(checkpoint.iterdir()):
-        if file.is_file() and file.name not in (FACTS, TENSORS) and not (out / file.name).exists() and not (whole and _of_adapter(file)):
+        left_out = file.name in (FACTS, TENSORS) or (whole and _of_adapter(file))
+        if file.is_file() and not left_out and not (out / file.name).exists():
             shutil.copy2(file, out / file.name)
 
 

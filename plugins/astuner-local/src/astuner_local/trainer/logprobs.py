@@ -1,9 +1,9 @@
 """Log-probabilities of sampled tokens, under the distribution that they were sampled from.
 
 The sampler divides logits by the temperature and then, with top_k or top_p below full, leaves all but the likeliest tokens out and
-renormalises. The same is done here on the trainer's own logits: top_k first (ties with the k-th stay), then the smallest set of the
-likeliest tokens whose probabilities add up to top_p (ties with the last one stay). Where rounding or an earlier mini-batch has moved
-a sampled token out of that set it is put back, so that its log-probability is finite.
+renormalises. The same is done here on the trainer's own logits, by the engine's rule (`kept`). Where rounding or an earlier
+mini-batch has moved a sampled token out of that set it is put back, so that its log-probability is finite. A reference is
+renormalised over a set of its own in the same way.
 """
 
 from __future__ import annotations
@@ -53,14 +53,13 @@ def token_logprobs(logits: Tensor, targets: Tensor, options: TrainerOptions) -> 
 
 
 def kept(logits: Tensor, options: TrainerOptions) -> Tensor:
-    """Return which tokens [R, vocab] the sampler chooses from, given logits [R, vocab] with the temperature applied."""
-    keep = torch.ones_like(logits, dtype=torch.bool)
-    if 0 < options.top_k < logits.shape[1]:
-        keep = logits >= logits.topk(options.top_k, -1).values[:, -1:]
-        logits = logits.masked_fill(~keep, _LEFT_OUT)
-    if options.top_p < 1:
-        p, order = torch.softmax(logits, -1).sort(dim=-1, descending=True, stable=True)
-        inside = p.cumsum(-1) - p < options.top_p  # the likeliest token always is
-        last = inside.sum(-1, keepdim=True) - 1
-        keep &= logits >= logits.gather(1, order.gather(1, last))
-    return keep
+    """Return which tokens [R, vocab] the sampler chooses from, given logits [R, vocab] with the temperature applied.
+
+    The `top_k` likeliest, then the fewest of these that hold `top_p` of their probability; of equals the one with the smaller id.
+    """
+    ordered, order = logits.sort(dim=-1, descending=True, stable=True)
+    rank = torch.arange(logits.shape[1], device=logits.device)
+    keep = rank < (options.top_k if options.top_k > 0 else logits.shape[1])
+    p = ordered.masked_fill(~keep, _LEFT_OUT).softmax(-1).double()
+    keep = keep & ((p.cumsum(-1) - p < options.top_p) | (rank == 0))
+    return torch.zeros_like(keep).scatter_(1, order, keep)

@@ -11,7 +11,8 @@ from astuner_local.trainer.options import KlType, TrainerOptions
 def policy_loss(logp: Tensor, old: Tensor, sampler: Tensor, advantages: Tensor, options: TrainerOptions) -> tuple[Tensor, Tensor]:
     """Return the losses [R] and the probability ratios π/π_old [R].
 
-    PPO's -min(r·A, clip(r)·A), times the truncated importance weight min(π_old/μ, C) where one is asked for. `old` has no gradient.
+    PPO's -min(r·A, clip(r)·A), times the truncated importance weight min(π_old/μ, C) where one is asked for. `old` carries no
+    gradient.
     """
     ratio = torch.exp(logp - old)
     clipped = ratio.clamp(1 - options.clip_ratio_low, 1 + options.clip_ratio_high)

@@ -28,15 +28,16 @@ def load_model(
 ) -> Any:
     """Load a causal language model to train: all its weights, or with `lora_rank` adapters on it (a peft model).
 
-    `path` is a directory, a Hugging Face id, or a directory that `save_hf` wrote, adapters included. Trained parameters are float32;
-    the frozen base of adapters has `dtype` (`auto`: the checkpoint's own). Raises ConfigError with what is wrong.
+    `path` is a directory, a Hugging Face id, or a directory that `save_hf` wrote, adapters included. Trained parameters are
+    float32; the frozen base of adapters has `dtype` (`auto`: the checkpoint's own). Raises ConfigError with what is wrong.
     """
     path = str(path)
     if (Path(path) / ADAPTER).is_file():
         return _load_adapter(Path(path), dtype, device)
     read_config(path)
     stored = torch.float32 if lora_rank == 0 else getattr(torch, compute_dtype(path, dtype))
-    model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=stored).to(device)
+    model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=stored)
+    model = model.to(device)
     if lora_rank == 0:
         return model
     from peft import LoraConfig, get_peft_model
@@ -46,7 +47,8 @@ def load_model(
     try:
         return get_peft_model(model, settings)
     except ValueError as error:
-        raise _wrong("astuner.model.target_modules", f"{target_modules!r} cannot carry adapters in this model: {error}") from error
+        message = f"{target_modules!r} cannot carry adapters in this model: {error}"
+        raise _wrong("astuner.model.target_modules", message) from error
 
 
 def save_hf(model: nn.Module, tokenizer: Any, directory: Path) -> None:
@@ -76,7 +78,8 @@ def read_config(path: str, key: str = "astuner.model.path") -> PretrainedConfig:
         raise _wrong(key, f"{path} is neither a directory nor a model that can be fetched: {_first_line(error)}") from error
     known = {name for classes in MODEL_FOR_CAUSAL_LM_MAPPING.values() for name in _names(classes)}
     claimed = config.architectures or []
-    if config.is_encoder_decoder or type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING or (claimed and not known.intersection(claimed)):
+    causal = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING and not config.is_encoder_decoder
+    if not causal or (claimed and not known.intersection(claimed)):
         kind = ", ".join(claimed) or config.model_type
         raise _wrong(key, f"{path} is a {kind}, not a causal language model; the agent's model must be one (…ForCausalLM)")
     return config

@@ -21,7 +21,10 @@ class Reference:
     """A frozen model of its own, or the trained one with its adapters switched off."""
 
     def __init__(self, model: nn.Module, forward: Forward, frozen: nn.Module | None, dtype: torch.dtype) -> None:
-        """Take the trained model with its forward pass, and a frozen one; without that, adapters are switched off or a copy made."""
+        """Take the trained model with its forward pass, and a frozen one.
+
+        Without that, the trained one's adapters are switched off; without adapters it is copied.
+        """
         self._adapted: Any = None
         self._module: nn.Module | None = None
         if frozen is None and hasattr(model, "disable_adapter"):
@@ -41,7 +44,7 @@ class Reference:
             yield self._forward
 
     def fingerprint(self) -> str:
-        """Return a digest of the sums of its weights, which tells it from another. Empty with adapters, whose base never changes."""
+        """Return a digest of the sums of its weights, which tells it from another; empty with adapters, whose base never changes."""
         if self._module is None:
             return ""
         digest = hashlib.sha256()

@@ -24,7 +24,7 @@ FREE = frozenset({"total_steps", "share_prefixes", "micro_batch_tokens", "logits
 def save_state(
     directory: Path, parameters: Mapping[str, Tensor], optimizer: Optimizer, *, step: int, options: TrainerOptions, reference: str
 ) -> None:
-    """Write the state into a directory, which is made when missing. The weights are not part of it: `model_io.save_hf` writes them."""
+    """Write the state into a directory, which is made when missing. The weights are not in it: `model_io.save_hf` writes them."""
     directory.mkdir(parents=True, exist_ok=True)
     tensors = {
         f"{kind}:{name}": value.contiguous()
@@ -45,7 +45,10 @@ def load_state(
     reference: str,
     may_differ: Collection[str] = (),
 ) -> int:
-    """Restore the optimizer and return the step. Raises UsageError where the state belongs to another model, reference or options."""
+    """Restore the optimizer and return the step.
+
+    Raises UsageError where the state belongs to another model, reference or options; `may_differ` are options left out of that.
+    """
     facts = _read(directory)
     _check(facts, directory, parameters, options, reference, may_differ)
     tensors = load_file(directory / TENSORS)
@@ -84,9 +87,10 @@ def _check(
             f"saved {saved.get(odd[0])}, now {current.get(odd[0])}); use the model and LoRA settings of that run"
         )
     now = json.loads(json.dumps(asdict(options)))
-    changed = [name for name, value in now.items() if facts["options"].get(name, value) != value and name not in FREE.union(may_differ)]
+    then = facts["options"]
+    changed = [name for name in now if then.get(name, now[name]) != now[name] and name not in FREE.union(may_differ)]
     if changed:
-        pairs = ", ".join(f"{name} was {facts['options'][name]!r} and is {now[name]!r}" for name in changed)
+        pairs = ", ".join(f"{name} was {then[name]!r} and is {now[name]!r}" for name in changed)
         raise UsageError(f"{directory}: the run had other options: {pairs}; set them back, or start a new run")
     if facts["reference"] != reference:
         raise UsageError(f"{directory}: the run had another reference model; pass the one it began with, not a later checkpoint")
@@ -94,4 +98,3 @@ def _check(
 
 def _shapes(parameters: Mapping[str, Tensor]) -> dict[str, list[int]]:
     return {name: list(parameter.shape) for name, parameter in parameters.items()}
-

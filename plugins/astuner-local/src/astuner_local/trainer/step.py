@@ -49,9 +49,7 @@ class MicroBatch:
     """[R] the row of each trained token, as an index into `rows`"""
 
 
-def prepare(
-    rows: Sequence[TrainRow], shares: Sequence[float], options: TrainerOptions, device: torch.device
-) -> list[MicroBatch]:
+def prepare(rows: Sequence[TrainRow], shares: Sequence[float], options: TrainerOptions, device: torch.device) -> list[MicroBatch]:
     """Lay out rows in passes. Each token's loss counts `shares[row]` times."""
     batches = []
     for chosen in micro_batches(rows, budget=options.micro_batch_tokens, share_prefixes=options.share_prefixes):
@@ -82,15 +80,15 @@ def accumulate(
 ) -> Mapping[str, float]:
     """Add the gradient of a pass to the parameters; return sums over its tokens, by the names of `SUMS`, and `abs_max`.
 
-    `old` [R] are the log-probabilities at the step's start; None when these are the current ones. `reference` [R] are those of the
-    reference, for the divergence in the loss.
+    `old` [R] are the log-probabilities at the step's start; None when these are the current ones. `reference` [R] are those of
+    the reference, for the divergence in the loss.
     """
     hidden = forward.hidden(batch.ids, batch.positions, attend_over(batch.plan, forward.scale))  # [N, d]
     wanted = hidden.index_select(0, batch.predictors)  # [R, d]
     rows_per_pass = max(1, options.logits_per_pass // forward.vocab_size)
     gradients, sums, largest = [], [], []
-    # The loss is a sum over tokens, so each piece of the logits is differentiated at once and freed: [R, vocab] never exists whole.
-    for piece, at in zip(wanted.split(rows_per_pass), range(0, len(wanted), rows_per_pass), strict=True):
+    # The loss is a sum over tokens, so each piece of the logits is differentiated at once and freed: never all of [R, vocab].
+    for piece, at in zip(torch.split(wanted, rows_per_pass), range(0, len(wanted), rows_per_pass), strict=True):
         part = slice(at, at + len(piece))
         leaf = piece.detach().requires_grad_()  # [r, d]
         logits = forward.logits(leaf)  # [r, vocab]
@@ -127,5 +125,5 @@ def logprobs(forward: Forward, batch: MicroBatch, options: TrainerOptions) -> Te
     hidden = forward.hidden(batch.ids, batch.positions, attend_over(batch.plan, forward.scale))  # [N, d]
     wanted = hidden.index_select(0, batch.predictors)  # [R, d]
     rows_per_pass = max(1, options.logits_per_pass // forward.vocab_size)
-    pieces = zip(wanted.split(rows_per_pass), batch.targets.split(rows_per_pass), strict=True)
+    pieces = zip(torch.split(wanted, rows_per_pass), torch.split(batch.targets, rows_per_pass), strict=True)
     return torch.cat([token_logprobs(forward.logits(piece), targets, options)[0] for piece, targets in pieces])

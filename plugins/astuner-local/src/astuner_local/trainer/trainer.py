@@ -52,7 +52,11 @@ class Trainer:
         )
 
     def update(self, rows: Sequence[TrainRow], step: int) -> dict[str, float]:
-        """Train on all rows of a step (from 1): one optimizer step per mini-batch with signal. Returns metrics under flat names."""
+        """Train on all rows of a step (from 1), with one optimizer step per mini-batch that has signal.
+
+        Returns metrics under flat names: `loss/…`, `mismatch/…`, `clip/…`, `kl/mean`, `entropy/mean`, `grad/norm`, `tokens/…` and what
+        became of the rows as `signal/…`. A step with nothing to train has only the counts.
+        """
         options = self.options
         parts = mini_batches(rows, options.mini_batch_num)
         plans = [self._prepare(part) for part in parts]
@@ -81,7 +85,7 @@ class Trainer:
         π is the sampler as it recorded itself, ρ the reference: the divergence that belongs in a reward.
         """
         if self._reference is None:
-            raise ValueError("no reference to measure from: construct the Trainer with reference=, or with a model that has adapters")
+            raise ValueError("no reference to measure from: make the Trainer with reference=, or with a model that has adapters")
         rows = [TrainRow(sample=sample, advantage=0.0, group=sample.task_id) for sample in samples]
         totals = torch.zeros(len(rows), dtype=torch.float64)
         k3 = tokens = 0.0
@@ -140,7 +144,7 @@ class Trainer:
             return logprobs(forward, batch, self.options)
 
     def _apply(self, lr: float) -> float:
-        """Make one optimizer step and return the norm of the gradient before clipping. A gradient that is not finite moves nothing."""
+        """Make one optimizer step and return the gradient's norm before clipping. One that is not finite moves nothing."""
         limit = self.options.grad_clip or math.inf
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters.values(), limit))
         if math.isfinite(norm):

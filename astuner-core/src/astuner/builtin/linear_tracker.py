@@ -1,0 +1,42 @@
+"""One sample per episode: the longest conversation that starts with the first trainable call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from astuner.builtin.timeline_tracker import path_sample
+from astuner.gateway.streams import Stretch, by_index, stretches
+from astuner.protocols import EpisodeIdentity, Tracked
+from astuner.schema import Call
+
+
+class LinearTracker:
+    """For agents that hold one growing conversation; other branches and agents are left out, and counted."""
+
+    def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
+        """Return at most one sample; sampled tokens off its path are untrained for the reason `branch_not_linear`."""
+        known = by_index(calls)
+        first = min((call.index for call in calls if call.untrained is None and len(call.output_ids)), default=None)
+        row = None
+        done: dict[int, int] = {}
+        if first is not None:
+            paths = [stretches(known, index) for index in sorted(known)]
+            longest = max((path for path in paths if _holds(path, first)), key=_length)
+            row = path_sample(longest, done, identity)
+        untrained: Counter[str] = Counter()
+        for call in calls:
+            reason = call.untrained or "branch_not_linear"
+            missing = len(call.output_ids) - done.get(call.index, 0)
+            if missing:
+                untrained[reason] += missing
+        return Tracked(samples=[row] if row is not None else [], untrained=dict(untrained))
+
+
+def _holds(path: Sequence[Stretch], first: int) -> bool:
+    return any(part.call.index == first and part.sampled for part in path)
+
+
+def _length(path: Sequence[Stretch]) -> tuple[int, int]:
+    """Count the calls with a sampled token on the path; of equals, the longer one, then the first recorded."""
+    return sum(part.sampled > 0 for part in path), sum(part.fed + part.sampled for part in path)

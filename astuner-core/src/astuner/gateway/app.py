@@ -1,0 +1,208 @@
+"""The HTTP application: three routes, as plain ASGI."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from astuner.gateway.answers import END_OF_STREAM, Answer, Delta, Done, Envelope, event
+from astuner.gateway.errors import ApiError
+from astuner.gateway.keys import Caller, read_key
+from astuner.gateway.request import ChatRequest, read_request
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from astuner.gateway.recorder import EpisodeRecorder, Turn
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+
+
+class Episodes(Protocol):
+    """Where the routes find the episode of a key."""
+
+    def recorder(self, secret: str) -> EpisodeRecorder | None:
+        """Return the open episode with this secret."""
+        ...
+
+
+def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App:
+    """Make the application."""
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
+
+    async def healthy(request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def models(request: Request) -> Response:
+        try:
+            authorise(episodes, request.scope)
+        except ApiError as error:
+            return JSONResponse(error.body, error.status)
+        shown = {"id": model_name, "object": "model", "created": 0, "owned_by": "astuner"}
+        return JSONResponse({"object": "list", "data": [shown]})
+
+    async def unknown(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        text = f"{request.method} {request.url.path} is not served; POST /v1/chat/completions and GET /v1/models are."
+        return JSONResponse(ApiError(status, text).body, status)
+
+    return Starlette(
+        routes=[
+            Route("/v1/chat/completions", Completions(episodes, model_name, max_body_bytes), methods=["POST"]),
+            Route("/v1/models", models, methods=["GET"]),
+            Route("/healthz", healthy, methods=["GET"]),
+        ],
+        exception_handlers={HTTPException: unknown},
+    )
+
+
+class Completions:
+    """Answers POST /v1/chat/completions. An ASGI application of its own, so that nothing is buffered or parsed twice."""
+
+    def __init__(self, episodes: Episodes, model_name: str, max_body_bytes: int) -> None:
+        """See `make_app`."""
+        self._episodes = episodes
+        self._model_name = model_name
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; every failure is an answer in OpenAI's error shape."""
+        try:
+            recorder, caller = authorise(self._episodes, scope)
+            request = read_request(await read_body(scope, receive, self._max_body_bytes))
+            turn = recorder.begin(request, caller)
+        except ApiError as error:
+            await _refuse(send, error)
+        except Exception as error:
+            log.exception("the gateway failed on a request")
+            await _refuse(send, ApiError(500, f"The gateway failed: {error!r}"))
+        else:
+            await self._serve(turn, request, receive, send)
+
+    async def _serve(self, turn: Turn, request: ChatRequest, receive: Receive, send: Send) -> None:
+        watch = asyncio.create_task(_watch(receive, turn))
+        envelope = Envelope(id=turn.id, model=self._model_name)
+        try:
+            if request.stream:
+                await _stream(turn, request, envelope, send)
+            else:
+                await _answer(turn, request, envelope, send)
+        except ApiError as error:
+            await _refuse(send, error)
+        except ConnectionAbortedError:
+            log.debug("a client left before its answer")
+        finally:
+            watch.cancel()
+            await turn.cancel()
+
+
+def authorise(episodes: Episodes, scope: Scope) -> tuple[EpisodeRecorder, Caller]:
+    """Find the episode and the agent of a request; raises ApiError (401)."""
+    value = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    scheme, _, key = value.decode("latin-1").partition(" ")
+    caller = read_key(key.strip()) if scheme.lower() == "bearer" else None
+    recorder = episodes.recorder(caller.secret) if caller is not None else None
+    if recorder is None or caller is None:
+        text = "This API key belongs to no open episode. Keys come from the tuner of a workflow and end with its episode."
+        raise ApiError(401, text, code="invalid_api_key", retry=False)
+    return recorder, caller
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+    """Read a body of at most `limit` bytes; raises ApiError (413)."""
+    declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    parts, size = [], 0
+    more = not (declared.isdigit() and int(declared) > limit)
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ApiError(400, "The client left before its request was complete.")
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        more = message.get("more_body", False) and size <= limit
+    if not parts or size > limit:
+        raise ApiError(413, f"The body is larger than {limit} bytes.", code="request_too_large")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _watch(receive: Receive, turn: Turn) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    turn.events.put_nowait(None)
+
+
+async def _next(turn: Turn) -> Delta | Done:
+    """Wait for the next event; raises ConnectionAbortedError when nobody listens any more, and a choice's failure."""
+    happened = await turn.events.get()
+    if happened is None:
+        raise ConnectionAbortedError
+    if isinstance(happened, Done) and isinstance(happened.result, Exception):
+        raise happened.result
+    return happened
+
+
+async def _answer(turn: Turn, request: ChatRequest, envelope: Envelope, send: Send) -> None:
+    answers: dict[int, Answer] = {}
+    while len(answers) < request.n:
+        happened = await _next(turn)
+        if isinstance(happened, Done) and isinstance(happened.result, Answer):
+            answers[happened.choice] = happened.result
+    await _reply(send, 200, envelope.whole([answers[number] for number in range(request.n)]))
+
+
+async def _stream(turn: Turn, request: ChatRequest, envelope: Envelope, send: Send) -> None:
+    # Nothing is sent before the first tokens: an engine that fails at once is answered with a status.
+    happened = await _next(turn)
+    await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
+    opened = [envelope.part(choice, {"role": "assistant", "content": ""}) for choice in range(request.n)]
+    await _part(send, b"".join(opened))
+    answers: list[Answer] = []
+    try:
+        while True:
+            if isinstance(happened, Delta):
+                await _part(send, envelope.part(happened.choice, happened.fields, logprobs=happened.logprobs))
+            elif isinstance(happened.result, Answer):
+                answer = happened.result
+                answers.append(answer)
+                rest = answer.logprobs or None
+                await _part(send, envelope.part(happened.choice, {}, answer.finish_reason, rest))
+                if len(answers) == request.n:
+                    break
+            happened = await _next(turn)
+    except ApiError as error:
+        # The status is out; SDKs raise what they find under `error` in an event.
+        await _part(send, event(error.body), more=False)
+        return
+    usage = envelope.usage(answers) if request.include_usage else b""
+    await _part(send, usage + END_OF_STREAM, more=False)
+
+
+async def _part(send: Send, body: bytes, *, more: bool = True) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+async def _refuse(send: Send, error: ApiError) -> None:
+    await _reply(send, error.status, json.dumps(error.body).encode(), error.headers)
+
+
+async def _reply(send: Send, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await send(
+        {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json"), length, *headers]}
+    )
+    await _part(send, body, more=False)
+
+
+_STREAM_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]

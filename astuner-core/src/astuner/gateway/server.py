@@ -1,0 +1,151 @@
+"""The gateway of a rollout process: one server, many episodes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from astuner.errors import AstunerError
+from astuner.gateway.app import App, make_app
+from astuner.gateway.keys import new_secret
+from astuner.gateway.recorder import EpisodeRecorder
+from astuner.gateway.transport import make_client
+from astuner.gateway.tuner import GatewayTuner
+
+if TYPE_CHECKING:
+    from astuner.gateway.episode import EpisodeSpec
+    from astuner.gateway.rendering import Renderer
+    from astuner.protocols import Engine
+
+
+class Gateway:
+    """Serves an engine as an OpenAI-compatible API, and records what each episode does with it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        renderer: Renderer | None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        public_url: str | None = None,
+        max_body_bytes: int = 32 << 20,
+        model_name: str = "astuner",
+    ) -> None:
+        """`engine` is started by the caller; `renderer` may be None for a chat-only engine.
+
+        `port` 0 takes a free one. `public_url` is how agents elsewhere reach the gateway, without `/v1`.
+        """
+        if renderer is None and engine.capabilities.token_ids:
+            raise AstunerError("gateway: an engine that takes token ids needs a renderer; give `load_renderer(model.path)`.")
+        self._engine = engine
+        self._renderer = renderer
+        self._host = host
+        self._port = port
+        self._public_url = public_url
+        self._max_body_bytes = max_body_bytes
+        self._model_name = model_name
+        self._recorders: dict[str, EpisodeRecorder] = {}
+        self._serials = itertools.count()
+        self._app: App | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: Any = None
+        self._socket: socket.socket | None = None
+        self._server: Any = None
+        self._serving: asyncio.Task[None] | None = None
+
+    @property
+    def base_url(self) -> str:
+        """The URL that clients are given, with `/v1`."""
+        if self._public_url is not None:
+            return f"{self._public_url.rstrip('/').removesuffix('/v1')}/v1"
+        if self._socket is None:
+            raise AstunerError("gateway: it has no address before it is started.")
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(self._host, self._host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self._socket.getsockname()[1]}/v1"
+
+    async def start(self) -> None:
+        """Listen. The running event loop becomes the gateway's."""
+        import uvicorn
+
+        class Server(uvicorn.Server):
+            """Leaves signals to the run."""
+
+            @contextlib.contextmanager
+            def capture_signals(self) -> Iterator[None]:
+                yield
+
+        self._loop = asyncio.get_running_loop()
+        self._app = make_app(self, model_name=self._model_name, max_body_bytes=self._max_body_bytes)
+        self._socket = _listen(self._host, self._port)
+        config = uvicorn.Config(
+            self._app, lifespan="off", ws="none", access_log=False, log_config=None, timeout_graceful_shutdown=2
+        )
+        self._server = Server(config)
+        self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
+        while not self._server.started:
+            if self._serving.done():
+                await self._serving
+                raise AstunerError("gateway: the server ended before it began to listen.")
+            await asyncio.sleep(0.001)
+
+    async def close(self) -> None:
+        """Close every episode, then the server."""
+        for recorder in tuple(self._recorders.values()):
+            await recorder.close()
+        if self._client is not None:
+            await self._client.shut_down()
+            self._client = None
+        if self._serving is not None:
+            self._server.should_exit = True
+            await self._serving
+            self._serving = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def open_episode(self, spec: EpisodeSpec) -> EpisodeRecorder:
+        """Begin to record an episode; its keys are valid until its recorder is closed."""
+        secret = new_secret()
+        tuner = GatewayTuner(self.base_url, secret, self._model_name, spec.trainable_targets, self._http_client)
+        recorder = EpisodeRecorder(
+            spec,
+            self._engine,
+            self._renderer,
+            serial=next(self._serials),
+            tuner=tuner,
+            forget=lambda: self._recorders.pop(secret, None),
+        )
+        self._recorders[secret] = recorder
+        return recorder
+
+    def recorder(self, secret: str) -> EpisodeRecorder | None:
+        """Return the open episode with this secret."""
+        return self._recorders.get(secret)
+
+    def _http_client(self) -> Any:
+        if self._app is None or self._loop is None:
+            raise AstunerError("gateway: start it before a workflow asks for a client.")
+        if self._client is None:
+            self._client = make_client(self._app, self._loop)
+        return self._client
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise AstunerError(
+            f"gateway.port: cannot listen on {host}:{port}: {error.strerror or error}. Choose a free gateway.port, or 0 for any; "
+            "gateway.host must be an address of this machine."
+        ) from error
+    listening.setblocking(False)
+    return listening

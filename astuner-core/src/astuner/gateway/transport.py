@@ -1,0 +1,143 @@
+"""An HTTP client that reaches the gateway without a socket, when it runs in the gateway's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator, MutableMapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from astuner.gateway.app import App
+
+
+def client_library() -> ModuleType:
+    """Return the module that the installed `openai` makes its requests with: `httpx`, or `httpx2` since openai 3."""
+    import openai
+
+    roots = [base.__module__.partition(".")[0] for base in openai.DefaultAsyncHttpxClient.__mro__]
+    return importlib.import_module(next(root for root in roots if root in ("httpx", "httpx2")))
+
+
+def make_client(app: App, loop: asyncio.AbstractEventLoop) -> Any:
+    """Make the one client that all episodes share; only `shut_down()` closes it.
+
+    A request made in another event loop goes through the socket, on connections of that loop.
+    """
+    http = client_library()
+
+    class Parts(http.AsyncByteStream):  # type: ignore[misc, name-defined] # the library is known only at run time
+        """A response body, part by part as the application sends it."""
+
+        def __init__(self, exchange: _Exchange, timeout: float | None, request: Any) -> None:
+            self._exchange, self._timeout, self._request = exchange, timeout, request
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while True:
+                try:
+                    async with asyncio.timeout(self._timeout):
+                        part = await self._exchange.parts.get()
+                except TimeoutError:
+                    raise http.ReadTimeout("no part of the answer in time", request=self._request) from None
+                if part is None:
+                    return
+                yield part
+
+        async def aclose(self) -> None:
+            await self._exchange.end()
+
+    class InProcessTransport(http.AsyncBaseTransport):  # type: ignore[misc, name-defined] # as above
+        """Calls the application directly."""
+
+        def __init__(self) -> None:
+            self._sockets: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+
+        async def handle_async_request(self, request: Any) -> Any:
+            here = asyncio.get_running_loop()
+            if here is not loop:
+                if here not in self._sockets:
+                    self._sockets[here] = http.AsyncHTTPTransport()
+                return await self._sockets[here].handle_async_request(request)
+            timeout = request.extensions.get("timeout", {}).get("read")
+            exchange = _Exchange(await request.aread())
+            exchange.task = asyncio.create_task(exchange.run(app, _scope(request)))
+            try:
+                async with asyncio.timeout(timeout):
+                    status, headers = await exchange.started
+            except TimeoutError:
+                await exchange.end()
+                raise http.ReadTimeout("no answer in time", request=request) from None
+            except BaseException:
+                await exchange.end()
+                raise
+            return http.Response(status, headers=headers, stream=Parts(exchange, timeout, request))
+
+    class SharedClient(http.AsyncClient):  # type: ignore[misc, name-defined] # as above
+        """Stays open when one of its many holders closes it."""
+
+        async def aclose(self) -> None:
+            return None
+
+        async def shut_down(self) -> None:
+            await super().aclose()
+
+    # An SDK that is asked for "no retries" and "no proxies" must not find them in the environment.
+    return SharedClient(transport=InProcessTransport(), trust_env=False, timeout=None)
+
+
+class _Exchange:
+    """One request in flight."""
+
+    def __init__(self, body: bytes) -> None:
+        self.started: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] = asyncio.get_running_loop().create_future()
+        self.parts: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.task: asyncio.Task[None] | None = None
+        self._body: bytes | None = body
+
+    async def run(self, app: App, scope: MutableMapping[str, Any]) -> None:
+        try:
+            await app(scope, self._receive, self._send)
+        except Exception as error:  # noqa: BLE001 - handed to the client, which waits for it
+            if not self.started.done():
+                self.started.set_exception(error)
+        finally:
+            self.parts.put_nowait(None)
+
+    async def end(self) -> None:
+        """Cancel the request if it still runs, and wait until it is over."""
+        if self.task is not None and not self.task.done():
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+
+    async def _receive(self) -> MutableMapping[str, Any]:
+        if self._body is None:
+            # A client that leaves cancels the task; no other message will ever come.
+            await asyncio.Event().wait()
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def _send(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            if not self.started.done():
+                self.started.set_result((message["status"], message["headers"]))
+        elif message.get("body"):
+            self.parts.put_nowait(message["body"])
+
+
+def _scope(request: Any) -> MutableMapping[str, Any]:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": request.method,
+        "headers": [(name.lower(), value) for name, value in request.headers.raw],
+        "scheme": request.url.scheme,
+        "path": request.url.path,
+        "raw_path": request.url.raw_path.partition(b"?")[0],
+        "query_string": request.url.query,
+        "server": (request.url.host, request.url.port),
+        "client": None,
+        "root_path": "",
+    }

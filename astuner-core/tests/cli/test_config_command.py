@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Astuner = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    file = tmp_path / "run.yaml"
+    file.write_text("astuner:\n  seed: 7\n  rollout:\n    temprature: 0.5\n    top_p: high\n")
+    return file
+
+
+def test_every_problem_is_printed_with_its_place(astuner: Astuner, conf: Path) -> None:
+    found = astuner("config", "validate", "--conf", str(conf))
+    assert found.returncode == 2
+    assert "run.yaml:4: astuner.rollout.temprature: " in found.stderr
+    assert "Did you mean 'temperature'?" in found.stderr
+    assert "run.yaml:5: astuner.rollout.top_p: " in found.stderr
+
+
+def test_problems_as_json_are_one_document(astuner: Astuner, conf: Path) -> None:
+    found = astuner("config", "validate", "--conf", str(conf), "--json")
+    document = json.loads(found.stdout)
+    assert (found.returncode, document["valid"]) == (2, False)
+    assert {(problem["key"], problem["line"]) for problem in document["problems"]} == {
+        ("astuner.rollout.temprature", 4),
+        ("astuner.rollout.top_p", 5),
+    }
+
+
+def test_a_component_that_is_not_installed_is_a_problem_too(astuner: Astuner, conf: Path) -> None:
+    conf.write_text("astuner:\n  task_judge:\n    judge_type: no_such_judge\n")
+    found = astuner("config", "validate", "--conf", str(conf))
+    assert found.returncode == 2
+    assert "run.yaml:3: astuner.task_judge.judge_type: no judge 'no_such_judge'" in found.stderr
+
+
+def test_the_whole_configuration_is_shown_with_what_was_set(astuner: Astuner, conf: Path) -> None:
+    conf.write_text("astuner:\n  seed: 7\n")
+    shown = json.loads(astuner("config", "show", "--conf", str(conf), "--set", "rollout.temperature=0.5", "--json").stdout)
+    assert (shown["astuner"]["seed"], shown["astuner"]["rollout"]["temperature"]) == (7, 0.5)
+
+
+def test_a_configuration_is_shown_as_yaml_that_loads_again(astuner: Astuner, conf: Path, tmp_path: Path) -> None:
+    conf.write_text("astuner:\n  seed: 7\n")
+    shown = astuner("config", "show", "--conf", str(conf)).stdout
+    (tmp_path / "again.yaml").write_text(shown)
+    assert astuner("config", "show", "--conf", "again.yaml").stdout == shown
+
+
+def test_a_file_that_is_not_there_is_a_usage_error(astuner: Astuner) -> None:
+    found = astuner("config", "show", "--conf", "absent.yaml")
+    assert found.returncode == 2
+    assert "absent.yaml" in found.stderr

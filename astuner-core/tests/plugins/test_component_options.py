@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from attrs import field, frozen
+
+from astuner.errors import ConfigError
+from astuner.plugins.describe import describe_options
+from astuner.plugins.options import options_for
+
+
+@frozen(kw_only=True)
+class Model:
+    name: str
+    """Which model
+    is asked."""
+
+
+@frozen(kw_only=True)
+class Base:
+    language: str = "en"
+    """Of the prompts."""
+
+
+class Graded:
+    @frozen(kw_only=True)
+    class Options(Base):
+        model: Model
+        weights: Mapping[str, float] = field(factory=dict)
+        """Share of each part."""
+        file: Path | None = None
+        undocumented: int = 3
+
+
+class Plain:
+    pass
+
+
+def test_a_section_becomes_the_components_options() -> None:
+    options = options_for(Graded, {"model": {"name": "m"}, "undocumented": 4}, key="astuner.task_judge.graded")
+    assert options == Graded.Options(model=Model(name="m"), undocumented=4)
+
+
+def test_an_option_that_does_not_exist_is_named_below_its_section() -> None:
+    with pytest.raises(ConfigError, match=r"astuner\.task_judge\.graded\.undocumentd"):
+        options_for(Graded, {"model": {"name": "m"}, "undocumentd": 4}, key="astuner.task_judge.graded")
+
+
+def test_no_section_for_a_component_without_options_is_none() -> None:
+    assert options_for(Plain, {}, key="astuner.task_judge.plain") is None
+
+
+def test_options_for_a_component_without_any_are_refused_at_their_line() -> None:
+    with pytest.raises(ConfigError) as caught:
+        options_for(Plain, {"lenient": True}, key="astuner.task_judge.plain", locate=lambda key: (Path("a.yaml"), 7))
+    assert str(caught.value) == (
+        "a.yaml:7: astuner.task_judge.plain: Plain takes no options, so 'lenient' would have no effect; remove it"
+    )
+
+
+def test_options_are_described_with_types_defaults_and_the_words_under_the_field() -> None:
+    assert [(o.name, o.type, o.required, o.default, o.doc) for o in describe_options(Graded.Options)] == [
+        ("language", "str", False, "en", "Of the prompts."),
+        ("model.name", "str", True, None, "Which model is asked."),
+        ("weights", "Mapping[str, float]", False, {}, "Share of each part."),
+        ("file", "Path | None", False, None, ""),
+        ("undocumented", "int", False, 3, ""),
+    ]
+
+
+def test_a_component_without_options_has_none_to_describe() -> None:
+    assert describe_options(None) == ()

@@ -1,0 +1,39 @@
+"""Workflows for the tests of isolation; imported by name in worker processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+
+from astuner import Workflow, WorkflowOutput
+
+
+class Says(Workflow):
+    async def execute(self, workflow_task, tuner):
+        return WorkflowOutput(
+            metadata={"pid": os.getpid(), "thread": threading.get_ident(), "query": workflow_task.task.main_query}
+        )
+
+
+class Blocks(Workflow):
+    async def execute(self, workflow_task, tuner):
+        time.sleep(0.4)
+        return WorkflowOutput()
+
+
+class Hangs(Workflow):
+    async def execute(self, workflow_task, tuner):
+        await asyncio.sleep(600)
+        return WorkflowOutput()
+
+
+class Raises(Workflow):
+    async def execute(self, workflow_task, tuner):
+        raise KeyError("answer")
+
+
+class Dies(Workflow):
+    async def execute(self, workflow_task, tuner):
+        os._exit(3)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from astuner.rollout.isolation import InProcess, InThread, OnLoop, WorkflowCrashed
+from astuner.rollout.watchdog import LoopWatchdog
+from astuner.rollout.workflows import load_workflow
+from astuner.schema import Task, WorkflowTask
+
+HERE = Path(__file__).parent
+TASK = WorkflowTask(Task("how many?"))
+
+
+class NoTuner:
+    def remote(self):
+        return None
+
+
+def target(name):
+    return f"./blocking_workflows.py:{name}"
+
+
+def make(name):
+    return load_workflow(target(name), HERE).make
+
+
+def play(executor, times=1, timeout=30.0):
+    async def all_of_them():
+        async with asyncio.timeout(timeout):
+            return await asyncio.gather(*(executor.run(TASK, NoTuner()) for _ in range(times)))
+
+    try:
+        return asyncio.run(all_of_them())
+    finally:
+        executor.close()
+
+
+def test_on_the_loop_a_workflow_shares_the_thread():
+    assert play(OnLoop(make("Says")))[0].metadata["thread"] == threading.get_ident()
+
+
+def test_a_thread_has_a_loop_of_its_own():
+    assert play(InThread(make("Says"), 1))[0].metadata["thread"] != threading.get_ident()
+
+
+def test_blocking_workflows_in_threads_leave_the_loop_free():
+    executor = InThread(make("Blocks"), 4)
+
+    async def watch():
+        ticks = 0
+        playing = asyncio.gather(*(executor.run(TASK, None) for _ in range(4)))
+        while not playing.done():
+            await asyncio.sleep(0.02)
+            ticks += 1
+        return ticks
+
+    try:
+        assert asyncio.run(watch()) > 5
+    finally:
+        executor.close()
+
+
+def test_a_process_is_kept_for_the_next_episode():
+    executor = InProcess(target("Says"), HERE, 1)
+    pids = {output.metadata["pid"] for output in play(executor, times=3)}
+    assert len(pids) == 1
+    assert os.getpid() not in pids
+
+
+def test_an_exception_in_a_process_crosses_as_text_with_its_place():
+    with pytest.raises(WorkflowCrashed, match=r"KeyError: 'answer' \(blocking_workflows\.py:\d+\)"):
+        play(InProcess(target("Raises"), HERE, 1))
+
+
+def test_a_process_that_dies_is_one_failure_and_is_replaced():
+    executor = InProcess(target("Dies"), HERE, 1)
+    with pytest.raises(WorkflowCrashed, match="ended with exit code 3"):
+        play(executor)
+
+
+def test_a_hanging_process_is_killed_with_its_time_limit():
+    executor = InProcess(target("Hangs"), HERE, 1)
+    with pytest.raises(TimeoutError):
+        play(executor, timeout=3.0)
+    assert not executor._all
+
+
+def test_the_watchdog_names_the_line_that_blocks():
+    said: list[str] = []
+
+    async def run():
+        watchdog = LoopWatchdog(said.append, blocked_after_s=0.1)
+        watchdog.start()
+        await asyncio.sleep(0.05)
+        await OnLoop(make("Blocks")).run(TASK, None)
+        watchdog.stop()
+
+    asyncio.run(run())
+    assert len(said) == 1
+    assert "blocking_workflows.py:" in said[0]
+    assert "time.sleep(0.4)" in said[0]

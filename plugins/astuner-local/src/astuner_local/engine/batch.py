@@ -1,0 +1,288 @@
+"""The engine's core: one forward pass per step over whatever is there to run."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from attrs import define, frozen
+from torch import Tensor
+
+from astuner.errors import AstunerError
+from astuner.schema import Request
+from astuner_local.engine.attention import StepAttention, Stretch
+from astuner_local.engine.kv_cache import ROWS, KvCache, round_up
+from astuner_local.engine.placement import Placement
+from astuner_local.engine.sampler import Sampler
+from astuner_local.engine.slots import Generation, Slot
+
+if TYPE_CHECKING:
+    from astuner_local.forward.seam import Forward
+
+_CPU_CACHE_BYTES = 4 << 30
+_IDLE_SHARE = 4
+
+
+@define
+class EngineStats:
+    """Counters since the start."""
+
+    steps: int = 0
+    decoded: int = 0
+    """Tokens sampled."""
+    prefilled: int = 0
+    """Prompt tokens computed."""
+    shared: int = 0
+    """Prompt tokens found computed, by this session or another."""
+
+
+class BatchEngine:
+    """Continuous batching over a `Forward`: requests join at any step, and each step advances all of them.
+
+    The ids and log-probabilities of a request are a function of its ids, its sampling parameters and the weights alone; bit for bit
+    on a CPU in float32, where every matrix product gets a multiple of `ROWS` rows. Not thread-safe: one caller at a time.
+    """
+
+    def __init__(
+        self,
+        forward: Forward,
+        *,
+        max_model_len: int,
+        max_num_seqs: int = 64,
+        device: torch.device | str = "cpu",
+        kv_tokens: int | None = None,
+        prefill_tokens: int = 1024,
+    ) -> None:
+        """Run at most `max_num_seqs` requests at once and `prefill_tokens` prompt tokens per step.
+
+        The KV cache holds up to `kv_tokens` tokens (default: 4 GiB of them, on CUDA half of the free memory), never less than `ROWS`
+        sequences of `max_model_len`.
+        """
+        self._forward = forward
+        self._device = torch.device(device)
+        self._max_model_len = max_model_len
+        self._max_num_seqs = max_num_seqs
+        self._prefill_tokens = prefill_tokens
+        self._waiting: deque[Generation] = deque()
+        self._cache = KvCache(
+            num_layers=forward.num_layers,
+            num_kv_heads=forward.num_kv_heads,
+            head_dim=forward.head_dim,
+            dtype=self._kv_dtype(),
+            device=self._device,
+        )
+        self._slots = Placement(
+            self._cache,
+            max_rows=_IDLE_SHARE * max_num_seqs,
+            max_length=max_model_len,
+            max_tokens=kv_tokens or self._affordable_tokens(),
+        )
+        self._sampler: tuple[list[Generation], Sampler] | None = None
+        self.stats = EngineStats()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a step would have something to do."""
+        return bool(self._waiting or self._slots.running)
+
+    def submit(self, request: Request) -> Generation:
+        """Queue a request. A prompt that leaves no room for a token ends at once with `length`."""
+        sampling = request.sampling
+        prompt = np.asarray(request.prompt_ids, np.int32)
+        if prompt.ndim != 1 or not len(prompt):
+            raise ValueError(f"request {request.id}: the prompt is empty")
+        if prompt.min() < 0 or prompt.max() >= self._forward.vocab_size:
+            raise ValueError(f"request {request.id}: the prompt has ids outside of the model's vocabulary of {self._forward.vocab_size}")
+        limit = max(0, min(sampling.max_tokens, self._max_model_len - len(prompt)))
+        tokens = np.concatenate([prompt, np.zeros(limit, np.int32)])
+        generation = Generation(
+            request=request, tokens=tokens, known=len(prompt), limit=limit, stops=frozenset(sampling.stop_token_ids)
+        )
+        if limit:
+            self._waiting.append(generation)
+        else:
+            generation.finish = "length"
+        return generation
+
+    def release(self, session: str) -> None:
+        """Forget what is kept for a session."""
+        self._slots.release(session)
+
+    @torch.no_grad()
+    def refresh(self, forward: Forward | None = None) -> None:
+        """Take over new weights, of another forward of the same shape if given; requests under way go on with them."""
+        self._forward = forward or self._forward
+        self._forward.refresh()
+        self._slots.forget()
+
+    def drop(self, error: Exception) -> list[Generation]:
+        """End everything under way with an error, and forget all that is kept."""
+        ended = [slot.generation for slot in self._slots.running if slot.generation is not None] + list(self._waiting)
+        for slot in list(self._slots.running):
+            self._slots.finish(slot)
+        self._waiting.clear()
+        self._slots.forget()
+        for generation in ended:
+            generation.error = error
+        return ended
+
+    @torch.inference_mode()
+    def step(self, *, admit: bool = True) -> list[Generation]:
+        """Advance everything by one forward pass; return the requests that got a token or came to their end.
+
+        With `admit` false no waiting request is started.
+        """
+        ended = self._drop_cancelled()
+        if admit:
+            self._admit()
+        self._slots.compact()
+        plan = self._plan()
+        if plan is None:
+            return ended
+        hidden = self._run(plan)
+        self.stats.steps += 1
+        self.stats.shared = self._slots.shared
+        for slot in plan.decoding:
+            slot.length += 1
+        for slot, stretch in plan.stretches:
+            slot.length += stretch.size
+            self.stats.prefilled += stretch.size
+        return ended + self._sample(hidden, plan)
+
+    def _drop_cancelled(self) -> list[Generation]:
+        ended = []
+        for slot in [slot for slot in self._slots.running if slot.generation is not None and slot.generation.cancelled]:
+            assert slot.generation is not None
+            ended.append(slot.generation)
+            self._slots.finish(slot)
+        ended += [generation for generation in self._waiting if generation.cancelled]
+        if ended:
+            self._waiting = deque(generation for generation in self._waiting if not generation.cancelled)
+            for generation in ended:
+                generation.finish = "abort"
+        return ended
+
+    def _admit(self) -> None:
+        held: deque[Generation] = deque()
+        while self._waiting and len(self._slots.running) < self._max_num_seqs:
+            generation = self._waiting.popleft()
+            if not self._slots.place(generation):
+                held.append(generation)
+        self._waiting = deque([*self._slots.preempted, *held, *self._waiting])
+        self._slots.preempted.clear()
+
+    def _plan(self) -> _Plan | None:
+        """Choose what this step runs: all that decodes, and prompts up to the budget, the oldest first."""
+        decoding = [slot for slot in self._slots.running if slot.pending == 1]
+        rows = 1 + max((slot.index for slot in decoding), default=-1)
+        begin, budget = rows, self._prefill_tokens
+        stretches: list[tuple[Slot, Stretch]] = []
+        wanted = [(slot, slot.index) for slot in decoding]
+        for slot in self._slots.running:
+            size = min(slot.pending, budget)
+            if slot.pending == 1 or not size:
+                continue
+            stretches.append((slot, Stretch(slot=slot.index, begin=begin, size=size, position=slot.length)))
+            begin, budget = begin + size, budget - size
+            if size == slot.pending:
+                wanted.append((slot, begin - 1))
+        if begin == 0:
+            return None
+        return _Plan(decoding=decoding, rows=rows, stretches=stretches, tokens=begin, wanted=wanted)
+
+    def _run(self, plan: _Plan) -> Tensor:
+        """Return the hidden states of all tokens of a step; rows that nobody decodes on, and padding, run on id 0 for nothing."""
+        size = round_up(plan.tokens, ROWS)
+        ids, positions = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        rows = np.full(size, -1, np.int64)
+        longest = 1
+        if plan.decoding:
+            at = [slot.index for slot in plan.decoding]
+            lengths = [slot.length for slot in plan.decoding]
+            longest += max(lengths)
+            ids[at] = [slot.ids[slot.length] for slot in plan.decoding]
+            positions[at] = lengths
+            rows[at] = at
+        for slot, stretch in plan.stretches:
+            here = slice(stretch.begin, stretch.begin + stretch.size)
+            ids[here] = slot.ids[slot.length : slot.length + stretch.size]
+            positions[here] = np.arange(slot.length, slot.length + stretch.size)
+            rows[here] = slot.index
+        on_device = torch.from_numpy(positions).to(self._device)
+        attend = StepAttention(
+            self._cache,
+            scale=self._forward.scale,
+            destinations=self._cache.destinations(rows, positions),
+            positions=on_device,
+            decoding=plan.rows if plan.stretches else size,
+            longest=longest,
+            stretches=[stretch for _, stretch in plan.stretches],
+        )
+        return self._forward.hidden(torch.from_numpy(ids).to(self._device), on_device, attend)
+
+    def _sample(self, hidden: Tensor, plan: _Plan) -> list[Generation]:
+        """Draw a token for every sequence whose last known one has run."""
+        if not plan.wanted:
+            return []
+        rows = [row for _, row in plan.wanted]
+        rows += [0] * (round_up(len(rows), ROWS) - len(rows))
+        logits = self._forward.logits(hidden.index_select(0, torch.tensor(rows, device=self._device)))
+        generations = [slot.generation for slot, _ in plan.wanted if slot.generation is not None]
+        drawn = self._sampler_of(generations).draw(logits[: len(generations)], [len(generation.ids) for generation in generations])
+        self.stats.decoded += len(generations)
+        for row, ((slot, _), generation) in enumerate(zip(plan.wanted, generations, strict=True)):
+            token, logprob = drawn.ids[row], drawn.logprobs[row]
+            generation.ids.append(token)
+            generation.logprobs.append(logprob)
+            generation.tokens[generation.known] = token
+            generation.known += 1
+            if row in drawn.tops:
+                generation.tops.append(dict(drawn.tops[row]))
+            if logprob != logprob:
+                generation.error = AstunerError(
+                    f"the model gives no finite logits after {generation.known - 1} tokens of request {generation.request.id}: "
+                    "its weights have diverged"
+                )
+            elif token in generation.stops:
+                generation.finish = "stop"
+            elif len(generation.ids) >= generation.limit:
+                generation.finish = "length"
+            if generation.done:
+                self._slots.finish(slot)
+        return generations
+
+    def _sampler_of(self, generations: list[Generation]) -> Sampler:
+        if self._sampler is None or self._sampler[0] != generations:
+            self._sampler = generations, Sampler([generation.request.sampling for generation in generations], self._device)
+        return self._sampler[1]
+
+    @torch.inference_mode()
+    def _kv_dtype(self) -> torch.dtype:
+        """Return the dtype in which the forward computes keys."""
+        seen = []
+
+        def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+            seen.append(k.dtype)
+            return q
+
+        nothing = torch.zeros(ROWS, dtype=torch.long, device=self._device)
+        self._forward.hidden(nothing, nothing, attend)
+        return seen[0]
+
+    def _affordable_tokens(self) -> int:
+        free = torch.cuda.mem_get_info(self._device)[0] // 2 if self._device.type == "cuda" else _CPU_CACHE_BYTES
+        return free // self._cache.bytes_per_token
+
+
+@frozen(kw_only=True)
+class _Plan:
+    """The tokens of one step: `rows` decoding ones, of which row i stands for slot i, then the stretches."""
+
+    decoding: list[Slot]
+    rows: int
+    stretches: list[tuple[Slot, Stretch]]
+    tokens: int
+    wanted: list[tuple[Slot, int]]
+    """The slots that get a token, with the row of the hidden states that it is drawn from."""
