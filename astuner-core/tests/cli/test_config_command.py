@@ -17,6 +17,24 @@ def conf(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.fixture
+def valid(conf: Path, tmp_path: Path) -> Path:
+    """A configuration whose keys are right, whatever is installed."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "tasks.jsonl").write_text('{"main_query": "1+1?"}\n')
+    (tmp_path / "agent.py").write_text("class Agent:\n    async def execute(self, workflow_task, tuner): ...\n")
+    conf.write_text(
+        """astuner:
+  seed: 7
+  backbone: debug
+  model: {path: ./model}
+  rollout: {user_workflow: "./agent.py:Agent"}
+  task_reader: {type: dataset_file, dataset_file: {training: {file_path: tasks.jsonl}}}
+"""
+    )
+    return conf
+
+
 def test_every_problem_is_printed_with_its_place(astuner: Astuner, conf: Path) -> None:
     found = astuner("config", "validate", "--conf", str(conf))
     assert found.returncode == 2
@@ -35,22 +53,20 @@ def test_problems_as_json_are_one_document(astuner: Astuner, conf: Path) -> None
     }
 
 
-def test_a_component_that_is_not_installed_is_a_problem_too(astuner: Astuner, conf: Path) -> None:
-    conf.write_text("astuner:\n  task_judge:\n    judge_type: no_such_judge\n")
-    found = astuner("config", "validate", "--conf", str(conf))
+def test_a_component_that_is_not_installed_is_a_problem_too(astuner: Astuner, valid: Path) -> None:
+    found = astuner("config", "validate", "--conf", str(valid), "--set", "task_judge.judge_type=no_such_judge")
     assert found.returncode == 2
-    assert "run.yaml:3: astuner.task_judge.judge_type: no judge 'no_such_judge'" in found.stderr
+    assert "astuner.task_judge.judge_type: no judge 'no_such_judge'" in found.stderr
 
 
-def test_the_whole_configuration_is_shown_with_what_was_set(astuner: Astuner, conf: Path) -> None:
-    conf.write_text("astuner:\n  seed: 7\n")
-    shown = json.loads(astuner("config", "show", "--conf", str(conf), "--set", "rollout.temperature=0.5", "--json").stdout)
+def test_the_whole_configuration_is_shown_with_what_was_set(astuner: Astuner, valid: Path) -> None:
+    shown = json.loads(astuner("config", "show", "--conf", str(valid), "--set", "rollout.temperature=0.5", "--json").stdout)
     assert (shown["astuner"]["seed"], shown["astuner"]["rollout"]["temperature"]) == (7, 0.5)
 
 
-def test_a_configuration_is_shown_as_yaml_that_loads_again(astuner: Astuner, conf: Path, tmp_path: Path) -> None:
-    conf.write_text("astuner:\n  seed: 7\n")
-    shown = astuner("config", "show", "--conf", str(conf)).stdout
+def test_a_configuration_is_shown_as_yaml_that_loads_again(astuner: Astuner, valid: Path, tmp_path: Path) -> None:
+    shown = astuner("config", "show", "--conf", str(valid)).stdout
+    assert "seed: 7" in shown
     (tmp_path / "again.yaml").write_text(shown)
     assert astuner("config", "show", "--conf", "again.yaml").stdout == shown
 

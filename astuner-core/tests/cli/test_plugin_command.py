@@ -35,7 +35,8 @@ def install_judges(site: Path, source: str = STRICT, requires: tuple[str, ...] =
 
 def test_a_third_partys_component_is_listed(astuner: Astuner, site: Path) -> None:
     install_judges(site)
-    assert ["judge", "strict", "acme-judges", "1.2.0", "ok"] in [line.split() for line in astuner("plugin", "list").stdout.splitlines()]
+    rows = [line.split() for line in astuner("plugin", "list").stdout.splitlines()]
+    assert ["judge", "strict", "acme-judges", "1.2.0", "ok"] in rows
 
 
 def test_a_broken_one_is_listed_like_any_other(astuner: Astuner, site: Path) -> None:
@@ -93,7 +94,8 @@ def test_one_component_is_shown_with_its_options(astuner: Astuner, site: Path) -
 def test_one_component_as_json_is_one_document(astuner: Astuner, site: Path) -> None:
     install_judges(site)
     shown = json.loads(astuner("plugin", "show", "judge", "strict", "--json").stdout)
-    assert shown["options"][1] == {"name": "case", "type": "bool", "required": False, "default": True, "doc": "Whether case counts."}
+    case = {"name": "case", "type": "bool", "required": False, "default": True, "doc": "Whether case counts."}
+    assert shown["options"][1] == case
 
 
 def test_one_that_cannot_be_loaded_is_shown_with_the_blame_and_fails(astuner: Astuner, site: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -27,7 +26,7 @@ def write(tmp_path: Path) -> Callable[[str], Path]:
 
     def write_text(text: str = "") -> Path:
         file = tmp_path / "run.yaml"
-        file.write_text(MINIMAL + text if text[:1] in ("", " ") else textwrap.dedent(text), encoding="utf-8")
+        file.write_text(MINIMAL + text if text[:1] in ("", " ") else text, encoding="utf-8")
         return file
 
     return write_text

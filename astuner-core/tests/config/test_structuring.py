@@ -44,7 +44,7 @@ class Options:
     columns: Mapping[str, str] = field(factory=dict)
     anything: Any = None
     low: int = 0
-    high: int = 10
+    high: int = field(default=10)
 
     @high.validator
     def _above_low(self, attribute: Attribute[int], value: int) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
 import termios
+import threading
 
 import pytest
 
@@ -31,7 +33,7 @@ def test_without_a_terminal_a_step_is_one_plain_line() -> None:
     stream = io.StringIO()
     ConsoleLogger("title", stream).log(12, STEP)
     assert stream.getvalue() == (
-        "step 12: reward 0.531 ±0.400  success 50.0%  kl 0.00120  loss -0.0123  tokens/s 1,234  time 3.2 s  "
+        "step 12: reward 0.531 ±0.400  success 50.0%  kl 0.0012  loss -0.0123  tokens/s 1,234  time 3.2 s  "
         "64 calls → 32 episodes → 30 samples → 8,192 trainable → 6,144 with signal (lost: timeout 2)\n"
     )
 
@@ -53,23 +55,48 @@ def test_the_default_stream_is_stderr(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr() == ("", "step 1: reward 1.000\n")
 
 
-def test_a_terminal_gets_a_table_that_is_drawn_in_place() -> None:
+SESSION = """
+import json, sys
+from astuner.builtin.console_logger import ConsoleLogger
+step = json.loads(sys.argv[1])
+logger = ConsoleLogger("my/run on local")
+logger.log(1, step)
+logger.progress("episodes", 3, 8)
+logger.notice("all rewards [bold] are equal", "warning")
+logger.log(2, step)
+print("for a pipe")
+logger.close()
+"""
+
+
+def test_a_terminal_gets_a_table_that_is_drawn_in_place_and_stdout_is_left_alone() -> None:
     master, slave = os.openpty()
-    termios.tcsetwinsize(slave, (40, 200))
-    with os.fdopen(slave, "w", encoding="utf-8") as terminal:
-        logger = ConsoleLogger("my/run on local", terminal)
-        logger.log(1, STEP)
-        logger.progress("episodes", 3, 8)
-        logger.notice("all rewards [bold] are equal", "warning")
-        logger.log(2, STEP)
-        logger.close()
-        shown = os.read(master, 1 << 16).decode()
-    os.close(master)
+    termios.tcsetwinsize(slave, (40, 100))
+    received: list[bytes] = []
+    reading = threading.Thread(target=read_all, args=(master, received))
+    reading.start()
+    environment = {**os.environ, "TERM": "xterm", "PYTHONUTF8": "1"}
+    command = [sys.executable, "-c", SESSION, json.dumps(STEP)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=slave, env=environment, check=True)
+    os.close(slave)
+    reading.join()
+    shown = b"".join(received).decode()
+    assert done.stdout == b"for a pipe\n"
     assert "my/run on local" in shown
+    assert "8,192 trainable → 6,144 with signal (lost: timeout 2)" in shown
     assert "episodes: 3 of 8" in shown
     assert "warning: all rewards [bold] are equal" in shown
-    assert "6,144 with signal" in shown
-    assert "\x1b[" in shown.rpartition("my/run on local")[0]
+    assert "\x1b[1A" in shown
+
+
+def read_all(master: int, received: list[bytes]) -> None:
+    # A terminal holds a few kilobytes, so it must be emptied while it is written to; its end is an error on Linux.
+    with os.fdopen(master, "rb", buffering=0) as screen:
+        try:
+            while data := screen.read(4096):
+                received.append(data)
+        except OSError:
+            return
 
 
 def test_rich_is_not_imported_until_there_is_a_terminal() -> None:

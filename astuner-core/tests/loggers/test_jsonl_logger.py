@@ -57,7 +57,8 @@ def test_a_validation_may_bring_its_own_time(tmp_path: Path) -> None:
 
 
 def test_numbers_are_plain_json_whatever_their_type(tmp_path: Path) -> None:
-    JsonlLogger(tmp_path / "metrics.jsonl").log(1, {"lr": np.float32(0.5), "kl/mean": float("nan"), "grad/norm": float("inf")})
+    metrics: dict[str, Any] = {"lr": np.float32(0.5), "kl/mean": float("nan"), "grad/norm": float("inf")}
+    JsonlLogger(tmp_path / "metrics.jsonl").log(1, metrics)
     assert rows(tmp_path / "metrics.jsonl") == [{"step": 1, "kind": "train", "lr": 0.5, "kl/mean": None, "grad/norm": None}]
 
 

@@ -72,9 +72,10 @@ def test_one_name_in_two_kinds_is_no_ambiguity(install: Install) -> None:
 
 def test_unknown_name_says_what_is_installed_and_what_was_probably_meant(install: Install) -> None:
     install("acme", "2.0", entry_points={"astuner.detectors": {"repetition": "acme:R", "leakage": "acme:L"}})
-    assert refusal("detector", "repetitoin") == (
-        "task_judge.judge_type: no detector 'repetitoin'; installed: leakage, repetition (acme 2.0). Did you mean 'repetition'?"
-    )
+    message = refusal("detector", "repetitoin")
+    assert message.startswith("task_judge.judge_type: no detector 'repetitoin'; installed: ")
+    assert "leakage, repetition (acme 2.0)" in message
+    assert message.endswith(". Did you mean 'repetition'?")
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def extend(install: Install, name: str, body: str, version: str = "2.0") -> None
 
 def make_hooks(**given: Any) -> tuple[Hooks, list[str]]:
     said: list[str] = []
-    return Hooks(Catalog.discover(), on_problem=said.append, **given), said
+    return Hooks(Catalog.discover(), on_listener_error=said.append, **given), said
 
 
 def group(*answers: str) -> Group:
@@ -211,6 +211,20 @@ def test_a_listener_that_asks_to_be_first_is_first(install: Install) -> None:
     extend(install, "acme-b", body.format("", "b"))
     make_hooks()[0].notice(Notice(text="x"))
     assert sys.modules["acme_a"].heard == ["a", "b"]
+
+
+def test_an_extension_may_implement_a_hook_twice(install: Install) -> None:
+    body = """
+@hookimpl
+def astuner_notice(self, notice):
+    heard.append("first")
+@hookimpl(specname="astuner_notice")
+def second(self, notice):
+    heard.append("second")
+"""
+    extend(install, "acme-twice", body)
+    make_hooks()[0].notice(Notice(text="x"))
+    assert sorted(sys.modules["acme_twice"].heard) == ["first", "second"]
 
 
 def test_extensions_that_are_equal_are_both_heard(install: Install) -> None:

@@ -11,7 +11,7 @@ from astuner.protocols import RunInfo
 from astuner.schema import Group
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
 _ROWS = 12
 """Steps that the live table shows."""
@@ -30,7 +30,6 @@ class ConsoleLogger:
     """Shows each step on stderr: reward, success, KL, speed, and the waterfall of the training signal with what was lost."""
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
-        self._title = title
         self._stream = stream or sys.stderr
         self._live = _Live(title, self._stream) if self._stream.isatty() else None
 
@@ -61,7 +60,7 @@ class ConsoleLogger:
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far something is, where it can be overwritten by what follows."""
         if self._live is not None:
-            self._live.caption(f"{what}: {done} of {total}")
+            self._live.progress(f"{what}: {done} of {total}")
 
     def close(self) -> None:
         """Leave the last state on the screen and give the terminal back."""
@@ -78,40 +77,52 @@ class _Live:
 
         self._title = title
         self._rows: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=_ROWS)
-        self._caption = ""
+        self._progress = ""
         # Drawn when something changes, without a thread. What is piped elsewhere from stdout stays as it is.
         self._live = Live(
-            self._table(), console=Console(file=stream), auto_refresh=False, redirect_stdout=bool(sys.stdout and sys.stdout.isatty())
+            self._drawn(),
+            console=Console(file=stream),
+            auto_refresh=False,
+            redirect_stdout=bool(sys.stdout and sys.stdout.isatty()),
         )
         self._live.start()
 
     def show(self, step: int, metrics: Mapping[str, float]) -> None:
         self._rows.append((step, metrics))
-        self.caption("")
+        self.progress("")
 
     def say(self, text: str) -> None:
         self._live.console.print(text, markup=False, highlight=False)
 
-    def caption(self, text: str) -> None:
-        self._caption = text
-        self._live.update(self._table(), refresh=True)
+    def progress(self, text: str) -> None:
+        self._progress = text
+        self._live.update(self._drawn(), refresh=True)
 
     def stop(self) -> None:
         self._live.stop()
 
-    def _table(self) -> Table:
+    def _drawn(self) -> RenderableType:
+        from rich import box
+        from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
-        figures = [(step, dict(_figures(metrics)), _waterfall(metrics)) for step, metrics in self._rows]
-        names = list(dict.fromkeys(name for _, found, _ in figures for name in found))
-        table = Table(title=Text(self._title), title_justify="left", caption=Text(self._caption), caption_justify="left")
+        # Steps and validations share their columns, so that the table fits a terminal of 80.
+        rows = [
+            (_label(step, metrics), {k.removeprefix("val "): v for k, v in _figures(metrics)}) for step, metrics in self._rows
+        ]
+        names = list(dict.fromkeys(name for _, found in rows for name in found))
+        table = Table(title=Text(self._title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for name in ("step", *names):
             table.add_column(name, justify="right", no_wrap=True)
-        table.add_column(" → ".join(name for name, _ in _WATERFALL))
-        for step, found, waterfall in figures:
-            table.add_row(str(step), *(found.get(name, "") for name in names), Text(waterfall))
-        return table
+        for label, found in rows:
+            table.add_row(label, *(found.get(name, "") for name in names))
+        latest = next((text for _, metrics in reversed(self._rows) if (text := _waterfall(metrics))), "")
+        return Group(table, *(Text(line) for line in (latest, self._progress) if line))
+
+
+def _label(step: int, metrics: Mapping[str, float]) -> str:
+    return f"{step} val" if any(name.startswith("val/") for name in metrics) and "reward/mean" not in metrics else str(step)
 
 
 def _figures(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -125,7 +136,7 @@ def _figures(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
         if f"{prefix}success/rate" in metrics:
             found.append((f"{name}success", f"{metrics[f'{prefix}success/rate']:.1%}"))
     found += [(f"val {key[4:]}", f"{metrics[key]:.1%}") for key in metrics if key.startswith("val/pass@")]
-    plain = {"kl/mean": ("kl", ".5f"), "loss/policy": ("loss", ".4f"), "tokens/per_s": ("tokens/s", ",.0f")}
+    plain = {"kl/mean": ("kl", ".4f"), "loss/policy": ("loss", ".4f"), "tokens/per_s": ("tokens/s", ",.0f")}
     found += [(name, format(metrics[key], style)) for key, (name, style) in plain.items() if key in metrics]
     if "time/step_s" in metrics:
         found.append(("time", f"{metrics['time/step_s']:.1f} s"))

@@ -23,7 +23,14 @@ class DebugBackbone:
     """Plays `debug.debug_first_n_tasks` tasks and prints every episode; breakpoints in the workflow and the judge work."""
 
     name: ClassVar[str] = "debug"
-    honours: ClassVar[tuple[str, ...]] = ("debug.debug_max_parallel", "debug.debug_first_n_tasks", "model.path", "data.max_*")
+    honours: ClassVar[tuple[str, ...]] = (
+        "debug.debug_max_parallel",
+        "debug.debug_first_n_tasks",
+        "model.path",
+        "data.max_*",
+        "rollout.name",
+        "rollout.engine*",
+    )
     inapplicable: ClassVar[Mapping[str, str]] = {
         "trainer_common.*": "debug does not train",
         "data.train_batch_size": "debug plays debug.debug_first_n_tasks tasks",
@@ -134,7 +141,7 @@ def _engine(run: RunInfo, recipe: Recipe, control: Control) -> Engine:
     except (ConfigError, PluginError) as error:
         message = (
             "debug needs an engine: `pip install astuner-local` brings one that runs model.path in this process, "
-            "or name another: `name: openai` with `openai: {base_url: …, model: …}`, or `scripted`"
+            "or name another: `name: openai` with `engine: {base_url: …, model: …}`, or `scripted`"
         )
         raise ConfigError([Problem(key="astuner.rollout.name", message=message)]) from error
     return control.hooks.make_engine(candidate, None, run)()

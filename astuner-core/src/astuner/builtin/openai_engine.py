@@ -35,6 +35,9 @@ class OpenAIEngine:
         max_concurrency: int = field(default=16, validator=validators.ge(1))
         """Requests under way at once."""
 
+    first_pause_s = 0.5
+    """Before the first retry; each further one waits twice as long."""
+
     def __init__(self, options: Options) -> None:
         """Take the options; nothing is sent yet."""
         self._options = options
@@ -64,14 +67,15 @@ class OpenAIEngine:
         """Answer one request in OpenAI's chat form; raises ApiError for what the API refuses."""
         await self._running.wait()
         async with self._places:
-            for attempt in range(self._options.max_retries + 1):
+            attempt = 0
+            while True:
                 answer, failure, pause_s = await self._attempt({**body, "model": self._options.model})
                 if failure is None:
                     return answer
                 if pause_s is None or attempt == self._options.max_retries:
-                    break
-                await asyncio.sleep(min(max(pause_s, 0.5 * 2**attempt), LONGEST_PAUSE_S))
-        raise failure
+                    raise failure
+                await asyncio.sleep(min(max(pause_s, self.first_pause_s * 2**attempt), LONGEST_PAUSE_S))
+                attempt += 1
 
     async def generate(self, request: Request) -> AsyncIterator[Chunk]:
         """Refuse: the API takes and gives no token ids."""

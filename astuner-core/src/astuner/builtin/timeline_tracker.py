@@ -21,9 +21,7 @@ class TimelineTracker:
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
         """Return the samples in the order of their last calls, and the tokens of untrained calls by reason."""
         known = by_index(calls)
-        continued = {
-            call.parent for call in calls if call.parent is not None and call.kept == stream_length(known[call.parent])
-        }
+        continued = {call.parent for call in calls if call.parent is not None and call.kept == stream_length(known[call.parent])}
         done: dict[int, int] = {}
         rows = []
         for leaf in sorted(known):

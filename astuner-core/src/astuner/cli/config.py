@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from astuner.errors import ConfigError, Problem
+from astuner.errors import AstunerError, ConfigError, Problem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,10 +40,11 @@ def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json
 
     try:
         notices = plan_run(conf, overrides, backbone).notices
-    except ConfigError as error:
+    except AstunerError as error:
         if not in_json:
             raise
-        _print_json({"valid": False, "problems": [_problem(problem) for problem in error.problems], "notices": []})
+        problems = error.problems if isinstance(error, ConfigError) else (Problem(message=str(error)),)
+        _print_json({"valid": False, "problems": [_problem(problem) for problem in problems], "notices": []})
         return error.exit_code
     if in_json:
         _print_json({"valid": True, "problems": [], "notices": list(notices)})
@@ -63,7 +64,7 @@ def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bo
 
     text = to_yaml(load_config(conf, overrides, backbone))
     if in_json:
-        import yaml  # type: ignore[import-untyped]  # its stubs are a distribution of their own
+        import yaml  # type: ignore[import-untyped,unused-ignore]  # its stubs are a distribution of their own
 
         _print_json(yaml.safe_load(text))
     else:

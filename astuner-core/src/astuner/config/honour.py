@@ -23,13 +23,9 @@ CORE_HONOURED: tuple[str, ...] = (
     "seed",
     "model.path",
     "data.*",
-    "rollout.use_agentscope_protocol",
     "rollout.user_workflow",
     "rollout.agentscope_disable_toolcalls",
     "rollout.max_env_worker",
-    "rollout.compute_madness_checklist",
-    "rollout.agent_madness_termination",
-    "rollout.agent_madness_reward",
     "rollout.max_response_length_in_one_turn",
     "rollout.max_model_len",
     "rollout.multi_turn.max_sample_per_task",
@@ -48,7 +44,8 @@ CORE_HONOURED: tuple[str, ...] = (
     "rollout.[*]",  # the options of engines, as `walk_schema` writes them
     "task_reader.*",
     "task_judge.*",
-    "context_tracker.*",
+    "context_tracker.context_tracker_type",
+    "context_tracker.[*]",
     "trainer_common.logger",
     "trainer_common.total_epochs",
     "trainer_common.total_training_steps",
@@ -56,7 +53,6 @@ CORE_HONOURED: tuple[str, ...] = (
     "trainer_common.algorithm.adv_estimator",
     "trainer_common.algorithm.norm_adv_by_std_in_grpo",
     "plugins.*",
-    "services.*",
     "gateway.*",
 )
 """Keys that core itself acts on, whatever the backbone: it reads the tasks, plays and judges the episodes, computes the
@@ -65,6 +61,10 @@ advantages and logs. All others (when to validate and save, the optimiser, the l
 CORE_INAPPLICABLE: Mapping[str, str] = {
     "execute_test": "reserved for automated tests",
     "execute_testing_lambda": "reserved for automated tests",
+    "context_tracker.alien_*": "the trackers timeline and linear ask no LLM",
+    "context_tracker.max_env_len": "the trackers timeline and linear shorten nothing",
+    "rollout.agent_madness_*": "no detector is switched on (rollout.compute_madness_checklist)",
+    "trainer_common.algorithm.task_norm_patch": "advantages are always taken per task and episode",
 }
 """Keys that mean nothing to any backbone, with the reason."""
 
@@ -76,13 +76,15 @@ def check_honoured(
 
     `honours` and `inapplicable` are the backbone's own. A pattern that names a section stands for all its keys.
     """
-    engines = (f"rollout.{name}" for name in config.config.rollout.sections)
-    honoured = (*CORE_HONOURED, *engines, *honours)
+    sections = [f"rollout.{name}" for name in config.config.rollout.sections]
+    sections += [f"context_tracker.{name}" for name in config.config.context_tracker.sections]
+    honoured = (*CORE_HONOURED, *sections, *honours)
     reasons = {**CORE_INAPPLICABLE, **inapplicable}
     if backbone != "debug":
         reasons.setdefault("debug.*", "only the backbone 'debug' reads it")
     values, defaults = flatten(config.resolved), flatten(make_converter().unstructure(Config()))
-    problems, notices = [], []
+    problems: list[Problem] = []
+    idle: dict[str, list[str]] = {}
     for key in sorted(config.user_keys):
         if key in defaults and values.get(key) == defaults[key]:
             continue
@@ -94,8 +96,11 @@ def check_honoured(
             message = f"the backbone '{backbone}' does not act on this key. Remove it, or choose a backbone that does."
             problems.append(problem_at(f"{ROOT}.{key}", message, config.locate))
         else:
-            notices.append(f"{key} has no effect with the backbone '{backbone}': {reason}.")
-    return problems, notices
+            idle.setdefault(reason, []).append(key)
+    return problems, [
+        f"{', '.join(keys)} {'has' if len(keys) == 1 else 'have'} no effect with the backbone '{backbone}': {reason}."
+        for reason, keys in idle.items()
+    ]
 
 
 def matches(key: str, pattern: str) -> bool:

@@ -14,16 +14,12 @@ REDACTED = "<redacted>"
 _SECRET_WORDS = frozenset({"key", "keys", "apikey", "apikeys", "token", "secret", "secrets", "password", "passwords", "passwd"})
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET_VALUE = re.compile(r"\b(sk-[A-Za-z0-9_\-|]{6,}|hf_[A-Za-z0-9]{16,})|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
-_SECRET_LINE = re.compile(
-    r"^(?P<head>[\s\-{]*[\"']?(?P<key>[\w.\-]+)[\"']?\s*[:=][ \t]*)(?P<value>[^\s#{\[&*|>][^#\n]*?)(?P<tail>\s*(#.*)?)$"
-)
-
-_ENVIRONMENT = re.compile(r"[\"']?\$\{oc\.env:\w+\}[\"']?")
+_ENVIRONMENT = re.compile(r"\$\{oc\.env:\w+\}")
 
 
 def to_yaml(config: LoadedConfig, redact: bool = True) -> str:
     """Write the whole resolved configuration as a YAML that loads to the same one (secrets aside)."""
-    import yaml  # type: ignore[import-untyped]  # its stubs are a distribution of their own, not needed otherwise
+    import yaml
 
     tree: Mapping[str, Any] = {ROOT: _escaped(config.resolved), **config.native}
     tree = redact_tree(tree) if redact else tree
@@ -37,8 +33,10 @@ def redact_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def redact_text(text: str) -> str:
-    """Take the secrets out of a YAML or .env text, line by line, leaving everything else as it was written."""
-    return "\n".join(_redacted_line(line) for line in text.split("\n"))
+    """Take the secrets out of a YAML text, leaving everything else, comments too, as it was written."""
+    for start, end in sorted(_secret_spans(text), reverse=True):
+        text = text[:start] + REDACTED + text[end:]
+    return _SECRET_VALUE.sub(REDACTED, text)
 
 
 def is_secret(key: str) -> bool:
@@ -48,7 +46,7 @@ def is_secret(key: str) -> bool:
 
 def _redacted(value: Any, secret: bool) -> Any:
     if isinstance(value, Mapping):
-        return {key: _redacted(item, secret=is_secret(str(key))) for key, item in value.items()}
+        return {key: _redacted(item, secret or is_secret(str(key))) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_redacted(item, secret) for item in value]
     if not isinstance(value, str):
@@ -56,10 +54,24 @@ def _redacted(value: Any, secret: bool) -> Any:
     return REDACTED if secret and value else _SECRET_VALUE.sub(REDACTED, value)
 
 
-def _redacted_line(line: str) -> str:
-    if (found := _SECRET_LINE.match(line)) and is_secret(found["key"]) and not _ENVIRONMENT.fullmatch(found["value"]):
-        return f"{found['head']}{REDACTED}{found['tail']}"
-    return _SECRET_VALUE.sub(REDACTED, line)
+def _secret_spans(text: str) -> set[tuple[int, int]]:
+    import yaml
+
+    spans: set[tuple[int, int]] = set()
+
+    def walk(node: Any, secret: bool) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                walk(value, secret or is_secret(str(key.value)))
+        elif isinstance(node, yaml.SequenceNode):
+            for item in node.value:
+                walk(item, secret)
+        elif secret and node.tag.endswith(":str") and node.value and not _ENVIRONMENT.fullmatch(node.value):
+            spans.add((node.start_mark.index, node.end_mark.index))
+
+    for document in yaml.compose_all(text, yaml.SafeLoader):
+        walk(document, secret=False)
+    return spans
 
 
 def _escaped(value: Any) -> Any:

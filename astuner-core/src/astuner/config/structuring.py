@@ -120,7 +120,7 @@ def _one_of(value: Any, right: tuple[Any, ...]) -> Any:
 
 def _structure_list(kind: Any, converter: cattrs.Converter) -> Hook:
     origin = get_origin(kind) or kind
-    make = next((concrete for concrete in (list, set, frozenset) if issubclass(concrete, origin)), tuple)
+    make = next((concrete for concrete in (tuple, list, frozenset, set) if issubclass(concrete, origin)), tuple)
     kinds = get_args(kind)
     fixed = origin is tuple and kinds and kinds[-1] is not Ellipsis
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]  # the stubs are a distribution of their own, not needed otherwise
+import yaml
 from attrs import define, field, frozen
 
 from astuner.config.places import KeyPath, dotted

@@ -65,7 +65,11 @@ class Envelope:
         return _bytes({**self._head("chat.completion"), "choices": choices, "usage": usage(answers)})
 
     def part(
-        self, choice: int, delta: Mapping[str, Any], finish_reason: str | None = None, logprobs: Sequence[Mapping[str, Any]] | None = None
+        self,
+        choice: int,
+        delta: Mapping[str, Any],
+        finish_reason: str | None = None,
+        logprobs: Sequence[Mapping[str, Any]] | None = None,
     ) -> bytes:
         """Return one event of a stream."""
         fields = {"index": choice, "delta": delta, "logprobs": _logprobs(logprobs), "finish_reason": finish_reason}

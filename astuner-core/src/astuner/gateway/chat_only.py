@@ -131,10 +131,11 @@ def read_answer(response: Mapping[str, Any]) -> Answer:
     except (KeyError, IndexError, TypeError, ApiError) as error:
         raise ApiError(503, f"The remote API answered with no readable choice: {error!r}", code="engine_error") from error
     reply = {**read, "content": read["content"] or None}
+    reason = "length" if choice.get("finish_reason") == "length" else "stop"
     counted = response.get("usage") or {}
     return Answer(
         reply=reply,
-        finish_reason="tool_calls" if reply.get("tool_calls") else "length" if choice.get("finish_reason") == "length" else "stop",
+        finish_reason="tool_calls" if reply.get("tool_calls") else reason,
         prompt_tokens=int(counted.get("prompt_tokens") or 0),
         completion_tokens=int(counted.get("completion_tokens") or 0),
     )

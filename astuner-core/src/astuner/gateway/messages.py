@@ -39,9 +39,7 @@ def follow(digest: bytes, message: Message) -> bytes:
 def meaning(message: Message) -> bytes:
     """Return what a message says, whatever the JSON formatting, null fields and call ids it came with."""
     role = message["role"]
-    calls = [
-        [call["function"]["name"], _canonical(call["function"]["arguments"])] for call in message.get("tool_calls") or ()
-    ]
+    calls = [[call["function"]["name"], _canonical(call["function"]["arguments"])] for call in message.get("tool_calls") or ()]
     # Frameworks put a name on assistant messages that the gateway's own reply never had.
     name = None if role == "assistant" else message.get("name")
     said = [role, message.get("content") or "", message.get("reasoning_content") or "", calls, name, message.get("tool_call_id")]

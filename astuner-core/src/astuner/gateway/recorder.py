@@ -15,14 +15,16 @@ from astuner.gateway.chat_only import ChatCall, ChatEngine, ChatPlan
 from astuner.gateway.errors import ApiError, bad_request, context_full
 from astuner.gateway.live import CallPlan, Finished, LiveCall
 from astuner.gateway.tree import Placement, TokenTree
-from astuner.schema import Call, Ids, Request, Sampling
+from astuner.schema import Call, Request, Sampling
 
 if TYPE_CHECKING:
     from astuner.gateway.episode import EpisodeSpec
     from astuner.gateway.keys import Caller
     from astuner.gateway.rendering import Renderer
     from astuner.gateway.request import ChatRequest
-    from astuner.protocols import Engine, Tuner
+    from astuner.gateway.tuner import GatewayTuner
+    from astuner.protocols import Engine
+    from astuner.schema import Ids
 
 
 class _Live(Protocol):
@@ -60,7 +62,7 @@ class EpisodeRecorder:
         renderer: Renderer | None,
         *,
         serial: int,
-        tuner: Tuner,
+        tuner: GatewayTuner,
         forget: Callable[[], None],
     ) -> None:
         """Made by `Gateway.open_episode`; `serial` tells episodes of the same id apart, `forget` revokes the keys."""

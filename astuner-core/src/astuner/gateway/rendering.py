@@ -150,10 +150,8 @@ class TemplateRenderer:
         ]
         if not self._inline_calls:
             return {**message, "tool_calls": calls}
-        blocks = [
-            f"<tool_call>\n{json.dumps({key: call['function'][key] for key in ('name', 'arguments')}, ensure_ascii=False)}\n</tool_call>"
-            for call in calls
-        ]
+        functions = [{key: call["function"][key] for key in ("name", "arguments")} for call in calls]
+        blocks = [f"<tool_call>\n{json.dumps(function, ensure_ascii=False)}\n</tool_call>" for function in functions]
         content = "\n".join([message["content"], *blocks] if message["content"] else blocks)
         return {**{key: value for key, value in message.items() if key != "tool_calls"}, "content": content}
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from attrs import frozen
 
-from astuner.schema import Call, Ids, Message
+from astuner.schema import Call, Message
+
+if TYPE_CHECKING:
+    from astuner.schema import Ids
 
 
 @frozen(kw_only=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import define, field, frozen
@@ -12,7 +12,10 @@ from astuner.gateway.messages import digests, follow
 from astuner.gateway.rendering import Renderer
 from astuner.gateway.request import ChatRequest
 from astuner.gateway.streams import prompt_length, stream_ids
-from astuner.schema import Call, Ids, Message
+from astuner.schema import Call, Message
+
+if TYPE_CHECKING:
+    from astuner.schema import Ids
 
 __all__ = ["Placement", "TokenTree", "stream_ids"]
 
@@ -110,9 +113,7 @@ class TokenTree:
             return None
         if point.reply is None:
             return point.kept, self.renderer.encode(text[point.text_length :])
-        closed = self.renderer.render(
-            request.messages[:known], request.tools, generate=False, kwargs=request.template_kwargs
-        )
+        closed = self.renderer.render(request.messages[:known], request.tools, generate=False, kwargs=request.template_kwargs)
         answer = closed[point.text_length :]
         if not text.startswith(closed) or not _shown(point.reply, answer):
             return None

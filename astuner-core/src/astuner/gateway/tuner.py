@@ -6,14 +6,14 @@ import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from astuner.gateway.keys import mint
 
 
-@frozen
+@define
 class Endpoint:
-    """What any OpenAI-compatible client needs."""
+    """What any OpenAI-compatible client needs. Its fields can be set, as those of `ChatModel` can."""
 
     base_url: str
     api_key: str = field(repr=False)

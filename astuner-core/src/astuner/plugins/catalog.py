@@ -13,8 +13,9 @@ from attrs import field, frozen
 from packaging.utils import canonicalize_name
 
 from astuner.errors import ConfigError, Problem
-from astuner.plugins import known, requirements
+from astuner.plugins import known
 from astuner.plugins.kinds import KINDS, kind_of, with_article
+from astuner.plugins.requirements import Installed
 from astuner.plugins.specs import FORMS, ByName, ByPath, parse
 
 __all__ = ["Candidate", "Catalog"]
@@ -69,11 +70,12 @@ class Catalog:
         `disabled` names what is left out, as `name`, `dist/name` or the name of a whole distribution.
         """
         unwanted = {_normalised(text) for text in disabled}
+        installed, everything = Installed(), entry_points()
         found = [
-            _candidate(kind_of(kind), entry)
+            _candidate(kind_of(kind), entry, installed)
             for kind in kinds
             if (group := KINDS[kind_of(kind)]) is not None
-            for entry in entry_points(group=group)
+            for entry in everything.select(group=group)
         ]
         found.sort(key=lambda candidate: (list(KINDS).index(candidate.kind), candidate.name, candidate.dist or ""))
         keep = [c for c in found if unwanted.isdisjoint(map(_normalised, (c.name, c.dist or "", f"{c.dist}/{c.name}")))]
@@ -136,22 +138,22 @@ class Catalog:
         return "; ".join(lists) or "none"
 
 
-def _candidate(kind: str, entry: EntryPoint) -> Candidate:
-    dist = entry.dist
-    if dist is None:
+def _candidate(kind: str, entry: EntryPoint, installed: Installed) -> Candidate:
+    if entry.dist is None:
         # Only an entry point made by hand has none; those read from a distribution's metadata always do.
         return Candidate(kind=kind, name=entry.name, target=_target(entry))
-    extras = {canonicalize_name(extra) for extra in entry.extras} | known.extras_of(kind, entry.name, dist.name)
-    extras |= requirements.provided_extras(dist) & {canonicalize_name(entry.name)}
-    missing = requirements.unmet(dist, extras)
-    brings = f"{dist.name}[{','.join(sorted(extras))}]" if extras else dist.name
+    facts = installed.facts(entry.dist)
+    extras = {canonicalize_name(extra) for extra in entry.extras} | known.extras_of(kind, entry.name, facts.name)
+    extras |= facts.extras & {canonicalize_name(entry.name)}
+    missing = installed.unmet(facts, extras)
+    brings = f"{facts.name}[{','.join(sorted(extras))}]" if extras else facts.name
     return Candidate(
         kind=kind,
         name=entry.name,
         target=_target(entry),
-        dist=dist.name,
-        version=dist.version,
-        core_requirement=requirements.core_requirement(dist),
+        dist=facts.name,
+        version=facts.version,
+        core_requirement=facts.core_requirement,
         missing=missing,
         remedy=known.install_command(brings) if missing else None,
     )

@@ -16,6 +16,7 @@ from attrs import frozen
 _MODULES = re.compile(r"\b(?:[a-z_][\w]*\.)+(?=[A-Za-z])")
 """The modules before a name: `collections.abc.Mapping`."""
 
+
 @frozen(kw_only=True)
 class OptionDescription:
     """One key that a user may write."""

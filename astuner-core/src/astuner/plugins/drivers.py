@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stevedore import DriverManager
 
@@ -15,10 +15,15 @@ from astuner.plugins.kinds import KINDS
 from astuner.plugins.paths import entry_point_for_path
 from astuner.protocols import RunInfo
 
+if TYPE_CHECKING:
+    _DriverManager = DriverManager[Any]
+else:
+    _DriverManager = DriverManager  # older releases are not generic at run time
+
 T = TypeVar("T")
 
 
-class Driver(DriverManager[Any]):
+class Driver(_DriverManager):
     """Loads one candidate. Discovery stays with the catalog: stevedore's forgets distributions and caches on disk."""
 
     def __init__(self, candidate: Candidate) -> None:

@@ -53,7 +53,8 @@ def guarded(manager: pluggy.PluginManager, target: object, blame: str, note: Not
             optionalhook=opts["optionalhook"],
             specname=hook,
         )
-        setattr(extension, f"implementation_{len(extension.hooks)}", implementation)
+        # pluggy 1.6 looks for an attribute of the hook's name to tell who implements it.
+        setattr(extension, hook if hook not in extension.hooks else f"{hook}_{len(extension.hooks)}", implementation)
         extension.hooks.append(hook)
     return extension
 

@@ -39,16 +39,16 @@ class Hooks:
         self,
         catalog: Catalog,
         *,
-        on_problem: Callable[[str], None] = _say,
+        on_listener_error: Callable[[str], None] = _say,
         options: Mapping[str, Mapping[str, Any]] | None = None,
         judge_timeout_s: float | None = None,
     ) -> None:
-        """Register the installed extensions, one at a time: one that is broken is left out, told of, and kept in `problems`.
+        """Register the installed extensions, one at a time: one that is broken is left out and kept in `problems`.
 
-        `on_problem` also hears, once for each kind of error, which listener failed at which event.
+        `on_listener_error` hears of these, and once for each kind of error which listener failed at which event.
         `options` are those of extensions, by entry-point name: the section `astuner.plugins.options`.
         """
-        self._on_problem = on_problem
+        self._on_listener_error = on_listener_error
         self._manager = pluggy.PluginManager(PROJECT)
         self._lock = threading.RLock()
         self._serial = itertools.count()
@@ -185,7 +185,7 @@ class Hooks:
 
     def _leave_out(self, problem: Problem) -> None:
         self._problems.append(problem)
-        self._on_problem(f"left out: {problem}")
+        self._on_listener_error(f"left out: {problem}")
 
     def _explained(self, extension: Extension, error: pluggy.PluginValidationError) -> str:
         specs = [name for name, caller in vars(self._manager.hook).items() if caller.has_spec()]
@@ -238,4 +238,4 @@ class Hooks:
         reason = (listener.blame, hook, type(error.__cause__))
         if reason not in self._reported:
             self._reported.add(reason)
-            self._on_problem(str(error))
+            self._on_listener_error(str(error))

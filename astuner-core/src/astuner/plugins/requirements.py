@@ -1,8 +1,9 @@
-"""What a distribution says that it needs, held against what is installed. Reads metadata only."""
+"""What distributions say that they need, held against what is installed. Reads metadata only, and each file once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -11,56 +12,89 @@ from packaging.utils import canonicalize_name
 CORE = "astuner-core"
 
 
-def core_requirement(dist: Distribution) -> str | None:
-    """Return the range of astuner-core in a plugin's metadata, as in `>=0.1,<0.2`; None when it names none."""
-    for requirement in _requirements(dist, ("",)):
-        if canonicalize_name(requirement.name) == CORE:
-            return _lower_bound_first(requirement)
-    return None
+class Facts:
+    """The metadata of a distribution. Reading it takes a millisecond, so it is read once."""
+
+    def __init__(self, dist: Distribution) -> None:
+        """Read name, version and extras; the requirements wait until they are asked for."""
+        self._dist = dist
+        metadata = dist.metadata
+        self.name: str = metadata["Name"]
+        self.version: str = metadata["Version"]
+        self.extras = frozenset(canonicalize_name(extra) for extra in metadata.get_all("Provides-Extra") or ())
+        """Normalised."""
+
+    @cached_property
+    def _requirements(self) -> tuple[Requirement, ...]:
+        found = []
+        for line in self._dist.requires or ():
+            try:
+                found.append(Requirement(line))
+            except InvalidRequirement:
+                continue  # pip refuses such a distribution, so only a hand-made one gets here
+        return tuple(found)
+
+    def needed(self, extras: Iterable[str]) -> Iterator[Requirement]:
+        """Yield what applies on this machine: under the extra `""` what always applies, under another what it adds."""
+        extras = tuple(extras)
+        for requirement in self._requirements:
+            always = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            if any(always if extra == "" else not always and _applies(requirement, extra) for extra in extras):
+                yield requirement
+
+    @cached_property
+    def core_requirement(self) -> str | None:
+        """The range of astuner-core, as in `>=0.1,<0.2`; None where the distribution names none."""
+        found = (requirement for requirement in self.needed([""]) if canonicalize_name(requirement.name) == CORE)
+        requirement = next(found, None)
+        return None if requirement is None else _lower_bound_first(requirement)
 
 
-def provided_extras(dist: Distribution) -> frozenset[str]:
-    """Return the names of a distribution's extras, normalised."""
-    return frozenset(canonicalize_name(extra) for extra in dist.metadata.get_all("Provides-Extra") or ())
+class Installed:
+    """What is installed at one moment."""
 
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._by_name: dict[str, Facts | None] = {}
+        self._by_dist: dict[Distribution, Facts] = {}
 
-def unmet(dist: Distribution, extras: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the requirements of a distribution and some of its extras that are not installed, or not in their range.
+    def facts(self, dist: Distribution) -> Facts:
+        """Return the metadata of a distribution that was found."""
+        if dist not in self._by_dist:
+            self._by_dist[dist] = Facts(dist)
+        return self._by_dist[dist]
 
-    The range of astuner-core itself is left to `astuner.plugins.compat`.
-    """
-    missing: dict[str, None] = {}
-    _collect(dist, ("", *extras), missing, visited=set())
-    return tuple(missing)
+    def unmet(self, facts: Facts, extras: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return the requirements of a distribution and some of its extras that are not installed, or not in their range.
 
+        The range of astuner-core itself is left to `astuner.plugins.compat`.
+        """
+        missing: dict[str, None] = {}
+        self._collect(facts, ("", *extras), missing, visited=set())
+        return tuple(missing)
 
-def _collect(dist: Distribution, extras: Iterable[str], missing: dict[str, None], visited: set[tuple[str, str]]) -> None:
-    for requirement in _requirements(dist, extras):
-        name = canonicalize_name(requirement.name)
-        try:
-            found = distribution(name)
-        except PackageNotFoundError:
-            missing[_text(requirement)] = None
-            continue
-        if name != CORE and not requirement.specifier.contains(found.version, prereleases=True):
-            missing[f"{_text(requirement)} ({found.version} is installed)"] = None
-        # `astuner-core[rollout]` asks for more than that astuner-core is there.
-        asked = [extra for extra in requirement.extras if (name, extra) not in visited]
-        visited.update((name, extra) for extra in asked)
-        if asked:
-            _collect(found, asked, missing, visited)
+    def _collect(self, facts: Facts, extras: Iterable[str], missing: dict[str, None], visited: set[tuple[str, str]]) -> None:
+        for requirement in facts.needed(extras):
+            name = canonicalize_name(requirement.name)
+            found = self._named(name)
+            if found is None:
+                missing[_text(requirement)] = None
+                continue
+            if name != CORE and not requirement.specifier.contains(found.version, prereleases=True):
+                missing[f"{_text(requirement)} ({found.version} is installed)"] = None
+            # `astuner-core[rollout]` asks for more than that astuner-core is there.
+            asked = [extra for extra in requirement.extras if (name, extra) not in visited]
+            visited.update((name, extra) for extra in asked)
+            if asked:
+                self._collect(found, asked, missing, visited)
 
-
-def _requirements(dist: Distribution, extras: Iterable[str]) -> Iterator[Requirement]:
-    """Yield what applies on this machine: under the extra `""` what always applies, under another what it adds."""
-    for line in dist.requires or ():
-        try:
-            requirement = Requirement(line)
-        except InvalidRequirement:
-            continue  # pip refuses such a distribution, so only a hand-made one gets here
-        always = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-        if any(always if extra == "" else not always and _applies(requirement, extra) for extra in extras):
-            yield requirement
+    def _named(self, name: str) -> Facts | None:
+        if name not in self._by_name:
+            try:
+                self._by_name[name] = Facts(distribution(name))
+            except PackageNotFoundError:
+                self._by_name[name] = None
+        return self._by_name[name]
 
 
 def _applies(requirement: Requirement, extra: str) -> bool:

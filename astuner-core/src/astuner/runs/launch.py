@@ -104,7 +104,7 @@ class _Run:
         config = plan.loaded.config
         self._early: list[tuple[str, Literal["info", "warning"]]] = []
         self._loggers: Loggers | None = None
-        hooks = Hooks(plan.catalog, on_listener_error=self.notify)
+        hooks = Hooks(plan.catalog, on_listener_error=self.notify, options=config.plugins.options)
         hooks.check_pending()
         self.info = RunInfo(
             project_name=config.project_name,
@@ -209,10 +209,10 @@ class _Run:
         return made
 
     def _write_config(self) -> None:
-        from astuner.config.show import redact_text, to_yaml
+        from astuner.config.show import redact_text, redact_tree, to_yaml
 
         loaded = self._plan.loaded
-        self._directory.write_config(given=redact_text(loaded.text), resolved=to_yaml(loaded), native=loaded.native)
+        self._directory.write_config(given=redact_text(loaded.text), resolved=to_yaml(loaded), native=redact_tree(loaded.native))
 
     def _write_failure(self, error: BaseException) -> None:
         reason = str(error) if isinstance(error, AstunerError) else f"{type(error).__name__}: {error}"

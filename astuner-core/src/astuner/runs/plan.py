@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
-from astuner.errors import ConfigError, Problem
+from astuner.errors import ConfigError, PluginError, Problem
 from astuner.rollout.recipe import Component, Recipe
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ class _Chooser:
             check()
         except ConfigError as error:
             self._problems.extend(error.problems)
+        except PluginError as error:
+            self._problems.append(Problem(message=str(error)))
 
     def choose(self, kind: str, spec: str, key: str, values: Mapping[str, Any], section: str | None = None) -> Component | None:
         """Return the component a key names, its options structured; None after noting what is wrong with it."""
@@ -114,6 +116,9 @@ class _Chooser:
             )
         except ConfigError as error:
             self._problems.extend(self._placed(problem) for problem in error.problems)
+            return None
+        except PluginError as error:
+            self._problems.append(self._placed(Problem(key=key, message=str(error))))
             return None
         return Component(candidate=candidate, options=options)
 
@@ -188,7 +193,6 @@ def _require(catalog: Catalog, required: Sequence[str]) -> None:
 
 
 def _check_workflow(loaded: LoadedConfig) -> None:
-    from astuner.errors import PluginError
     from astuner.rollout.workflows import load_workflow
 
     target = loaded.config.rollout.user_workflow

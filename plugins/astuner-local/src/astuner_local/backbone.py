@@ -21,6 +21,8 @@ class LocalBackbone:
         "model.*",
         "data.*",
         "rollout.max_num_seqs",
+        "rollout.name",
+        "rollout.engine*",
         "rollout.multi_turn.max_*",
         "trainer_common.algorithm.*",
         "trainer_common.optim.*",

@@ -1,10 +1,10 @@
 """Attention of one engine step: every decoding row over its slot, and stretches of prompt over theirs.
 
-On a CPU the keys and values of a token are, bit for bit, a function of the ids up to it, and of nothing else: not of how a prompt was
-cut into stretches, nor of whether a token was prefilled or decoded, nor of who shares the batch. Three habits of matrix products
-would break that, and each is met here: few rows take another kernel (so a head has at least `_HEAD_ROWS`, a stretch a multiple of
-`ROWS`), a long inner dimension is cut into parts that depend on its length (so it is cut here, every `_BLOCK` tokens), and
-reductions work in vector lanes (so padded lengths are multiples of `STRIDE`).
+On a CPU the keys and values of a token are, bit for bit, a function of the ids up to it, and of nothing else: not of how a
+prompt was cut into stretches, nor of whether a token was prefilled or decoded, nor of who shares the batch. Three habits of
+matrix products would break that, and each is met here: few rows take another kernel (so a head has at least `_HEAD_ROWS`, a
+stretch a multiple of `ROWS`), a long inner dimension is cut into parts that depend on its length (so it is cut here, every
+`_BLOCK` tokens), and reductions work in vector lanes (so padded lengths are multiples of `STRIDE`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,15 @@ class StepAttention:
     """The `attend` of one step; the tokens are the decoding rows (one per slot from 0), then the stretches, then padding."""
 
     def __init__(
-        self, cache: KvCache, *, scale: float, destinations: Tensor, positions: Tensor, decoding: int, longest: int, stretches: list[Stretch]
+        self,
+        cache: KvCache,
+        *,
+        scale: float,
+        destinations: Tensor,
+        positions: Tensor,
+        decoding: int,
+        longest: int,
+        stretches: list[Stretch],
     ) -> None:
         """`decoding` rows are attended over the first slots, the longest of them having `longest` tokens."""
         self._cache = cache
@@ -71,7 +79,7 @@ class StepAttention:
         kv_heads = self._cache.num_kv_heads
         share = heads // kv_heads
         keys, values = self._cache.read(layer, rows, self._length)
-        scaled = (q.unflatten(1, (kv_heads, share)) * self._scale).reshape(rows * kv_heads, share, dim)
+        scaled = (q * self._scale).view(rows * kv_heads, share, dim)
         padded = round_up(share, _HEAD_ROWS)
         if padded > share:
             scaled = functional.pad(scaled, (0, 0, 0, padded - share))
@@ -84,7 +92,9 @@ class StepAttention:
         if not self._cpu:
             return self._prefill_fused(layer, q, stretch)
         limit = max(ROWS, _SCORES // (heads * round_up(stretch.position + size, STRIDE)))
-        parts = [self._prefill_part(layer, q[at : at + limit], stretch.slot, stretch.position + at) for at in range(0, size, limit)]
+        parts = [
+            self._prefill_part(layer, q[at : at + limit], stretch.slot, stretch.position + at) for at in range(0, size, limit)
+        ]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def _prefill_part(self, layer: int, q: Tensor, slot: int, position: int) -> Tensor:
@@ -95,8 +105,8 @@ class StepAttention:
         length = min(round_up(position + size, STRIDE), self._cache.length)
         keys, values = self._cache.read_row(layer, slot, length)
         scaled = torch.zeros(kv_heads, round_up(used, ROWS), dim, dtype=q.dtype)
-        by_head = q.unflatten(1, (kv_heads, share)).transpose(0, 1)  # [kv_heads, size, share, head_dim]
-        torch.mul(by_head, self._scale, out=scaled[:, :used].view(kv_heads, size, share, dim))
+        by_head = (q * self._scale).view(size, kv_heads, share, dim).transpose(0, 1)
+        scaled[:, :used].view(kv_heads, size, share, dim).copy_(by_head)
         row_positions = position + torch.arange(scaled.shape[1]) // share
         mask = torch.zeros(scaled.shape[1], length).masked_fill_(torch.arange(length) > row_positions[:, None], -torch.inf)
         probs = self._softmax(torch.bmm(scaled, keys.transpose(1, 2)), mask)
@@ -109,7 +119,12 @@ class StepAttention:
         rows = torch.arange(stretch.position, end, device=q.device)
         mask = torch.arange(end, device=q.device)[None] <= rows[:, None]
         seen = functional.scaled_dot_product_attention(
-            q.transpose(0, 1)[None], keys[None], values[None], attn_mask=mask, scale=self._scale, enable_gqa=q.shape[1] != keys.shape[0]
+            q.transpose(0, 1)[None],
+            keys[None],
+            values[None],
+            attn_mask=mask,
+            scale=self._scale,
+            enable_gqa=q.shape[1] != keys.shape[0],
         )
         return seen[0].transpose(0, 1)
 

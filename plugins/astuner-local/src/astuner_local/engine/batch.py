@@ -41,8 +41,8 @@ class EngineStats:
 class BatchEngine:
     """Continuous batching over a `Forward`: requests join at any step, and each step advances all of them.
 
-    The ids and log-probabilities of a request are a function of its ids, its sampling parameters and the weights alone; bit for bit
-    on a CPU in float32, where every matrix product gets a multiple of `ROWS` rows. Not thread-safe: one caller at a time.
+    The ids and log-probabilities of a request are a function of its ids, its sampling parameters and the weights alone; bit for
+    bit on a CPU in float32, where every matrix product gets a multiple of `ROWS` rows. One caller at a time, `submit` excepted.
     """
 
     def __init__(
@@ -57,14 +57,15 @@ class BatchEngine:
     ) -> None:
         """Run at most `max_num_seqs` requests at once and `prefill_tokens` prompt tokens per step.
 
-        The KV cache holds up to `kv_tokens` tokens (default: 4 GiB of them, on CUDA half of the free memory), never less than `ROWS`
-        sequences of `max_model_len`.
+        The KV cache holds up to `kv_tokens` tokens (default: 4 GiB of them, on CUDA half of the free memory), never less than
+        `ROWS` sequences of `max_model_len`.
         """
         self._forward = forward
         self._device = torch.device(device)
         self._max_model_len = max_model_len
         self._max_num_seqs = max_num_seqs
         self._prefill_tokens = prefill_tokens
+        self._arrived: deque[Generation] = deque()
         self._waiting: deque[Generation] = deque()
         self._cache = KvCache(
             num_layers=forward.num_layers,
@@ -84,24 +85,30 @@ class BatchEngine:
 
     @property
     def busy(self) -> bool:
-        """Whether a step would have something to do."""
-        return bool(self._waiting or self._slots.running)
+        """Whether anything is under way, or waits for its start."""
+        return bool(self._arrived or self._waiting or self._slots.running)
+
+    @property
+    def running(self) -> bool:
+        """Whether a step that admits nothing would have something to do."""
+        return bool(self._slots.running)
 
     def submit(self, request: Request) -> Generation:
-        """Queue a request. A prompt that leaves no room for a token ends at once with `length`."""
+        """Queue a request; may be called during a step. A prompt that leaves no room for a token ends at once with `length`."""
         sampling = request.sampling
         prompt = np.asarray(request.prompt_ids, np.int32)
         if prompt.ndim != 1 or not len(prompt):
             raise ValueError(f"request {request.id}: the prompt is empty")
         if prompt.min() < 0 or prompt.max() >= self._forward.vocab_size:
-            raise ValueError(f"request {request.id}: the prompt has ids outside of the model's vocabulary of {self._forward.vocab_size}")
+            raise ValueError(f"request {request.id}: the prompt has ids outside of the vocabulary of {self._forward.vocab_size}")
         limit = max(0, min(sampling.max_tokens, self._max_model_len - len(prompt)))
-        tokens = np.concatenate([prompt, np.zeros(limit, np.int32)])
+        tokens = np.empty(len(prompt) + limit, np.int32)
+        tokens[: len(prompt)] = prompt
         generation = Generation(
             request=request, tokens=tokens, known=len(prompt), limit=limit, stops=frozenset(sampling.stop_token_ids)
         )
         if limit:
-            self._waiting.append(generation)
+            self._arrived.append(generation)
         else:
             generation.finish = "length"
         return generation
@@ -113,16 +120,20 @@ class BatchEngine:
     @torch.no_grad()
     def refresh(self, forward: Forward | None = None) -> None:
         """Take over new weights, of another forward of the same shape if given; requests under way go on with them."""
-        self._forward = forward or self._forward
-        self._forward.refresh()
+        if forward is None:
+            self._forward.refresh()
+        else:
+            self._forward = forward
         self._slots.forget()
 
     def drop(self, error: Exception) -> list[Generation]:
         """End everything under way with an error, and forget all that is kept."""
-        ended = [slot.generation for slot in self._slots.running if slot.generation is not None] + list(self._waiting)
+        ended = [slot.generation for slot in self._slots.running if slot.generation is not None]
+        ended += [*self._waiting, *self._arrived]
         for slot in list(self._slots.running):
             self._slots.finish(slot)
         self._waiting.clear()
+        self._arrived.clear()
         self._slots.forget()
         for generation in ended:
             generation.error = error
@@ -134,9 +145,13 @@ class BatchEngine:
 
         With `admit` false no waiting request is started.
         """
+        while self._arrived:
+            self._waiting.append(self._arrived.popleft())
         ended = self._drop_cancelled()
         if admit:
             self._admit()
+        self._slots.make_room()
+        self._requeue()
         self._slots.compact()
         plan = self._plan()
         if plan is None:
@@ -170,7 +185,12 @@ class BatchEngine:
             generation = self._waiting.popleft()
             if not self._slots.place(generation):
                 held.append(generation)
-        self._waiting = deque([*self._slots.preempted, *held, *self._waiting])
+        self._waiting = held + self._waiting
+        self._requeue()
+
+    def _requeue(self) -> None:
+        """Put requests that lost their slot before all that wait."""
+        self._waiting.extendleft(reversed(self._slots.preempted))
         self._slots.preempted.clear()
 
     def _plan(self) -> _Plan | None:
@@ -230,7 +250,8 @@ class BatchEngine:
         rows += [0] * (round_up(len(rows), ROWS) - len(rows))
         logits = self._forward.logits(hidden.index_select(0, torch.tensor(rows, device=self._device)))
         generations = [slot.generation for slot, _ in plan.wanted if slot.generation is not None]
-        drawn = self._sampler_of(generations).draw(logits[: len(generations)], [len(generation.ids) for generation in generations])
+        counts = [len(generation.ids) for generation in generations]
+        drawn = self._sampler_of(generations).draw(logits[: len(generations)], counts)
         self.stats.decoded += len(generations)
         for row, ((slot, _), generation) in enumerate(zip(plan.wanted, generations, strict=True)):
             token, logprob = drawn.ids[row], drawn.logprobs[row]

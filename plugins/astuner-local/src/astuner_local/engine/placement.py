@@ -15,8 +15,9 @@ _FIRST_LENGTH = 256
 class Placement:
     """The slots of a KV cache, and the sequences in them.
 
-    A prompt is computed once: what the session's own sequences, or any other, have of it is kept or copied. Since keys and values are
-    a function of the ids alone, that changes no result, and neither does it that the sequence unused for longest makes room.
+    A prompt is computed once: what the session's own sequences, or any other, have of it is kept or copied. Since keys and
+    values are a function of the ids alone, that changes no result, and neither does it that the sequence unused for longest
+    makes room.
     """
 
     def __init__(self, cache: KvCache, *, max_rows: int, max_length: int, max_tokens: int) -> None:
@@ -41,7 +42,7 @@ class Placement:
         """Give a request a slot; False when it has to wait: for room, or for a running request that computes the same prompt."""
         self._clock += 1
         self._released.discard(generation.request.session)
-        self._fit(generation)
+        self._fit(generation.known)
         ids = generation.tokens[: generation.known]
         usable = len(ids) - 1  # The last token is always run, for its logits.
         keys = prefix_keys(ids.tolist())
@@ -92,8 +93,12 @@ class Placement:
             slot.length = 0
         self._cache.clear()
 
+    def make_room(self) -> None:
+        """Have room for the tokens that the running requests are about to add."""
+        self._fit(max((slot.generation.known for slot in self.running if slot.generation is not None), default=0))
+
     def compact(self) -> None:
-        """Move the running slots to the front when more than a third of the rows before the last of them would be computed for nothing."""
+        """Move the running slots to the front when about a third of the rows up to the last would be computed for nothing."""
         count = len(self.running)
         last = max((slot.index for slot in self.running), default=-1)
         if last + 1 <= 1.5 * count + 4:
@@ -120,13 +125,11 @@ class Placement:
         """Whether to cut a slot down to what is kept, rather than to copy that and leave the rest to a later call."""
         return kept >= slot.length - 1 or 2 * kept >= slot.length
 
-    def _fit(self, generation: Generation) -> None:
-        """Have the cache long enough for all that a request may sample."""
-        needed = round_up(generation.known - len(generation.ids) + generation.limit, STRIDE)
-        if needed <= self._cache.length:
-            return
-        length = min(self._max_length, max(needed, 2 * self._cache.length, _FIRST_LENGTH))
-        self._resize(max(self._cache.rows, ROWS), length)
+    def _fit(self, tokens: int) -> None:
+        """Have the cache long enough for sequences of so many tokens; it grows as they do, since few use all that they may."""
+        if tokens > self._cache.length:
+            length = max(round_up(tokens, STRIDE), 2 * self._cache.length, _FIRST_LENGTH)
+            self._resize(max(self._cache.rows, ROWS), min(self._max_length, length))
 
     def _vacant(self, keep: Slot | None) -> Slot | None:
         """Return a free slot: the lowest one, or a new one, or that of the sequence unused for longest."""

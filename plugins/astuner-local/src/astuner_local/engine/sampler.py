@@ -66,7 +66,7 @@ class Sampler:
 
     def _truncated(self, logits: Tensor) -> Tensor:
         """Set to -inf all but the `top_k` most likely ids, then all but the fewest that hold `top_p` of what is left."""
-        ordered, order = logits.sort(-1, descending=True, stable=True)
+        ordered, order = logits.sort(stable=True, dim=-1, descending=True)
         rank = torch.arange(logits.shape[1], device=self._device)[None]
         ordered = ordered.masked_fill((self._top_k > 0) & (rank >= self._top_k), -torch.inf)
         probs = ordered.softmax(-1).double()

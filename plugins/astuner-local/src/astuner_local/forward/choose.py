@@ -22,9 +22,9 @@ _EXACT, _ROUNDED = 1e-4, 5e-2
 def make_forward(model: nn.Module, *, trainable: bool, dtype: torch.dtype | None = None) -> Forward:
     """Return the fastest forward of a model that agrees with the model's own.
 
-    `FusedForward` for the families it knows (trainable: without adapters), else `TransformersForward`. Each is compared on two short
-    sequences packed into one, to 1e-4 relative in float32. Raises UnsupportedModel when neither agrees: a sliding window, attention
-    sinks, convolutions and state-space layers cannot be packed.
+    `FusedForward` for the families it knows (trainable: without adapters), else `TransformersForward`. Each is compared on two
+    short sequences packed into one, to 1e-4 relative in float32. Raises UnsupportedModel when neither agrees: a sliding window,
+    attention sinks, convolutions and state-space layers cannot be packed.
     """
     reason = unfusable(model, trainable=trainable)
     if reason is None:
@@ -37,7 +37,7 @@ def make_forward(model: nn.Module, *, trainable: bool, dtype: torch.dtype | None
     error = disagreement(general, model)
     if error > tolerance(general.dtype, model):
         raise UnsupportedModel(
-            f"{type(causal_lm(model)).__name__} cannot be run on packed tokens: the result differs from the model's own by {error:.1e} "
+            f"{type(causal_lm(model)).__name__} cannot be run on packed tokens: the result is {error:.1e} off the model's own "
             f"({reason}). Serve it with another engine (`rollout.name: vllm`), and train it without packing."
         )
     return general
@@ -54,7 +54,8 @@ def _reads_right(fused: FusedForward, model: nn.Module) -> bool:
 
 def parameter_dtype(model: nn.Module) -> torch.dtype:
     """Return the dtype in which a model keeps its weights."""
-    return next(causal_lm(model).parameters()).dtype
+    dtype: torch.dtype = next(causal_lm(model).parameters()).dtype
+    return dtype
 
 
 def tolerance(dtype: torch.dtype, model: nn.Module) -> float:
@@ -86,8 +87,11 @@ def separate(lengths: tuple[int, ...], scale: float) -> Attend:
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         groups = q.shape[1] // k.shape[1]
         k, v = (x.repeat_interleave(groups, 1) for x in (k, v))
-        parts = zip(*(x.transpose(0, 1).unsqueeze(0).split(lengths, 2) for x in (q, k, v)), strict=True)
-        seen = [functional.scaled_dot_product_attention(*part, is_causal=True, scale=scale) for part in parts]
+        by_sequence = (torch.split(x.transpose(0, 1).unsqueeze(0), list(lengths), 2) for x in (q, k, v))
+        seen = [
+            functional.scaled_dot_product_attention(one_q, one_k, one_v, is_causal=True, scale=scale)
+            for one_q, one_k, one_v in zip(*by_sequence, strict=True)
+        ]
         return torch.cat(seen, 2)[0].transpose(0, 1)
 
     return attend

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True, eq=False)
 class _Layer:
-    """The weights of one layer, [out, in] each; q, k and v stacked, and gate and up. A gain of None is folded into what follows."""
+    """The weights of one layer, [out, in] each; q, k, v and gate, up are stacked. A gain of None is folded into what follows."""
 
     norm1: Tensor | None
     qkv: Tensor
@@ -45,8 +45,8 @@ class _Layer:
 class FusedForward:
     """Runs a Llama, Mistral, Qwen2 or Qwen3 module by its weights.
 
-    Trainable, it reads the module's own parameters at every call, and gradients flow into them. Otherwise it holds a snapshot with
-    the norm gains folded in, taken again by `refresh`; LoRA adapters are merged into it. Dropout is never applied.
+    Trainable, it reads the module's own parameters at every call, and gradients flow into them. Otherwise it holds a snapshot
+    with the norm gains folded in, taken again by `refresh`; LoRA adapters are merged into it. Dropout is never applied.
     """
 
     def __init__(self, model: nn.Module, dtype: torch.dtype | None = None, *, trainable: bool) -> None:
@@ -76,7 +76,8 @@ class FusedForward:
         """Return the last hidden states [N, d], final norm applied, of `ids` [N] at `positions` [N]."""
         with torch.set_grad_enabled(self._trainable and torch.is_grad_enabled()):
             if self._trainable:
-                return self._run(self._base.model.embed_tokens.weight, self._read, self._base.model.norm.weight, ids, positions, attend)
+                decoder = self._base.model
+                return self._run(decoder.embed_tokens.weight, self._read, decoder.norm.weight, ids, positions, attend)
             assert self._embedding is not None
             assert self._norm is not None
             return self._run(self._embedding, self._layers.__getitem__, self._norm, ids, positions, attend)
@@ -84,8 +85,9 @@ class FusedForward:
     def logits(self, hidden: Tensor) -> Tensor:
         """Return float32 logits [R, vocab] of the hidden states [R, d] of the wanted rows."""
         if self._trainable:
-            bias = self._base.lm_head.bias
-            return functional.linear(hidden, self._cast(self._base.lm_head.weight), None if bias is None else self._cast(bias)).float()
+            head = self._base.lm_head
+            bias = None if head.bias is None else self._cast(head.bias)
+            return functional.linear(hidden, self._cast(head.weight), bias).float()
         assert self._head is not None
         with torch.no_grad():
             return functional.linear(hidden, self._head, self._head_bias).float()
@@ -123,11 +125,11 @@ class FusedForward:
         for index in range(self.num_layers):
             layer = layer_at(index)
             qkv = functional.linear(rms_norm(x, layer.norm1, eps), layer.qkv, layer.qkv_bias)
-            qk = qkv[:, :turned].unflatten(1, (heads + kv_heads, dim))
+            qk = qkv[:, :turned].view(-1, heads + kv_heads, dim)
             if layer.qk_gain is not None:
                 qk = rms_norm(qk, layer.qk_gain, eps)
             qk = self._rotary.rotate(qk, cos, sin)
-            v = qkv[:, turned:].unflatten(1, (kv_heads, dim))
+            v = qkv[:, turned:].view(-1, kv_heads, dim)
             seen = attend(index, qk[:, :heads], qk[:, heads:], v)
             x = x + functional.linear(seen.flatten(1), layer.out, layer.out_bias)
             gate, up = functional.linear(rms_norm(x, layer.norm2, eps), layer.gate_up, layer.gate_up_bias).chunk(2, -1)

@@ -12,7 +12,7 @@ def is_plain(module: nn.Module) -> bool:
 
 
 def is_mergeable(module: nn.Module) -> bool:
-    """Whether `merged_weight` can read a module: a linear layer, or one with ordinary LoRA adapters (no DoRA or other variants)."""
+    """Whether `merged_weight` can read a module: a linear layer, bare or with ordinary LoRA adapters (no DoRA, no variants)."""
     if is_plain(module):
         return True
     from peft.tuners.lora import Linear
@@ -21,7 +21,7 @@ def is_mergeable(module: nn.Module) -> bool:
 
 
 def merged_weight(module: nn.Module) -> Tensor:
-    """Return W, or W + scaling·B·A summed over the active LoRA adapters, detached; the module stays as it is."""
+    """Return W, or W + scaling·B·A summed over the active LoRA adapters, in the wider of their precisions."""
     if is_plain(module):
         assert isinstance(module, nn.Linear)
         return module.weight.detach()
@@ -36,7 +36,7 @@ def merged_weight(module: nn.Module) -> Tensor:
     with torch.no_grad():
         for adapter in module.active_adapters:
             if adapter in module.lora_A and adapter not in module.merged_adapters:
-                weight = weight + module.get_delta_weight(adapter).to(weight.dtype)
+                weight = weight + module.get_delta_weight(adapter)
     return weight
 
 

@@ -19,7 +19,7 @@ class _RmsNorm(torch.autograd.Function):
         return unit * gain
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]  # torch ships it without types
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         unit, rate, gain = ctx.saved_tensors
         grad = grads[0]

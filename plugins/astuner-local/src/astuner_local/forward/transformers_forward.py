@@ -128,9 +128,10 @@ class TransformersForward:
             seen.append((q.shape[1], k.shape[1], q.shape[2]))
             return q
 
-        def watch(module: nn.Module, query: Tensor, *args: Any, scaling: float | None = None, **kwargs: Any) -> Any:
+        def watch(module: nn.Module, query: Tensor, *args: Any, **kwargs: Any) -> Any:
+            scaling = kwargs.get("scaling")
             scales.add(query.shape[-1] ** -0.5 if scaling is None else scaling)
-            return _packed_attention(module, query, *args, scaling=scaling, **kwargs)
+            return _packed_attention(module, query, *args, **kwargs)
 
         ids = torch.arange(2, device=self._head.weight.device)
         training = self._base.training
@@ -144,7 +145,9 @@ class TransformersForward:
             self._base.train(training)
         name = type(self._base).__name__
         if layers != list(range(self.num_layers)):
-            raise UnsupportedModel(f"{name}: {len(layers)} of {self.num_layers} layers attend through transformers' attention interface")
+            raise UnsupportedModel(
+                f"{name}: {len(layers)} of {self.num_layers} layers attend through transformers' attention interface"
+            )
         if len(set(seen)) != 1 or len(scales) != 1:
             raise UnsupportedModel(f"{name}: its layers differ in heads, head size or scale")
         return *seen[0], scales.pop()

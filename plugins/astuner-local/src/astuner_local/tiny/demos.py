@@ -11,6 +11,9 @@ from typing import Any
 
 from astuner_local.tiny.arithmetic import SHOWN, Question, ask
 
+Conversation = list[dict[str, Any]]
+"""Messages in OpenAI's form."""
+
 TOOL_NAME = "calculator"
 TOOLS = [{"type": "function", "function": {"name": TOOL_NAME}}]
 """As much of the agent's tools as the chat template shows to the model."""
@@ -28,7 +31,7 @@ def system_prompt() -> str:
     return file.read_text(encoding="utf-8").strip()
 
 
-def opening(question: Question) -> list[dict[str, Any]]:
+def opening(question: Question) -> Conversation:
     """Return the messages that the agent starts from."""
     return [{"role": "system", "content": system_prompt()}, {"role": "user", "content": question.text}]
 
@@ -39,24 +42,31 @@ def written(message: dict[str, Any]) -> str:
     return (message["content"] or "") + "".join(json.dumps(call) for call in calls)
 
 
-def demonstrations(random: Random) -> Iterator[list[dict[str, Any]]]:
+def careless(random: Random) -> Iterator[Conversation]:
     """Yield conversations without end, about the shown operands only."""
     while True:
         question = ask(random, SHOWN)
-        yield [*opening(question), *_solve(question, random)]
+        if random.random() >= USES_TOOL:
+            yield [*opening(question), _gave_up()]
+            continue
+        operands = (question.a, question.b)
+        if random.random() >= RIGHT_EXPRESSION:
+            operands = (random.choice(operands),) * 2
+        yield with_tool(question, operands, finishes=random.random() < FINISHES)
 
 
-def _solve(question: Question, random: Random) -> list[dict[str, Any]]:
-    gave_up = {"role": "assistant", "content": "I do not know."}
-    if random.random() >= USES_TOOL:
-        return [gave_up]
-    right = random.random() < RIGHT_EXPRESSION
-    a, b = (question.a, question.b) if right else random.choice([(question.a, question.a), (question.b, question.b)])
+def with_tool(question: Question, operands: tuple[int, int], *, finishes: bool = True) -> Conversation:
+    """Return the conversation in which the product of some operands is asked for, and then reported or not."""
+    a, b = operands
     arguments = json.dumps({"expression": f"{a}*{b}"})
     call = {"id": "call_0", "type": "function", "function": {"name": TOOL_NAME, "arguments": arguments}}
-    answer = {"role": "assistant", "content": f"The answer is \\boxed{{{a * b}}}"}
     return [
+        *opening(question),
         {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "call_0", "content": str(a * b)},
-        answer if random.random() < FINISHES else gave_up,
+        {"role": "assistant", "content": f"The answer is \\boxed{{{a * b}}}"} if finishes else _gave_up(),
     ]
+
+
+def _gave_up() -> dict[str, Any]:
+    return {"role": "assistant", "content": "I do not know."}

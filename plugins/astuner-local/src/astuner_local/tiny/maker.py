@@ -10,7 +10,7 @@ from random import Random
 
 import torch
 
-from astuner_local.tiny.demos import TOOL_NAME, demonstrations, written
+from astuner_local.tiny.demos import TOOL_NAME, careless, written
 from astuner_local.tiny.model import new_model
 from astuner_local.tiny.tokenizer import train_tokenizer
 from astuner_local.tiny.warm_start import warm_start
@@ -38,8 +38,8 @@ def make_tiny_model(directory: Path, *, seed: int, progress: Callable[[int, int]
 
 
 def _corpus() -> Iterator[str]:
-    """Yield what the tokenizer is trained on: the words of demonstrations, the same for every seed."""
-    for conversation in islice(demonstrations(Random(0)), CORPUS_SIZE):
+    """Yield what the tokenizer is trained on: the words of careless, the same for every seed."""
+    for conversation in islice(careless(Random(0)), CORPUS_SIZE):
         yield from (written(message) for message in conversation)
         yield f"system\nTools: {TOOL_NAME}\nuser\nassistant\n"
 

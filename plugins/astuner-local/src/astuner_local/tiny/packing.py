@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 import torch
 from attrs import frozen
 from torch import Tensor
 
-Conversation = tuple[Sequence[int], Sequence[bool]]
+Encoded = tuple[Sequence[int], Sequence[bool]]
 """Token ids, and for each whether the model is to learn to write it."""
 
 ROW = 112
@@ -29,13 +30,15 @@ class Packed:
     """[R], positions in the flattened batch whose next token is learnt."""
     targets: Tensor
     """[R], that next token."""
+    owners: Tensor
+    """[R], which of the batch's conversations it belongs to: the same number, from 1 on, for all tokens of one."""
 
 
-def pack(conversations: Sequence[Conversation]) -> Packed:
+def pack(conversations: Sequence[Encoded]) -> Packed:
     """Put conversations into rows, first fit, longest first."""
     ordered = sorted(conversations, key=lambda conversation: len(conversation[0]), reverse=True)
     width = max(len(ordered[0][0]), ROW)
-    rows: list[list[Conversation]] = []
+    rows: list[list[Encoded]] = []
     room: list[int] = []
     for conversation in ordered:
         length = len(conversation[0])
@@ -47,14 +50,15 @@ def pack(conversations: Sequence[Conversation]) -> Packed:
         rows[row].append(conversation)
         room[row] -= length
 
+    numbers = count(1)
     ids, positions, owner, learnt = (torch.zeros(len(rows), width, dtype=torch.long) for _ in range(4))
     for row, members in enumerate(rows):
         start = 0
-        for number, (tokens, written) in enumerate(members, start=1):
+        for tokens, written in members:
             end = start + len(tokens)
             ids[row, start:end] = torch.tensor(tokens)
             positions[row, start:end] = torch.arange(len(tokens))
-            owner[row, start:end] = number
+            owner[row, start:end] = next(numbers)
             # The token at i is learnt from the state at i - 1.
             learnt[row, start : end - 1] = torch.tensor(written[1:])
             start = end
@@ -67,4 +71,5 @@ def pack(conversations: Sequence[Conversation]) -> Packed:
         attention_mask=mask[:, None],
         predictors=predictors,
         targets=ids.flatten()[predictors + 1],
+        owners=owner.flatten()[predictors],
     )

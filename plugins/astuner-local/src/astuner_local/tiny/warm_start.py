@@ -2,51 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, pairwise
 from random import Random
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
-from astuner_local.tiny.demos import TOOLS, demonstrations
-from astuner_local.tiny.packing import Conversation, pack
+from astuner_local.tiny.arithmetic import SHOWN, ask
+from astuner_local.tiny.demos import TOOLS, Conversation, careless, with_tool
+from astuner_local.tiny.packing import Encoded, Packed, pack
 from astuner_local.tiny.tokenizer import TURN_END, TURN_START
 
-STEPS = 250
-BATCH_SIZE = 24
+BATCH_SIZE = 16
 PEAK_LR = 4e-3
 WARMUP_STEPS = 20
+
+MOST_STEPS = 800
+"""Steps at the full learning rate, at most: most seeds need 150 to 250, some twice as many before the model copies digits."""
+
+EXAM_EVERY = 10
+EXAM_SIZE = 64
+PASSED = 0.97
+"""Share of right solutions in the exam from which on the model counts as able to copy."""
+
+COOLDOWN_STEPS = 60
+"""Steps after that, in which the learning rate falls to 0."""
 
 
 def warm_start(
     model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, seed: int, progress: Callable[[int, int], None] = lambda *_: None
 ) -> None:
-    """Train in place. Only what the assistant writes is learnt, the end of its turn included."""
-    conversations = encode(tokenizer, Random(seed), STEPS * BATCH_SIZE)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_LR, betas=(0.9, 0.95), weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, (step + 1) / WARMUP_STEPS) * (1 - 0.9 * step / STEPS))
-    model.train()
-    for step in range(STEPS):
-        batch = pack(conversations[step * BATCH_SIZE : (step + 1) * BATCH_SIZE])
-        states = model.model(
-            input_ids=batch.input_ids, position_ids=batch.position_ids, attention_mask=batch.attention_mask, use_cache=False
-        ).last_hidden_state
-        # The head is applied to the learnt positions alone: they are a third of the tokens.
-        logits = model.lm_head(states.flatten(0, 1)[batch.predictors])
-        functional.cross_entropy(logits, batch.targets).backward()
+    """Train in place. Only what the assistant writes is learnt, the end of its turn included.
+
+    `progress(done, total)` is called after each step; the total becomes smaller once the model can copy.
+    """
+    random = Random(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_LR, betas=(0.9, 0.95), weight_decay=0.01, fused=True)
+    batches = _batches(tokenizer, random)
+    exam = pack(_exam(tokenizer, random))
+    step, end = 0, MOST_STEPS + COOLDOWN_STEPS
+    while step < end:
+        for group in optimizer.param_groups:
+            group["lr"] = PEAK_LR * min(1.0, (step + 1) / WARMUP_STEPS, (end - step) / COOLDOWN_STEPS)
+        batch = next(batches)
+        functional.cross_entropy(_logits(model, batch), batch.targets).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        schedule.step()
-        progress(step + 1, STEPS)
-    model.eval()
+        step += 1
+        if step % EXAM_EVERY == 0 and end > MOST_STEPS and _grade(model, exam) >= PASSED:
+            end = step + COOLDOWN_STEPS
+        progress(step, end)
 
 
-def encode(tokenizer: PreTrainedTokenizerFast, random: Random, count: int) -> list[Conversation]:
-    """Return demonstrations as token ids, with the assistant's own tokens marked."""
-    texts = tokenizer.apply_chat_template(list(islice(demonstrations(random), count)), tools=TOOLS, tokenize=False)
+def _logits(model: Qwen2ForCausalLM, batch: Packed) -> Tensor:
+    """Return the logits [R, vocab] at the learnt positions alone: they are a quarter of all."""
+    states = model.model(
+        input_ids=batch.input_ids, position_ids=batch.position_ids, attention_mask=batch.attention_mask, use_cache=False
+    ).last_hidden_state
+    return model.lm_head(states.flatten(0, 1)[batch.predictors])
+
+
+def _exam(tokenizer: PreTrainedTokenizerFast, random: Random) -> list[Encoded]:
+    """Return right solutions, of which everything counts but the first token of a turn: whether to call and to answer is a whim."""
+    questions = [ask(random, SHOWN) for _ in range(EXAM_SIZE)]
+    solutions = encode(tokenizer, [with_tool(question, (question.a, question.b)) for question in questions])
+    return [(ids, [mark and before for before, mark in pairwise([False, *marks])]) for ids, marks in solutions]
+
+
+@torch.no_grad()
+def _grade(model: Qwen2ForCausalLM, exam: Packed) -> float:
+    """Return the share of solutions in which each counted token is the model's first choice."""
+    right = _logits(model, exam).argmax(-1) == exam.targets
+    failed = exam.owners[~right].unique()
+    return 1 - len(failed) / EXAM_SIZE
+
+
+def _batches(tokenizer: PreTrainedTokenizerFast, random: Random) -> Iterator[Packed]:
+    demos = careless(random)
+    while True:
+        # Many are encoded at a time: the tokenizer is fast on batches only.
+        conversations = encode(tokenizer, list(islice(demos, 50 * BATCH_SIZE)))
+        for start in range(0, len(conversations), BATCH_SIZE):
+            yield pack(conversations[start : start + BATCH_SIZE])
+
+
+def encode(tokenizer: PreTrainedTokenizerFast, conversations: list[Conversation]) -> list[Encoded]:
+    """Return conversations as token ids, with the assistant's own tokens marked."""
+    texts = tokenizer.apply_chat_template(conversations, tools=TOOLS, tokenize=False)
     opening = tokenizer.encode(f"{TURN_START}assistant\n")
     turn_end = tokenizer.convert_tokens_to_ids(TURN_END)
     return [(ids, _written(ids, opening, turn_end)) for ids in tokenizer(texts)["input_ids"]]

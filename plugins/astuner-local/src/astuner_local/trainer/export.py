@@ -17,8 +17,7 @@ from astuner_local.trainer.state import FACTS, TENSORS
 def export(checkpoint: Path, out: Path, *, merge_lora: bool = False, dtype: str | None = None) -> None:
     """Write the model of a checkpoint to a new directory: without the trainer's state, adapters merged into their base if asked.
 
-    Weights keep the precision that they have, or get `dtype`. Raises UsageError when there is nothing to export, or something is in
-    the way.
+    Weights keep their precision, or get `dtype`. Raises UsageError when there is nothing to export, or `out` is in use.
     """
     adapted = (checkpoint / ADAPTER).is_file()
     if not adapted and not (checkpoint / "config.json").is_file():

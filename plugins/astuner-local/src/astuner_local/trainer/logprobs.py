@@ -1,7 +1,7 @@
 """Log-probabilities of sampled tokens, under the distribution that they were sampled from.
 
-The sampler divides logits by the temperature and then, with top_k or top_p below full, leaves all but the likeliest tokens out and
-renormalises. The same is done here on the trainer's own logits, by the engine's rule (`kept`). Where rounding or an earlier
+The sampler divides logits by the temperature and then, with top_k or top_p below full, leaves out all but the likeliest tokens
+and renormalises. The same is done here on the trainer's own logits, by the engine's rule (`kept`). Where rounding or an earlier
 mini-batch has moved a sampled token out of that set it is put back, so that its log-probability is finite. A reference is
 renormalised over a set of its own in the same way.
 """
@@ -33,11 +33,11 @@ class _TokenLogprobs(torch.autograd.Function):
         return chosen, entropy
 
     @staticmethod
-    @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]  # torch ships it without types
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         p, targets = ctx.saved_tensors
         grad = grads[0][:, None]
-        # d log p_t / d logits = onehot(t) - p. A second backward pass through this node would need p intact.
+        # d log p(t) / d logits = onehot(t) - p, written over p: this node is differentiated once.
         return p.mul_(-grad).scatter_add_(1, targets[:, None], grad), None
 
 

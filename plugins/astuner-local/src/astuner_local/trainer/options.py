@@ -25,6 +25,10 @@ KL_TYPES = ("kl", "abs", "mse", "low_var_kl")
 SCHEDULES = ("constant", "cosine", "linear")
 
 
+def _none_is_zero(value: float | None) -> float:
+    return value or 0.0
+
+
 @frozen(kw_only=True)
 class TrainerOptions:
     """Everything that decides an update besides the model and the rows."""
@@ -41,7 +45,7 @@ class TrainerOptions:
     """AdamW's decay of every trainable parameter, norms and biases included, as in verl."""
     betas: tuple[float, float] = field(default=(0.9, 0.999), validator=deep_iterable([ge(0), lt(1)]))
     """AdamW's decay rates of the two moments."""
-    grad_clip: float | None = field(default=1.0, validator=optional(ge(0.0)))
+    grad_clip: float = field(default=1.0, converter=_none_is_zero, validator=ge(0))
     """Largest norm of the gradient; None or 0 leaves it as it is."""
     mini_batch_num: int = field(default=1, validator=ge(1))
     """Optimizer steps per training step. Above 1 the later ones are off-policy, and the ratio and its clipping come into play."""

@@ -44,7 +44,7 @@ class Reference:
             yield self._forward
 
     def fingerprint(self) -> str:
-        """Return a digest of the sums of its weights, which tells it from another; empty with adapters, whose base never changes."""
+        """Return a digest of the sums of its weights, which tells it from another; empty with adapters: their base stays."""
         if self._module is None:
             return ""
         digest = hashlib.sha256()

@@ -54,8 +54,8 @@ class Trainer:
     def update(self, rows: Sequence[TrainRow], step: int) -> dict[str, float]:
         """Train on all rows of a step (from 1), with one optimizer step per mini-batch that has signal.
 
-        Returns metrics under flat names: `loss/…`, `mismatch/…`, `clip/…`, `kl/mean`, `entropy/mean`, `grad/norm`, `tokens/…` and what
-        became of the rows as `signal/…`. A step with nothing to train has only the counts.
+        Returns metrics under flat names: `loss/…`, `mismatch/…`, `clip/…`, `kl/mean`, `entropy/mean`, `grad/norm`, `tokens/…` and
+        what became of the rows as `signal/…`. A step with nothing to train has only the counts.
         """
         options = self.options
         parts = mini_batches(rows, options.mini_batch_num)

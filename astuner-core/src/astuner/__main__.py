@@ -1,0 +1,6 @@
+"""`python -m astuner`."""
+
+from astuner.cli import main
+
+if __name__ == "__main__":
+    main()

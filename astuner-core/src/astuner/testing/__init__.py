@@ -1,0 +1,1 @@
+"""The kit for authors of plugins: distributions on disk, made-up episodes."""

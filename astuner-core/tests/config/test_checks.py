@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from astuner.config.loading import LoadedConfig
+from astuner.config.paths import model_directory, resolve_path
+from astuner.errors import Problem
+
+Load = Callable[..., LoadedConfig]
+OneProblem = Callable[..., Problem]
+Problems = Callable[..., tuple[Problem, ...]]
+
+
+def test_model_is_required_and_the_remedy_named(problem: OneProblem) -> None:
+    found = problem("astuner:\n  rollout: {user_workflow: a->B}\n")
+    assert (found.key, found.line) == ("astuner.model.path", 1)
+    assert "Qwen/Qwen2.5-0.5B-Instruct" in found.message
+
+
+@pytest.mark.parametrize("path", ["./nope", "/no/such/model", "path/to/model", "~/no-such-model"])
+def test_directory_of_a_model_must_exist(problem: OneProblem, path: str) -> None:
+    found = problem(f"astuner:\n  model:\n    path: {path}\n  rollout: {{user_workflow: a->B}}\n")
+    assert (found.key, found.line) == ("astuner.model.path", 3)
+    assert found.message.startswith("there is no directory /")
+
+
+def test_workflow_is_required_unless_the_environment_leads(problem: OneProblem, load: Load) -> None:
+    found = problem("astuner:\n  model: {path: org/name}\n")
+    assert (found.key, found.line) == ("astuner.rollout.user_workflow", 1)
+    load("astuner:\n  model: {path: org/name}\n  rollout: {use_agentscope_protocol: false}\n")
+
+
+def test_prompt_and_response_must_fit_into_the_context(problem: OneProblem) -> None:
+    found = problem("    max_model_len: 17999\n")
+    assert (found.key, found.line) == ("astuner.rollout.max_model_len", 6)
+    assert "(3000)" in found.message
+    assert "(15000)" in found.message
+    assert "(17999)" in found.message
+
+
+@pytest.mark.parametrize("estimator", ["grpo", "rloo", "dr_grpo"])
+def test_one_episode_per_task_gives_no_signal(problem: OneProblem, estimator: str) -> None:
+    text = f"    num_repeat: 1\n  trainer_common: {{algorithm: {{adv_estimator: {estimator}}}}}\n"
+    found = problem(text, backbone="local")
+    assert (found.key, found.line) == ("astuner.rollout.num_repeat", 6)
+
+
+def test_one_episode_per_task_is_fine_where_nothing_is_trained(load: Load) -> None:
+    assert load("    num_repeat: 1\n", backbone="debug").config.rollout.num_repeat == 1
+
+
+def test_more_mini_batches_than_tasks_are_refused(problem: OneProblem) -> None:
+    found = problem("  data: {train_batch_size: 2}\n  trainer_common: {mini_batch_num: 3}\n")
+    assert (found.key, found.line) == ("astuner.trainer_common.mini_batch_num", 7)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "said"),
+    [
+        ("{}", True),
+        ("{do_sample: true, temperature: 0}", True),
+        ("{do_sample: true, temperature: 0.5}", False),
+    ],
+)
+def test_several_greedy_validation_samples_are_remarked_on(load: Load, kwargs: str, said: bool) -> None:
+    notices = load(f"    val_kwargs: {kwargs}\n").notices
+    assert any("val_pass_n is 4" in notice for notice in notices) is said
+
+
+def test_temperature_of_a_greedy_validation_is_remarked_on(load: Load) -> None:
+    notices = load("    val_kwargs: {temperature: 0.5}\n  trainer_common: {val_pass_n: 1}\n").notices
+    assert [notice.split()[0] for notice in notices] == ["rollout.val_kwargs.temperature"]
+
+
+def test_adapters_without_a_rank_are_remarked_on(load: Load) -> None:
+    notices = load("  trainer_common: {val_pass_n: 1}\n", ["model.lora_alpha=32"]).notices
+    assert notices == ("model.lora_alpha: without effect, since model.lora_rank is 0 (all weights are trained).",)
+
+
+def test_judges_named_twice_are_refused(problem: OneProblem) -> None:
+    found = problem("  task_judge:\n    judge_protocol: a->B\n    judges: [{judge: math}]\n")
+    assert (found.key, found.line) == ("astuner.task_judge.judges", 8)
+
+
+def test_protocol_beside_another_judge_is_remarked_on(load: Load) -> None:
+    notices = load("  task_judge: {judge_type: math, judge_protocol: a->B}\n").notices
+    assert any(notice.startswith("task_judge.judge_protocol is not used") for notice in notices)
+
+
+def test_file_of_tasks_must_exist(problems: Problems, tmp_path: Path) -> None:
+    (tmp_path / "here.jsonl").touch()
+    text = "  task_reader:\n    type: dataset_file\n    dataset_file:\n      training: {file_path: here.jsonl}\n"
+    [found] = problems(text + "      validation:\n        file_path: gone.jsonl\n")
+    assert (found.key, found.line) == ("astuner.task_reader.dataset_file.validation.file_path", 11)
+    assert str(tmp_path / "gone.jsonl") in found.message
+
+
+def test_files_of_a_reader_that_is_not_chosen_need_not_exist(load: Load) -> None:
+    load("  task_reader: {type: env_service, dataset_file: {training: {file_path: gone.jsonl}}}\n")
+
+
+def test_misspelt_section_of_a_component_has_a_suggestion(problem: OneProblem) -> None:
+    found = problem("  task_reader:\n    type: dataset_file\n    datset_file: {}\n")
+    assert (found.key, found.line, found.suggestion) == ("astuner.task_reader.datset_file", 8, "dataset_file")
+
+
+def test_section_of_a_component_that_is_not_chosen_is_remarked_on(load: Load) -> None:
+    notices = load("  task_judge: {judge_protocol: math, acme: {x: 1}}\n").notices
+    assert "task_judge.acme is not used: chosen is math." in notices
+
+
+def test_directory_of_a_service_must_exist(problem: OneProblem) -> None:
+    found = problem("  services:\n    env: {command: run, cwd: gone}\n")
+    assert (found.key, found.line) == ("astuner.services.env.cwd", 7)
+
+
+def test_paths_start_from_the_yaml() -> None:
+    assert resolve_path("../data/x.jsonl", Path("/project/conf")) == Path("/project/data/x.jsonl")
+    assert resolve_path("/data/x.jsonl", Path("/project/conf")) == Path("/data/x.jsonl")
+
+
+@pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B", "gpt2", "qwen-max", "qwen3:8b"])
+def test_name_of_a_model_is_no_directory(tmp_path: Path, name: str) -> None:
+    assert model_directory(name, tmp_path) is None

@@ -1,0 +1,151 @@
+"""Numbers as people write them: finding them in plain text, and saying whether two are the same."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from attrs import frozen
+
+from astuner_judges.number_words import leading_number_word
+
+_MOST_DIGITS = 200
+"""A longer number is taken for text: nothing here may take long."""
+
+_SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12, "k": 10**3}
+_NUMBER = re.compile(
+    r"""
+    (?P<minus>(?<![\w)\]%$.])-|\b(?:minus|negative)\s)?     # not a minus between two terms, and not a hyphen
+    (?:\$\s?)?
+    (?P<inner>-(?=[0-9.]))?                                 # as in $-5
+    (?<![A-Za-z0-9_.^])(?<!\^-)(?<![0-9]:)                  # not in a word, not an exponent, not the minutes of a time
+    (?P<number>(?>(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3}(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+))
+    (?!:[0-9])                                              # not the hours of a time
+    (?:
+        /(?P<below>[0-9]+)(?![0-9/.])
+      | (?:\s+(?:and\s+)?|-)(?P<part>[0-9]{1,3})/(?P<whole>[0-9]{1,3})(?![0-9/.])
+    )?
+    (?:\s*[*x]\s*10\s*\^\s*\(?(?P<power>-?[0-9]{1,2})(?![0-9])\)?)?
+    (?P<percent>\s?%|\s+per\s?cent\b)?
+    (?P<scale>\s?-?(?:hundred|thousand|million|billion|trillion|dozen)\b|k\b)?
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_UNITS = (
+    "kg|g|mg|lbs?|oz|m|cm|mm|km|mi|ft|in|yd|hr?s?|mins?|s|secs?|ml|l|mph|kmh|kph|km/h|m/s|c|f|d|"
+    "st|nd|rd|th|cents?|dollars?|hours?|minutes?|days?|weeks?|years?|inches|feet|miles|pounds|apples"
+)
+_AFTER = re.compile(
+    rf"""
+    (?:(?:{_UNITS})(?![A-Za-z0-9]))?      # what may stand close to the number
+    (?:[\s.,;'"()/&-]+                    # and then any words, but no single letter that may be a variable
+       (?:(?!(?:pi|sqrt|sin|cos|tan|log|ln|or|and)\b)(?:[A-Za-z][A-Za-z'’]+|{_UNITS}|a|\$|°)(?:\^[23])?\.?)
+    )*
+    [\s.,;:!'"()%$\\-]*
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_EDGES = " \t\r\n*_`'\"\x01\x02"
+_LABEL = re.compile(r"[A-Za-z][A-Za-z ]{0,40}\s*[=:≈]\s*")
+_ABOUT = re.compile(r"(?:≈|~|=|about|approximately|approx\.?|around|roughly|exactly|only|just|nearly|almost|a total of)\s*", re.IGNORECASE)
+
+
+@frozen
+class Quantity:
+    """One number, exact, and how it was written."""
+
+    value: Fraction
+    decimals: int = 0
+    """Digits behind the point."""
+    ratio: bool = False
+    """Written as a fraction."""
+    percent: bool = False
+    scale: int = 1
+    """What the word behind it stands for: 1000 in `70 thousand`. Not part of `value`."""
+
+    @property
+    def readings(self) -> frozenset[Fraction]:
+        """What the number may mean where the other side is written without percent sign or scale."""
+        return frozenset((self.value, self.value * self.scale, self.value / 100 if self.percent else self.value))
+
+
+@frozen
+class Found:
+    """A number in a text, and where it stands."""
+
+    quantity: Quantity
+    start: int
+    end: int
+
+
+def same(one: Quantity, other: Quantity) -> bool:
+    """Whether two numbers are equal: exactly, but for a decimal that rounds a fraction without an end (33.33 and 100/3)."""
+    if one.percent == other.percent and one.scale == other.scale:
+        return one.value == other.value or _rounds(one, other) or _rounds(other, one)
+    if one.scale > 1 and other.scale > 1:
+        return one.value * one.scale == other.value * other.scale
+    return not one.readings.isdisjoint(other.readings)
+
+
+def _rounds(exact: Quantity, rounded: Quantity) -> bool:
+    if not exact.ratio or rounded.ratio or rounded.decimals < 2 or _ends(exact.value.denominator):
+        return False
+    return abs(exact.value - rounded.value) * 2 <= Fraction(1, 10**rounded.decimals)
+
+
+def _ends(denominator: int) -> bool:
+    for prime in (2, 5):
+        while denominator % prime == 0:
+            denominator //= prime
+    return denominator == 1
+
+
+def numbers_in(text: str) -> list[Found]:
+    """Return the numbers of a plain text (see `notation.plain`) in order. Times, exponents and parts of words are none."""
+    found = []
+    for match in _NUMBER.finditer(text):
+        quantity = _quantity(match, text)
+        if quantity is not None:
+            found.append(Found(quantity, match.start(), match.end()))
+    return found
+
+
+def only_number(text: str) -> Quantity | None:
+    """Return the number that a plain text is: perhaps with a label before (`x =`) and a unit behind it, but no other number."""
+    text = text.strip(_EDGES).rstrip(".,;:!")
+    if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS:
+        return Quantity(Fraction(int(text)))
+    text = text.replace("\x01", "").replace("\x02", "").strip(_EDGES + "([{)]}")
+    text = _LABEL.sub("", text, count=1) if _LABEL.match(text) else text
+    text = _ABOUT.sub("", text, count=1) if _ABOUT.match(text) else text
+    text = "-" + text[1:].lstrip() if text.startswith("-") else text
+    match = _NUMBER.match(text)
+    if match is None:
+        worded = leading_number_word(text)
+        return Quantity(Fraction(worded[0])) if worded and _AFTER.fullmatch(text, worded[1]) else None
+    return _quantity(match, text) if _AFTER.fullmatch(text, match.end()) else None
+
+
+def _quantity(match: re.Match[str], text: str) -> Quantity | None:
+    digits = match["number"].replace(",", "")
+    if len(digits) > _MOST_DIGITS:
+        return None
+    decimals = len(digits) - digits.find(".") - 1 if "." in digits else 0
+    value = Fraction(int(digits.replace(".", "")), 10**decimals)
+    below, part = match["below"], match["part"]
+    if below and int(below):
+        value /= int(below)
+    elif part and int(match["whole"]):
+        value += Fraction(int(part), int(match["whole"]))
+    if match["power"]:
+        value *= Fraction(10) ** int(match["power"])
+    if match["minus"] or match["inner"] or _is_negated(text, match.start()):
+        value = -value
+    scale = _SCALES[match["scale"].strip(" -").lower()] if match["scale"] else 1
+    return Quantity(value, decimals, bool(below or part), bool(match["percent"]), scale)
+
+
+def _is_negated(text: str, start: int) -> bool:
+    """Whether a minus with a space behind it stands where nothing can be subtracted from."""
+    before = text[max(0, start - 6) : start].rstrip()
+    return before.endswith("-") and before[:-1].rstrip().endswith(("=", "(", "≈"))

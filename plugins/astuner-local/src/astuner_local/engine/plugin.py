@@ -1,0 +1,153 @@
+"""The engine `local`: the in-process engine, over a model of its own or over the live module of the trainer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from attrs import evolve, field, frozen
+from attrs.validators import ge, optional
+
+from astuner.protocols import RunInfo
+from astuner.schema import Capabilities, Chunk, Request
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from astuner_local.engine.serving import Serving
+
+
+@frozen(kw_only=True)
+class LocalOptions:
+    """Options of the engine `local`, in `rollout.local`."""
+
+    max_num_seqs: int | None = field(default=None, validator=optional(ge(1)))
+    """Sequences that are decoded at the same time; `rollout.max_num_seqs` when not given."""
+    kv_tokens: int | None = field(default=None, validator=optional(ge(1)))
+    """Tokens that the KV cache may hold; not given, what fits in 4 GiB, or in half of a GPU's free memory."""
+    prefill_tokens: int = field(default=1024, validator=ge(16))
+    """Prompt tokens that are computed in one step, between two tokens of those who are decoding."""
+    threads: int | None = field(default=None, validator=optional(ge(1)))
+    """Threads of torch in this process; its own choice when not given."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """`auto` takes the GPU when there is one."""
+
+
+class LocalEngine:
+    """Generates in this process, with continuous batching; KV is kept between the calls of a session.
+
+    The same request gives the same ids and bits whatever else shares the batch, where `capabilities.reproducible` says so:
+    on a CPU in float32. It lives in the event loop in which `start` is called.
+    """
+
+    Options: ClassVar[type[LocalOptions]] = LocalOptions
+
+    def __init__(self, opener: Callable[[], Serving], capabilities: Capabilities) -> None:
+        """Use `from_run` or `over`. `opener` is called by `start`."""
+        self._opener = opener
+        self._capabilities = capabilities
+        self._serving: Serving | None = None
+
+    @classmethod
+    def from_run(cls, options: LocalOptions | None, run_info: RunInfo) -> LocalEngine:
+        """Make an engine that loads `model.path` when it is started."""
+        options = options or LocalOptions()
+        config = run_info.config
+        max_model_len = config.rollout.max_model_len
+        path, dtype = config.model.path, config.model.dtype
+        sequences = options.max_num_seqs or config.rollout.max_num_seqs
+
+        def opener() -> Serving:
+            from astuner_local.engine.serving import Serving, load
+
+            model = load(path, dtype, device=options.device, threads=options.threads)
+            return Serving(
+                model,
+                dtype=None,
+                max_model_len=max_model_len,
+                max_num_seqs=sequences,
+                kv_tokens=options.kv_tokens,
+                prefill_tokens=options.prefill_tokens,
+            )
+
+        return cls(opener, Capabilities(weight_updates=True, max_model_len=max_model_len))
+
+    @classmethod
+    def over(
+        cls,
+        model: nn.Module,
+        *,
+        max_model_len: int,
+        max_num_seqs: int = 64,
+        dtype: torch.dtype | str | None = None,
+        kv_tokens: int | None = None,
+        prefill_tokens: int = 1024,
+    ) -> LocalEngine:
+        """Make an engine over a live module, which computes in `dtype` (the module's own when None).
+
+        `update_weights(module, version)` takes over what the module has become since.
+        """
+        from astuner_local.engine.serving import Serving
+
+        serving = Serving(
+            model,
+            dtype=dtype,
+            max_model_len=max_model_len,
+            max_num_seqs=max_num_seqs,
+            kv_tokens=kv_tokens,
+            prefill_tokens=prefill_tokens,
+        )
+        return cls(lambda: serving, Capabilities(weight_updates=True, max_model_len=max_model_len))
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this engine can do; `reproducible` is known once it is started, from a trial."""
+        return self._capabilities
+
+    async def start(self) -> None:
+        """Load the model where that is left to do, and begin to serve in the running event loop."""
+        if self._serving is None:
+            self._serving = self._opener()
+            self._capabilities = evolve(self._capabilities, reproducible=self._serving.is_reproducible())
+            self._serving.start()
+
+    def generate(self, request: Request) -> AsyncIterator[Chunk]:
+        """Yield the tokens of a request as they come. Closing the iterator cancels the request."""
+        return self._started().generate(request)
+
+    async def release(self, session: str) -> None:
+        """Free the KV cache of a session."""
+        await self._started().release(session)
+
+    async def update_weights(self, ref: nn.Module | str | Path | None, version: int) -> None:
+        """Serve the weights of a module or a directory (None: of the module it is over), and drop all kept keys and values.
+
+        Requests under way go on with the new weights; their chunks say from where.
+        """
+        await self._started().update_weights(ref, version)
+
+    async def pause(self) -> None:
+        """Start no new request until `resume`; those under way go on."""
+        self._started().paused = True
+
+    async def resume(self) -> None:
+        """Go on after `pause`."""
+        self._started().resume()
+
+    async def close(self) -> None:
+        """End; requests under way end with `abort`."""
+        if self._serving is not None:
+            serving, self._serving = self._serving, None
+            await serving.close()
+
+    @property
+    def stats(self) -> Any:
+        """Counters of the engine's steps and tokens, `batch.EngineStats`."""
+        return self._started().stats
+
+    def _started(self) -> Serving:
+        if self._serving is None:
+            raise RuntimeError("the engine is not running: await engine.start() comes first, and close() is final")
+        return self._serving

@@ -1,0 +1,245 @@
+"""Runs the batch engine as a task of an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import torch
+from torch import nn
+
+from astuner.errors import AstunerError
+from astuner.schema import Chunk, Request
+from astuner_local.engine.batch import BatchEngine, EngineStats
+from astuner_local.engine.reproducible import is_reproducible
+from astuner_local.engine.slots import Generation
+from astuner_local.forward.choose import make_forward, parameter_dtype
+
+if TYPE_CHECKING:
+    from astuner_local.forward.seam import Forward
+
+_T = TypeVar("_T")
+
+_SLOW_S = 0.02
+"""A step that takes longer runs in a thread, so that the loop's other tasks are not kept waiting. A short one is not worth it."""
+_FLUSH_S = 0.1
+"""How often tokens are handed over: waking a reader for each of them would cost more than computing them."""
+
+
+def load(path: str, dtype: str, *, device: Literal["auto", "cpu", "cuda"] = "auto", threads: int | None = None) -> nn.Module:
+    """Load a causal language model for inference; `dtype` `auto` is the one of the checkpoint."""
+    from transformers import AutoModelForCausalLM
+
+    from astuner_local.trainer.model_io import ADAPTER, load_model, read_config
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    if (Path(path) / ADAPTER).is_file():
+        adapted: nn.Module = load_model(path, dtype, device=where)
+        return adapted.eval()
+    read_config(path)
+    model: nn.Module = AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
+    return model.to(where).eval()
+
+
+class Serving:
+    """A batch engine over a module, and the streams of those who wait for its tokens."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        dtype: torch.dtype | str | None,
+        max_model_len: int,
+        max_num_seqs: int,
+        kv_tokens: int | None = None,
+        prefill_tokens: int = 1024,
+    ) -> None:
+        """Prepare; nothing runs before `start`."""
+        self.paused = False
+        self._model = model
+        self._dtype: torch.dtype | None = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+        self._device = next(model.parameters()).device
+        self._forward: Forward = make_forward(model, trainable=False, dtype=self._dtype)
+        self._batch = BatchEngine(
+            self._forward,
+            max_model_len=max_model_len,
+            max_num_seqs=max_num_seqs,
+            device=self._device,
+            kv_tokens=kv_tokens,
+            prefill_tokens=prefill_tokens,
+        )
+        self._version = 0
+        self._streams: dict[Generation, _Stream] = {}
+        self._pool: ThreadPoolExecutor | None = None
+        self._step_s = 0.0
+        self._flushed = 0.0
+        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._turn = asyncio.Lock()
+
+    @property
+    def stats(self) -> EngineStats:
+        """Counters since the start."""
+        return self._batch.stats
+
+    def is_reproducible(self) -> bool:
+        """Whether a trial gave the same bits alone and in company; False without one where rounding makes it hopeless."""
+        exact = (self._dtype or parameter_dtype(self._model)) == torch.float32 and self._device.type == "cpu"
+        return exact and is_reproducible(self._forward)
+
+    def start(self) -> None:
+        """Serve in the running event loop."""
+        self._task = asyncio.get_running_loop().create_task(self._serve(), name="astuner-local-engine")
+
+    def resume(self) -> None:
+        """Start requests again."""
+        self.paused = False
+        self._wake.set()
+
+    async def generate(self, request: Request) -> AsyncIterator[Chunk]:
+        """Yield the chunks of a request; leaving the loop early cancels it."""
+        if request.constraint is not None:
+            raise AstunerError(f"request {request.id}: the engine 'local' has no constrained generation; ask its capabilities")
+        generation = self._batch.submit(request)
+        stream = _Stream(generation)
+        if not generation.done:
+            self._streams[generation] = stream
+            self._wake.set()
+        else:
+            stream.flush(self._version)
+        try:
+            while True:
+                chunk = await stream.chunks.get()
+                if isinstance(chunk, Exception):
+                    raise chunk
+                yield chunk
+                if chunk.finish_reason is not None:
+                    return
+        finally:
+            self._streams.pop(generation, None)
+            if not generation.done:
+                generation.cancelled = True
+                self._wake.set()
+
+    async def release(self, session: str) -> None:
+        """Free what is kept for a session."""
+        async with self._turn:
+            self._batch.release(session)
+
+    async def update_weights(self, ref: nn.Module | str | Path | None, version: int) -> None:
+        """Take over weights between two steps."""
+        async with self._turn:
+            self._flush_all()
+            forward = None
+            if ref is not None and ref is not self._model:
+                forward = self._forward_over(ref)
+            await self._in_thread(lambda: self._batch.refresh(forward))
+            self._version = version
+
+    async def close(self) -> None:
+        """End the task, and every stream with `abort`."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for generation, stream in list(self._streams.items()):
+            if not generation.done:
+                generation.finish = "abort"
+            stream.flush(self._version)
+        self._streams.clear()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+
+    async def _serve(self) -> None:
+        while True:
+            if not (self._batch.running if self.paused else self._batch.busy):
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            async with self._turn:
+                try:
+                    advanced = await self._step()
+                except Exception as error:  # noqa: BLE001  # the boundary: whoever waits for a token is told
+                    advanced = self._batch.drop(error)
+                self._hand_over(advanced)
+            await asyncio.sleep(0)
+
+    async def _step(self) -> list[Generation]:
+        started = time.perf_counter()
+        admit = not self.paused
+        if self._step_s > _SLOW_S:
+            advanced = await self._in_thread(lambda: self._batch.step(admit=admit))
+        else:
+            advanced = self._batch.step(admit=admit)
+        self._step_s += 0.2 * (time.perf_counter() - started - self._step_s)
+        return advanced
+
+    async def _in_thread(self, call: Callable[[], _T]) -> _T:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, thread_name_prefix="astuner-local-engine")
+        running = asyncio.get_running_loop().run_in_executor(self._pool, call)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # What runs in the thread cannot be stopped, and the engine must not be touched before it ends.
+            await asyncio.gather(running, return_exceptions=True)
+            raise
+
+    def _hand_over(self, advanced: list[Generation]) -> None:
+        for generation in advanced:
+            if generation.done and (stream := self._streams.get(generation)):
+                stream.flush(self._version)
+        now = time.monotonic()
+        if now - self._flushed > _FLUSH_S:
+            self._flushed = now
+            self._flush_all()
+
+    def _flush_all(self) -> None:
+        for stream in self._streams.values():
+            stream.flush(self._version)
+
+    def _forward_over(self, ref: nn.Module | str | Path) -> Forward:
+        device: Any = self._device.type
+        model = ref if isinstance(ref, nn.Module) else load(str(ref), "auto", device=device)
+        forward = make_forward(model, trainable=False, dtype=self._dtype)
+        for name in ("num_layers", "num_heads", "num_kv_heads", "head_dim", "vocab_size"):
+            old, new = getattr(self._forward, name), getattr(forward, name)
+            if old != new:
+                raise AstunerError(f"the new weights are of another model: {name} is {new}, and was {old}")
+        self._model, self._forward = model, forward
+        return forward
+
+
+class _Stream:
+    """The way of a request's tokens to its reader."""
+
+    def __init__(self, generation: Generation) -> None:
+        self.chunks: asyncio.Queue[Chunk | Exception] = asyncio.Queue()
+        self._generation = generation
+        self._sent = 0
+        self._ended = False
+
+    def flush(self, version: int) -> None:
+        """Hand over what was sampled since the last time, and the end once."""
+        generation, start = self._generation, self._sent
+        end = len(generation.ids)
+        if self._ended or (start == end and not generation.done):
+            return
+        self._sent, self._ended = end, generation.done
+        if generation.error is not None:
+            self.chunks.put_nowait(generation.error)
+            return
+        self.chunks.put_nowait(
+            Chunk(
+                ids=tuple(generation.ids[start:end]),
+                logprobs=tuple(generation.logprobs[start:end]),
+                top_logprobs=tuple(generation.tops[start:end]),
+                weight_version=version,
+                finish_reason=generation.finish,
+            )
+        )

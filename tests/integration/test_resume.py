@@ -1,0 +1,106 @@
+"""A run survives: killed at any moment it goes on to the same weights, and generates nothing twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import SMALL, Cli, environment
+from runs_on_disk import metric_rows, record, times_generated, weights_digest
+
+STEPS = 4
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(quickstart: Path, cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("uninterrupted") / "project"
+    shutil.copytree(quickstart, home, ignore=shutil.ignore_patterns("model"))
+    (home / "model").symlink_to(quickstart / "model")
+    finished = cli("run", "--conf", "tune.yaml", *SMALL, cwd=home)
+    assert finished.returncode == 0, finished.stderr
+    return record(home)
+
+
+def start(project: Path, *more: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "astuner", "run", "--conf", "tune.yaml", *SMALL, *more]
+    log = (project / "log.txt").open("ab")
+    return subprocess.Popen(command, cwd=project, env=environment(), stdout=log, stderr=log, start_new_session=True)
+
+
+def wait_for_episodes(run: Path, process: subprocess.Popen[bytes], count: int) -> None:
+    deadline = time.monotonic() + 120
+    while sum(times_generated_safely(run).values()) < count and process.poll() is None:
+        assert time.monotonic() < deadline, "no episode was finished"
+        time.sleep(0.02)
+
+
+def times_generated_safely(run: Path):
+    try:
+        return times_generated(run)
+    except ValueError:
+        return {}  # a line is being written
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_at_random_points_it_ends_with_the_same_weights(project: Path, uninterrupted: Path, cli: Cli, seed: int):
+    rng = random.Random(seed)
+    run = record(project)
+    reached = 0
+    for _ in range(2):
+        process = start(project, *(["--resume"] if reached else []))
+        reached = min(reached + rng.randint(1, 20), 12 * STEPS - 2)
+        wait_for_episodes(run, process, reached)
+        time.sleep(rng.random() * 0.3)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    finished = cli("run", "--conf", "tune.yaml", *SMALL, "--resume", cwd=project)
+    assert finished.returncode == 0 or "is finished" in finished.stderr, finished.stderr
+    assert weights_digest(run, STEPS) == weights_digest(uninterrupted, STEPS)
+    assert metric_rows(run) == metric_rows(uninterrupted)
+    assert set(times_generated(run).values()) == {1}
+    assert times_generated(run).keys() == times_generated(uninterrupted).keys()
+
+
+def test_two_runs_of_one_seed_are_identical(project: Path, uninterrupted: Path, cli: Cli):
+    assert cli("run", "--conf", "tune.yaml", *SMALL, cwd=project).returncode == 0
+    assert metric_rows(record(project)) == metric_rows(uninterrupted)
+    assert weights_digest(record(project), STEPS) == weights_digest(uninterrupted, STEPS)
+
+
+def test_ctrl_c_saves_the_state_and_the_run_goes_on(project: Path, uninterrupted: Path, cli: Cli):
+    process = start(project)
+    wait_for_episodes(record(project), process, 14)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 130, (project / "log.txt").read_text()
+    assert time.monotonic() - began < 20
+    again = cli("run", "--conf", "tune.yaml", *SMALL, cwd=project)
+    assert (again.returncode, "--resume" in again.stderr, "experiment_name" in again.stderr) == (2, True, True)
+    assert cli("run", "--conf", "tune.yaml", *SMALL, "--resume", cwd=project).returncode == 0
+    assert weights_digest(record(project), STEPS) == weights_digest(uninterrupted, STEPS)
+    assert set(times_generated(record(project)).values()) == {1}
+
+
+def test_a_changed_key_is_refused_at_resume_and_named(project: Path, cli: Cli):
+    process = start(project)
+    wait_for_episodes(record(project), process, 3)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    changed = cli("run", "--conf", "tune.yaml", *SMALL, "--resume", "--set=trainer_common.optim.lr=0.5", cwd=project)
+    assert changed.returncode == 2
+    assert "trainer_common.optim.lr" in changed.stderr
+
+
+def test_a_finished_run_is_not_started_over(project: Path, cli: Cli):
+    small = (*SMALL, "--set=trainer_common.total_training_steps=1")
+    assert cli("run", "--conf", "tune.yaml", *small, cwd=project).returncode == 0
+    again = cli("run", "--conf", "tune.yaml", *small, cwd=project)
+    assert (again.returncode, "experiment_name" in again.stderr) == (2, True)
