@@ -14,6 +14,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from attrs import frozen
@@ -69,7 +70,9 @@ def main() -> None:
             run()
             taken = time.process_time() - cpu, time.perf_counter() - wall
             best[name] = min(best.get(name, taken), taken)
-    table = Table(title=f"{parameters / 1e6:.2f} M parameters, {len(episodes)} episodes, {tokens} tokens, {args.threads} thread(s), {args.dtype}")
+    table = Table(
+        title=f"{parameters / 1e6:.2f} M parameters, {len(episodes)} episodes, {tokens} tokens, {args.threads} threads, {args.dtype}"
+    )
     for column in ("engine", "CPU s", "wall s", "tokens / CPU s", "ratio"):
         table.add_column(column, justify="left" if column == "engine" else "right")
     base = best[next(iter(runs))][0]
@@ -116,7 +119,7 @@ async def play_engine(model: torch.nn.Module, dtype: torch.dtype, longest: int, 
 
 
 @torch.inference_mode()
-def play_generate(model: Qwen2ForCausalLM, episodes: list[Episode]) -> None:
+def play_generate(model: Any, episodes: list[Episode]) -> None:
     """Play all episodes turn by turn as one padded batch; those whose turn is shorter wait for the others."""
     streams = {episode.name: list(episode.prompt) for episode in episodes}
     for turn in range(max(len(episode.turns) for episode in episodes)):
@@ -157,7 +160,7 @@ def _episodes(args: argparse.Namespace) -> list[Episode]:
     return episodes
 
 
-def _model(args: argparse.Namespace) -> Qwen2ForCausalLM:
+def _model(args: argparse.Namespace) -> Any:
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=args.vocab,
@@ -173,12 +176,22 @@ def _model(args: argparse.Namespace) -> Qwen2ForCausalLM:
         pad_token_id=0,
         initializer_range=0.08,
     )
-    return Qwen2ForCausalLM(config).eval()
+    model: Any = Qwen2ForCausalLM(config)
+    return model.eval()
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, value in {"layers": 2, "width": 96, "heads": 4, "kv-heads": 4, "vocab": 495, "episodes": 64, "threads": 1, "repeats": 2}.items():
+    for name, value in {
+        "layers": 2,
+        "width": 96,
+        "heads": 4,
+        "kv-heads": 4,
+        "vocab": 495,
+        "episodes": 64,
+        "threads": 1,
+        "repeats": 2,
+    }.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
     return parser.parse_args()

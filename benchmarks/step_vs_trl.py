@@ -265,9 +265,8 @@ def disagreement(
     shares = [1 / sum(each.sample.trained for each in rows)] * len(rows)
     options = TrainerOptions()
     forward = make_forward(model, trainable=True)
-    found = sum(
-        accumulate(forward, batch, options)["loss/policy"] for batch in prepare(rows, shares, options, torch.device("cpu"))
-    )
+    batches = prepare(rows, shares, budget=8192, share_prefixes=True, device=torch.device("cpu"))
+    found = sum(accumulate(forward, batch, options)["loss/policy"] for batch in batches)
     scale = max(float(g.abs().max()) for g in gradient.values())
     worst = max(float((p.grad - gradient[name]).abs().max()) for name, p in model.named_parameters() if p.grad is not None)
     return abs(found - loss), worst / scale

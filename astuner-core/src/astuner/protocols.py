@@ -10,7 +10,7 @@ A class that must know the run has a classmethod `from_run(options, run_info)`, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -324,13 +324,13 @@ class Backbone(Protocol):
     inapplicable: ClassVar[Mapping[str, str]]
     """Key patterns that have no meaning for it, with the reason; setting one is answered with a notice."""
 
-    def train(self, run: RunInfo, tasks: TaskSource, recipe: Any, control: Control) -> Iterator[Event]:
-        """Yield reports as they happen. `recipe` is `astuner.rollout.recipe.Recipe`: how a rollout process makes its parts."""
+    def train(self, run: RunInfo, tasks: TaskSource, recipe: Any, control: Control) -> Generator[Event]:
+        """Yield reports as they happen; closing the generator ends everything under way. `recipe` is `astuner.rollout.recipe.Recipe`: how a rollout process makes its parts."""
         ...
 
     def evaluate(
         self, run: RunInfo, tasks: TaskSource, recipe: Any, checkpoint: Path | None, control: Control
-    ) -> Iterator[Event]:
+    ) -> Generator[Event]:
         """Yield the report of one validation pass with the weights of a checkpoint, or of `model.path`."""
         ...
 

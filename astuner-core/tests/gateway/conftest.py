@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from attrs import define
+
 from astuner.builtin.scripted_engine import ScriptedEngine
 from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway, TemplateRenderer
 from astuner.protocols import Engine

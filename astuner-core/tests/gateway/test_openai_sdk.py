@@ -10,6 +10,7 @@ from typing import Any
 
 import openai
 import pytest
+
 from astuner.gateway.streams import stream_ids
 from astuner.schema import Capabilities, Chunk, Request
 
@@ -177,9 +178,7 @@ async def test_a_malformed_tool_call_stays_in_the_content(serving: Any) -> None:
 @pytest.mark.asyncio
 async def test_only_one_tool_call_where_one_is_asked_for(serving: Any) -> None:
     async with serving(CALL + CALL) as stage:
-        answer = await stage.client().chat.completions.create(
-            model="any", messages=USER, tools=[ADD], parallel_tool_calls=False
-        )
+        answer = await stage.client().chat.completions.create(model="any", messages=USER, tools=[ADD], parallel_tool_calls=False)
     assert len(answer.choices[0].message.tool_calls) == 1
     assert "only the first" in stage.recorder.notices[0]
 
@@ -496,7 +495,8 @@ async def test_arguments_written_anew_still_continue_the_stream(serving: Any) ->
         answer = await stage.client().chat.completions.create(model="any", messages=USER, tools=[ADD])
         call = answer.choices[0].message.tool_calls[0]
         anew = json.dumps(json.loads(call.function.arguments), sort_keys=True, indent=1)
-        back = {"role": "assistant", "name": "friday", "content": [], "tool_calls": [{"id": call.id, "type": "function", "function": {"name": "add", "arguments": anew}}]}
+        again = {"id": call.id, "type": "function", "function": {"name": "add", "arguments": anew}}
+        back = {"role": "assistant", "name": "friday", "content": [], "tool_calls": [again]}
         await stage.client().chat.completions.create(
             model="any", messages=[*USER, back, {"role": "tool", "tool_call_id": call.id, "content": "3"}], tools=[ADD]
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -44,7 +44,7 @@ class DebugBackbone:
         "debug.debug_tensor_parallel_size": "no vLLM server takes part",
     }
 
-    def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Iterator[Event]:
+    def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Play the first tasks as training would, and report what a training step would have had."""
         from astuner.rollout.host import training_sampling
         from astuner.rollout.metrics import rollout_metrics
@@ -62,7 +62,7 @@ class DebugBackbone:
 
     def evaluate(
         self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control
-    ) -> Iterator[Event]:
+    ) -> Generator[Event]:
         """Play the validation tasks with the engine as it is."""
         from astuner.rollout.host import validation_sampling
         from astuner.rollout.metrics import validation_metrics

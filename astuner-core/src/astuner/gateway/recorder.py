@@ -12,7 +12,7 @@ from attrs import evolve
 
 from astuner.gateway.answers import Delta, Done
 from astuner.gateway.chat_only import ChatCall, ChatEngine, ChatPlan
-from astuner.gateway.errors import ApiError, bad_request, context_full
+from astuner.gateway.errors import ApiError, context_full
 from astuner.gateway.live import CallPlan, Finished, LiveCall
 from astuner.gateway.tree import Placement, TokenTree
 from astuner.schema import Call, Request, Sampling
@@ -122,10 +122,7 @@ class EpisodeRecorder:
         tree, renderer, spec = self._tree, self._renderer, self.spec
         if tree is None or renderer is None:
             raise ApiError(503, "The engine takes token ids, but the gateway has no renderer to make them.", retry=False)
-        try:
-            placement = tree.place(request, caller.agent)
-        except UnicodeEncodeError:
-            raise bad_request("'messages' hold half a surrogate pair, which no tokenizer can encode.", "messages") from None
+        placement = tree.place(request, caller.agent)
         limit = min(spec.max_model_len, self._engine.capabilities.max_model_len or spec.max_model_len)
         room = limit - len(placement.ids)
         if room < 1:
@@ -230,6 +227,7 @@ class EpisodeRecorder:
     def _finisher(self, placement: Placement | None, caller: Caller) -> Callable[[Finished], None]:
         def finish(done: Finished) -> None:
             self._calls[done.call.index] = done.call
+            self.overflow |= done.call.untrained == "context_length_exceeded"
             if self._tree is not None and placement is not None:
                 self._tree.add_reply(placement, done.call, done.usable, done.closed_by)
             if done.malformed:

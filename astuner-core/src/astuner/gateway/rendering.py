@@ -93,6 +93,10 @@ class TemplateRenderer:
             text = self._apply(self._prepared(messages), tools, generate, kwargs)
         except Exception as error:  # noqa: BLE001 - a template is code of the model's author and raises what it likes
             raise bad_request(f"The model's chat template refuses these messages: {error}", "messages") from None
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise bad_request("'messages' hold half a surrogate pair, which no tokenizer can encode.", "messages") from None
         _refuse_losses(messages, text)
         return text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
@@ -137,7 +137,7 @@ class _Run:
         if self._loggers is not None:
             self._loggers.progress(what, done, total)
 
-    def execute(self, begin: Callable[[_Run, Backbone, TaskSampler], Iterator[Event]]) -> RunOutcome:
+    def execute(self, begin: Callable[[_Run, Backbone, TaskSampler], Generator[Event]]) -> RunOutcome:
         """Make what is left, consume the backbone's events, and write down how it ended."""
         plan, info, hooks = self._plan, self.info, self._hooks
         config = plan.loaded.config

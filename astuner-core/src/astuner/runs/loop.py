@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ class Progress:
 
 
 def drive(
-    events: Iterator[Event],
+    events: Generator[Event],
     *,
     run_info: RunInfo,
     directory: RunDirectory,
@@ -64,35 +65,37 @@ def drive(
 ) -> None:
     """Consume a backbone's events to their end."""
     trainer = run_info.config.trainer_common
-    for event in events:
-        match event:
-            case StepReport():
-                progress.step = event.step
-                loggers.log(event.step, event.metrics)
-                loggers.log_episodes(event.step, event.groups)
-                for group in event.groups:
-                    hooks.group_judged(group)
-                    for episode in group.episodes:
-                        hooks.episode_finished(episode)
-                hooks.step_finished(event)
-                directory.write_state(step=event.step)
-                progress.check_signal(event)
-            case ValidationReport():
-                if progress.before is None and event.step == 0:
-                    progress.before, progress.before_groups = event.metrics, event.groups
-                progress.after, progress.after_groups = event.metrics, event.groups
-                loggers.log(event.step, event.metrics)
-                loggers.log_episodes(event.step, event.groups)
-                if trainer.keep_best:
-                    _note_best(directory, event)
-                hooks.validation_finished(event)
-            case CheckpointSaved():
-                directory.write_state(checkpoint=event.step)
-                best = directory.state.get("best", {}).get("step")
-                prune_checkpoints(directory, keep=trainer.max_checkpoints_to_keep, best=best)
-                hooks.checkpoint_saved(event.step, Path(event.path))
-            case Notice():
-                control.notify(event.text, event.level)
+    # Whatever happens here, the backbone's `finally` blocks run before anything else is closed.
+    with closing(events):
+        for event in events:
+            match event:
+                case StepReport():
+                    progress.step = event.step
+                    loggers.log(event.step, event.metrics)
+                    loggers.log_episodes(event.step, event.groups)
+                    for group in event.groups:
+                        hooks.group_judged(group)
+                        for episode in group.episodes:
+                            hooks.episode_finished(episode)
+                    hooks.step_finished(event)
+                    directory.write_state(step=event.step)
+                    progress.check_signal(event)
+                case ValidationReport():
+                    if progress.before is None and event.step == 0:
+                        progress.before, progress.before_groups = event.metrics, event.groups
+                    progress.after, progress.after_groups = event.metrics, event.groups
+                    loggers.log(event.step, event.metrics)
+                    loggers.log_episodes(event.step, event.groups)
+                    if trainer.keep_best:
+                        _note_best(directory, event)
+                    hooks.validation_finished(event)
+                case CheckpointSaved():
+                    directory.write_state(checkpoint=event.step)
+                    best = directory.state.get("best", {}).get("step")
+                    prune_checkpoints(directory, keep=trainer.max_checkpoints_to_keep, best=best)
+                    hooks.checkpoint_saved(event.step, Path(event.path))
+                case Notice():
+                    control.notify(event.text, event.level)
 
 
 def _note_best(directory: RunDirectory, report: ValidationReport) -> None:

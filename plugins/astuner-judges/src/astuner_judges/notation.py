@@ -62,6 +62,7 @@ _SYMBOLS = {
 _SYMBOL = re.compile(r"\\[A-Za-z]+")
 _MARKS = re.compile(r"\\([$%&#_{}])|\\!|\\[,;:()\[\] ]|\\\\|~")
 _BOXED = re.compile(r"\\(?:boxed|fbox)(?![A-Za-z])")
+_MOST_BOXES = 20
 _POWER = re.compile(r"\^\s*\{\s*(-?[0-9]+)\s*\}")
 _DEGREES = re.compile(r"\^\s*\{?\s*\\circ\s*\}?")
 _BOLD = re.compile(r"\*\*([^*\n]+)\*\*|__([^_\n]+)__")
@@ -101,7 +102,7 @@ def _fraction(match: re.Match[str]) -> str:
 
 def last_boxed(text: str) -> str | None:
     r"""Return the content of the last complete `\boxed{…}` (or `\fbox{…}`), braces matched; None when there is none."""
-    for command in reversed(list(_BOXED.finditer(text))):
+    for command in list(_BOXED.finditer(text))[: -_MOST_BOXES - 1 : -1]:
         content = _braced(text[command.end() :].lstrip())
         if content is not None and content.strip():
             return content

@@ -16,14 +16,13 @@ _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9
 _NUMBER = re.compile(
     r"""
     (?P<minus>(?<![\w)\]%$.])-|\b(?:minus|negative)\s)?     # not a minus between two terms, and not a hyphen
-    (?:\$\s?)?
-    (?P<inner>-(?=[0-9.]))?                                 # as in $-5
+    (?:\$\s?(?P<inner>-(?=[0-9.]))?)?                       # also $-5
     (?<![A-Za-z0-9_.^])(?<!\^-)(?<![0-9]:)                  # not in a word, not an exponent, not the minutes of a time
-    (?P<number>(?>(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3}(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+))
+    (?P<number>(?>(?:(?<=\$)[0-9]{1,3}(?:\s[0-9]{3})+(?![0-9])|[0-9]{1,3}(?:\s000)+(?![0-9])|[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3}(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+))
     (?!:[0-9])                                              # not the hours of a time
     (?:
-        /(?P<below>[0-9]+)(?![0-9/.])
-      | (?:\s+(?:and\s+)?|-)(?P<part>[0-9]{1,3})/(?P<whole>[0-9]{1,3})(?![0-9/.])
+        /(?P<below>[0-9]++)(?!/|\.[0-9])
+      | (?:\s+(?:and\s+)?|-)(?P<part>[0-9]{1,3})/(?P<whole>[0-9]{1,3}+)(?![0-9/]|\.[0-9])
     )?
     (?:\s*[*x]\s*10\s*\^\s*\(?(?P<power>-?[0-9]{1,2})(?![0-9])\)?)?
     (?P<percent>\s?%|\s+per\s?cent\b)?
@@ -33,21 +32,23 @@ _NUMBER = re.compile(
 )
 _UNITS = (
     "kg|g|mg|lbs?|oz|m|cm|mm|km|mi|ft|in|yd|hr?s?|mins?|s|secs?|ml|l|mph|kmh|kph|km/h|m/s|c|f|d|"
-    "st|nd|rd|th|cents?|dollars?|hours?|minutes?|days?|weeks?|years?|inches|feet|miles|pounds|apples"
+    "st|nd|rd|th|cents?|dollars?|hours?|minutes?|days?|weeks?|years?|inches|feet|miles|pounds"
 )
 _AFTER = re.compile(
     rf"""
     (?:(?:{_UNITS})(?![A-Za-z0-9]))?      # what may stand close to the number
     (?:[\s.,;'"()/&-]+                    # and then any words, but no single letter that may be a variable
-       (?:(?!(?:pi|sqrt|sin|cos|tan|log|ln|or|and)\b)(?:[A-Za-z][A-Za-z'’]+|{_UNITS}|a|\$|°)(?:\^[23])?\.?)
-    )*
+       (?:(?!(?:pi|sqrt|sin|cos|tan|log|ln|or|and)\b)(?:[A-Za-z][A-Za-z'’]+|{_UNITS}|a|\$|°)(?:\s*\^[23])?)
+    )*+
     [\s.,;:!'"()%$\\-]*
     """,
     re.VERBOSE | re.IGNORECASE,
 )
 _EDGES = " \t\r\n*_`'\"\x01\x02"
 _LABEL = re.compile(r"[A-Za-z][A-Za-z ]{0,40}\s*[=:≈]\s*")
-_ABOUT = re.compile(r"(?:≈|~|=|about|approximately|approx\.?|around|roughly|exactly|only|just|nearly|almost|a total of)\s*", re.IGNORECASE)
+_ABOUT = re.compile(
+    r"(?:≈|~|=|about|approximately|approx\.?|around|roughly|exactly|only|just|nearly|almost|a total of)\s*", re.IGNORECASE
+)
 
 
 @frozen
@@ -127,7 +128,7 @@ def only_number(text: str) -> Quantity | None:
 
 
 def _quantity(match: re.Match[str], text: str) -> Quantity | None:
-    digits = match["number"].replace(",", "")
+    digits = re.sub(r"[,\s]", "", match["number"])
     if len(digits) > _MOST_DIGITS:
         return None
     decimals = len(digits) - digits.find(".") - 1 if "." in digits else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -47,7 +47,7 @@ class LocalBackbone:
         "rollout.multi_turn.expected_steps": "the batch is built from the samples that there are",
     }
 
-    def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Iterator[Event]:
+    def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Yield a report per step, validations and checkpoints as they are due."""
         from astuner_local.training import train
 
@@ -55,7 +55,7 @@ class LocalBackbone:
 
     def evaluate(
         self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control
-    ) -> Iterator[Event]:
+    ) -> Generator[Event]:
         """Yield the report of one validation pass."""
         from astuner_local.training import evaluate
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from astuner.rollout.recipe import Recipe
 
 
-def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Iterator[Event]:
+def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
     """Yield a report per step, and validations and checkpoints as they are due; a stop saves the last whole step."""
     total, settings = tasks.total_steps, run.config.trainer_common
     start = control.resume_step
@@ -60,7 +60,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> 
             yield _save(directory, learner, learner.trainer.step)
 
 
-def evaluate(run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control) -> Iterator[Event]:
+def evaluate(run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control) -> Generator[Event]:
     """Yield the report of one validation pass with the weights of a checkpoint, or of `model.path`."""
     learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=1, trains=False)
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
@@ -104,7 +104,7 @@ def _penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[tupl
     return penalties
 
 
-def _validate(rollouts: Rollouts, tasks: TaskSource, step: int) -> Iterator[Event]:
+def _validate(rollouts: Rollouts, tasks: TaskSource, step: int) -> Generator[Event]:
     groups = rollouts.validate(tasks.validation(), step)
     if groups:
         yield ValidationReport(step=step, metrics=validation_metrics(groups), groups=tuple(groups))

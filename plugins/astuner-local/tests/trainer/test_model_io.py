@@ -84,6 +84,19 @@ def test_a_directory_without_a_model_is_named(tmp_path):
         load_model(tmp_path)
 
 
+def test_a_model_without_weights_is_named(base):
+    (base / "model.safetensors").unlink()
+    with pytest.raises(ConfigError, match=r"astuner\.model\.path: the weights of .* cannot be read"):
+        load_model(base)
+
+
+def test_an_adapter_whose_base_is_gone_is_named(base, tmp_path):
+    save_hf(load_model(base, lora_rank=2), None, tmp_path / "saved")
+    base.rename(tmp_path / "elsewhere")
+    with pytest.raises(ConfigError, match=r"base does not exist"):
+        load_model(tmp_path / "saved")
+
+
 def test_no_path_is_named():
     with pytest.raises(ConfigError, match="no model is given"):
         load_model("")

@@ -195,6 +195,25 @@ def test_divergence_is_measured_from_the_model_as_it_was_at_the_start(make_model
     assert second > 1e-3
 
 
+def test_a_divergence_of_weight_zero_is_reported_and_trains_nothing(make_model, make_groups):
+    rows = [evolve(row, advantage=float(row.group == "g0")) for row in make_groups()]
+    metrics = Trainer(make_model(), TrainerOptions(use_kl_loss=True, kl_loss_coef=0.0), reference=_moved(make_model())).update(
+        rows, 1
+    )
+    assert metrics["signal/rows_trained"] == 4
+    assert metrics["kl/mean"] > 0
+    assert metrics["loss/kl"] == 0
+
+
+def test_divergence_for_the_reward_is_reported_with_the_next_update(make_model, make_groups):
+    model, rows = make_model(), make_groups()
+    trainer = Trainer(model, TrainerOptions(), reference=_moved(model))
+    trainer.reference_kl([row.sample for row in rows])
+    first, second = trainer.update(rows, 1), trainer.update(rows, 2)
+    assert first["kl/mean"] > 0
+    assert "kl/mean" not in second
+
+
 def test_rows_without_advantage_are_trained_when_the_divergence_is_in_the_loss(make_model, make_groups):
     rows = [evolve(row, advantage=0.0) for row in make_groups(groups=1)]
     metrics = Trainer(make_model(), TrainerOptions(use_kl_loss=True, kl_loss_coef=0.1)).update(rows, 1)

@@ -79,7 +79,7 @@ class StepAttention:
         kv_heads = self._cache.num_kv_heads
         share = heads // kv_heads
         keys, values = self._cache.read(layer, rows, self._length)
-        scaled = (q * self._scale).view(rows * kv_heads, share, dim)
+        scaled = (q * self._scale).reshape(rows * kv_heads, share, dim)
         padded = round_up(share, _HEAD_ROWS)
         if padded > share:
             scaled = functional.pad(scaled, (0, 0, 0, padded - share))
@@ -105,7 +105,7 @@ class StepAttention:
         length = min(round_up(position + size, STRIDE), self._cache.length)
         keys, values = self._cache.read_row(layer, slot, length)
         scaled = torch.zeros(kv_heads, round_up(used, ROWS), dim, dtype=q.dtype)
-        by_head = (q * self._scale).view(size, kv_heads, share, dim).transpose(0, 1)
+        by_head = (q * self._scale).reshape(size, kv_heads, share, dim).transpose(0, 1)
         scaled[:, :used].view(kv_heads, size, share, dim).copy_(by_head)
         row_positions = position + torch.arange(scaled.shape[1]) // share
         mask = torch.zeros(scaled.shape[1], length).masked_fill_(torch.arange(length) > row_positions[:, None], -torch.inf)

@@ -124,7 +124,8 @@ class BatchEngine:
             self._forward.refresh()
         else:
             self._forward = forward
-        self._slots.forget()
+        with torch.inference_mode():  # the cache was made in it
+            self._slots.forget()
 
     def drop(self, error: Exception) -> list[Generation]:
         """End everything under way with an error, and forget all that is kept."""

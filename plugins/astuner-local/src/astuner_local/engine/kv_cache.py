@@ -95,6 +95,7 @@ class KvCache:
             layers.append((made[0], made[1]))
         self._layers = layers
 
+    @torch.inference_mode()
     def clear(self) -> None:
         """Zero everything: a value that is not finite would reach whoever gets the row next, through 0 * nan."""
         for pair in self._layers:

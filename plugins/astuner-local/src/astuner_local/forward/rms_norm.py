@@ -27,14 +27,14 @@ class _RmsNorm(torch.autograd.Function):
         unit = unit.float()
         share = torch.linalg.vecdot(scaled, unit).div_(-unit.shape[-1]).unsqueeze(-1)
         grad_x = torch.addcmul(scaled, unit, share).mul_(rate).to(grad.dtype)
-        grad_gain = unit.mul(grad).flatten(0, -2).sum(0).to(gain.dtype)
+        grad_gain = unit.mul(grad).sum_to_size(gain.shape).to(gain.dtype)
         return grad_x, grad_gain, None
 
 
 def rms_norm(x: Tensor, gain: Tensor | None, eps: float) -> Tensor:
     """Return `x / rms(x) * gain` over the last dimension; statistics in float32, the result in x's dtype.
 
-    `gain` None is a gain of ones. Differentiable once.
+    `gain` broadcasts against x; None is a gain of ones. Differentiable once.
     """
     if gain is None:
         return functional.rms_norm(x, (x.shape[-1],), None, eps)

@@ -47,8 +47,15 @@ def _packed_attention(
         raise UnsupportedModel(f"{type(module).__name__}: {what}, so its tokens cannot be packed")
     layer = module.layer_idx
     assert isinstance(layer, int)
-    out = astuner_attend(layer, query[0].transpose(0, 1), key[0].transpose(0, 1), value[0].transpose(0, 1))
-    return out.unsqueeze(0), None
+    # Under autocast the rotary embedding leaves q and k in float32.
+    q, k, v = (x[0].transpose(0, 1).to(value.dtype) for x in (query, key, value))
+    return astuner_attend(layer, q, k, v).unsqueeze(0), None
+
+
+def _checkpoints(base: Any) -> bool:
+    """Whether the layers run again for the backward pass; later versions of transformers 5 renamed the flag."""
+    name = "is_activation_checkpointing" if hasattr(type(base), "is_activation_checkpointing") else "is_gradient_checkpointing"
+    return bool(getattr(base, name, False))
 
 
 class TransformersForward:
@@ -77,13 +84,13 @@ class TransformersForward:
 
     def hidden(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Return the last hidden states [N, d], final norm applied, of `ids` [N] at `positions` [N]."""
-        if self._base.training and getattr(self._base, "is_gradient_checkpointing", False):
+        if self._base.training and _checkpoints(self._base):
             # Its second forward pass would run outside of this call, with the module's usual attention.
             raise UnsupportedModel(
                 "gradient checkpointing of the module does not go with packed attention; "
                 "call model.gradient_checkpointing_disable() and checkpoint the whole of `hidden` instead"
             )
-        with self._computing(), self._attention():
+        with self._computing(), self._attention(), self._without_dropout():
             out = self._decoder(input_ids=ids[None], position_ids=positions[None], use_cache=False, astuner_attend=attend)
             hidden: Tensor = out.last_hidden_state[0]
         return hidden
@@ -116,6 +123,18 @@ class TransformersForward:
             yield
         finally:
             config._attn_implementation = usual
+
+    @contextmanager
+    def _without_dropout(self) -> Iterator[None]:
+        """Run a module that is being trained as it is evaluated, when it is not run to be trained."""
+        if self._trainable or not self._base.training:
+            yield
+            return
+        self._base.eval()
+        try:
+            yield
+        finally:
+            self._base.train()
 
     def _probe(self) -> tuple[int, int, int, float]:
         """Return heads, kv heads, head_dim and scale as the attention of a short run shows them."""

@@ -36,8 +36,7 @@ def load_model(
         return _load_adapter(Path(path), dtype, device)
     read_config(path)
     stored = torch.float32 if lora_rank == 0 else getattr(torch, compute_dtype(path, dtype))
-    model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=stored)
-    model = model.to(device)
+    model = _weights(path, stored).to(device)
     if lora_rank == 0:
         return model
     from peft import LoraConfig, get_peft_model
@@ -65,12 +64,12 @@ def save_hf(model: nn.Module, tokenizer: Any, directory: Path) -> None:
 
 def read_config(path: str, key: str = "astuner.model.path") -> PretrainedConfig:
     """Return the config of a causal language model, or raise ConfigError with what is wrong with the path."""
-    local = Path(path).expanduser()
+    local = Path(path)
     if not path:
         raise _wrong(key, "no model is given; set it to a directory in transformers format or a Hugging Face id")
     if local.exists() and not (local / "config.json").is_file():
         raise _wrong(key, f"{path} has no config.json: not a directory in transformers format")
-    if not local.exists() and (local.is_absolute() or path.startswith((".", "~")) or path.count("/") > 1):
+    if not local.exists() and (local.is_absolute() or path.startswith(".") or path.count("/") > 1):
         raise _wrong(key, f"{path} does not exist")
     try:
         config: PretrainedConfig = AutoConfig.from_pretrained(path)
@@ -102,8 +101,15 @@ def _load_adapter(directory: Path, dtype: str, device: torch.device | str) -> An
 
     base = _base_of(directory / ADAPTER)
     read_config(base)
-    model = AutoModelForCausalLM.from_pretrained(base, dtype=getattr(torch, compute_dtype(base, dtype)))
+    model = _weights(base, getattr(torch, compute_dtype(base, dtype)))
     return PeftModel.from_pretrained(model, str(directory), is_trainable=True).to(device)
+
+
+def _weights(path: str, dtype: torch.dtype) -> Any:
+    try:
+        return AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
+    except OSError as error:
+        raise _wrong("astuner.model.path", f"the weights of {path} cannot be read: {_first_line(error)}") from error
 
 
 def _base_of(adapter: Path) -> str:

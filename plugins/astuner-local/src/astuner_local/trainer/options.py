@@ -77,8 +77,8 @@ class TrainerOptions:
     """What matrix products compute in. Trained parameters, their gradients and moments stay float32."""
     share_prefixes: bool = field(default=True, validator=instance_of(bool))
     """Compute the common prefixes of a group's rows once. Off, the gradient is the same and takes longer."""
-    micro_batch_tokens: int = field(default=8192, validator=ge(1))
-    """Largest rows x longest-row of one pass through the model. Bounds memory; a longer row is a pass of its own."""
+    micro_batch_tokens: int | None = field(default=None, validator=optional(ge(1)))
+    """Largest rows x longest-row of one pass through the model; a longer row is a pass of its own. None: what memory holds."""
     logits_per_pass: int = field(default=2**25, validator=ge(1))
     """Largest number of logits held at once. Bounds memory; the vocabulary projection is cut into pieces of this size."""
 

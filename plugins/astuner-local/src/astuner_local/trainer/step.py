@@ -49,11 +49,13 @@ class MicroBatch:
     """[R] the row of each trained token, as an index into `rows`"""
 
 
-def prepare(rows: Sequence[TrainRow], shares: Sequence[float], options: TrainerOptions, device: torch.device) -> list[MicroBatch]:
-    """Lay out rows in passes. Each token's loss counts `shares[row]` times."""
+def prepare(
+    rows: Sequence[TrainRow], shares: Sequence[float], *, budget: int, share_prefixes: bool, device: torch.device
+) -> list[MicroBatch]:
+    """Lay out rows in passes of at most `budget` = rows x longest row. Each token's loss counts `shares[row]` times."""
     batches = []
-    for chosen in micro_batches(rows, budget=options.micro_batch_tokens, share_prefixes=options.share_prefixes):
-        packed = pack([rows[i] for i in chosen], share_prefixes=options.share_prefixes)
+    for chosen in micro_batches(rows, budget=budget, share_prefixes=share_prefixes):
+        packed = pack([rows[i] for i in chosen], share_prefixes=share_prefixes)
         if not len(packed.targets):
             continue
         advantages = np.array([rows[i].advantage for i in chosen], np.float32)[packed.owners]

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 from astuner.schema import Sample
 from astuner_local.forward.choose import make_forward
+from astuner_local.forward.families import causal_lm
 from astuner_local.trainer.loss import divergence
+from astuner_local.trainer.memory import affordable_tokens
 from astuner_local.trainer.minibatches import mini_batches, token_shares
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.reference import Reference
@@ -42,6 +44,7 @@ class Trainer:
         if not self.parameters:
             raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
         self._device = next(iter(self.parameters.values())).device
+        self._budget = options.micro_batch_tokens or affordable_tokens(causal_lm(model).config, self._device)
         dtype: torch.dtype = getattr(torch, options.dtype)
         self._forward = make_forward(model, trainable=True, dtype=dtype)
         wanted = options.use_kl_loss or reference is not None or hasattr(model, "disable_adapter")
@@ -55,7 +58,7 @@ class Trainer:
         """Train on all rows of a step (from 1), with one optimizer step per mini-batch that has signal.
 
         Returns metrics under flat names: `loss/…`, `mismatch/…`, `clip/…`, `kl/mean`, `entropy/mean`, `grad/norm`, `tokens/…` and
-        what became of the rows as `signal/…`. A step with nothing to train has only the counts.
+        what became of the rows as `signal/…`; means are over the trained tokens. A step with nothing to train has counts only.
         """
         options = self.options
         parts = mini_batches(rows, options.mini_batch_num)
@@ -89,7 +92,7 @@ class Trainer:
         rows = [TrainRow(sample=sample, advantage=0.0, group=sample.task_id) for sample in samples]
         totals = torch.zeros(len(rows), dtype=torch.float64)
         k3 = tokens = 0.0
-        for batch in prepare(rows, [1.0] * len(rows), self.options, self._device):
+        for batch in self._laid_out(rows, [1.0] * len(rows)):
             with self._reference.forward() as forward:
                 reference = logprobs(forward, batch, self.options)
             each = divergence(batch.sampler, reference, self.options.kl_reward_type).double().cpu()
@@ -128,17 +131,17 @@ class Trainer:
         """Lay out the rows of a mini-batch that have a gradient; the denominators count all of them."""
         shares = dict(zip(map(id, part), token_shares(part, self.options), strict=True))
         live = [row for row in part if self._has_gradient(row)]
-        return prepare(live, [shares[id(row)] for row in live], self.options, self._device)
+        return self._laid_out(live, [shares[id(row)] for row in live])
+
+    def _laid_out(self, rows: Sequence[TrainRow], shares: Sequence[float]) -> list[MicroBatch]:
+        return prepare(rows, shares, budget=self._budget, share_prefixes=self.options.share_prefixes, device=self._device)
 
     def _has_gradient(self, row: TrainRow) -> bool:
-        return row.sample.trained > 0 and (row.advantage != 0 or self._kl_in_loss)
-
-    @property
-    def _kl_in_loss(self) -> bool:
-        return self.options.use_kl_loss and self.options.kl_loss_coef > 0
+        kl = self.options.use_kl_loss and self.options.kl_loss_coef > 0
+        return row.sample.trained > 0 and (row.advantage != 0 or kl)
 
     def _of_reference(self, batch: MicroBatch) -> Tensor | None:
-        if not self._kl_in_loss or self._reference is None:
+        if not self.options.use_kl_loss or self._reference is None:
             return None
         with self._reference.forward() as forward:
             return logprobs(forward, batch, self.options)
@@ -178,7 +181,7 @@ class Trainer:
         tokens = sums.get("tokens", 0.0)
         if not tokens:
             return metrics
-        if self._kl_in_loss:
+        if self.options.use_kl_loss:
             metrics["kl/mean"] = sums["kl"] / tokens
         finite = [norm for norm in norms if math.isfinite(norm)]
         return {

@@ -1,0 +1,216 @@
+r"""The final answer in what a model wrote, found as a reader would find it.
+
+In this order: the last `\boxed{…}`; what follows the last `####`; what follows `Answer:`, `A:` or "the answer is"; else the
+number that the last sentence with a number states, not counting numbers of the question that it only repeats.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from attrs import frozen
+
+from astuner_judges.notation import last_boxed, plain
+from astuner_judges.number_words import number_words_in
+from astuner_judges.quantities import Quantity, only_number
+from astuner_judges.sentences import Surroundings, stated_number
+
+_END_OF_TURN = re.compile(r"<\|(?:im_end|endoftext|eot_id|end|end_of_text)\|>|</s>|<eos>|<end_of_turn>")
+_NEXT_QUESTION = re.compile(r"\n[ \t*#]*(?:Q|Question|Problem|User|Human) ?\d* ?[:：]")
+_HASHES = re.compile(r"####+[ \t]*([^\n]*)")
+_NUMBERED_TITLE = re.compile(r"\W*(?:step\s*)?[0-9]{1,2}\s*[.):]\s+\W*[A-Za-z]|\W*step\b", re.IGNORECASE)
+_ANSWER = re.compile(
+    r"""
+    ans(?:wer)?
+    (?:\s*\([^)\n]{0,40}\)|\s+in\s+\w+|\s+to\s+(?:the|this|your|that)\s+(?:\w+\s+){0,2}?(?:question|problem))?
+    [\s*_`]*
+    (?: [:：]
+      | \.(?=\s*[$0-9])
+      | (?P<verb>\b(?:is|was|should\s+be|would\s+be|will\s+be|must\s+be|equals|comes\s+(?:out\s+)?to)\b
+        (?!\s+(?:not|found|obtained|calculated|given|computed|determined|wrong|incorrect|correct|right)\b)
+        (?:\s+(?:that|therefore|thus|simply|just|equal\s+to))?\s*[:：]?)
+    )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_SUBJECT = re.compile(r"(?:\b(?:the|final|correct|our|my|your|overall)\s+|(?:^|[\n.!?:;,])\s*)[*_`#\s]*$", re.IGNORECASE)
+"""What stands before `answer is`, where it is the answer to the whole question and not to the third part of it."""
+_ANSWER_TITLE = re.compile(r"[\W_]*(?:the\s+)?(?:final\s+)?answer[\W_]*", re.IGNORECASE)
+_LETTER_A = re.compile(r"A[*_]* ?[:：]")
+_MARKUP = re.compile(r"[ \t*_#>`-]*")
+_CHINESE = re.compile(r"答案(?:是|为|[:：])+")
+_QUESTION_FIRST = re.compile(r"\s*[*#]*\s*(?:Q|Question|Problem) ?\d* ?[:：]")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"'”)*_\x02]*\s+|(?<=[.!?][\"'”)])\s+")
+_CHECK = re.compile(
+    r"\n[ \t*_#>(-]*(?:(?:verification|verifying|verify|checking|check|proof|notes?)\b[^\n:]{0,30}[:*_]"
+    r"|(?:let'?s|let me|we can|to)\s+(?:double[- ]?)?(?:check|verify)\b)",
+    re.IGNORECASE,
+)
+_EXPLANATION = re.compile(r"\n[ \t*_#>(-]*(?:explanation|reasoning)\b[^\n:]{0,30}[:*_]", re.IGNORECASE)
+_SHORT = 120
+"""An explanation behind so few characters explains an answer that was given; behind more, it may be the solution itself."""
+_LONGEST = 50_000
+"""Characters that are read, from the end: a model that repeats itself must not take long to judge."""
+_SPACE = re.compile(r"[ \t]{3,}|\n{3,}")
+_LEADING_LINES = 20
+_DIGIT = re.compile(r"[0-9½¼¾⅓⅔０-９]")
+_WORD = re.compile(r"[^\W\d_]{3}")
+_REASON = re.compile(r"\s*[(*_\x01]*(?:this is because|this is since|that is because|explanation|note)\b", re.IGNORECASE)
+
+
+@frozen
+class Answer:
+    """A final answer."""
+
+    text: str
+    """The place where it stands."""
+    quantity: Quantity | None = None
+    """Its number; None where it is no number."""
+
+
+def final_answer(text: str, question: str = "") -> Answer | None:
+    """Return the final answer in a model's text; None when it gives none. `question` tells given numbers from found ones."""
+    stripped = _SPACE.sub(lambda match: match[0][:2], text[-_LONGEST:]).strip()
+    if (quantity := only_number(stripped)) is not None:
+        return Answer(stripped, quantity)
+    if len(stripped) < _SHORT and not _WORD.search(stripped) and "\n" not in stripped and "#" not in stripped and stripped:
+        return expression(stripped)
+    said = _said(stripped)
+    if (boxed := last_boxed(said)) is not None:
+        return expression(boxed, question)
+    return _after_hashes(said, question) or _after_marker(said, question) or _in_free_text(said, question)
+
+
+def gold_answer(text: str) -> Answer:
+    """Return the right answer in a reference: a bare answer, a boxed one, or a solution that ends like GSM8K's in `#### 18`."""
+    text = text.strip()
+    if (boxed := last_boxed(text)) is not None:
+        return expression(boxed)
+    if (hashes := text.rfind("####")) >= 0:
+        return expression(text[hashes:].lstrip("# ").partition("\n")[0])
+    if len(text) < _SHORT and "\n" not in text:
+        return expression(text)
+    return final_answer(text) or Answer(text)
+
+
+def expression(text: str, question: str = "") -> Answer:
+    """Return what a text of nothing but the answer says; without a quantity where it is not one number (`x^2`, `1 or 2`)."""
+    rewritten = plain(text)
+    quantity = only_number(rewritten)
+    if quantity is None and "=" in rewritten:
+        quantity = only_number(rewritten.rpartition("=")[2])
+    if quantity is None and "\\" not in rewritten and _WORD.search(rewritten) and not re.search(r"\bor\b", rewritten):
+        chosen = stated_number(rewritten, Surroundings(question), leading=True)
+        quantity = chosen.quantity if chosen else None
+    return Answer(text.strip(), quantity)
+
+
+def _said(text: str) -> str:
+    """Leave out thinking, what follows the end of the turn, and a next question that the model asked itself."""
+    if "<" in text:
+        text = text.rpartition("</think>")[2]
+        if end := _END_OF_TURN.search(text):
+            text = text[: end.start()]
+    if (following := _NEXT_QUESTION.search(text)) and _DIGIT.search(text[: following.start()]):
+        text = text[: following.start()]
+    return text
+
+
+def _after_hashes(text: str, question: str) -> Answer | None:
+    for match in reversed(list(_HASHES.finditer(text))):
+        line = match[1].strip(" \t#*_")
+        title = _NUMBERED_TITLE.match(line) and text[match.end() :].strip()
+        if line and not title and not _ANSWER_TITLE.fullmatch(line):
+            answer = expression(line, question)
+            if answer.quantity is not None or not _WORD.search(line):
+                return answer
+    return None
+
+
+def _after_marker(text: str, question: str) -> Answer | None:
+    """Answer what follows the last `Answer:`, `A:` or "the answer is"."""
+    marked = _last_marker(text)
+    if marked is None:
+        return None
+    before, rest = text[: marked[0]], text[marked[1] :]
+    line = next((line for line in rest.split("\n") if re.search(r"\w", line)), "").strip()
+    rewritten = plain(line)
+    sentence = _SENTENCE_END.split(rewritten.lstrip(" *_\x01\x02"), maxsplit=1)[0]
+    quantity = only_number(rewritten) or only_number(sentence)
+    if quantity is not None:
+        return Answer(line, quantity)
+    if _opens_solution(text, marked):
+        return _in_free_text(rest, question)
+    chosen = stated_number(rewritten, Surroundings(question, before), leading=True)
+    if chosen is not None:
+        return Answer(line, chosen.quantity)
+    words = number_words_in(rewritten)
+    if words:
+        return Answer(line, Quantity(Fraction(words[0])))
+    return Answer(line) if line and not _WORD.search(rewritten) else None
+
+
+def _opens_solution(text: str, marked: tuple[int, int]) -> bool:
+    """Whether a marker stands before the whole solution, several lines of it, and not before its result."""
+    start, end = marked
+    following = text[end:].strip().partition("\n")[2]
+    if not following or (_DIGIT.search(text, 0, start) and not _QUESTION_FIRST.match(text)):
+        return False
+    # `A:` is how a prompt asks for a solution; behind `Answer:` and a sentence, lines that compute nothing explain it.
+    return "=" in following or not _ANSWER.match(text, start)
+
+
+def _last_marker(text: str) -> tuple[int, int] | None:
+    """Return where the last marker begins and ends."""
+    lowered = text.replace("A", "a").replace("N", "n").replace("S", "s")
+    best: tuple[int, int] | None = None
+    position = len(text)
+    while (position := lowered.rfind("ans", 0, position)) >= 0:
+        if position and (lowered[position - 1].isalnum()):
+            continue
+        match = _ANSWER.match(text, position)
+        if match and (not match["verb"] or _SUBJECT.search(text[max(0, position - 30) : position])):
+            best = (position, match.end())
+            break
+        line_end = lowered.find("\n", position)
+        if line_end >= 0 and _ANSWER_TITLE.fullmatch(text, lowered.rfind("\n", 0, position) + 1, line_end):
+            best = (position, line_end)
+            break
+    letters = (match for match in _LETTER_A.finditer(text) if _MARKUP.fullmatch(text, text.rfind("\n", 0, match.start()) + 1, match.start()))
+    others = [*letters, *(_CHINESE.finditer(text) if "答案" in text else ())]
+    return max([*([best] if best else []), *(match.span() for match in others)], default=None)
+
+
+def _in_free_text(text: str, question: str) -> Answer | None:
+    """Answer the last sentence with a number, without what explains or checks it afterwards."""
+    text = _without_afterthought(text)
+    lines = text.split("\n")
+    reason: Answer | None = None
+    for index in reversed(range(len(lines))):
+        if not _DIGIT.search(lines[index]):
+            continue
+        sentences = _SENTENCE_END.split(plain(lines[index]))
+        for place in reversed(range(len(sentences))):
+            around = Surroundings(question, "\n".join((*lines[max(0, index - _LEADING_LINES) : index], *sentences[:place])))
+            chosen = stated_number(sentences[place], around)
+            if chosen is None:
+                continue
+            answer = Answer(sentences[place].strip(), chosen.quantity)
+            if not _REASON.match(sentences[place]):
+                return answer
+            reason = reason or answer
+    if reason is not None:
+        return reason
+    words = number_words_in(text)
+    return Answer(text.strip(), Quantity(Fraction(words[-1]))) if words else None
+
+
+def _without_afterthought(text: str) -> str:
+    checks = list(_CHECK.finditer(text))
+    if checks and _DIGIT.search(text[: checks[-1].start()]):
+        text = text[: checks[-1].start()]
+    explanation = _EXPLANATION.search(text)
+    if explanation and explanation.start() <= _SHORT and _DIGIT.search(text[: explanation.start()]):
+        text = text[: explanation.start()]
+    return text

@@ -1,0 +1,122 @@
+"""Which of the numbers in a sentence is the one that the sentence states."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from attrs import frozen
+
+from astuner_judges.notation import BOLD, UNBOLD, plain
+from astuner_judges.number_words import number_words_in
+from astuner_judges.quantities import Found, numbers_in
+
+_ASIDE = re.compile(
+    r"\([^()]*\)|\b(?:in|per|every|each|for|over|after|within)\s+1\s+[a-z]+|\bout\s+of\s+\$?[0-9][0-9,.]*", re.IGNORECASE
+)
+_NOT = re.compile(r"(?:\bnot|n't)\s+(?:equal\s+to\s+)?$", re.IGNORECASE)
+_ITEM = re.compile(r"\s*[0-9]{1,2}[.)]\s+(?=\S)")
+_BEHIND = re.compile(r"(?:,?\s+because|,\s+(?:since|as))\s+(?:[$(]?[0-9]|[^=]*$)", re.IGNORECASE)
+_EQUALS = re.compile(r"[=≈]|\b(?:equals|is equal to|for a total of|a total of|totall?ing)\b", re.IGNORECASE)
+_RESULT = re.compile(r"[=≈]\s*([^=≈\n]*)")
+_CLAUSE_END = re.compile(
+    r"[,;](?!\d)|\.\s|\b(?:so|then|therefore|leaving|but|or|which|meaning)\b"
+    r"|\band\s+(?:so|then|thus|the|s?he|they|it|his|her|their|each|there|we|I)\b",
+    re.IGNORECASE,
+)
+_OPERATOR = re.compile(r"\s*[-+*/x^]\s*[$(]?[0-9]")
+_EITHER = re.compile(r"\s+or\s+\$?")
+_LONGEST = 2000
+"""Characters of a sentence that are read: from its beginning where that counts, else from its end."""
+_LEAD = re.compile(
+    r"[\s*_`\"'(\[:\x01\x02]*(?:(?:≈|~|about|approximately|around|roughly|exactly|only|just|a total of)\s*)?[\x01*\s]*",
+    re.IGNORECASE,
+)
+
+
+@frozen
+class Surroundings:
+    """What helps to tell a given number or a step on the way from the answer."""
+
+    question: str = ""
+    before: str = ""
+    """The text that leads to the sentence."""
+
+    def given(self) -> set[Fraction]:
+        """Return the numbers of the question, digits and words."""
+        rewritten = plain(self.question)
+        numbers = {one.quantity.value for one in numbers_in(rewritten)}
+        return numbers | {Fraction(value) for value in number_words_in(rewritten)}
+
+    def last_result(self) -> Fraction | None:
+        """Return the right side of the last equation."""
+        for match in reversed(list(_RESULT.finditer(self.before))):
+            found = numbers_in(plain(match[1]))
+            if found:
+                return found[0].quantity.value
+        return None
+
+
+def stated_number(sentence: str, around: Surroundings, *, leading: bool = False) -> Found | None:
+    """Return the number that a plain sentence states; None when there is none, or when it says "18 or 20".
+
+    `leading` is for a sentence that is said to be the answer: a number at its beginning counts more than a later one.
+    """
+    sentence = sentence[:_LONGEST] if leading else sentence[-_LONGEST:]
+    found = [one for one in numbers_in(sentence) if not _NOT.search(sentence[max(0, one.start - 20) : one.start])]
+    if len(found) > 1:
+        found = _without_asides(sentence, found)
+    if len(found) <= 1:
+        return found[0] if found else None
+    bold = [one for one in found if _is_bold(sentence, one)]
+    if bold:
+        return bold[-1]
+    equal = list(_EQUALS.finditer(sentence))
+    if equal and (behind := [one for one in found if one.start >= equal[-1].end()]):
+        return _result(sentence, behind, around)
+    first, second = found[0], found[1]
+    begins = (lead := _LEAD.match(sentence)) is not None and lead.end() >= first.start
+    if leading and begins and not _OPERATOR.match(sentence, first.end):
+        undecided = _EITHER.fullmatch(sentence, first.end, second.start) and first.quantity.value != second.quantity.value
+        return None if undecided else first
+    return _not_given(found, around)
+
+
+def _result(sentence: str, behind: list[Found], around: Surroundings) -> Found:
+    """Choose among the numbers behind the last sign of equality: its right side, unless the sentence goes on to something new."""
+    clause = _CLAUSE_END.search(sentence, behind[0].end)
+    later = [one for one in behind if clause and one.start >= clause.end()]
+    if later and around.question:
+        given = around.given()
+        later = [one for one in later if one.quantity.value not in given]
+    return later[-1] if later else behind[0]
+
+
+def _not_given(found: list[Found], around: Surroundings) -> Found:
+    """Choose the last number, or one that the question does not have when it has the last."""
+    if not around.question:
+        return found[-1]
+    given = around.given()
+    new = [one for one in found if one.quantity.value not in given]
+    if found[-1].quantity.value not in given or not new:
+        return found[-1]
+    result = around.last_result()
+    return next((one for one in reversed(new) if one.quantity.value == result), new[-1])
+
+
+def _without_asides(sentence: str, found: list[Found]) -> list[Found]:
+    """Leave out what stands in brackets, the number of a list item, and reasons given behind the number."""
+    reason = _BEHIND.search(sentence)
+    if reason and found[0].end <= reason.start():
+        found = [one for one in found if one.end <= reason.start()]
+    asides = [match.span() for match in _ASIDE.finditer(sentence)]
+    outside = [one for one in found if not any(start <= one.start < end for start, end in asides)]
+    item = _ITEM.match(sentence)
+    if item and len(outside) > 1 and outside[0].start < item.end():
+        outside = outside[1:]
+    return outside or found
+
+
+def _is_bold(sentence: str, one: Found) -> bool:
+    opened = sentence.rfind(BOLD, 0, one.start + 1)
+    return opened >= 0 and sentence.find(UNBOLD, opened) >= one.end

@@ -1,0 +1,42 @@
+"""The program of the child process: compares the pairs of expressions that come in, a line of JSON each, with math-verify."""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import logging
+import os
+import sys
+
+_MEMORY_BYTES = 4 << 30
+
+
+def main() -> None:
+    """Answer until the input ends."""
+    deadline_s = float(sys.argv[1])
+    if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    logging.disable()
+    from math_verify import parse, verify
+
+    print("ready", flush=True)
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        for line in sys.stdin:
+            gold, answer = json.loads(line)
+            # Should the parent be gone, nobody kills this process in the middle of an endless computation but itself.
+            faulthandler.dump_traceback_later(2 * deadline_s + 1, exit=True, file=nowhere)
+            try:
+                expressions = [
+                    parse(f"${text.replace('$', '')}$", parsing_timeout=None, raise_on_error=True) for text in (gold, answer)
+                ]
+                found: dict[str, object] = {"equal": bool(verify(*expressions, timeout_seconds=None, raise_on_error=True))}
+            except Exception as error:  # noqa: BLE001 - reported to the parent, which raises
+                found = {"error": f"{type(error).__name__}: {error}"}
+            faulthandler.cancel_dump_traceback_later()
+            print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from astuner.schema import Task, WorkflowOutput, WorkflowTask
+from astuner_judges import MathAnswerAsJudge
+from astuner_judges.symbolic import SymbolicComparer
+
+BOMB = r"\boxed{9^{9^{9^{9}}}}"
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[MathAnswerAsJudge]:
+    made = MathAnswerAsJudge(MathAnswerAsJudge.Options(symbolic=True, timeout_s=3.0))
+    yield made
+    made.close()
+
+
+def is_right(judge: MathAnswerAsJudge, gold: str, answer: str) -> bool:
+    task = WorkflowTask(Task("q", metadata={"answer": gold}))
+    return judge.compute_reward(task, WorkflowOutput(metadata={"final_answer": answer}))[1]
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [
+        ("x^2+1", r"\boxed{1+x^2}"),
+        (r"\frac{\sqrt{2}}{2}", r"so it is $\boxed{\frac{1}{\sqrt{2}}}$"),
+        ("4", r"\boxed{\sqrt{16}}"),
+        (r"\{1, 2, 3\}", r"\boxed{\{3, 2, 1\}}"),
+    ],
+)
+def test_equal_expressions_are_right(judge: MathAnswerAsJudge, gold: str, answer: str) -> None:
+    assert is_right(judge, gold, answer)
+
+
+@pytest.mark.parametrize(("gold", "answer"), [("x^2+1", r"\boxed{x^2+2}"), ("5", "5x"), ("18", r"\boxed{18 \text{ or } 20}")])
+def test_other_expressions_are_wrong(judge: MathAnswerAsJudge, gold: str, answer: str) -> None:
+    assert not is_right(judge, gold, answer)
+
+
+def test_an_expression_that_takes_too_long_raises_and_the_next_one_is_compared(judge: MathAnswerAsJudge) -> None:
+    with pytest.raises(TimeoutError, match=r"9\^\{9"):
+        is_right(judge, "42", BOMB)
+    assert is_right(judge, "x+1", r"\boxed{1+x}")
+
+
+def test_findings_belong_to_their_questions_when_threads_ask_at_once() -> None:
+    comparer = SymbolicComparer(10.0)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda i: comparer.equal("x+1", f"1+{'x' if i % 2 else 'y'}"), range(40)))
+    comparer.close()
+    assert found == [bool(i % 2) for i in range(40)]

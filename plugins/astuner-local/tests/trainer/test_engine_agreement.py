@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from astuner.schema import Request, Sampling
+from astuner_local.engine.batch import BatchEngine
+from astuner_local.forward.choose import make_forward
+from astuner_local.trainer.options import TrainerOptions
+from astuner_local.trainer.trainer import Trainer
+
+
+def _sampled(engine, prompts, make_row, **sampling):
+    runs = []
+    for group, prompt in enumerate(prompts):
+        for repeat in range(4):
+            name = f"{group}.{repeat}"
+            settings = Sampling(max_tokens=12, seed=7 * group + repeat, **sampling)
+            runs.append((group, prompt, engine.submit(Request(id=name, session=name, prompt_ids=prompt, sampling=settings))))
+    while engine.busy:
+        engine.step()
+    return [
+        make_row(
+            [*prompt, *run.ids],
+            trained=range(len(prompt), len(prompt) + len(run.ids)),
+            group=str(group),
+            episode=run.request.id,
+            logprobs=run.logprobs,
+        )
+        for group, prompt, run in runs
+    ]
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [{}, {"temperature": 0.7}, {"top_k": 5}, {"top_p": 0.8}, {"temperature": 1.3, "top_k": 20, "top_p": 0.9}],
+    ids=str,
+)
+def test_trainer_and_engine_mean_the_same_distribution(sampling, make_model, make_row):
+    model = make_model()
+    engine = BatchEngine(make_forward(model, trainable=False), max_model_len=64)
+    rows = _sampled(engine, [[5, 6, 7, 8], [9, 10, 11, 12, 13]], make_row, **sampling)
+    metrics = Trainer(model, TrainerOptions(**sampling)).update(rows, 1)
+    assert metrics["mismatch/abs_max"] < 1e-5
+
+
+def test_a_trainer_that_leaves_the_truncation_out_does_not_agree(make_model, make_row):
+    """Without this the agreement above would hold for options that have no effect."""
+    model = make_model()
+    engine = BatchEngine(make_forward(model, trainable=False), max_model_len=64)
+    rows = _sampled(engine, [[5, 6, 7, 8]], make_row, top_p=0.5)
+    assert Trainer(model, TrainerOptions()).update(rows, 1)["mismatch/abs_max"] > 0.1
