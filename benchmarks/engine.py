@@ -49,7 +49,7 @@ def main() -> None:
     tokens = sum(size for episode in episodes for size, _ in episode.turns)
     longest = max(len(e.prompt) + sum(size + len(answer) for size, answer in e.turns) for e in episodes)
     forward = make_forward(model, trainable=False, dtype=dtype)
-    parameters = sum(parameter.numel() for parameter in model.parameters())
+    millions = sum(parameter.numel() for parameter in model.parameters()) / 1e6
 
     def step_by_step() -> None:
         play_batch(BatchEngine(forward, max_model_len=longest, max_num_seqs=args.episodes), episodes)
@@ -71,7 +71,7 @@ def main() -> None:
             taken = time.process_time() - cpu, time.perf_counter() - wall
             best[name] = min(best.get(name, taken), taken)
     table = Table(
-        title=f"{parameters / 1e6:.2f} M parameters, {len(episodes)} episodes, {tokens} tokens, {args.threads} threads, {args.dtype}"
+        title=f"{millions:.2f} M parameters, {args.episodes} episodes, {tokens} tokens, {args.dtype}, threads: {args.threads}"
     )
     for column in ("engine", "CPU s", "wall s", "tokens / CPU s", "ratio"):
         table.add_column(column, justify="left" if column == "engine" else "right")

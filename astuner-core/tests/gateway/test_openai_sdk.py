@@ -59,8 +59,9 @@ async def test_parallel_tool_calls_keep_their_own_json(serving: Any, way: str) -
 
 @pytest.mark.asyncio
 async def test_streamed_tool_calls_add_up_to_the_whole_answer(serving: Any) -> None:
+    strict = {"type": "function", "function": {**ADD["function"], "strict": True}}
     async with serving(f"let me see\n{CALL}\n{CALL}") as stage:
-        manager = stage.client().chat.completions.stream(model="any", messages=USER, tools=[ADD])
+        manager = stage.client().chat.completions.stream(model="any", messages=USER, tools=[strict])
         async with manager as stream:
             async for _ in stream:
                 pass

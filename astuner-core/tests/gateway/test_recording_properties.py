@@ -79,7 +79,7 @@ class Memory:
                     [
                         lambda: f"{self.word()} and {self.word()} ",
                         lambda: f'\n<tool_call>\n{{"name": "add", "arguments": {{"b":"{self.word()}",  "a": 1}}}}\n</tool_call>',
-                        lambda: f'<tool_call>{{"name": "look", "arguments": {{ }}}}</tool_call>',
+                        lambda: '<tool_call>{"name": "look", "arguments": { }}</tool_call>',
                         lambda: f"<tool_call>{{{self.word()}</tool_call>",
                         lambda: f"中文 é 🙂 {self.word()}",
                         lambda: f" halt {self.word()}",
@@ -201,7 +201,7 @@ async def play(
     spec = EpisodeSpec(
         episode_id="e",
         seed=seed,
-        sampling=Sampling(max_tokens=120, stop_token_ids=(0,)),
+        sampling=Sampling(max_tokens=120),
         max_model_len=100_000,
         trainable_targets=["planner", "toolless", "changer"],
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from astuner.errors import AstunerError
-from astuner.gateway import TemplateRenderer
+from astuner.gateway import TemplateRenderer, load_renderer
 from astuner.gateway.errors import ApiError
 from astuner.gateway.messages import meaning, normalise
 
@@ -66,14 +67,16 @@ def test_a_tokenizer_without_a_template_is_refused(renderer: Any) -> None:
         TemplateRenderer(Bare())
 
 
-def test_the_end_of_a_turn_is_found_in_the_template(renderer: Any) -> None:
-    tokenizer = renderer.tokenizer
-    old = tokenizer.eos_token
-    tokenizer.eos_token = "<|endoftext|>"
-    try:
-        assert TemplateRenderer(tokenizer).turn_ends == {0: "<|endoftext|>", 2: "<|im_end|>"}
-    finally:
-        tokenizer.eos_token = old
+def test_a_saved_model_brings_its_ends_of_turn(renderer: Any, tmp_path: Path) -> None:
+    renderer.tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [2, 70]}')
+    loaded = load_renderer(str(tmp_path))
+    assert dict(loaded.turn_ends) == {0: "<|endoftext|>", 2: "<|im_end|>", 70: renderer.decode((70,))}
+
+
+def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AstunerError, match=r"model.path: no tokenizer could be loaded from '.*nowhere'"):
+        load_renderer(str(tmp_path / "nowhere"))
 
 
 def test_encoding_adds_nothing(renderer: Any) -> None:

@@ -8,8 +8,8 @@ from astuner_judges.answers import final_answer, gold_answer
 from astuner_judges.quantities import same
 
 DUCKS = (
-    "Janet’s ducks lay 16 eggs per day. She eats three for breakfast every morning and bakes muffins for her friends every day with "
-    "four. She sells the remainder at the farmers' market daily for $2 per fresh duck egg. How much in dollars does she make every day?"
+    "Janet’s ducks lay 16 eggs per day. She eats three for breakfast every morning and bakes muffins for her friends every day "
+    "with four. She sells the remainder at the farmers' market daily for $2 per fresh duck egg. How much does she make every day?"
 )
 
 

@@ -43,7 +43,8 @@ def test_an_answer_of_another_type_is_a_failure_of_the_judge() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gold", "answer"), [(18, "18"), ("18", 18), ("18.0", 18), (0.3, 0.1 + 0.2), ("0.3", 0.1 + 0.2), (1e-7, "0.0000001")]
+    ("gold", "answer"),
+    [(18, "18"), ("18", 18), ("18.0", 18), (0.3, 0.1 + 0.2), ("0.3", 0.1 + 0.2), ("50%", 0.5), (1e-7, "0.0000001")],
 )
 def test_numbers_may_be_given_as_numbers(gold: object, answer: object) -> None:
     assert judged(gold, answer) == (1.0, True)

@@ -62,8 +62,8 @@ class TemplateRenderer:
     tool results into a user message. A message that would vanish all the same is refused.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
-        """`tokenizer` is a `transformers` tokenizer with a chat template."""
+    def __init__(self, tokenizer: Any, turn_ends: Sequence[int] = ()) -> None:
+        """`tokenizer` is a `transformers` tokenizer with a chat template; `turn_ends` adds to the ends found in it."""
         if not getattr(tokenizer, "chat_template", None):
             raise AstunerError(
                 f"model.path: the tokenizer of '{getattr(tokenizer, 'name_or_path', '')}' has no chat template, so messages "
@@ -74,7 +74,7 @@ class TemplateRenderer:
         self._backend = backend if backend is not None and hasattr(backend, "encode") else None
         # The siblings of a group start from the same prompt.
         self._encode_cached: Callable[[str], Ids] = lru_cache(maxsize=256)(self._encode)
-        self._turn_ends = self._find_turn_ends()
+        self._turn_ends = {**self._find_turn_ends(), **{number: self.decode((number,)) for number in turn_ends}}
         self._inline_calls = not self._shows(
             [_USER, {"role": "assistant", "content": "", "tool_calls": [_call(PROBE)]}, _TOOL, _USER], PROBE
         )
@@ -182,21 +182,28 @@ class TemplateRenderer:
             found.add(first)
         if self.tokenizer.eos_token is not None:
             found.add(str(self.tokenizer.eos_token))
-        # Some models end a turn that calls tools with another token than a plain answer (Llama's <|eom_id|>).
-        found.update(token for token in specials if re.fullmatch(r"<\|(eot_id|eom_id|im_end|return|call)\|>", token))
-        ends = {token: specials.get(token, self.tokenizer.convert_tokens_to_ids(token)) for token in found}
-        return {int(number): token for token, number in sorted(ends.items()) if number is not None}
+        # Some models end a turn that calls tools with another token than a plain answer (Llama's <|eom_id|>), and a model
+        # that ends its text has nothing more to say.
+        ends = r"<\|(eot_id|eom_id|im_end|return|call|endoftext|end_of_text)\|>"
+        found.update(token for token in specials if re.fullmatch(ends, token))
+        numbers = {token: specials.get(token, self.tokenizer.convert_tokens_to_ids(token)) for token in found}
+        return {int(number): token for token, number in sorted(numbers.items()) if number is not None}
 
 
 def load_renderer(model_path: str) -> TemplateRenderer:
-    """Load the tokenizer of a model, a local folder or a hub id."""
-    from transformers import AutoTokenizer
+    """Load the tokenizer of a model, a local folder or a hub id, with the ends that its generation configuration names."""
+    from transformers import AutoTokenizer, GenerationConfig
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(model_path)
     except (OSError, ValueError) as error:
         raise AstunerError(f"model.path: no tokenizer could be loaded from '{model_path}': {error}") from error
-    return TemplateRenderer(tokenizer)
+    try:
+        ends = GenerationConfig.from_pretrained(model_path).eos_token_id
+    except (OSError, ValueError):
+        # A model need not have this file; its tokenizer and template say how a turn ends.
+        ends = None
+    return TemplateRenderer(tokenizer, [ends] if isinstance(ends, int) else ends or ())
 
 
 _USER: Mapping[str, Any] = {"role": "user", "content": "x"}

@@ -111,16 +111,33 @@ class TokenTree:
         """Return how many ids stay and which are added, or None when the template does not just append here."""
         if _digest(text[: point.text_length]) != point.text_digest:
             return None
+        rest = text[point.text_length :]
         if point.reply is None:
-            return point.kept, self.renderer.encode(text[point.text_length :])
+            return point.kept, self.renderer.encode(rest)
+        return self._verbatim(point, rest) or self._appended(point, request, known, text)
+
+    def _verbatim(self, point: _Point, rest: str) -> tuple[int, Ids] | None:
+        """Continue after an answer that the template writes just as it was sampled."""
+        output = self._streams[point.call].output[: point.kept - point.prompt]
+        said = self.renderer.decode(output.tolist())
+        if not rest.startswith(said):
+            return None
+        if point.closed_by is None:
+            added = self.renderer.encode(rest[len(said) :])
+            return (point.kept, added) if len(added) and int(added[0]) in self.renderer.turn_ends else None
+        # Encoded with the closing token in front: tokenizers treat the start of a text in a way of their own.
+        added = self.renderer.encode(self.renderer.decode((point.closed_by,)) + rest[len(said) :])
+        return (point.kept, added[1:]) if added[0] == point.closed_by else None
+
+    def _appended(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
+        """Continue after an answer that the template writes in its own way, after which it only appends."""
         closed = self.renderer.render(request.messages[:known], request.tools, generate=False, kwargs=request.template_kwargs)
         answer = closed[point.text_length :]
-        if not text.startswith(closed) or not _shown(point.reply, answer):
+        if not text.startswith(closed) or not _shown(point.reply or {}, answer):
             return None
         end, place = max((answer.rfind(word), number) for number, word in self.renderer.turn_ends.items())
         if end < 0:
             return None
-        # Encoded with the closing token in front: tokenizers treat the start of a text in a way of their own.
         added = self.renderer.encode(text[point.text_length + end :])
         if not len(added) or added[0] != place:
             return None

@@ -71,7 +71,9 @@ class Answer:
 
 def final_answer(text: str, question: str = "") -> Answer | None:
     """Return the final answer in a model's text; None when it gives none. `question` tells given numbers from found ones."""
-    stripped = _SPACE.sub(lambda match: match[0][:2], text[-_LONGEST:]).strip()
+    stripped = text[-_LONGEST:].strip()
+    if any(run in stripped for run in ("   ", "\t", "\n\n\n")):
+        stripped = _SPACE.sub(lambda match: match[0][:2], stripped)
     if (quantity := only_number(stripped)) is not None:
         return Answer(stripped, quantity)
     if len(stripped) < _SHORT and not _WORD.search(stripped) and "\n" not in stripped and "#" not in stripped and stripped:
@@ -177,7 +179,11 @@ def _last_marker(text: str) -> tuple[int, int] | None:
         if line_end >= 0 and _ANSWER_TITLE.fullmatch(text, lowered.rfind("\n", 0, position) + 1, line_end):
             best = (position, line_end)
             break
-    letters = (match for match in _LETTER_A.finditer(text) if _MARKUP.fullmatch(text, text.rfind("\n", 0, match.start()) + 1, match.start()))
+    letters = (
+        match
+        for match in _LETTER_A.finditer(text)
+        if _MARKUP.fullmatch(text, text.rfind("\n", 0, match.start()) + 1, match.start())
+    )
     others = [*letters, *(_CHINESE.finditer(text) if "答案" in text else ())]
     return max([*([best] if best else []), *(match.span() for match in others)], default=None)
 

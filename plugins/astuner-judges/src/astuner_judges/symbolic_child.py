@@ -28,9 +28,8 @@ def main() -> None:
             # Should the parent be gone, nobody kills this process in the middle of an endless computation but itself.
             faulthandler.dump_traceback_later(2 * deadline_s + 1, exit=True, file=nowhere)
             try:
-                expressions = [
-                    parse(f"${text.replace('$', '')}$", parsing_timeout=None, raise_on_error=True) for text in (gold, answer)
-                ]
+                texts = [text.replace("$", "") for text in (gold, answer)]
+                expressions = [parse(f"${text}$", parsing_timeout=None, raise_on_error=True) for text in texts]
                 found: dict[str, object] = {"equal": bool(verify(*expressions, timeout_seconds=None, raise_on_error=True))}
             except Exception as error:  # noqa: BLE001 - reported to the parent, which raises
                 found = {"error": f"{type(error).__name__}: {error}"}

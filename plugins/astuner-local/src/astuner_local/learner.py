@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from attrs import frozen
+from transformers.utils.logging import disable_progress_bar
 
 from astuner.errors import PluginError, UsageError
 from astuner.plugins.catalog import Catalog
@@ -59,6 +60,7 @@ def open_learner(
 
     config = run.config
     torch.use_deterministic_algorithms(True, warn_only=True)
+    disable_progress_bar()  # transformers' own bars would run through the live table
     estimator = _estimator(run)
     mode = config.trainer_common.loss_agg_mode or estimator.default_loss_agg_mode
     options = TrainerOptions.from_config(config, total_steps=total_steps, loss_agg_mode=cast("Any", mode))

@@ -1,0 +1,1 @@
+"""Loggers for astuner: where the numbers and episodes of a run can be looked at."""

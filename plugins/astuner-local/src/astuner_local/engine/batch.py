@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from attrs import define, frozen
+from attrs import define
 from torch import Tensor
 
 from astuner.errors import AstunerError
 from astuner.schema import Request
-from astuner_local.engine.attention import StepAttention, Stretch
+from astuner_local.engine.attention import StepAttention
 from astuner_local.engine.kv_cache import ROWS, KvCache, round_up
 from astuner_local.engine.placement import Placement
+from astuner_local.engine.plan import Plan, make_plan
 from astuner_local.engine.sampler import Sampler
-from astuner_local.engine.slots import Generation, Slot
+from astuner_local.engine.slots import Generation
 
 if TYPE_CHECKING:
     from astuner_local.forward.seam import Forward
@@ -154,7 +155,7 @@ class BatchEngine:
         self._slots.make_room()
         self._requeue()
         self._slots.compact()
-        plan = self._plan()
+        plan = make_plan(self._slots.running, self._prefill_tokens)
         if plan is None:
             return ended
         hidden = self._run(plan)
@@ -194,56 +195,22 @@ class BatchEngine:
         self._waiting.extendleft(reversed(self._slots.preempted))
         self._slots.preempted.clear()
 
-    def _plan(self) -> _Plan | None:
-        """Choose what this step runs: all that decodes, and prompts up to the budget, the oldest first."""
-        decoding = [slot for slot in self._slots.running if slot.pending == 1]
-        rows = 1 + max((slot.index for slot in decoding), default=-1)
-        begin, budget = rows, self._prefill_tokens
-        stretches: list[tuple[Slot, Stretch]] = []
-        wanted = [(slot, slot.index) for slot in decoding]
-        for slot in self._slots.running:
-            size = min(slot.pending, budget)
-            if slot.pending == 1 or not size:
-                continue
-            stretches.append((slot, Stretch(slot=slot.index, begin=begin, size=size, position=slot.length)))
-            begin, budget = begin + size, budget - size
-            if size == slot.pending:
-                wanted.append((slot, begin - 1))
-        if begin == 0:
-            return None
-        return _Plan(decoding=decoding, rows=rows, stretches=stretches, tokens=begin, wanted=wanted)
-
-    def _run(self, plan: _Plan) -> Tensor:
-        """Return the hidden states of all tokens of a step; rows that nobody decodes on, and padding, run on id 0 for nothing."""
-        size = round_up(plan.tokens, ROWS)
-        ids, positions = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        rows = np.full(size, -1, np.int64)
-        longest = 1
-        if plan.decoding:
-            at = [slot.index for slot in plan.decoding]
-            lengths = [slot.length for slot in plan.decoding]
-            longest += max(lengths)
-            ids[at] = [slot.ids[slot.length] for slot in plan.decoding]
-            positions[at] = lengths
-            rows[at] = at
-        for slot, stretch in plan.stretches:
-            here = slice(stretch.begin, stretch.begin + stretch.size)
-            ids[here] = slot.ids[slot.length : slot.length + stretch.size]
-            positions[here] = np.arange(slot.length, slot.length + stretch.size)
-            rows[here] = slot.index
-        on_device = torch.from_numpy(positions).to(self._device)
+    def _run(self, plan: Plan) -> Tensor:
+        """Return the hidden states of all tokens of a step."""
+        inputs = plan.inputs()
+        positions = torch.from_numpy(inputs.positions).to(self._device)
         attend = StepAttention(
             self._cache,
             scale=self._forward.scale,
-            destinations=self._cache.destinations(rows, positions),
-            positions=on_device,
-            decoding=plan.rows if plan.stretches else size,
-            longest=longest,
+            destinations=self._cache.destinations(inputs.rows, inputs.positions),
+            positions=positions,
+            decoding=plan.rows if plan.stretches else len(inputs.ids),
+            longest=inputs.longest,
             stretches=[stretch for _, stretch in plan.stretches],
         )
-        return self._forward.hidden(torch.from_numpy(ids).to(self._device), on_device, attend)
+        return self._forward.hidden(torch.from_numpy(inputs.ids).to(self._device), positions, attend)
 
-    def _sample(self, hidden: Tensor, plan: _Plan) -> list[Generation]:
+    def _sample(self, hidden: Tensor, plan: Plan) -> list[Generation]:
         """Draw a token for every sequence whose last known one has run."""
         if not plan.wanted:
             return []
@@ -296,15 +263,3 @@ class BatchEngine:
     def _affordable_tokens(self) -> int:
         free = torch.cuda.mem_get_info(self._device)[0] // 2 if self._device.type == "cuda" else _CPU_CACHE_BYTES
         return free // self._cache.bytes_per_token
-
-
-@frozen(kw_only=True)
-class _Plan:
-    """The tokens of one step: `rows` decoding ones, of which row i stands for slot i, then the stretches."""
-
-    decoding: list[Slot]
-    rows: int
-    stretches: list[tuple[Slot, Stretch]]
-    tokens: int
-    wanted: list[tuple[Slot, int]]
-    """The slots that get a token, with the row of the hidden states that it is drawn from."""

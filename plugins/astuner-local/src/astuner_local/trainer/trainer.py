@@ -184,6 +184,8 @@ class Trainer:
         if self.options.use_kl_loss:
             metrics["kl/mean"] = sums["kl"] / tokens
         finite = [norm for norm in norms if math.isfinite(norm)]
+        if finite:
+            metrics["grad/norm"] = sum(finite) / len(finite)
         return {
             **metrics,
             "loss/policy": sums["loss/policy"] / parts,
@@ -194,5 +196,4 @@ class Trainer:
             "mismatch/exp_abs_mean": sums["exp_abs"] / tokens,
             "mismatch/abs_max": largest,
             "entropy/mean": sums["entropy"] / tokens,
-            "grad/norm": sum(finite) / len(finite) if finite else math.nan,
         }

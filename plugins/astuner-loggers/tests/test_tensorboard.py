@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginEventAccumulator
+from tensorboard.util import tensor_util
+
+from astuner.config.model import Config
+from astuner.protocols import RunInfo
+from astuner.schema import Call, Episode, Group, Split, Task, Unjudged, Verdict, WorkflowOutput
+from astuner_loggers.tensorboard import TensorboardLogger
+
+
+def run_info(directory: Path) -> RunInfo:
+    return RunInfo(
+        project_name="p",
+        experiment_name="e",
+        backbone="local",
+        directory=directory,
+        config_dir=directory,
+        seed=0,
+        config=Config(),
+    )
+
+
+def made(directory: Path, **options: Any) -> TensorboardLogger:
+    return TensorboardLogger.from_run(TensorboardLogger.Options(**options), run_info(directory))
+
+
+def read(directory: Path, accumulator: Any = EventAccumulator) -> dict[str, list[tuple[int, Any]]]:
+    events = accumulator(str(directory / "tensorboard")).Reload()
+    return {
+        tag: [(event.step, tensor_util.make_ndarray(event.tensor_proto)) for event in events.Tensors(tag)]
+        for tag in events.Tags()["tensors"]
+    }
+
+
+def episode(number: int, reward: float | None) -> Episode:
+    reply = {"role": "assistant", "content": f"answer *{number}*"}
+    call = Call(
+        index=0,
+        agent="agent",
+        target_tag="agent",
+        parent=None,
+        kept=0,
+        prompt_ids=np.array([1], np.int32),
+        output_ids=np.array([2], np.int32),
+        logprobs=np.array([-1.0], np.float32),
+        finish_reason="stop",
+        messages=({"role": "user", "content": "2 + 2?"},),
+        reply=reply,
+    )
+    return Episode(
+        id=f"e{number}",
+        task=Task("2 + 2?"),
+        step=1,
+        repeat=number,
+        output=WorkflowOutput(),
+        calls=(call,),
+        verdict=Unjudged(reason="judge_error") if reward is None else Verdict(reward),
+    )
+
+
+def group(rewards: Sequence[float | None], split: Split = "train") -> Group:
+    episodes = tuple(episode(number, reward) for number, reward in enumerate(rewards))
+    return Group(task=Task("2 + 2?"), step=1, split=split, episodes=episodes)
+
+
+def test_each_metric_is_a_scalar_of_its_step(tmp_path: Path) -> None:
+    logger = made(tmp_path)
+    logger.log(1, {"reward/mean": 0.25, "signal/calls": 8})
+    logger.log(2, {"reward/mean": 0.5})
+    logger.close()
+    assert read(tmp_path) == {"reward/mean": [(1, 0.25), (2, 0.5)], "signal/calls": [(1, 8.0)]}
+
+
+def test_what_was_logged_can_be_read_while_the_run_goes_on(tmp_path: Path) -> None:
+    logger = made(tmp_path)
+    logger.log(1, {"reward/mean": 0.25})
+    assert read(tmp_path)["reward/mean"] == [(1, 0.25)]
+    logger.close()
+
+
+def test_rewards_are_a_histogram_in_which_an_unjudged_episode_is_no_zero(tmp_path: Path) -> None:
+    logger = made(tmp_path)
+    logger.log_episodes(1, [group([1.0, 3.0, None]), group([3.0])])
+    logger.close()
+    ((step, buckets),) = read(tmp_path)["reward/distribution"]
+    assert step == 1
+    assert (buckets[0, 0], buckets[-1, 1], buckets[:, 2].sum()) == (1.0, 3.0, 3)
+
+
+def test_a_few_episodes_are_text_from_the_lowest_reward_to_the_highest(tmp_path: Path) -> None:
+    logger = made(tmp_path, episodes=2)
+    logger.log_episodes(4, [group([0.5, 1.0, 0.0])])
+    logger.close()
+    found = read(tmp_path)
+    ((_, lowest),), ((_, highest),) = found["episode/1"], found["episode/2"]
+    assert "answer *2*" in lowest.item().decode()
+    assert "reward 0" in lowest.item().decode()
+    assert "answer *1*" in highest.item().decode()
+    assert "episode/3" not in found
+
+
+def test_episodes_of_a_validation_have_their_own_names(tmp_path: Path) -> None:
+    logger = made(tmp_path)
+    logger.log_episodes(4, [group([0.5, 1.0], "validation")])
+    logger.close()
+    assert set(read(tmp_path)) == {"val/reward/distribution", "val/episode/1", "val/episode/2"}
+
+
+def test_a_step_without_a_reward_writes_no_episodes(tmp_path: Path) -> None:
+    logger = made(tmp_path)
+    logger.log_episodes(1, [group([None])])
+    logger.close()
+    assert read(tmp_path) == {}
+
+
+def test_a_resumed_run_replaces_the_steps_after_its_checkpoint(tmp_path: Path) -> None:
+    first = made(tmp_path)
+    for step in (1, 2, 3):
+        first.log(step, {"reward/mean": 0.0})
+    first.close()
+    resumed = made(tmp_path)
+    resumed.truncate_after(1)
+    resumed.log(2, {"reward/mean": 1.0})
+    resumed.close()
+    # The reader of TensorBoard's own server; the plain one forgets only what has the older form of scalars.
+    assert read(tmp_path, PluginEventAccumulator)["reward/mean"] == [(1, 0.0), (2, 1.0)]
+
+
+def test_a_missing_tensorboard_is_answered_with_the_command_that_brings_it(tmp_path: Path) -> None:
+    code = f"""
+import sys
+sys.modules["tensorboard"] = None  # what an import finds where the package is not installed
+from pathlib import Path
+from astuner.errors import PluginError
+from astuner_loggers.tensorboard import TensorboardLogger
+try:
+    TensorboardLogger(TensorboardLogger.Options(), Path({str(tmp_path)!r}))
+except PluginError as error:
+    print(error)
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert 'pip install "astuner-loggers[tensorboard]"' in shown
+
+
+@pytest.mark.parametrize("package", ["tensorboard", "torch", "tensorflow"])
+def test_importing_the_logger_does_not_import(package: str) -> None:
+    code = f"import sys, astuner_loggers.tensorboard; print({package!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
