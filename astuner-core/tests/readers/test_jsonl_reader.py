@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from astuner.builtin.jsonl_reader import JsonlReader
+from astuner.config.model import Config
 from astuner.config.sections import DatasetFileSection, FileSplit
 from astuner.errors import DataError
+from astuner.protocols import RunInfo
 from astuner.schema import Task
 
 
@@ -87,6 +89,21 @@ def test_a_split_that_is_not_configured_is_empty(tmp_path: Path) -> None:
 def test_the_limit_ends_the_split(tmp_path: Path) -> None:
     rows(tmp_path, *({"question": f"q{i}"} for i in range(5)))
     assert [task.main_query for task in read(tmp_path, limit=2)] == ["q0", "q1"]
+
+
+def test_a_reader_made_for_a_run_starts_paths_at_its_configuration(tmp_path: Path) -> None:
+    rows(tmp_path, {"question": "q"}, name="dev.jsonl")
+    info = RunInfo(
+        project_name="p",
+        experiment_name="e",
+        backbone="local",
+        directory=tmp_path / "run",
+        config_dir=tmp_path,
+        seed=0,
+        config=Config(),
+    )
+    options = JsonlReader.Options(validation=FileSplit(file_path="dev.jsonl"))
+    assert [task.main_query for task in JsonlReader.from_run(options, info).read("validation")] == ["q"]
 
 
 def test_relative_paths_start_at_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,12 @@ class EpisodeSpec:
     """What trained calls are sampled with: temperature, top_p, top_k; `max_tokens` is the most that one call may sample."""
     max_model_len: int
     """Prompt and answer together."""
+    max_prompt_length: int | None = None
+    """Of the first prompt of a conversation; None sets no limit below `max_model_len`."""
+    max_response_length: int | None = None
+    """Of everything after that prompt: what is sampled and what is answered to it."""
+    disable_tools: bool = False
+    """Take the tools out of every call."""
     trainable_targets: Sequence[str] | None
     """Target tags that are trained; None trains every call."""
     max_calls: int | None = None

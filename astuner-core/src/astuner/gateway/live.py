@@ -14,6 +14,7 @@ from attrs import define, field, frozen
 from astuner.gateway.answers import Answer, Delta, Done
 from astuner.gateway.decoding import StopFinder, TextStream
 from astuner.gateway.errors import ApiError
+from astuner.gateway.reply import ReplyBuilder
 from astuner.schema import Call, Request, WeightSpan
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class LiveCall:
     _length: int = field(default=0, init=False)
     _reason: str = field(default="abort", init=False)
     _closed_by: int | None = field(default=None, init=False)
-    _reply: _Reply = field(init=False)
+    _reply: ReplyBuilder = field(init=False)
     _text: TextStream = field(init=False)
     _stop: StopFinder = field(init=False)
     _started: float = field(factory=time.perf_counter, init=False)
@@ -93,7 +94,7 @@ class LiveCall:
 
     def __attrs_post_init__(self) -> None:
         """Make the parts that need the plan."""
-        self._reply = _Reply(self.plan.tool_call_id)
+        self._reply = ReplyBuilder(self.plan.tool_call_id)
         self._text = TextStream(self.renderer.decode)
         self._stop = StopFinder(self.plan.stops)
 
@@ -254,35 +255,3 @@ class LiveCall:
     def _token(self, number: int, logprob: float) -> dict[str, Any]:
         token = self.renderer.decode((number,))
         return {"token": token, "logprob": logprob, "bytes": None if "\ufffd" in token else list(token.encode())}
-
-
-class _Reply:
-    """Collects the pieces of an answer."""
-
-    def __init__(self, tool_call_id: Callable[[int], str]) -> None:
-        self._tool_call_id = tool_call_id
-        self._texts: dict[str, list[str]] = {"content": [], "reasoning": []}
-        self.calls: list[dict[str, Any]] = []
-
-    def add(self, piece: Piece) -> Mapping[str, Any]:
-        """Take a piece; return it as the delta of a stream."""
-        if piece.kind == "tool_call":
-            number = len(self.calls)
-            call = {
-                "id": self._tool_call_id(number),
-                "type": "function",
-                "function": {"name": piece.name, "arguments": piece.text},
-            }
-            self.calls.append(call)
-            return {"tool_calls": [{"index": number, **call}]}
-        self._texts[piece.kind].append(piece.text)
-        return {"content" if piece.kind == "content" else "reasoning_content": piece.text}
-
-    def message(self) -> dict[str, Any]:
-        """The reply as the client gets it."""
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts["content"]) or None}
-        if self._texts["reasoning"]:
-            message["reasoning_content"] = "".join(self._texts["reasoning"])
-        if self.calls:
-            message["tool_calls"] = self.calls
-        return message

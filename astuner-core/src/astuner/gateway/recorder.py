@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from attrs import evolve
@@ -14,6 +12,7 @@ from astuner.gateway.answers import Delta, Done
 from astuner.gateway.chat_only import ChatCall, ChatEngine, ChatPlan
 from astuner.gateway.errors import ApiError, context_full
 from astuner.gateway.live import CallPlan, Finished, LiveCall
+from astuner.gateway.seeds import Names, Seeds
 from astuner.gateway.tree import Placement, TokenTree
 from astuner.schema import Call, Request, Sampling
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from astuner.gateway.request import ChatRequest
     from astuner.gateway.tuner import GatewayTuner
     from astuner.protocols import Engine
-    from astuner.schema import Ids
 
 
 class _Live(Protocol):
@@ -79,10 +77,12 @@ class EpisodeRecorder:
         self._forget = forget
         self._calls: dict[int, Call] = {}
         self._begun = 0
-        self._asked: Counter[bytes] = Counter()
+        self._seeds = Seeds(spec.seed)
+        self._names = Names(spec.episode_id)
         self._turns: set[Turn] = set()
         self._sessions: set[str] = set()
         self._closed = False
+        self._first_prompts: dict[int, int] = {}
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -98,6 +98,8 @@ class EpisodeRecorder:
             raise ApiError(429, f"The episode has used its {limit} calls.", code="max_calls_exceeded", retry=False)
         for name in request.ignored:
             self.notice(f"{caller.agent}: '{name}' has no effect; no engine is asked for it.")
+        if self.spec.disable_tools and request.tools:
+            request = request.without_tools()
         chat_only = not self._engine.capabilities.token_ids
         return self._begin_chat(request, caller) if chat_only else self._begin_tokens(request, caller)
 
@@ -123,7 +125,7 @@ class EpisodeRecorder:
         if tree is None or renderer is None:
             raise ApiError(503, "The engine takes token ids, but the gateway has no renderer to make them.", retry=False)
         placement = tree.place(request, caller.agent)
-        limit = min(spec.max_model_len, self._engine.capabilities.max_model_len or spec.max_model_len)
+        limit = self._length_limit(placement)
         room = limit - len(placement.ids)
         if room < 1:
             self.overflow = True
@@ -136,8 +138,8 @@ class EpisodeRecorder:
         constraint = request.constraint if self._engine.capabilities.constrained else None
         session = f"{spec.episode_id}/{caller.agent}#{self._serial}"
         self._sessions.add(session)
-        seeds = self._seeds(request, caller, placement.ids)
-        turn = self._turn(caller, seeds[0])
+        seeds = self._seeds.of(request, caller.agent, placement.ids.tobytes())
+        turn = Turn(self._names.response(caller.agent, seeds[0]))
         lives: list[_Live] = []
         for choice, seed in enumerate(seeds):
             index = self._begun
@@ -169,20 +171,35 @@ class EpisodeRecorder:
                 wants_logprobs=request.logprobs,
                 streams=request.stream,
                 timeout_s=spec.llm_timeout_s,
-                tool_call_id=self._tool_call_id(caller, seed),
+                tool_call_id=self._names.tool_calls(caller.agent, seed),
             )
             tree.add_prompt(index, own)
+            self._first_prompts[index] = self._first_prompt(own)
             parser = renderer.parser(placement.text, tools=request.calls_tools, parallel=request.parallel_tool_calls)
             finished = self._finisher(own, caller)
             lives.append(LiveCall(plan, self._engine, renderer, parser, turn.events.put_nowait, finished))
         self._start(turn, lives)
         return turn
 
+    def _length_limit(self, placement: Placement) -> int:
+        """Return the most ids that prompt and answer may have together."""
+        spec, first = self.spec, self._first_prompt(placement)
+        limits = [spec.max_model_len, self._engine.capabilities.max_model_len or spec.max_model_len]
+        if spec.max_response_length is not None:
+            limits.append(first + spec.max_response_length)
+        if spec.max_prompt_length is not None and first > spec.max_prompt_length:
+            limits.append(spec.max_prompt_length)
+        return min(limits)
+
+    def _first_prompt(self, placement: Placement) -> int:
+        """Return the length of the prompt that the conversation began with."""
+        return len(placement.ids) if placement.parent is None else self._first_prompts[placement.parent]
+
     def _begin_chat(self, request: ChatRequest, caller: Caller) -> Turn:
         trained = self.spec.trains(caller.target_tag)
         sampling = self._sampling(request, caller, trained)
-        seeds = self._seeds(request, caller, None)
-        turn = self._turn(caller, seeds[0])
+        seeds = self._seeds.of(request, caller.agent, repr(request.messages).encode("utf-8", "surrogatepass"))
+        turn = Turn(self._names.response(caller.agent, seeds[0]))
         lives: list[_Live] = []
         for choice, seed in enumerate(seeds):
             plan = ChatPlan(
@@ -203,9 +220,6 @@ class EpisodeRecorder:
             lives.append(ChatCall(plan, engine, turn.events.put_nowait, self._finisher(None, caller)))
         self._start(turn, lives)
         return turn
-
-    def _turn(self, caller: Caller, seed: int) -> Turn:
-        return Turn(f"chatcmpl-{self._name(caller, seed, '')}")
 
     def _start(self, turn: Turn, lives: Iterable[_Live]) -> None:
         self._turns.add(turn)
@@ -262,24 +276,3 @@ class EpisodeRecorder:
                     "since trained calls are sampled as the configuration says."
                 )
         return evolve(ours, max_tokens=min(ours.max_tokens, asked.get("max_tokens", ours.max_tokens)))
-
-    def _seeds(self, request: ChatRequest, caller: Caller, ids: Ids | None) -> list[int]:
-        """Key the random numbers of each choice by what is asked, so that the order in which agents ask does not matter."""
-        said = ids.tobytes() if ids is not None else repr(request.messages).encode("utf-8", "surrogatepass")
-        key = f"{self.spec.seed}\0{caller.agent}\0".encode() + said
-        prompt = blake2b(key, digest_size=16).digest()
-        earlier = self._asked[prompt]
-        self._asked[prompt] += 1
-        asked = "" if request.seed is None else str(request.seed)
-        return [
-            int.from_bytes(blake2b(prompt + f"{earlier}/{asked}/{choice}".encode(), digest_size=8).digest())
-            for choice in range(request.n)
-        ]
-
-    def _tool_call_id(self, caller: Caller, seed: int) -> Callable[[int], str]:
-        # Nine letters and digits: the one form that every model's chat template accepts.
-        return lambda number: self._name(caller, seed, str(number))[:9]
-
-    def _name(self, caller: Caller, seed: int, suffix: str) -> str:
-        said = f"{self.spec.episode_id}\0{caller.agent}\0{seed}\0{suffix}"
-        return blake2b(said.encode(), digest_size=12).hexdigest()

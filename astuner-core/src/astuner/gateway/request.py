@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from astuner.gateway.errors import bad_request
 from astuner.gateway.messages import normalise
@@ -47,6 +47,11 @@ class ChatRequest:
     """Fields that were sent, would matter, and have no effect."""
     body: Mapping[str, Any]
     """The body as it came, for engines that speak this API themselves."""
+
+    def without_tools(self) -> ChatRequest:
+        """Return the request as if no tools had come with it."""
+        body = {key: value for key, value in self.body.items() if key not in ("tools", "tool_choice", "parallel_tool_calls")}
+        return evolve(self, tools=(), calls_tools=False, body=body)
 
     def root(self, agent: str) -> bytes:
         """Return the digest that separates conversations which cannot share a stream."""

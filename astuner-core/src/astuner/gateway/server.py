@@ -83,7 +83,13 @@ class Gateway:
         self._app = make_app(self, model_name=self._model_name, max_body_bytes=self._max_body_bytes)
         self._socket = _listen(self._host, self._port)
         config = uvicorn.Config(
-            self._app, lifespan="off", ws="none", access_log=False, log_config=None, timeout_graceful_shutdown=2
+            self._app,
+            lifespan="off",
+            ws="none",
+            access_log=False,
+            log_config=None,
+            log_level="warning",
+            timeout_graceful_shutdown=2,
         )
         self._server = Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))

@@ -1,0 +1,1 @@
+"""Task readers for astuner: where tasks come from, other than a local file of JSON rows."""

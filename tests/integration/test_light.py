@@ -1,0 +1,43 @@
+"""The core is light: no heavy package is imported before it is needed, whatever is installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("torch", "transformers", "openai", "ray", "peft", "datasets", "tensorboard")
+
+
+def imported(code: str) -> list[str]:
+    report = f"import sys\n{code}\nprint([m for m in {HEAVY} if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, check=True)
+    return eval(found.stdout.splitlines()[-1])  # noqa: S307 - a list that the line above printed
+
+
+def test_the_core_imports_nothing_heavy():
+    assert imported("import astuner") == []
+
+
+def test_every_entry_point_of_ours_imports_light():
+    code = (
+        "from importlib.metadata import entry_points\n"
+        "for group in ('readers','judges','trackers','loggers','backbones','engines','estimators','commands'):\n"
+        "    for entry in entry_points(group=f'astuner.{group}'):\n"
+        "        entry.load()"
+    )
+    assert imported(code) == []
+
+
+@pytest.mark.parametrize("command", [["--help"], ["plugin", "list"]])
+def test_the_command_line_imports_nothing_heavy(command: list[str]):
+    code = f"from astuner.cli import exit_code_of\nexit_code_of({command!r})"
+    assert imported(code) == []
+
+
+def test_a_configuration_is_checked_without_anything_heavy(project: Path):
+    code = f"from astuner.cli import exit_code_of\nassert exit_code_of(['config', 'validate', '--conf', {str(project / 'tune.yaml')!r}]) == 0"
+    # The project's agent uses the OpenAI SDK only inside `execute`.
+    assert imported(code) == []
