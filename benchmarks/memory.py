@@ -60,7 +60,11 @@ def flat(project: Path, steps: int) -> list[tuple[int, float]]:
     name = f"memory-{int(time.time())}"
     command = [sys.executable, "-m", "astuner", "run", "--conf", "tune.yaml", "--backbone", "local"]
     command += [f"--set=experiment_name={name}", f"--set=trainer_common.total_training_steps={steps}"]
-    command += ["--set=trainer_common.total_epochs=1000", "--set=trainer_common.save_freq=-1", "--set=trainer_common.test_freq=-1"]
+    command += [
+        "--set=trainer_common.total_epochs=1000",
+        "--set=trainer_common.save_freq=-1",
+        "--set=trainer_common.test_freq=-1",
+    ]
     command += ["--set=trainer_common.use_kl_loss=true", "--set=trainer_common.kl_loss_coef=0.001"]  # keeps every step an update
     process = subprocess.Popen(command, cwd=project, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     metrics = project / "launcher_record" / name / "metrics.jsonl"

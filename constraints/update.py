@@ -24,7 +24,9 @@ WANTED = [
     "pytest-asyncio",
     "twine",
 ]
-HEADER = "# Every dependency of the light environments, resolved together. Written by constraints/update.py; not edited by hand.\n"
+HEADER = (
+    "# Every dependency of the light environments, resolved together. Written by constraints/update.py; not edited by hand.\n"
+)
 
 
 def main() -> None:

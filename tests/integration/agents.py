@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import httpx
-
 from agent import SYSTEM_PROMPT, TOOLS, calculate
+
 from astuner import Workflow, WorkflowOutput
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-
 from harness import Cli, environment
 
 
@@ -42,4 +41,3 @@ def project(quickstart: Path, tmp_path: Path) -> Path:
     shutil.copytree(quickstart, home, ignore=shutil.ignore_patterns("model", "launcher_record"))
     (home / "model").symlink_to(quickstart / "model")
     return home
-

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from harness import Cli
 from runs_on_disk import metric_rows, record
 

@@ -7,7 +7,6 @@ import socket
 from pathlib import Path
 
 import pytest
-
 from harness import SMALL, Cli
 from runs_on_disk import record
 
@@ -21,6 +20,18 @@ def spoil(project: Path, old: str, new: str, name: str = "tune.yaml") -> None:
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new, 1))
+
+
+def first_sibling(project: Path, does: str) -> None:
+    """Let the first episode of every group do something else."""
+    path = project / "agent.py"
+    path.write_text(
+        path.read_text()
+        + "\n\nclass Odd(CalculatorAgent):\n    async def execute(self, workflow_task, tuner):\n"
+        + f"        if workflow_task.repeat == 0:\n            {does}\n"
+        + "        return await super().execute(workflow_task, tuner)\n"
+    )
+    spoil(project, "CalculatorAgent", "Odd")
 
 
 def line_of(project: Path, text: str, name: str = "tune.yaml") -> int:
@@ -120,7 +131,9 @@ def test_nothing_to_train_ends_the_run_and_says_why(cli: Cli, project: Path):
 
 
 def test_a_judge_that_raises_is_no_score_and_ends_the_run_by_the_budget(cli: Cli, project: Path):
-    (project / "judge.py").write_text("class ExactAnswer:\n    def compute_reward(self, task, output):\n        raise KeyError('gold')\n")
+    (project / "judge.py").write_text(
+        "class ExactAnswer:\n    def compute_reward(self, task, output):\n        raise KeyError('gold')\n"
+    )
     failed = run(cli, project)
     assert failed.returncode == 1
     assert "12 of 12 episodes of step 1 (train) have no reward" in failed.stderr
@@ -128,7 +141,7 @@ def test_a_judge_that_raises_is_no_score_and_ends_the_run_by_the_budget(cli: Cli
 
 
 def test_a_workflow_that_raises_ends_its_episode_alone(cli: Cli, project: Path):
-    spoil(project, "async def execute(", "async def execute(self, workflow_task, tuner):\n        if workflow_task.repeat == 0:\n            raise RuntimeError('broken tool')\n        return await self.play(workflow_task, tuner)\n\n    async def play(", "agent.py")  # fmt: skip
+    first_sibling(project, "raise RuntimeError('broken tool')")
     finished = run(cli, project, "--set=trainer_common.total_training_steps=1", "--set=rollout.max_retries=1")
     assert finished.returncode == 0, finished.stderr
     (row,) = [json.loads(line) for line in (record(project) / "metrics.jsonl").read_text().splitlines()]
@@ -136,7 +149,7 @@ def test_a_workflow_that_raises_ends_its_episode_alone(cli: Cli, project: Path):
 
 
 def test_a_workflow_that_hangs_ends_with_its_time_limit(cli: Cli, project: Path):
-    spoil(project, "async def execute(", "async def execute(self, workflow_task, tuner):\n        import asyncio\n        if workflow_task.repeat == 0:\n            await asyncio.sleep(600)\n        return await self.play(workflow_task, tuner)\n\n    async def play(", "agent.py")  # fmt: skip
+    first_sibling(project, "await __import__('asyncio').sleep(600)")
     finished = run(
         cli,
         project,

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from harness import SMALL, Cli, environment
 from runs_on_disk import metric_rows, record
 
@@ -22,7 +21,8 @@ if len(sys.argv) > 2:
     model = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(sys.argv[2]), path)
 else:
     model = AutoModelForCausalLM.from_pretrained(path)
-text = tokenizer.apply_chat_template([{"role": "user", "content": "What is 41 * 52?"}], tokenize=False, add_generation_prompt=True)
+messages = [{"role": "user", "content": "What is 41 * 52?"}]
+text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
 ids = tokenizer(text, return_tensors="pt", add_special_tokens=False).input_ids
 with torch.no_grad():
     print(model(ids).logits[0, -1].topk(5).values.tolist())
@@ -39,9 +39,7 @@ def greedy(*paths: Path) -> list[list[float]]:
 
 @pytest.mark.parametrize("estimator", ["grpo", "dr_grpo", "rloo", "reinforce_plus_plus"])
 def test_every_estimator_trains(cli: Cli, project: Path, estimator: str):
-    finished = cli(
-        "run", "--conf", "tune.yaml", *SMALL, f"--set=trainer_common.algorithm.adv_estimator={estimator}", cwd=project
-    )
+    finished = cli("run", "--conf", "tune.yaml", *SMALL, f"--set=trainer_common.algorithm.adv_estimator={estimator}", cwd=project)
     assert finished.returncode == 0, finished.stderr
     rows = metric_rows(record(project))
     assert max(row["signal/tokens_nonzero_advantage"] for row in rows) > 0

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
 from harness import REPOSITORY, Cli
 from runs_on_disk import metric_rows, record
 
@@ -65,4 +64,6 @@ def test_every_gsm8k_row_is_read_without_conversion(tmp_path: Path):
     for path in paths:
         tasks = list(JsonlReader(DatasetFileSection(training=FileSplit(file_path=str(path))), tmp_path).read("train"))
         rows = [json.loads(line) for line in path.read_text().splitlines()]
-        assert [(task.main_query, task.metadata["answer"]) for task in tasks] == [(row["question"], row["answer"]) for row in rows]
+        assert [(task.main_query, task.metadata["answer"]) for task in tasks] == [
+            (row["question"], row["answer"]) for row in rows
+        ]

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from harness import SMALL, Cli, environment
 from runs_on_disk import metric_rows, record, times_generated, weights_digest
 

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from harness import Cli
 from runs_on_disk import record
 

@@ -10,7 +10,7 @@ processes travel there as data.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pluggy
 
@@ -32,11 +32,11 @@ _hookspec = pluggy.HookspecMarker(PROJECT)
 
 
 def _deciding(spec: F) -> F:
-    return cast("F", _hookspec(firstresult=True)(spec))
+    return _hookspec(firstresult=True)(spec)
 
 
 def _event(spec: F) -> F:
-    return cast("F", _hookspec(spec))
+    return _hookspec(spec)
 
 
 class ReaderSpecs:

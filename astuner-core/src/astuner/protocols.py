@@ -109,9 +109,9 @@ class Environment(Protocol):
 
 
 class Judge(ABC):
-    """Scores the episodes of a group. Runs in the rollout process; made once per process, so it must bear concurrent groups.
+    """Scores the episodes of a group. Runs in the rollout process; made once per process, so it bears concurrent groups.
 
-    A class with only `compute_reward(workflow_task, workflow_output)` is accepted wherever a judge is: see `astuner.builtin.judges`.
+    A class with only `compute_reward(workflow_task, workflow_output)` is accepted wherever a judge is.
     """
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
@@ -263,7 +263,7 @@ class Control(Protocol):
         """Whether a checkpoint was asked for since the last call."""
         ...
 
-    def on_stop(self, callback: Callable[[], None]) -> None:
+    def on_stop(self, callback: Callable[[], object]) -> None:
         """Call back, in any thread, as soon as a stop is asked for: to cancel rollouts under way."""
         ...
 
@@ -325,7 +325,10 @@ class Backbone(Protocol):
     """Key patterns that have no meaning for it, with the reason; setting one is answered with a notice."""
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Any, control: Control) -> Generator[Event]:
-        """Yield reports as they happen; closing the generator ends everything under way. `recipe` is `astuner.rollout.recipe.Recipe`: how a rollout process makes its parts."""
+        """Yield reports as they happen; closing the generator ends everything under way.
+
+        `recipe` is `astuner.rollout.recipe.Recipe`: how a rollout process makes its parts.
+        """
         ...
 
     def evaluate(

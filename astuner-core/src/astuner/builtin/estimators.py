@@ -42,8 +42,9 @@ class Grpo:
     def _of_group(self, rewards: Rewards) -> Rewards:
         if rewards.size < 2:
             return np.zeros_like(rewards)
-        centred = rewards - rewards.mean()
-        return centred / (rewards.std(ddof=1) + EPSILON) if self.norm_by_std else centred
+        centred: Rewards = rewards - rewards.mean()
+        scale = rewards.std(ddof=1) + EPSILON if self.norm_by_std else 1.0
+        return np.divide(centred, scale)
 
 
 class DrGrpo:

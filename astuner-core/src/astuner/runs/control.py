@@ -32,7 +32,7 @@ class RunControl:
         self._notify, self._progress = notify, progress
         self._stop = threading.Event()
         self._save = threading.Event()
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], object]] = []
 
     def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
         """Tell the user something, at once."""
@@ -63,7 +63,7 @@ class RunControl:
         self._save.clear()
         return asked
 
-    def on_stop(self, callback: Callable[[], None]) -> None:
+    def on_stop(self, callback: Callable[[], object]) -> None:
         """Call back, in any thread, as soon as a stop is asked for; at once when it was already."""
         self._callbacks.append(callback)
         if self.stop:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import frozen
 
@@ -156,7 +156,7 @@ class _Run:
         self._loggers = Loggers(self._make_loggers(), on_failure=lambda text: self.notify(text))
         self._stack.callback(self._loggers.close)
         for text, level in [*((text, "info") for text in plan.notices), *self._early]:
-            self.notify(text, cast("Literal['info', 'warning']", level))
+            self.notify(text, level)
         self._directory.write_state(status="running")
         hooks.run_started(info, plugins_in_use(plan))
         progress = Progress(step=self._resume_step)

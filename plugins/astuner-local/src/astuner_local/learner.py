@@ -60,7 +60,7 @@ def open_learner(
 
     config = run.config
     torch.use_deterministic_algorithms(True, warn_only=True)
-    disable_progress_bar()  # transformers' own bars would run through the live table
+    disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers' own bars would run through the live table
     estimator = _estimator(run)
     mode = config.trainer_common.loss_agg_mode or estimator.default_loss_agg_mode
     options = TrainerOptions.from_config(config, total_steps=total_steps, loss_agg_mode=cast("Any", mode))

@@ -50,7 +50,7 @@ class Rollouts:
             self._loop.close()
             raise
         loop = self._loop.get_loop()
-        control.on_stop(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(self._cancel) and None)
+        control.on_stop(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(self._cancel))
 
     def train(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
         """Play the groups of a training step; None when the user stopped. Finished episodes are in the store either way."""

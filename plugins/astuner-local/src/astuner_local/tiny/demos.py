@@ -31,41 +31,48 @@ def system_prompt() -> str:
     return file.read_text(encoding="utf-8").strip()
 
 
-def opening(question: Question) -> Conversation:
-    """Return the messages that the agent starts from."""
-    return [{"role": "system", "content": system_prompt()}, {"role": "user", "content": question.text}]
-
-
 def written(message: dict[str, Any]) -> str:
     """Return the words of a message as plain text, without the marks of the chat template."""
-    calls = [{"name": call["function"]["name"], "arguments": json.loads(call["function"]["arguments"])} for call in message.get("tool_calls", ())]
+    calls = [
+        {"name": call["function"]["name"], "arguments": json.loads(call["function"]["arguments"])}
+        for call in message.get("tool_calls", ())
+    ]
     return (message["content"] or "") + "".join(json.dumps(call) for call in calls)
 
 
 def careless(random: Random) -> Iterator[Conversation]:
-    """Yield conversations without end, about the shown operands only."""
+    """Yield conversations without end, about the shown operands only.
+
+    A slip is never a wrong digit, so that copying is learnt from clean examples and carries over to operands never shown.
+    """
     while True:
         question = ask(random, SHOWN)
         if random.random() >= USES_TOOL:
             yield [*opening(question), _gave_up()]
             continue
-        operands = (question.a, question.b)
-        if random.random() >= RIGHT_EXPRESSION:
-            operands = (random.choice(operands),) * 2
-        yield with_tool(question, operands, finishes=random.random() < FINISHES)
+        operator = "*" if random.random() < RIGHT_EXPRESSION else ""
+        yield with_tool(question, operator, finishes=random.random() < FINISHES)
 
 
-def with_tool(question: Question, operands: tuple[int, int], *, finishes: bool = True) -> Conversation:
-    """Return the conversation in which the product of some operands is asked for, and then reported or not."""
-    a, b = operands
-    arguments = json.dumps({"expression": f"{a}*{b}"})
-    call = {"id": "call_0", "type": "function", "function": {"name": TOOL_NAME, "arguments": arguments}}
+def with_tool(question: Question, operator: str = "*", *, finishes: bool = True) -> Conversation:
+    """Return the conversation in which an expression is sent to the calculator, and its value then reported or not.
+
+    Without an operator the expression is all four digits in a row, and so is its value.
+    """
+    expression = f"{question.a}{operator}{question.b}"
+    value = str(question.a * question.b) if operator else expression
+    function = {"name": TOOL_NAME, "arguments": json.dumps({"expression": expression})}
     return [
         *opening(question),
-        {"role": "assistant", "content": None, "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_0", "content": str(a * b)},
-        {"role": "assistant", "content": f"The answer is \\boxed{{{a * b}}}"} if finishes else _gave_up(),
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "call_0", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "call_0", "content": value},
+        {"role": "assistant", "content": f"The answer is \\boxed{{{value}}}"} if finishes else _gave_up(),
     ]
+
+
+def opening(question: Question) -> Conversation:
+    """Return the messages that the agent starts from."""
+    return [{"role": "system", "content": system_prompt()}, {"role": "user", "content": question.text}]
 
 
 def _gave_up() -> dict[str, Any]:

@@ -25,7 +25,7 @@ MOST_STEPS = 800
 
 EXAM_EVERY = 10
 EXAM_SIZE = 64
-PASSED = 0.97
+PASSED = 0.9
 """Share of right solutions in the exam from which on the model counts as able to copy."""
 
 COOLDOWN_STEPS = 60
@@ -40,7 +40,7 @@ def warm_start(
     `progress(done, total)` is called after each step; the total becomes smaller once the model can copy.
     """
     random = Random(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_LR, betas=(0.9, 0.95), weight_decay=0.01, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_LR, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     batches = _batches(tokenizer, random)
     exam = pack(_exam(tokenizer, random))
     step, end = 0, MOST_STEPS + COOLDOWN_STEPS
@@ -69,7 +69,7 @@ def _logits(model: Qwen2ForCausalLM, batch: Packed) -> Tensor:
 def _exam(tokenizer: PreTrainedTokenizerFast, random: Random) -> list[Encoded]:
     """Return right solutions, of which everything counts but the first token of a turn: whether to call and to answer is a whim."""
     questions = [ask(random, SHOWN) for _ in range(EXAM_SIZE)]
-    solutions = encode(tokenizer, [with_tool(question, (question.a, question.b)) for question in questions])
+    solutions = encode(tokenizer, [with_tool(question) for question in questions])
     return [(ids, [mark and before for before, mark in pairwise([False, *marks])]) for ids, marks in solutions]
 
 
