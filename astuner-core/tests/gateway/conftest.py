@@ -14,35 +14,12 @@ from astuner.builtin.scripted_engine import ScriptedEngine
 from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway, TemplateRenderer
 from astuner.protocols import Engine
 from astuner.schema import Sampling
-
-SPECIALS = [
-    "<|endoftext|>",
-    "<|im_start|>",
-    "<|im_end|>",
-    "<tool_call>",
-    "</tool_call>",
-    "<tool_response>",
-    "</tool_response>",
-    "<think>",
-    "</think>",
-]
+from astuner.testing.tokenizer import tiny_tokenizer
 
 
 def build_tokenizer(template: str = "chatml") -> Any:
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    corpus = ['{"name": "add", "arguments": {"a": 1, "b": 2}}', "the user asks the assistant what two and two make, w12 w340 w56"]
-    trainer = trainers.BpeTrainer(
-        vocab_size=420, special_tokens=SPECIALS, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
-    )
-    core.train_from_iterator(corpus * 4, trainer)
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|endoftext|>")
-    tokenizer.chat_template = (Path(__file__).parent / "templates" / f"{template}.jinja").read_text()
-    return tokenizer
+    path = Path(__file__).parent / "templates" / f"{template}.jinja"
+    return tiny_tokenizer(path.read_text() if path.exists() else None)
 
 
 @pytest.fixture(scope="session")
