@@ -46,6 +46,8 @@ class DebugBackbone:
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Play the first tasks as training would, and report what a training step would have had."""
+        from astuner.rollout.advantages import weigh
+        from astuner.rollout.estimator import make_estimator
         from astuner.rollout.host import training_sampling
         from astuner.rollout.metrics import rollout_metrics
         from astuner.rollout.runner import Round
@@ -58,7 +60,8 @@ class DebugBackbone:
             for episode in group.episodes:
                 yield Notice(text=transcript(episode, tokens=True))
         if groups is not None:
-            yield StepReport(step=1, metrics=rollout_metrics(groups, ()), groups=tuple(groups))
+            rows = weigh(groups, make_estimator(run))
+            yield StepReport(step=1, metrics=rollout_metrics(groups, rows), groups=tuple(groups))
 
     def evaluate(
         self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control

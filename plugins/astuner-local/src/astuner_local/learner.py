@@ -10,11 +10,10 @@ import torch
 from attrs import frozen
 from transformers.utils.logging import disable_progress_bar
 
-from astuner.errors import PluginError, UsageError
-from astuner.plugins.catalog import Catalog
-from astuner.plugins.drivers import construct, load
+from astuner.errors import UsageError
 from astuner.protocols import Control, Estimator, RunInfo
 from astuner.rollout.advantages import Weighted
+from astuner.rollout.estimator import make_estimator
 from astuner.runs.atomic import explained
 from astuner_local.trainer.model_io import load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
@@ -61,7 +60,7 @@ def open_learner(
     config = run.config
     torch.use_deterministic_algorithms(True, warn_only=True)
     disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers' own bars would run through the live table
-    estimator = _estimator(run)
+    estimator = make_estimator(run)
     mode = config.trainer_common.loss_agg_mode or estimator.default_loss_agg_mode
     options = TrainerOptions.from_config(config, total_steps=total_steps, loss_agg_mode=cast("Any", mode))
     control.notify(f"loading {checkpoint or config.model.path}", "info")
@@ -87,16 +86,6 @@ def open_learner(
 def _uses_reference(run: RunInfo) -> bool:
     trainer = run.config.trainer_common
     return (trainer.use_kl_loss and trainer.kl_loss_coef > 0) or trainer.algorithm.use_kl_in_reward
-
-
-def _estimator(run: RunInfo) -> Estimator:
-    catalog = Catalog.discover(disabled=run.config.plugins.disabled)
-    key = "astuner.trainer_common.algorithm.adv_estimator"
-    candidate = catalog.find("estimator", run.config.trainer_common.algorithm.adv_estimator, config_dir=run.config_dir, key=key)
-    made = construct(candidate, load(candidate), None, run)
-    if not hasattr(made, "advantages"):
-        raise PluginError(f"{candidate.blame} has no method `advantages(groups)`")
-    return cast("Estimator", made)
 
 
 def _device() -> str:
