@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness import REPOSITORY
+
 HEAVY = ("torch", "transformers", "openai", "ray", "peft", "datasets", "tensorboard")
 
 
@@ -42,3 +44,11 @@ def test_a_configuration_is_checked_without_anything_heavy(project: Path):
     code = f"from astuner.cli import exit_code_of\nassert exit_code_of({arguments!r}) == 0"
     # The project's agent uses the OpenAI SDK only inside `execute`.
     assert imported(code) == []
+
+
+def test_the_configuration_reference_is_the_typed_model():
+    docs = REPOSITORY / "docs"
+    written = (docs / "configuration.md").read_text(encoding="utf-8")
+    code = f"import sys; sys.path.insert(0, {str(docs)!r}); import write_configuration as w; sys.stdout.write(w.document())"
+    made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert made == written, "run: python docs/write_configuration.py"

@@ -103,3 +103,15 @@ def test_a_finished_run_is_not_started_over(project: Path, cli: Cli):
     assert cli("run", "--conf", "tune.yaml", *small, cwd=project).returncode == 0
     again = cli("run", "--conf", "tune.yaml", *small, cwd=project)
     assert (again.returncode, "experiment_name" in again.stderr) == (2, True)
+
+
+def test_a_full_disk_while_saving_loses_nothing(project: Path, uninterrupted: Path, cli: Cli):
+    # A limit on file sizes fails like a full disk: the weights do not fit, the episodes do.
+    command = f"ulimit -f 400; exec {sys.executable} -m astuner run --conf tune.yaml {' '.join(SMALL)}"
+    full = subprocess.run(["bash", "-c", command], cwd=project, env=environment(), capture_output=True, text=True, check=False)
+    assert full.returncode == 1, full.stderr
+    assert "--resume" in full.stderr
+    assert "Traceback" not in full.stderr
+    assert cli("run", "--conf", "tune.yaml", *SMALL, "--resume", cwd=project).returncode == 0
+    assert weights_digest(record(project), STEPS) == weights_digest(uninterrupted, STEPS)
+    assert set(times_generated(record(project)).values()) == {1}

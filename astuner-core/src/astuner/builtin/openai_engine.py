@@ -26,6 +26,7 @@ class OpenAIEngine:
         base_url: str
         """With its version, as in `http://127.0.0.1:8000/v1`."""
         model: str
+        """Its name there."""
         api_key_env: str = "OPENAI_API_KEY"
         """The environment variable that holds the key; without it no key is sent."""
         timeout_s: float = field(default=120.0, validator=validators.gt(0))

@@ -38,8 +38,11 @@ class ValKwargs:
     """Sampling of validation episodes. How many per task: `trainer_common.val_pass_n`."""
 
     temperature: float = field(default=0.0, validator=ge(0))
+    """0 is greedy."""
     top_k: int = field(default=-1, validator=_top_k)
+    """Most likely tokens that are sampled from; -1 is the whole vocabulary."""
     top_p: float = field(default=1.0, validator=and_(gt(0), le(1)))
+    """Smallest probability mass that is sampled from; 1 is all of it."""
     do_sample: bool = False
     """False is greedy, whatever the temperature."""
 
@@ -85,7 +88,9 @@ class Rollout:
     num_repeat: int = field(default=4, validator=ge(1))
     """Episodes per task: the size of a group."""
     temperature: float = field(default=0.9, validator=ge(0))
+    """0 is greedy."""
     top_p: float = field(default=1.0, validator=and_(gt(0), le(1)))
+    """Smallest probability mass that is sampled from; 1 is all of it."""
     top_k: int = field(default=-1, validator=_top_k)
     """-1 is the whole vocabulary."""
     val_kwargs: ValKwargs = field(factory=ValKwargs)

@@ -55,7 +55,9 @@ class HuggingFaceSection:
     dataset_path: str
     """The repository, or a directory of the same layout."""
     training_split: str = "train"
+    """Name of the split that is trained on."""
     validation_split: str = "validation"
+    """Name of the split that is validated on."""
 
 
 @frozen(kw_only=True)
@@ -69,7 +71,9 @@ class RubricsSection:
     language: Literal["en", "zh"] = "en"
     """Language of the prompts."""
     min_score: float = 0.0
+    """Lowest score a rubric may give."""
     max_score: float = 1.0
+    """Highest score a rubric may give."""
     success_threshold: float = 0.7
     """Score from which an answer is a success."""
     sampling_mode: Literal["all_samples", "smart_sampling"] = "all_samples"
@@ -83,6 +87,7 @@ class RubricsSection:
     aggregation_mode: Literal["keep_all", "merge_similar"] = "keep_all"
     """Keep every rubric, or merge those that say the same."""
     grader_name: str = "auto_grader"
+    """Names the grader in what is saved."""
     num_reference_samples: int = field(default=20, validator=gt(0))
     """Samples that the rubrics are learnt from."""
     query_field: str = "main_query"

@@ -21,6 +21,7 @@ class KlControl:
     """The KL penalty inside the reward."""
 
     kl_coef: float = field(default=0.001, validator=ge(0))
+    """Weight of the divergence that is taken off the reward."""
 
 
 @frozen(kw_only=True)
@@ -28,6 +29,7 @@ class FilterGroups:
     """Resampling of groups whose rewards are all equal and so teach nothing."""
 
     enable: bool = False
+    """Draw further tasks in place of groups whose rewards are all equal."""
     max_num_gen_batches: int = field(default=4, validator=ge(1))
     """Most batches that are generated for one step."""
 
@@ -57,7 +59,9 @@ class FsdpConfig:
     """What is kept on the CPU to save GPU memory."""
 
     param_offload: bool = True
+    """Keep the parameters there between passes."""
     optimizer_offload: bool = True
+    """Keep the optimiser's state there."""
 
 
 def _betas(_: Any, attribute: Attribute[Any], value: tuple[float, float]) -> None:
@@ -70,12 +74,15 @@ class Optim:
     """AdamW and its schedule."""
 
     lr: float = field(default=1e-6, validator=ge(0))
+    """Peak learning rate."""
     lr_warmup_steps: int = field(default=0, validator=ge(0))
     """Steps in which the learning rate rises from 0."""
     lr_scheduler_type: Literal["constant", "cosine", "linear"] = "constant"
     """Its course after that: to 0 at the last step, unless constant."""
     weight_decay: float = field(default=0.01, validator=ge(0))
+    """AdamW's decay."""
     betas: tuple[float, float] = field(default=(0.9, 0.999), validator=_betas)
+    """AdamW's decay rates of the two moments."""
 
 
 @frozen(kw_only=True)
@@ -116,6 +123,7 @@ class TrainerCommon:
     use_kl_loss: bool = True
     """Add the KL to the reference model to the loss."""
     kl_loss_coef: float = field(default=0.002, validator=ge(0))
+    """Its weight in the loss."""
     kl_loss_type: KlEstimator = "low_var_kl"
     """Its estimator there."""
     ulysses_sequence_parallel_size: int = field(default=1, validator=ge(1))

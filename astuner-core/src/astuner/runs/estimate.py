@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from astuner.protocols import RunInfo
-from astuner.rollout.sampler import TaskSampler
 from astuner.runs.plan import plan_run
 
 if TYPE_CHECKING:
     from astuner.config.model import Config
+    from astuner.rollout.sampler import TaskSampler
 
 BYTES_PER_TRAINED_PARAMETER = 16
 """float32 weight, gradient and AdamW's two moments."""
@@ -25,24 +24,8 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
 
     plan = plan_run(conf, overrides, backbone)
     config = plan.loaded.config
-    info = RunInfo(
-        project_name=config.project_name,
-        experiment_name=config.experiment_name,
-        backbone=plan.backbone.candidate.name,
-        directory=Path(config.experiment_dir),
-        config_dir=plan.loaded.path.parent,
-        seed=config.seed,
-        config=config,
-        user_keys=plan.loaded.user_keys,
-    )
-    reader = Hooks(plan.catalog).make_reader(plan.reader.candidate, plan.reader.options, info)
-    tasks = TaskSampler(
-        reader,
-        batch_size=config.data.train_batch_size,
-        epochs=config.trainer_common.total_epochs,
-        seed=config.seed,
-        total_steps=config.trainer_common.total_training_steps,
-    )
+    info = plan.run_info()
+    tasks = plan.sample_tasks(Hooks(plan.catalog).make_reader(plan.reader.candidate, plan.reader.options, info))
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
     rows += _training_rows(config, tasks) if info.backbone != "debug" else []
     rows += [("memory for weights", _memory(config))]

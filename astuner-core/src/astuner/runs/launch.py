@@ -11,10 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from astuner.errors import AstunerError, Interrupted, UsageError
-from astuner.protocols import RunInfo
 from astuner.rollout.sampler import TaskSampler
 from astuner.runs.control import RunControl, stop_on_signals
 from astuner.runs.directory import RunDirectory
@@ -106,17 +105,7 @@ class _Run:
         self._loggers: Loggers | None = None
         hooks = Hooks(plan.catalog, on_listener_error=self.notify, options=config.plugins.options)
         hooks.check_pending()
-        self.info = RunInfo(
-            project_name=config.project_name,
-            experiment_name=config.experiment_name,
-            backbone=plan.backbone.candidate.name,
-            directory=directory.path,
-            config_dir=plan.loaded.path.parent,
-            seed=config.seed,
-            config=config,
-            user_keys=plan.loaded.user_keys,
-            attempt=directory.attempts + 1,
-        )
+        self.info = evolve(plan.run_info(attempt=directory.attempts + 1), directory=directory.path)
         self._hooks = hooks
         replay_after = (resume_step if resume_step else -1) if resumed else None
         store = EpisodeFiles(directory.episodes, replay_after=replay_after)
@@ -140,15 +129,8 @@ class _Run:
     def execute(self, begin: Callable[[_Run, Backbone, TaskSampler], Generator[Event]]) -> RunOutcome:
         """Make what is left, consume the backbone's events, and write down how it ended."""
         plan, info, hooks = self._plan, self.info, self._hooks
-        config = plan.loaded.config
         reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
-        tasks = TaskSampler(
-            reader,
-            batch_size=config.data.train_batch_size,
-            epochs=config.trainer_common.total_epochs,
-            seed=config.seed,
-            total_steps=config.trainer_common.total_training_steps,
-        )
+        tasks = plan.sample_tasks(reader)
         hooks.tasks_read("train", tasks.train_tasks)
         hooks.tasks_read("validation", tasks.validation_tasks)
         self._directory.write_run(_run_facts(plan))

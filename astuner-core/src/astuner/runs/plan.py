@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from astuner.errors import ConfigError, PluginError, Problem
+from astuner.protocols import Reader, RunInfo
 from astuner.rollout.recipe import Component, Recipe
+from astuner.rollout.sampler import TaskSampler
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
@@ -31,6 +33,32 @@ class Plan:
     backbone: Component
     estimator: Component
     notices: tuple[str, ...]
+
+    def run_info(self, *, attempt: int = 1) -> RunInfo:
+        """Return what the run's components may know."""
+        config = self.loaded.config
+        return RunInfo(
+            project_name=config.project_name,
+            experiment_name=config.experiment_name,
+            backbone=self.backbone.candidate.name,
+            directory=Path(config.experiment_dir),
+            config_dir=self.loaded.path.parent,
+            seed=config.seed,
+            config=config,
+            user_keys=self.loaded.user_keys,
+            attempt=attempt,
+        )
+
+    def sample_tasks(self, reader: Reader) -> TaskSampler:
+        """Return the run's tasks in their order; reads each split once."""
+        config = self.loaded.config
+        return TaskSampler(
+            reader,
+            batch_size=config.data.train_batch_size,
+            epochs=config.trainer_common.total_epochs,
+            seed=config.seed,
+            total_steps=config.trainer_common.total_training_steps,
+        )
 
 
 def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = None) -> Plan:

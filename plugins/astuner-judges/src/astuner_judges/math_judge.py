@@ -37,7 +37,9 @@ class MathAnswerAsJudge:
         timeout_s: float = field(default=5.0, validator=gt(0))
         """Longest time for such a comparison."""
         success_reward: float = 1.0
+        """Of a right answer."""
         failure_reward: float = 0.0
+        """Of a wrong one, and of none."""
 
     def __init__(self, options: Options | None = None) -> None:
         self._options = options or self.Options()

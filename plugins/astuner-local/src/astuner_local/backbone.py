@@ -30,6 +30,7 @@ class LocalBackbone:
         "trainer_common.kl_*",
         "trainer_common.clip_ratio_*",
         "trainer_common.grad_clip",
+        "trainer_common.loss_agg_mode",
         "trainer_common.mini_batch_num",
         "trainer_common.save_freq",
         "trainer_common.test_freq",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from attrs import frozen
+from safetensors import SafetensorError
 from transformers.utils.logging import disable_progress_bar
 
 from astuner.errors import UsageError
@@ -47,8 +49,12 @@ class Learner:
     def save(self, directory: Path) -> None:
         """Write a checkpoint: a Hugging Face model, and the trainer's state beside it."""
         with explained(directory):
-            save_hf(self.model, self.renderer.tokenizer, directory)
-            self.trainer.save(directory / TRAINER_STATE)
+            try:
+                save_hf(self.model, self.renderer.tokenizer, directory)
+                self.trainer.save(directory / TRAINER_STATE)
+            except SafetensorError as error:
+                # It reports a full disk in a class of its own.
+                raise OSError(errno.EIO, str(error)) from error
 
 
 def open_learner(

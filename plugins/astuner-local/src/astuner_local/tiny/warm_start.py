@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import islice
 from random import Random
 
 import torch
@@ -67,15 +67,15 @@ def _logits(model: Qwen2ForCausalLM, batch: Packed) -> Tensor:
 
 
 def _exam(tokenizer: PreTrainedTokenizerFast, random: Random) -> list[Encoded]:
-    """Return right solutions, of which everything counts but the first token of a turn: whether to call and to answer is a whim."""
-    questions = [ask(random, SHOWN) for _ in range(EXAM_SIZE)]
-    solutions = encode(tokenizer, [with_tool(question) for question in questions])
-    return [(ids, [mark and before for before, mark in pairwise([False, *marks])]) for ids, marks in solutions]
+    """Return right solutions in which only the digits count: all else is either fixed or a whim of the demonstrator."""
+    digits = set(tokenizer.convert_tokens_to_ids(list("0123456789")))
+    solutions = encode(tokenizer, [with_tool(ask(random, SHOWN)) for _ in range(EXAM_SIZE)])
+    return [(ids, [mark and token in digits for token, mark in zip(ids, written, strict=True)]) for ids, written in solutions]
 
 
 @torch.no_grad()
 def _grade(model: Qwen2ForCausalLM, exam: Packed) -> float:
-    """Return the share of solutions in which each counted token is the model's first choice."""
+    """Return the share of solutions in which each digit is the model's first choice."""
     right = _logits(model, exam).argmax(-1) == exam.targets
     failed = exam.owners[~right].unique()
     return 1 - len(failed) / EXAM_SIZE

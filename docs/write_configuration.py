@@ -1,0 +1,113 @@
+"""Writes `configuration.md` from the typed model: every key, its type, default and meaning, and which backbones honour it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, has
+
+from astuner.builtin.debug_backbone import DebugBackbone
+from astuner.config.honour import CORE_HONOURED, CORE_INAPPLICABLE, matches
+from astuner.config.model import Config
+from astuner.config.sections import DOCUMENTED
+from astuner.plugins.catalog import Catalog
+from astuner.plugins.describe import OptionDescription, describe_options
+from astuner.plugins.drivers import load
+from astuner.runs.resume import MAY_CHANGE
+from astuner_local.backbone import LocalBackbone
+
+HERE = Path(__file__).parent
+BACKBONES = (DebugBackbone, LocalBackbone)
+SECTION = {
+    "reader": "task_reader",
+    "judge": "task_judge",
+    "tracker": "context_tracker",
+    "engine": "rollout",
+    "logger": "trainer_common.logger",
+}
+"""Where the options of each kind of component stand."""
+
+
+def document() -> str:
+    """Return the whole page."""
+    return "\n".join(
+        [(HERE / "configuration_head.md").read_text(encoding="utf-8").rstrip(), "", *_keys(), *_sections(), *_resume(), ""]
+    )
+
+
+def _keys() -> Iterator[str]:
+    section = None
+    for option in describe_options(Config):
+        if option.name.rpartition(".")[2] == "sections":
+            continue  # the options of components: below
+        place = option.name.rpartition(".")[0]
+        if place != section:
+            section = place
+            yield from ("", f"## `{place}`" if place else "## Top level", "")
+            yield from ("| key | type | default | meaning | honoured by |", "|---|---|---|---|---|")
+        yield _row(option, _honoured(option.name))
+
+
+def _sections() -> Iterator[str]:
+    yield from ("", "## Options of components", "", "Each stands in a section of its name beside the key that chooses it.")
+    found = {f"{SECTION[kind]}.{name}": cls for kind, name, cls in _installed()}
+    found |= {path: documented.options for path, documented in DOCUMENTED.items()}
+    for path, cls in sorted(found.items()):
+        yield from ("", f"### `{path}`", "", "| key | type | default | meaning |", "|---|---|---|---|")
+        for option in describe_options(cls):
+            yield _row(option)
+
+
+def _installed() -> Iterator[tuple[str, str, type[Any]]]:
+    for candidate in Catalog.discover().all():
+        if candidate.kind in SECTION and (candidate.dist or "").startswith("astuner-"):
+            options = getattr(load(candidate), "Options", None)
+            if options is not None:
+                yield candidate.kind, candidate.name, options
+
+
+def _resume() -> Iterator[str]:
+    yield from (
+        "",
+        "## What may change when a run is resumed",
+        "",
+        "Every other key must have the value that the run was started with.",
+        "",
+    )
+    yield from (f"* `{pattern}`" for pattern in MAY_CHANGE)
+
+
+def _row(option: OptionDescription, honoured: str | None = None) -> str:
+    default = "required" if option.required else f"`{_shown(option.default)}`"
+    cells = [
+        f"`{option.name.rpartition('.')[2]}`",
+        f"`{option.type}`".replace("|", "\\|"),
+        default,
+        option.doc.replace("|", "\\|"),
+    ]
+    return "| " + " | ".join([*cells, *([honoured] if honoured is not None else [])]) + " |"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        value = [asdict(item) if has(type(item)) else item for item in value]
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _honoured(key: str) -> str:
+    if key in CORE_INAPPLICABLE:
+        return f"none: {CORE_INAPPLICABLE[key]}"
+    names = []
+    for backbone in BACKBONES:
+        if key in backbone.inapplicable:
+            continue
+        if any(matches(key, pattern) for pattern in (*CORE_HONOURED, *backbone.honours)):
+            names.append(backbone.name)
+    return ", ".join(names) or "none yet; refused or named when set"
+
+
+if __name__ == "__main__":
+    (HERE / "configuration.md").write_text(document(), encoding="utf-8")
