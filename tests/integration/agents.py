@@ -27,7 +27,7 @@ class RawHttpAgent(Workflow):
                 if not message.get("tool_calls"):
                     break
                 for call in message["tool_calls"]:
-                    result = calculate(json.loads(call["function"]["arguments"] or "{}").get("expression", ""))
+                    result = calculate(call["function"]["arguments"])
                     messages.append({"role": "tool", "tool_call_id": call["id"], "content": result})
         return WorkflowOutput(metadata={"final_answer": text})
 
@@ -42,7 +42,7 @@ class AgentScopeAgent(Workflow):
 
         def calculator(expression: str) -> str:
             """Evaluate an arithmetic expression."""
-            return calculate(expression)
+            return calculate(json.dumps({"expression": expression}))
 
         agent = Agent(
             name="calculator",

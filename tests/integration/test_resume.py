@@ -115,3 +115,10 @@ def test_a_full_disk_while_saving_loses_nothing(project: Path, uninterrupted: Pa
     assert cli("run", "--conf", "tune.yaml", *SMALL, "--resume", cwd=project).returncode == 0
     assert weights_digest(record(project), STEPS) == weights_digest(uninterrupted, STEPS)
     assert set(times_generated(record(project)).values()) == {1}
+
+
+def test_a_finished_run_goes_on_when_it_is_made_longer(project: Path, uninterrupted: Path, cli: Cli):
+    assert cli("run", "--conf", "tune.yaml", *SMALL, "--set=trainer_common.total_training_steps=2", cwd=project).returncode == 0
+    longer = cli("run", "--conf", "tune.yaml", *SMALL, "--resume", cwd=project)
+    assert longer.returncode == 0, longer.stderr
+    assert weights_digest(record(project), STEPS) == weights_digest(uninterrupted, STEPS)

@@ -71,8 +71,8 @@ def debug(cli: Cli, project: Path, installed: Path, *more: str):
 
 def test_it_is_listed_with_distribution_and_version(cli: Cli, installed: Path, tmp_path: Path):
     listed = cli("plugin", "list", "--json", cwd=tmp_path, env={"PYTHONPATH": str(installed)})
-    rows = [row for row in json.loads(listed.stdout)["plugins"] if row["name"] == "strict"]
-    assert [(row["kind"], row["distribution"], row["version"]) for row in rows] == [("judge", "acme-judges", "1.2.0")]
+    rows = [row for row in json.loads(listed.stdout) if row["name"] == "strict"]
+    assert [(row["kind"], row["dist"], row["version"]) for row in rows] == [("judge", "acme-judges", "1.2.0")]
 
 
 def test_it_judges_a_run_and_is_written_down(cli: Cli, project: Path, installed: Path):

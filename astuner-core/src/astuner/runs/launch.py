@@ -21,7 +21,7 @@ from astuner.runs.episode_store import EpisodeFiles
 from astuner.runs.loop import Progress, drive
 from astuner.runs.plan import Plan, plan_run
 from astuner.runs.reporting import Loggers, NamedLogger
-from astuner.runs.resume import check_same_run
+from astuner.runs.resume import check_same_run, same_length
 from astuner.schema import Event, Group, Notice
 
 if TYPE_CHECKING:
@@ -86,8 +86,11 @@ def _place_to_start(directory: RunDirectory, plan: Plan, resume: bool) -> int:
         else:
             ways = "go on with --resume, or choose another experiment_name (--set experiment_name=...)"
         raise UsageError(f"{directory.path}: holds a run already ({status or 'unfinished'}); {ways}")
-    if status == "finished":
-        raise UsageError(f"{directory.path}: this run is finished; choose another experiment_name to train again")
+    if status == "finished" and same_length(directory, plan):
+        raise UsageError(
+            f"{directory.path}: this run is finished; raise trainer_common.total_training_steps to go on, "
+            "or choose another experiment_name to train again"
+        )
     check_same_run(directory, plan)
     saved = directory.saved_steps()
     return saved[-1] if saved else 0

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from astuner.runs.plan import Plan
 
 MAY_CHANGE = (
+    "project_name",
+    "experiment_dir",
     "trainer_common.total_epochs",
     "trainer_common.total_training_steps",
     "trainer_common.save_freq",
@@ -33,17 +35,19 @@ MAY_CHANGE = (
 """Keys that do not change what is learnt from the same episodes; the reference in `docs/configuration.md` lists them."""
 
 
+LENGTH = ("trainer_common.total_epochs", "trainer_common.total_training_steps")
+"""Keys that say how long a run is; a finished run goes on when one of them has grown."""
+
+
+def same_length(directory: RunDirectory, plan: Plan) -> bool:
+    """Whether the run is configured to be as long as it was when it was last started."""
+    before, now = _configured(directory, plan)
+    return all(before.get(f"astuner.{key}") == now.get(f"astuner.{key}") for key in LENGTH)
+
+
 def check_same_run(directory: RunDirectory, plan: Plan) -> None:
     """Raise `ConfigError` naming every key that has another value than when the run was started and may not change."""
-    import yaml
-
-    from astuner.config.show import to_yaml
-
-    path = directory.path / "config.yaml"
-    if not path.exists():
-        return
-    before = _flat(yaml.safe_load(path.read_text(encoding="utf-8"))["resolved"])
-    now = _flat(yaml.safe_load(to_yaml(plan.loaded)))
+    before, now = _configured(directory, plan)
     problems = [
         Problem(
             key=key,
@@ -55,6 +59,18 @@ def check_same_run(directory: RunDirectory, plan: Plan) -> None:
     ]
     if problems:
         raise ConfigError(problems)
+
+
+def _configured(directory: RunDirectory, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the resolved configuration of the last start and of this one, flat."""
+    import yaml
+
+    from astuner.config.show import to_yaml
+
+    now = _flat(yaml.safe_load(to_yaml(plan.loaded)))
+    path = directory.path / "config.yaml"
+    # Without the file the last start came no further than its lock.
+    return (_flat(yaml.safe_load(path.read_text(encoding="utf-8"))["resolved"]) if path.exists() else now), now
 
 
 def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

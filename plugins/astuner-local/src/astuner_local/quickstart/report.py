@@ -1,62 +1,92 @@
-"""What the quickstart shows at its end: before and after, two episodes that changed, and what to try next."""
+"""What the quickstart says at its end: before and after in numbers, two episodes in words, and what to try next."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
-from io import StringIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
+from textwrap import indent
 
 from astuner.rollout.transcript import transcript
-from astuner.runs.launch import RunOutcome
 from astuner.schema import Episode, Group
 
-EPISODES = 2
+SHOWN_EPISODES = 2
 
-ROWS = (("mean reward", "val/reward/mean"), ("solved", "val/success/rate"), ("failed episodes", "val/failed"))
-
-
-def report(outcome: RunOutcome, directory: Path) -> str:
-    """Return the report as text."""
-    return "\n".join(_lines(outcome, directory))
+Row = tuple[str, str, str]
 
 
-def _lines(outcome: RunOutcome, directory: Path) -> Iterator[str]:
-    before, after = outcome.before or {}, outcome.after or {}
-    yield ""
-    yield _table(before, after, tasks=len(outcome.after_groups))
-    for was, became in improved(outcome.before_groups, outcome.after_groups)[:EPISODES]:
-        yield f"before: {transcript(was)}"
-        yield f"after:  {transcript(became)}"
-        yield ""
-    yield f"The run, its episodes and its checkpoints are in {outcome.directory}"
-    yield resources.files(__package__).joinpath("next_steps.txt").read_text(encoding="utf-8").format(directory=directory).rstrip()
+def report(before: Sequence[Group], after: Sequence[Group], *, project: Path, run: Path) -> str:
+    """Return the text; `before` and `after` are the groups of the two validations, and the paths are shown as they are given."""
+    return "\n".join([*_numbers(before, after), "", *_episodes(before, after), *_next(project, run)])
 
 
-def improved(before: Sequence[Group], after: Sequence[Group]) -> list[tuple[Episode, Episode]]:
-    """Return the episodes of the same task of which the first had no success and the second has."""
-    earlier = {episode.task.task_id: episode for group in before for episode in group.episodes if not episode.is_success}
-    return [
-        (earlier[episode.task.task_id], episode)
-        for group in after
-        for episode in group.episodes
-        if episode.is_success and episode.task.task_id in earlier
+def _numbers(before: Sequence[Group], after: Sequence[Group]) -> Iterator[str]:
+    yield "Validation, greedy, on operands that no training question has:"
+    rows = [("", "before", "after"), *_rows(_all(before), _all(after))]
+    for name, *columns in rows:
+        yield f"  {name:<24}" + "".join(f"{column:>9}" for column in columns)
+
+
+def _rows(before: Sequence[Episode], after: Sequence[Episode]) -> Iterator[Row]:
+    measures: list[tuple[str, Callable[[Sequence[Episode]], str]]] = [
+        ("tasks solved", lambda episodes: f"{sum(bool(e.is_success) for e in episodes)}/{len(episodes)}"),
+        ("mean reward", lambda episodes: _mean([e.reward for e in episodes])),
+        ("tool calls per episode", lambda episodes: _mean([_tool_calls(e) for e in episodes])),
     ]
+    for name, measure in measures:
+        yield name, measure(before), measure(after)
+    if not all(episode.completed for episode in [*before, *after]):
+        failed = [str(sum(not episode.completed for episode in episodes)) for episodes in (before, after)]
+        yield "episodes that failed", failed[0], failed[1]
 
 
-def _table(before: Mapping[str, float], after: Mapping[str, float], tasks: int) -> str:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f"{tasks} validation tasks, with numbers that training never showed")
-    for heading in ("", "before", "after"):
-        table.add_column(heading, justify="left" if not heading else "right")
-    for label, name in ROWS:
-        table.add_row(label, *(_number(metrics.get(name)) for metrics in (before, after)))
-    text = StringIO()
-    Console(file=text, width=80, force_terminal=False).print(table)
-    return text.getvalue()
+def _tool_calls(episode: Episode) -> float | None:
+    return episode.output.log_metrics.get("tool_calls") if episode.output else None
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
+def _mean(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{fmean(known):.2f}" if known else "-"
+
+
+def _episodes(before: Sequence[Group], after: Sequence[Group]) -> Iterator[str]:
+    changed = list(_newly_solved(_by_task(before), _by_task(after)))
+    if not changed:
+        yield "No task that failed before is solved now."
+        yield ""
+        return
+    for old, new in changed[:SHOWN_EPISODES]:
+        yield f"{old.task.main_query}  (answer: {old.task.metadata.get('answer')})"
+        for title, episode in (("before", old), ("after", new)):
+            yield f"  {title}"
+            # The first line names the episode, which the title does already.
+            yield indent("\n".join(transcript(episode).splitlines()[1:]), "  ")
+        yield ""
+
+
+def _newly_solved(before: Mapping[str, Episode], after: Mapping[str, Episode]) -> Iterator[tuple[Episode, Episode]]:
+    for task_id, old in before.items():
+        new = after.get(task_id)
+        if new is not None and new.is_success and not old.is_success:
+            yield old, new
+
+
+def _by_task(groups: Sequence[Group]) -> dict[str, Episode]:
+    return {group.task.task_id: group.episodes[0] for group in groups if group.episodes}
+
+
+def _all(groups: Sequence[Group]) -> list[Episode]:
+    return [episode for group in groups for episode in group.episodes]
+
+
+def _next(project: Path, run: Path) -> Iterator[str]:
+    yield f"The run is in {run} (metrics, episodes, checkpoints), the project in {project}: its README.md says what to change."
+    yield "What to try next:"
+    yield f"  cd {project}"
+    yield "  astuner run --conf tune.yaml --backbone debug --set experiment_name=debug    # play a few episodes and print them"
+    yield "  astuner run --conf tune.yaml --set experiment_name=again --set seed=1        # tune again, with other random numbers"
+    yield f"  astuner export {_below(run, project)} --out tuned"
+
+
+def _below(path: Path, directory: Path) -> Path:
+    return path.relative_to(directory) if path.is_relative_to(directory) else path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import resources
 from random import Random
@@ -15,7 +15,7 @@ Conversation = list[dict[str, Any]]
 """Messages in OpenAI's form."""
 
 TOOL_NAME = "calculator"
-TOOLS = [{"type": "function", "function": {"name": TOOL_NAME}}]
+TOOLS: list[dict[Any, Any] | Callable[..., Any]] = [{"type": "function", "function": {"name": TOOL_NAME}}]
 """As much of the agent's tools as the chat template shows to the model."""
 
 USES_TOOL = 0.35

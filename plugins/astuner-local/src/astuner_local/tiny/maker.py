@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from random import Random
 
 import torch
+from transformers.utils import logging
 
 from astuner_local.tiny.demos import TOOL_NAME, careless, written
 from astuner_local.tiny.model import new_model
@@ -32,9 +34,22 @@ def make_tiny_model(directory: Path, *, seed: int, progress: Callable[[int, int]
         warm_start(model, tokenizer, seed, progress)
     finally:
         torch.set_num_threads(threads)
-    model.save_pretrained(directory)
+    with _no_progress_bars():
+        model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     _name_portable_class(directory / "tokenizer_config.json")
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    """Keep transformers from drawing a bar of its own for a file of one megabyte."""
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers ships it without types
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]  # as above
 
 
 def _corpus() -> Iterator[str]:

@@ -25,8 +25,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
-        attn_implementation="sdpa",
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Qwen2ForCausalLM(config).float()
+        return Qwen2ForCausalLM(config)

@@ -22,6 +22,13 @@ def chat_template() -> str:
     return resources.files(__package__).joinpath("chat_template.jinja").read_text(encoding="utf-8")
 
 
+def id_of(tokenizer: PreTrainedTokenizerFast, token: str) -> int:
+    """Return the id of one token."""
+    number = tokenizer.convert_tokens_to_ids(token)
+    assert isinstance(number, int)
+    return number
+
+
 def train_tokenizer(corpus: Iterable[str]) -> PreTrainedTokenizerFast:
     """Train on texts without template marks. All bytes are in the vocabulary, so any text can be encoded."""
     bpe = Tokenizer(models.BPE())
@@ -39,7 +46,7 @@ def train_tokenizer(corpus: Iterable[str]) -> PreTrainedTokenizerFast:
     )
     bpe.train_from_iterator(corpus, trainer)
     bpe.add_tokens(marks)
-    tokenizer = PreTrainedTokenizerFast(
+    tokenizer = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]  # transformers ships it without types
         tokenizer_object=bpe, eos_token=TURN_END, pad_token=PAD, clean_up_tokenization_spaces=False
     )
     tokenizer.chat_template = chat_template()

@@ -14,18 +14,20 @@ from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 from astuner_local.tiny.arithmetic import SHOWN, ask
 from astuner_local.tiny.demos import TOOLS, Conversation, careless, with_tool
 from astuner_local.tiny.packing import Encoded, Packed, pack
-from astuner_local.tiny.tokenizer import TURN_END, TURN_START
+from astuner_local.tiny.tokenizer import TURN_END, TURN_START, id_of
 
 BATCH_SIZE = 16
 PEAK_LR = 4e-3
 WARMUP_STEPS = 20
+WEIGHT_DECAY = 0.3
+"""Strong, so that which digits never follow each other (those of the held-out numbers) is not kept in mind."""
 
 MOST_STEPS = 800
 """Steps at the full learning rate, at most: most seeds need 150 to 250, some twice as many before the model copies digits."""
 
 EXAM_EVERY = 10
 EXAM_SIZE = 64
-PASSED = 0.9
+PASSED = 0.95
 """Share of right solutions in the exam from which on the model counts as able to copy."""
 
 COOLDOWN_STEPS = 60
@@ -40,7 +42,7 @@ def warm_start(
     `progress(done, total)` is called after each step; the total becomes smaller once the model can copy.
     """
     random = Random(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_LR, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_LR, betas=(0.9, 0.95), weight_decay=WEIGHT_DECAY, fused=True)
     batches = _batches(tokenizer, random)
     exam = pack(_exam(tokenizer, random))
     step, end = 0, MOST_STEPS + COOLDOWN_STEPS
@@ -48,7 +50,7 @@ def warm_start(
         for group in optimizer.param_groups:
             group["lr"] = PEAK_LR * min(1.0, (step + 1) / WARMUP_STEPS, (end - step) / COOLDOWN_STEPS)
         batch = next(batches)
-        functional.cross_entropy(_logits(model, batch), batch.targets).backward()
+        functional.cross_entropy(_logits(model, batch), batch.targets).backward()  # type: ignore[no-untyped-call]  # torch ships it without types
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -63,12 +65,13 @@ def _logits(model: Qwen2ForCausalLM, batch: Packed) -> Tensor:
     states = model.model(
         input_ids=batch.input_ids, position_ids=batch.position_ids, attention_mask=batch.attention_mask, use_cache=False
     ).last_hidden_state
-    return model.lm_head(states.flatten(0, 1)[batch.predictors])
+    logits: Tensor = model.lm_head(states.flatten(0, 1)[batch.predictors])
+    return logits
 
 
 def _exam(tokenizer: PreTrainedTokenizerFast, random: Random) -> list[Encoded]:
     """Return right solutions in which only the digits count: all else is either fixed or a whim of the demonstrator."""
-    digits = set(tokenizer.convert_tokens_to_ids(list("0123456789")))
+    digits = {id_of(tokenizer, digit) for digit in "0123456789"}
     solutions = encode(tokenizer, [with_tool(ask(random, SHOWN)) for _ in range(EXAM_SIZE)])
     return [(ids, [mark and token in digits for token, mark in zip(ids, written, strict=True)]) for ids, written in solutions]
 
@@ -77,8 +80,7 @@ def _exam(tokenizer: PreTrainedTokenizerFast, random: Random) -> list[Encoded]:
 def _grade(model: Qwen2ForCausalLM, exam: Packed) -> float:
     """Return the share of solutions in which each digit is the model's first choice."""
     right = _logits(model, exam).argmax(-1) == exam.targets
-    failed = exam.owners[~right].unique()
-    return 1 - len(failed) / EXAM_SIZE
+    return 1 - len(set(exam.owners[~right].tolist())) / EXAM_SIZE
 
 
 def _batches(tokenizer: PreTrainedTokenizerFast, random: Random) -> Iterator[Packed]:
@@ -94,7 +96,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, conversations: list[Conversation]
     """Return conversations as token ids, with the assistant's own tokens marked."""
     texts = tokenizer.apply_chat_template(conversations, tools=TOOLS, tokenize=False)
     opening = tokenizer.encode(f"{TURN_START}assistant\n")
-    turn_end = tokenizer.convert_tokens_to_ids(TURN_END)
+    turn_end = id_of(tokenizer, TURN_END)
     return [(ids, _written(ids, opening, turn_end)) for ids in tokenizer(texts)["input_ids"]]
 
 

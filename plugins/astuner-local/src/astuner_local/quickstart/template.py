@@ -1,0 +1,52 @@
+"""Writes the project: the files of `project/` as they are, and the tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from random import Random
+
+from astuner.errors import UsageError
+from astuner_local.tiny.arithmetic import HELD_OUT, SHOWN, distinct_questions
+
+TRAINING_TASKS = 320
+VALIDATION_TASKS = 64
+
+SEED_LINE = "  seed: 0\n"
+"""Of the template of `tune.yaml`; the only thing in it that is filled in."""
+
+
+def check_free(directory: Path) -> None:
+    """Raise `UsageError` unless a project can be written here without touching what somebody else wrote."""
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"{directory}: this is a file; name a directory that is new or empty")
+    found = sorted(path.name for path in directory.iterdir()) if directory.exists() else []
+    if found:
+        others = f", beside {len(found) - 1} more" if len(found) > 1 else ""
+        raise UsageError(f"{directory}: '{found[0]}' is in the way{others}; name a directory that is new or empty")
+
+
+def write_project(directory: Path, seed: int) -> None:
+    """Write everything but the model."""
+    for template in resources.files(__package__).joinpath("project").iterdir():
+        if template.is_file():
+            (directory / template.name).write_text(template.read_text(encoding="utf-8"), encoding="utf-8")
+    configuration = directory / "tune.yaml"
+    text = configuration.read_text(encoding="utf-8")
+    configuration.write_text(text.replace(SEED_LINE, f"  seed: {seed}\n"), encoding="utf-8")
+
+    tasks = directory / "tasks"
+    tasks.mkdir()
+    random = Random(seed)
+    _write_tasks(tasks / "train.jsonl", random, SHOWN, TRAINING_TASKS)
+    _write_tasks(tasks / "validation.jsonl", random, HELD_OUT, VALIDATION_TASKS)
+
+
+def _write_tasks(file: Path, random: Random, numbers: Sequence[int], count: int) -> None:
+    rows = [
+        {"task_id": f"{file.stem}-{index:03}", "main_query": question.text, "answer": str(question.answer)}
+        for index, question in enumerate(distinct_questions(random, numbers, count))
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
