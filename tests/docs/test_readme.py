@@ -62,7 +62,7 @@ def test_the_first_command_tunes_an_agent_on_a_bare_machine(clone: Path, activat
     said = bash(f"{activated}\n{README[0]}", clone)
     assert "before" in said
     assert "after" in said
-    rows = [json.loads(line) for line in (clone / "my-agent/launcher_record/tune/metrics.jsonl").open()]
+    rows = [json.loads(line) for line in (clone / "my-agent/launcher_record/calculator/metrics.jsonl").open()]
     rewards = [row["val/reward/mean"] for row in rows if row["kind"] == "validation"]
     assert rewards[0] <= 0.2
     assert rewards[-1] >= 0.85

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import httpx
-from agent import SYSTEM_PROMPT, TOOLS, calculate
+from agent import CALCULATOR, SYSTEM_PROMPT, calculate
 
 from astuner import Workflow, WorkflowOutput
 
@@ -19,7 +19,7 @@ class RawHttpAgent(Workflow):
         text = ""
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {api.api_key}"}, trust_env=False) as client:
             for _ in range(3):
-                body = {"model": api.model, "messages": messages, "tools": TOOLS}
+                body = {"model": api.model, "messages": messages, "tools": [CALCULATOR]}
                 answer = (await client.post(f"{api.base_url}/chat/completions", json=body, timeout=60)).json()
                 message = answer["choices"][0]["message"]
                 messages.append(message)

@@ -24,5 +24,6 @@ SMALL = (
     "--set=trainer_common.val_before_train=false",
     "--set=trainer_common.test_freq=-1",
     "--set=trainer_common.save_freq=2",
+    "--set=trainer_common.optim.lr_scheduler_type=constant",
 )
 """A run of seconds on the quickstart's project."""

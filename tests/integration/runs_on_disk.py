@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 
-def record(project: Path, name: str = "tune") -> Path:
+def record(project: Path, name: str = "calculator") -> Path:
     return project / "launcher_record" / name
 
 

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from harness import REPOSITORY
 
 HEAVY = ("torch", "transformers", "openai", "ray", "peft", "datasets", "tensorboard")

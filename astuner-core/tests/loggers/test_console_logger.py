@@ -84,7 +84,7 @@ def test_a_terminal_gets_a_table_that_is_drawn_in_place_and_stdout_is_left_alone
     assert done.stdout == b"for a pipe\n"
     assert "my/run on local" in shown
     assert "8,192 trainable → 6,144 with signal (lost: timeout 2)" in shown
-    assert "episodes: 3 of 8" in shown
+    assert "3 of 8" in shown
     assert "warning: all rewards [bold] are equal" in shown
     assert "\x1b[1A" in shown
 

@@ -60,7 +60,7 @@ class ConsoleLogger:
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far something is, where it can be overwritten by what follows."""
         if self._live is not None:
-            self._live.progress(f"{what}: {done} of {total}")
+            self._live.progress(what, done, total)
 
     def close(self) -> None:
         """Leave the last state on the screen and give the terminal back."""
@@ -77,7 +77,7 @@ class _Live:
 
         self._title = title
         self._rows: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=_ROWS)
-        self._progress = ""
+        self._progress: tuple[str, int, int] | None = None
         # Drawn when something changes, without a thread. What is piped elsewhere from stdout stays as it is.
         self._live = Live(
             self._drawn(),
@@ -89,13 +89,14 @@ class _Live:
 
     def show(self, step: int, metrics: Mapping[str, float]) -> None:
         self._rows.append((step, metrics))
-        self.progress("")
+        self._progress = None
+        self._live.update(self._drawn(), refresh=True)
 
     def say(self, text: str) -> None:
         self._live.console.print(text, markup=False, highlight=False)
 
-    def progress(self, text: str) -> None:
-        self._progress = text
+    def progress(self, what: str, done: int, total: int) -> None:
+        self._progress = (what, done, total)
         self._live.update(self._drawn(), refresh=True)
 
     def stop(self) -> None:
@@ -112,13 +113,22 @@ class _Live:
             (_label(step, metrics), {k.removeprefix("val "): v for k, v in _figures(metrics)}) for step, metrics in self._rows
         ]
         names = list(dict.fromkeys(name for _, found in rows for name in found))
-        table = Table(title=Text(self._title), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for name in ("step", *names):
             table.add_column(name, justify="right", no_wrap=True)
         for label, found in rows:
             table.add_row(label, *(found.get(name, "") for name in names))
         latest = next((text for _, metrics in reversed(self._rows) if (text := _waterfall(metrics))), "")
-        return Group(table, *(Text(line) for line in (latest, self._progress) if line))
+        parts: list[RenderableType] = [Text(self._title), *([table] if rows else []), *([Text(latest)] if latest else [])]
+        return Group(*parts, *([_bar(*self._progress)] if self._progress else []))
+
+
+def _bar(what: str, done: int, total: int) -> RenderableType:
+    from rich.columns import Columns
+    from rich.progress_bar import ProgressBar
+    from rich.text import Text
+
+    return Columns([Text(what), ProgressBar(total=total, completed=done, width=40), Text(f"{done} of {total}")])
 
 
 def _label(step: int, metrics: Mapping[str, float]) -> str:

@@ -32,4 +32,4 @@ def test_a_question_names_its_operands_in_their_order() -> None:
 def test_questions_are_distinct_and_the_same_for_a_seed() -> None:
     first, second = (distinct_questions(Random(1), HELD_OUT, 64) for _ in range(2))
     assert first == second
-    assert 64 == len({question.text for question in first})
+    assert len({question.text for question in first}) == 64

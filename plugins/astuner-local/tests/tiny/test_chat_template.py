@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 TOOL = {"type": "function", "function": {"name": "calculator", "parameters": {"type": "object"}}}
@@ -19,9 +20,7 @@ def _result(content: str) -> dict[str, Any]:
 
 def _render(tokenizer: Any, messages: list[dict[str, Any]], *, tools: bool = True, generate: bool = False) -> str:
     return str(
-        tokenizer.apply_chat_template(
-            messages, tools=[TOOL] if tools else None, tokenize=False, add_generation_prompt=generate
-        )
+        tokenizer.apply_chat_template(messages, tools=[TOOL] if tools else None, tokenize=False, add_generation_prompt=generate)
     )
 
 
@@ -29,7 +28,8 @@ def test_a_conversation_with_a_tool_call_is_written_as_hermes_models_do(tokenize
     expected = (
         "<|im_start|>system\nUse your tools.\nTools: calculator<|im_end|>\n"
         "<|im_start|>user\nWhat is 57 * 83?<|im_end|>\n"
-        '<|im_start|>assistant\n<tool_call>\n{"name": "calculator", "arguments": {"expression": "57*83"}}\n</tool_call><|im_end|>\n'
+        '<|im_start|>assistant\n<tool_call>\n{"name": "calculator", "arguments": {"expression": "57*83"}}\n</tool_call>'
+        "<|im_end|>\n"
         "<|im_start|>user\n<tool_response>\n4731\n</tool_response><|im_end|>\n"
         "<|im_start|>assistant\nThe answer is \\boxed{4731}<|im_end|>\n"
     )
@@ -40,7 +40,7 @@ def test_a_conversation_with_a_tool_call_is_written_as_hermes_models_do(tokenize
 def test_a_longer_conversation_begins_with_the_text_of_the_shorter(tokenizer: Any) -> None:
     messages = [SYSTEM, USER, _call('{"expression": "57*83"}'), _result("4731"), _result("x"), ANSWER, USER, ANSWER]
     texts = [_render(tokenizer, messages[:end]) for end in range(1, len(messages) + 1)]
-    assert all(longer.startswith(shorter) for shorter, longer in zip(texts, texts[1:], strict=False))
+    assert all(longer.startswith(shorter) for shorter, longer in pairwise(texts))
 
 
 def test_an_answer_continues_the_prompt_that_asked_for_it(tokenizer: Any) -> None:
@@ -69,7 +69,7 @@ def test_tools_without_a_system_message_get_one(tokenizer: Any) -> None:
 
 
 def test_no_tools_leave_no_trace(tokenizer: Any) -> None:
-    assert "<|im_start|>user\nWhat is 57 * 83?<|im_end|>\n" == _render(tokenizer, [USER], tools=False)
+    assert _render(tokenizer, [USER], tools=False) == "<|im_start|>user\nWhat is 57 * 83?<|im_end|>\n"
 
 
 def test_content_in_parts_is_written_as_one_text(tokenizer: Any) -> None:

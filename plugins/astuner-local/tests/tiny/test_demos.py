@@ -31,10 +31,10 @@ def test_no_demonstration_asks_about_a_held_out_number() -> None:
 
 def test_the_tool_returns_the_value_of_what_it_was_sent() -> None:
     demo = with_tool(Question(a=57, b=83, text="What is 57 * 83?"))
-    assert "57*83" == json.loads(demo[2]["tool_calls"][0]["function"]["arguments"])["expression"]
-    assert "4731" == demo[3]["content"]
+    assert json.loads(demo[2]["tool_calls"][0]["function"]["arguments"])["expression"] == "57*83"
+    assert demo[3]["content"] == "4731"
 
 
 def test_a_forgotten_operator_leaves_the_digits_in_a_row() -> None:
     demo = with_tool(Question(a=57, b=83, text="What is 57 * 83?"), "")
-    assert ("5783", "The answer is \\boxed{5783}") == (demo[3]["content"], demo[4]["content"])
+    assert (demo[3]["content"], demo[4]["content"]) == ("5783", "The answer is \\boxed{5783}")

@@ -49,7 +49,7 @@ def test_threads_and_random_state_of_the_caller_are_left_alone(tmp_path: Path) -
     torch.set_num_threads(2)
     state = torch.get_rng_state()
     make_tiny_model(tmp_path / "model", seed=0)
-    assert 2 == torch.get_num_threads()
+    assert torch.get_num_threads() == 2
     assert torch.equal(state, torch.get_rng_state())
 
 
@@ -57,11 +57,11 @@ def test_threads_and_random_state_of_the_caller_are_left_alone(tmp_path: Path) -
 def test_progress_ends_at_its_total(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     make_tiny_model(tmp_path / "model", seed=0, progress=lambda done, total: seen.append((done, total)))
-    assert [(1, 4), (2, 4), (3, 4), (4, 4)] == seen
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_the_saved_tokenizer_names_a_class_that_every_version_of_transformers_has(made: Path) -> None:
-    assert "PreTrainedTokenizerFast" == json.loads((made / "tokenizer_config.json").read_text())["tokenizer_class"]
+    assert json.loads((made / "tokenizer_config.json").read_text())["tokenizer_class"] == "PreTrainedTokenizerFast"
 
 
 def test_the_model_ends_its_turns_by_its_own_end_token(tiny: tuple[Any, Any]) -> None:

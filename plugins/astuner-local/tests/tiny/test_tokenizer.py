@@ -18,15 +18,15 @@ def test_any_text_survives_a_round_trip(text: str) -> None:
 
 
 def test_each_digit_is_a_token(tokenizer: Any) -> None:
-    assert ["5", "7", "8", "3"] == tokenizer.convert_ids_to_tokens(tokenizer.encode("5783"))
+    assert tokenizer.convert_ids_to_tokens(tokenizer.encode("5783")) == ["5", "7", "8", "3"]
 
 
 def test_each_mark_is_one_token(tokenizer: Any) -> None:
-    assert [1, 1, 1, 1] == [len(tokenizer.encode(mark)) for mark in TOOL_MARKS]
+    assert [len(tokenizer.encode(mark)) for mark in TOOL_MARKS] == [1, 1, 1, 1]
 
 
 def test_marks_of_tool_calls_stay_when_special_tokens_are_left_out(tokenizer: Any) -> None:
-    assert CALL == tokenizer.decode(tokenizer.encode(CALL + "<|im_end|>"), skip_special_tokens=True)
+    assert tokenizer.decode(tokenizer.encode(CALL + "<|im_end|>"), skip_special_tokens=True) == CALL
 
 
 def test_turns_can_be_encoded_one_by_one(tokenizer: Any) -> None:

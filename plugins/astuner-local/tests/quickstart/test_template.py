@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from astuner.config.loading import load_config
+from astuner.errors import UsageError
+from astuner_local.quickstart.template import check_free, write_project
+from astuner_local.tiny.demos import TOOL_NAME, system_prompt
+
+
+def _rows(project: Path, split: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (project / f"tasks/{split}.jsonl").read_text().splitlines()]
+
+
+def _operands(rows: list[dict[str, Any]]) -> set[str]:
+    return {number for row in rows for number in re.findall(r"\d+", row["main_query"])}
+
+
+def test_the_project_is_whole(project: Path) -> None:
+    names = {"README.md", "agent.py", "judge.py", "system_prompt.txt", "tasks", "tune.yaml"}
+    assert names == {path.name for path in project.iterdir()}
+
+
+def test_every_file_of_the_project_is_explained_in_its_readme(project: Path) -> None:
+    text = (project / "README.md").read_text()
+    files = [str(path.relative_to(project)) for path in project.rglob("*") if path.is_file() and path.name != "README.md"]
+    assert [file for file in files if f"`{file}`" not in text] == []
+
+
+def test_no_operand_and_no_answer_is_both_trained_and_validated(project: Path) -> None:
+    train, validation = _rows(project, "train"), _rows(project, "validation")
+    assert set() == _operands(train) & _operands(validation)
+    assert set() == {row["answer"] for row in train} & {row["answer"] for row in validation}
+
+
+def test_no_question_is_asked_twice(project: Path) -> None:
+    rows = _rows(project, "train") + _rows(project, "validation")
+    assert len(rows) == len({row["main_query"] for row in rows}) == len({row["task_id"] for row in rows})
+
+
+def test_the_answers_are_right(project: Path) -> None:
+    for row in _rows(project, "validation"):
+        a, b = map(int, re.findall(r"\d+", row["main_query"]))
+        assert str(a * b) == row["answer"]
+
+
+def test_there_is_a_fresh_training_task_for_every_place_of_every_step(project: Path) -> None:
+    settings = yaml.safe_load((project / "tune.yaml").read_text())["astuner"]
+    needed = settings["trainer_common"]["total_training_steps"] * settings["data"]["train_batch_size"]
+    assert needed == len(_rows(project, "train"))
+
+
+def test_the_seed_goes_into_the_configuration_and_the_tasks(project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    write_project(other, seed=4)
+    seeds = [yaml.safe_load((directory / "tune.yaml").read_text())["astuner"]["seed"] for directory in (project, other)]
+    assert seeds == [3, 4]
+    assert _rows(project, "train") != _rows(other, "train")
+
+
+def test_the_configuration_is_valid(project: Path) -> None:
+    (project / "model").mkdir()
+    loaded = load_config(project / "tune.yaml")
+    assert loaded.config.backbone == "local"
+
+
+def test_prompt_and_tool_are_those_that_the_model_was_warmed_up_with(project: Path) -> None:
+    assert system_prompt() == (project / "system_prompt.txt").read_text().strip()
+    assert f'"name": "{TOOL_NAME}"' in (project / "agent.py").read_text()
+
+
+def test_a_new_and_an_empty_directory_are_free(tmp_path: Path) -> None:
+    check_free(tmp_path / "new")
+    check_free(tmp_path)
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(UsageError, match=r"'notes\.txt' is in the way; name a directory that is new or empty"):
+        check_free(tmp_path)
+
+
+def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(UsageError, match="this is a file"):
+        check_free(tmp_path / "notes.txt")
