@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from statistics import fmean
 from textwrap import indent
@@ -17,7 +18,7 @@ Row = tuple[str, str, str]
 
 def report(before: Sequence[Group], after: Sequence[Group], *, project: Path, run: Path) -> str:
     """Return the text; `before` and `after` are the groups of the two validations, and the paths are shown as they are given."""
-    return "\n".join([*_numbers(before, after), "", *_episodes(before, after), *_next(project, run)])
+    return "\n".join([*_numbers(before, after), "", *_episodes(before, after), _next_steps(project, run)])
 
 
 def _numbers(before: Sequence[Group], after: Sequence[Group]) -> Iterator[str]:
@@ -79,13 +80,9 @@ def _all(groups: Sequence[Group]) -> list[Episode]:
     return [episode for group in groups for episode in group.episodes]
 
 
-def _next(project: Path, run: Path) -> Iterator[str]:
-    yield f"The run is in {run} (metrics, episodes, checkpoints), the project in {project}: its README.md says what to change."
-    yield "What to try next:"
-    yield f"  cd {project}"
-    yield "  astuner run --conf tune.yaml --backbone debug --set experiment_name=debug    # play a few episodes and print them"
-    yield "  astuner run --conf tune.yaml --set experiment_name=again --set seed=1        # tune again, with other random numbers"
-    yield f"  astuner export {_below(run, project)} --out tuned"
+def _next_steps(project: Path, run: Path) -> str:
+    template = resources.files(__package__).joinpath("next_steps.txt").read_text(encoding="utf-8")
+    return template.rstrip().format(project=project, run=run, exported=_below(run, project))
 
 
 def _below(path: Path, directory: Path) -> Path:

@@ -23,7 +23,7 @@ WARMUP_STEPS = 20
 WEIGHT_DECAY = 0.3
 """Strong, so that which digits never follow each other (those of the held-out numbers) is not kept in mind."""
 
-TYPOS = 0.2
+TYPOS = 0.4
 """Share of the assistant's digits that are replaced by others where the model reads them back."""
 
 MOST_STEPS = 800
