@@ -122,3 +122,31 @@ def test_a_finished_run_goes_on_when_it_is_made_longer(project: Path, uninterrup
     longer = cli("run", "--conf", "tune.yaml", *SMALL, "--resume", cwd=project)
     assert longer.returncode == 0, longer.stderr
     assert weights_digest(record(project), STEPS) == weights_digest(uninterrupted, STEPS)
+
+
+def test_a_stop_in_the_middle_of_a_validation_loses_no_report(project: Path, cli: Cli):
+    validating = ("--set=trainer_common.test_freq=2", "--set=rollout.max_env_worker=4")
+    whole = cli("run", "--conf", "tune.yaml", *SMALL, *validating, "--set=experiment_name=whole", cwd=project)
+    assert whole.returncode == 0, whole.stderr
+    process = start(project, *validating)
+    deadline = time.monotonic() + 120
+    while not times_generated(record(project), "validation") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
+    resumed = cli("run", "--conf", "tune.yaml", *SMALL, *validating, "--resume", cwd=project)
+    assert resumed.returncode == 0, resumed.stderr
+    assert metric_rows(record(project)) == metric_rows(record(project, "whole"))
+
+
+def test_sigusr1_saves_a_checkpoint_at_the_end_of_the_step(project: Path):
+    process = start(project, "--set=trainer_common.save_freq=-1", "--set=trainer_common.total_training_steps=60")
+    wait_for_episodes(record(project), process, 3)
+    process.send_signal(signal.SIGUSR1)
+    deadline = time.monotonic() + 60
+    while not list((record(project) / "checkpoints").glob("step_*")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert process.poll() is None
+    assert list((record(project) / "checkpoints").glob("step_*"))
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from astuner.plugins.catalog import Candidate
     from astuner.protocols import Backbone, Judge, Logger, MakeEngine, MakeTracker, Reader, RunInfo
-    from astuner.schema import Episode, Group, Notice, StepReport, Task, ValidationReport
+    from astuner.schema import Episode, Group, Notice, StepReport, ValidationReport
 
 PROJECT = "astuner"
 
@@ -125,10 +125,6 @@ class RunSpecs:
     @_event
     def astuner_run_finished(self, run_info: RunInfo, exit_code: int) -> None:
         """The run is over; everything is closed."""
-
-    @_event
-    def astuner_task_sampled(self, step: int, tasks: Sequence[Task]) -> None:
-        """The tasks of a step were drawn."""
 
 
 SPECS = (ReaderSpecs, JudgeSpecs, TrackerSpecs, EngineSpecs, LoggerSpecs, BackboneSpecs, RunSpecs)

@@ -250,6 +250,10 @@ class EpisodeStore(Protocol):
         """Store the findings on a group."""
         ...
 
+    def sync(self) -> None:
+        """Make everything so far outlive the machine too."""
+        ...
+
 
 class Control(Protocol):
     """What a backbone may ask of the driver. Thread-safe; a stop or a save is obeyed at its next step boundary."""

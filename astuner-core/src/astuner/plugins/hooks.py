@@ -23,7 +23,7 @@ from astuner.plugins.tracing import trace_if_asked
 
 if TYPE_CHECKING:
     from astuner.protocols import Backbone, Judge, Logger, MakeEngine, MakeTracker, Reader, RunInfo
-    from astuner.schema import Episode, Group, Notice, StepReport, Task, ValidationReport
+    from astuner.schema import Episode, Group, Notice, StepReport, ValidationReport
 
 OPTIONS_KEY = "astuner.plugins.options"
 
@@ -130,10 +130,6 @@ class Hooks:
     def tasks_read(self, split: str, count: int) -> None:
         """Tell that a split was read to its end for the first time."""
         self._tell("astuner_tasks_read", split=split, count=count)
-
-    def task_sampled(self, step: int, tasks: Sequence[Task]) -> None:
-        """Tell that the tasks of a step were drawn."""
-        self._tell("astuner_task_sampled", step=step, tasks=tasks)
 
     def group_judged(self, group: Group) -> None:
         """Tell that all siblings of a task have their findings."""

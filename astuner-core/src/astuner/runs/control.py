@@ -72,20 +72,26 @@ class RunControl:
 
 @contextmanager
 def stop_on_signals(control: RunControl, say: Callable[[str], None]) -> Iterator[None]:
-    """Turn the first Ctrl-C or SIGTERM into a request to stop; the second ends the process as it would without us."""
+    """Turn the first Ctrl-C or SIGTERM into a request to stop; the second ends the process as it would without us.
+
+    SIGUSR1 asks for a checkpoint at the end of the step.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before: dict[int, Any] = {}
 
     def handle(number: int, frame: FrameType | None) -> None:
-        for signal_number, earlier in before.items():
-            signal.signal(signal_number, earlier)
+        for ending in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(ending, before[ending])
         say("stopping: the state is being saved; once more ends at once")
         control.request_stop()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, handle)
+    def save(number: int, frame: FrameType | None) -> None:
+        control.request_save()
+
+    for number, handler in ((signal.SIGINT, handle), (signal.SIGTERM, handle), (signal.SIGUSR1, save)):
+        before[number] = signal.signal(number, handler)
     try:
         yield
     finally:

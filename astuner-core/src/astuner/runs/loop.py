@@ -90,6 +90,7 @@ def drive(
                         _note_best(directory, event)
                     hooks.validation_finished(event)
                 case CheckpointSaved():
+                    control.store.sync()
                     directory.write_state(checkpoint=event.step)
                     best = directory.state.get("best", {}).get("step")
                     prune_checkpoints(directory, keep=trainer.max_checkpoints_to_keep, best=best)

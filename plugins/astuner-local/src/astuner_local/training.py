@@ -28,7 +28,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> 
     directory = RunDirectory(run.directory)
     checkpoint = directory.checkpoint(start) if start else None
     learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=total)
-    saved = start
+    saved = whole = start
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
         if start == 0 and settings.val_before_train:
             yield from _validate(rollouts, tasks, 0)
@@ -43,21 +43,20 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> 
             metrics["signal/groups_filtered"] = float(spare)
             rollouts.serve_new_weights(step)
             yield _report(step, metrics, groups, began, played)
-            last = step == total or control.stop
-            if _due(settings.test_freq, step) or (step == total and (settings.test_freq > 0 or settings.val_before_train)):
-                yield from _validate(rollouts, tasks, step)
-            if (
-                last
-                or _due(settings.save_freq, step)
-                or control.take_save()
-                or (settings.keep_best and _due(settings.test_freq, step))
-            ):
+            last = step == total
+            validates = _due(settings.test_freq, step) or (last and (settings.test_freq > 0 or settings.val_before_train))
+            if validates and not (yield from _validate(rollouts, tasks, step)):
+                break
+            whole = step
+            asked = control.take_save()
+            if last or asked or _due(settings.save_freq, step) or (settings.keep_best and validates):
                 saved = step
                 yield _save(directory, learner, step)
             if control.stop:
                 break
-        if control.stop and learner.trainer.step > saved:
-            yield _save(directory, learner, learner.trainer.step)
+        # A step whose validation was cut short is not saved: resuming replays it, so that no report is missing.
+        if control.stop and learner.trainer.step == whole > saved:
+            yield _save(directory, learner, whole)
 
 
 def evaluate(run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control) -> Generator[Event]:
@@ -104,10 +103,12 @@ def _penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[tupl
     return penalties
 
 
-def _validate(rollouts: Rollouts, tasks: TaskSource, step: int) -> Generator[Event]:
+def _validate(rollouts: Rollouts, tasks: TaskSource, step: int) -> Generator[Event, None, bool]:
+    """Yield the report, and return whether the pass came to its end."""
     groups = rollouts.validate(tasks.validation(), step)
     if groups:
         yield ValidationReport(step=step, metrics=validation_metrics(groups), groups=tuple(groups))
+    return groups is not None
 
 
 def _save(directory: RunDirectory, learner: Learner, step: int) -> CheckpointSaved:

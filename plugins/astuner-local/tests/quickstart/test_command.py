@@ -51,14 +51,14 @@ def test_what_was_written_passes_the_check_of_configurations(tmp_path: Path) -> 
 
 def test_a_failure_leaves_an_empty_directory_empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_start, "BATCH_SIZE", 0)
-    with pytest.raises(ValueError, match="must not be zero"):
+    with pytest.raises(ValueError, match="empty conversation"):
         exit_code_of(["quickstart", str(tmp_path), "--no-run"])
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failure_leaves_no_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_start, "BATCH_SIZE", 0)
-    with pytest.raises(ValueError, match="must not be zero"):
+    with pytest.raises(ValueError, match="empty conversation"):
         exit_code_of(["quickstart", str(tmp_path / "new"), "--no-run"])
     assert list(tmp_path.iterdir()) == []
 

@@ -7,7 +7,6 @@ from itertools import islice
 from random import Random
 
 import torch
-from attrs import evolve
 from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
@@ -16,15 +15,13 @@ from astuner_local.tiny.arithmetic import SHOWN, ask
 from astuner_local.tiny.demos import TOOLS, Conversation, careless, with_tool
 from astuner_local.tiny.packing import Encoded, Packed, pack
 from astuner_local.tiny.tokenizer import TURN_END, TURN_START, id_of
+from astuner_local.tiny.typos import with_typos
 
 BATCH_SIZE = 16
 PEAK_LR = 4e-3
 WARMUP_STEPS = 20
 WEIGHT_DECAY = 0.3
 """Strong, so that which digits never follow each other (those of the held-out numbers) is not kept in mind."""
-
-TYPOS = 0.4
-"""Share of the assistant's digits that are replaced by others where the model reads them back."""
 
 MOST_STEPS = 800
 """Steps at the full learning rate, at most: most seeds need 150 to 250, some twice as many before the model copies digits."""
@@ -55,7 +52,7 @@ def warm_start(
     while step < end:
         for group in optimizer.param_groups:
             group["lr"] = PEAK_LR * min(1.0, (step + 1) / WARMUP_STEPS, (end - step) / COOLDOWN_STEPS)
-        batch = _with_typos(next(batches), digits, chance)
+        batch = with_typos(next(batches), digits, chance)
         functional.cross_entropy(_logits(model, batch), batch.targets).backward()  # type: ignore[no-untyped-call]  # torch ships it without types
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -64,18 +61,6 @@ def warm_start(
         if step % EXAM_EVERY == 0 and end > MOST_STEPS and _grade(model, exam) >= PASSED:
             end = step + COOLDOWN_STEPS
         progress(step, end)
-
-
-def _with_typos(batch: Packed, digits: Tensor, chance: torch.Generator) -> Packed:
-    """Replace some of the digits that the assistant wrote, where they are read and not where they are learnt.
-
-    Otherwise the model learns which digits follow each other in the shown numbers, and hardly ever writes a held-out one.
-    """
-    wrong = torch.isin(batch.targets, digits) & (torch.rand(len(batch.targets), generator=chance) < TYPOS)
-    places = batch.predictors[wrong] + 1
-    read = batch.input_ids.flatten().clone()
-    read[places] = digits[torch.randint(len(digits), (len(places),), generator=chance)]
-    return evolve(batch, input_ids=read.view_as(batch.input_ids))
 
 
 def _logits(model: Qwen2ForCausalLM, batch: Packed) -> Tensor:
