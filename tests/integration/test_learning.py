@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from harness import SMALL, Cli, environment
-from runs_on_disk import metric_rows, record
+from runs_on_disk import metric_rows, record, weights_digest
 
 GREEDY = """
 import sys, torch
@@ -104,3 +104,18 @@ def test_a_dry_run_says_what_it_would_take_and_touches_nothing(cli: Cli, project
     assert told.returncode == 0, told.stderr
     assert "4 of 3 tasks x 4 episodes" in told.stdout
     assert not (project / "launcher_record").exists()
+
+
+def test_how_many_sequences_decode_at_once_changes_no_bit(cli: Cli, project: Path):
+    names = ("together", "alone")
+    for name, more in zip(names, ((), ("--set=rollout.name=local", "--set=rollout.local.max_num_seqs=1")), strict=True):
+        finished = cli("run", "--conf", "tune.yaml", *SMALL, *more, f"--set=experiment_name={name}", cwd=project)
+        assert finished.returncode == 0, finished.stderr
+    assert metric_rows(record(project, names[0])) == metric_rows(record(project, names[1]))
+    assert weights_digest(record(project, names[0]), 4) == weights_digest(record(project, names[1]), 4)
+
+
+def test_options_of_the_engine_are_checked(cli: Cli, project: Path):
+    refused = cli("run", "--conf", "tune.yaml", *SMALL, "--set=rollout.name=local", "--set=rollout.local.kv_token=9", cwd=project)
+    assert refused.returncode == 2
+    assert "Did you mean 'kv_tokens'?" in refused.stderr

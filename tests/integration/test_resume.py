@@ -150,3 +150,16 @@ def test_sigusr1_saves_a_checkpoint_at_the_end_of_the_step(project: Path):
     assert list((record(project) / "checkpoints").glob("step_*"))
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def test_adapters_go_on_bit_for_bit_too(project: Path, cli: Cli):
+    lora = ("--set=model.lora_rank=4", "--set=trainer_common.optim.lr=0.01")
+    whole = cli("run", "--conf", "tune.yaml", *SMALL, *lora, "--set=experiment_name=whole", cwd=project)
+    assert whole.returncode == 0, whole.stderr
+    assert (
+        cli("run", "--conf", "tune.yaml", *SMALL, *lora, "--set=trainer_common.total_training_steps=2", cwd=project).returncode
+        == 0
+    )
+    resumed = cli("run", "--conf", "tune.yaml", *SMALL, *lora, "--resume", cwd=project)
+    assert resumed.returncode == 0, resumed.stderr
+    assert weights_digest(record(project), STEPS) == weights_digest(record(project, "whole"), STEPS)

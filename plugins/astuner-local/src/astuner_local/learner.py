@@ -17,6 +17,7 @@ from astuner.protocols import Control, Estimator, RunInfo
 from astuner.rollout.advantages import Weighted
 from astuner.rollout.estimator import make_estimator
 from astuner.runs.atomic import explained
+from astuner_local.engine.plugin import engine_options
 from astuner_local.trainer.model_io import load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.rows import TrainRow
@@ -69,6 +70,10 @@ def open_learner(
     estimator = make_estimator(run)
     mode = config.trainer_common.loss_agg_mode or estimator.default_loss_agg_mode
     options = TrainerOptions.from_config(config, total_steps=total_steps, loss_agg_mode=cast("Any", mode))
+    engine = engine_options(recipe)
+    device = engine.device if engine.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    if engine.threads is not None:
+        torch.set_num_threads(engine.threads)
     control.notify(f"loading {checkpoint or config.model.path}", "info")
     torch.manual_seed(run.seed)  # fresh adapters are drawn
     path = str(checkpoint or config.model.path)
@@ -77,10 +82,10 @@ def open_learner(
         "lora_alpha": config.model.lora_alpha,
         "target_modules": config.model.target_modules,
     }
-    model = load_model(path, config.model.dtype, device=_device(), **cast("dict[str, Any]", lora))
+    model = load_model(path, config.model.dtype, device=device, **cast("dict[str, Any]", lora))
     renderer = load_renderer(path if config.model.lora_rank == 0 else config.model.path)
     needs_reference = trains and config.model.lora_rank == 0 and _uses_reference(run)
-    reference = load_model(config.model.path, config.model.dtype, device=_device()) if needs_reference else None
+    reference = load_model(config.model.path, config.model.dtype, device=device) if needs_reference else None
     trainer = Trainer(model, options, reference=reference)
     if checkpoint is not None and trains:
         if not (checkpoint / TRAINER_STATE).is_dir():
@@ -92,7 +97,3 @@ def open_learner(
 def _uses_reference(run: RunInfo) -> bool:
     trainer = run.config.trainer_common
     return (trainer.use_kl_loss and trainer.kl_loss_coef > 0) or trainer.algorithm.use_kl_in_reward
-
-
-def _device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -12,13 +12,11 @@ from astuner.protocols import Control, Engine, RunInfo
 from astuner.rollout.host import open_rollouts, training_sampling, validation_sampling
 from astuner.rollout.runner import Round
 from astuner.schema import Episode, Group, Task
-from astuner_local.engine.plugin import LocalEngine
+from astuner_local.engine.plugin import OWN_ENGINES, LocalEngine, engine_options
 from astuner_local.learner import Learner
 
 if TYPE_CHECKING:
     from astuner.rollout.recipe import Recipe
-
-OWN_ENGINES = ("local",)
 
 
 class Rollouts:
@@ -107,8 +105,14 @@ def _engine(run: RunInfo, recipe: Recipe, control: Control, learner: Learner) ->
     if recipe.engine is None or recipe.engine.candidate.name in OWN_ENGINES:
         # max_num_seqs has a default meant for servers; in process every episode of a step can decode at once.
         sequences = rollout.max_num_seqs if "rollout.max_num_seqs" in run.user_keys else rollout.max_env_worker
+        options = engine_options(recipe)
         return LocalEngine.over(
-            learner.model, max_model_len=rollout.max_model_len, max_num_seqs=sequences, dtype=learner.trainer.options.dtype
+            learner.model,
+            max_model_len=rollout.max_model_len,
+            max_num_seqs=options.max_num_seqs or sequences,
+            dtype=learner.trainer.options.dtype,
+            kv_tokens=options.kv_tokens,
+            prefill_tokens=options.prefill_tokens,
         )
     engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
     able = engine.capabilities

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from astuner.rollout.recipe import Recipe
     from astuner_local.engine.serving import Serving
 
 
@@ -33,6 +34,17 @@ class LocalOptions:
     """Threads of torch in this process; its own choice when not given."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto` takes the GPU when there is one."""
+
+
+OWN_ENGINES = ("local",)
+"""Names under which the backbone `local` runs this engine over its own module."""
+
+
+def engine_options(recipe: Recipe) -> LocalOptions:
+    """Return what the user set for this engine; the defaults when another one is used."""
+    if recipe.engine is None or recipe.engine.candidate.name not in OWN_ENGINES:
+        return LocalOptions()
+    return recipe.engine.options or LocalOptions()
 
 
 class LocalEngine:
