@@ -155,7 +155,7 @@ def test_a_workflow_that_hangs_ends_with_its_time_limit(cli: Cli, project: Path)
         project,
         "--set=trainer_common.total_training_steps=1",
         "--set=rollout.max_retries=0",
-        "--set=rollout.episode_timeout_s=8",
+        "--set=rollout.episode_timeout_s=15",
     )
     assert finished.returncode == 0, finished.stderr
     (row,) = [json.loads(line) for line in (record(project) / "metrics.jsonl").read_text().splitlines()]
