@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,10 +73,7 @@ def drive(
                     progress.step = event.step
                     loggers.log(event.step, event.metrics)
                     loggers.log_episodes(event.step, event.groups)
-                    for group in event.groups:
-                        hooks.group_judged(group)
-                        for episode in group.episodes:
-                            hooks.episode_finished(episode)
+                    _tell_of_groups(hooks, event.groups)
                     hooks.step_finished(event)
                     directory.write_state(step=event.step)
                     progress.check_signal(event)
@@ -88,6 +85,7 @@ def drive(
                     loggers.log_episodes(event.step, event.groups)
                     if trainer.keep_best:
                         _note_best(directory, event)
+                    _tell_of_groups(hooks, event.groups)
                     hooks.validation_finished(event)
                 case CheckpointSaved():
                     control.store.sync()
@@ -97,6 +95,13 @@ def drive(
                     hooks.checkpoint_saved(event.step, Path(event.path))
                 case Notice():
                     control.notify(event.text, event.level)
+
+
+def _tell_of_groups(hooks: Hooks, groups: Sequence[Group]) -> None:
+    for group in groups:
+        hooks.group_judged(group)
+        for episode in group.episodes:
+            hooks.episode_finished(episode)
 
 
 def _note_best(directory: RunDirectory, report: ValidationReport) -> None:
