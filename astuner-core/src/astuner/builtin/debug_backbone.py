@@ -29,14 +29,13 @@ class DebugBackbone:
         "model.path",
         "data.max_*",
         "rollout.name",
-        "rollout.engine*",
+        "rollout.max_num_seqs",
     )
     inapplicable: ClassVar[Mapping[str, str]] = {
         "trainer_common.*": "debug does not train",
         "data.train_batch_size": "debug plays debug.debug_first_n_tasks tasks",
         "model.*": "debug does not train, and the engine loads the model as it is",
         "rollout.max_env_worker": "debug plays debug.debug_max_parallel episodes at a time",
-        "rollout.max_num_seqs": "the engine serves debug.debug_max_parallel episodes",
         "rollout.n_vllm_engine": "debug uses one engine",
         "rollout.tensor_model_parallel_size": "debug uses one engine",
         "rollout.multi_turn.expected_steps": "debug builds no training batch",

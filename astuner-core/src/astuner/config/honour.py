@@ -43,7 +43,10 @@ CORE_HONOURED: tuple[str, ...] = (
     "rollout.failure_budget",
     "rollout.[*]",  # the options of engines, as `walk_schema` writes them
     "task_reader.*",
-    "task_judge.*",
+    "task_judge.judge_type",
+    "task_judge.judge_protocol",
+    "task_judge.judges",
+    "task_judge.[*]",
     "context_tracker.context_tracker_type",
     "context_tracker.[*]",
     "trainer_common.logger",
@@ -61,6 +64,7 @@ advantages and logs. All others (when to validate and save, the optimiser, the l
 CORE_INAPPLICABLE: Mapping[str, str] = {
     "execute_test": "reserved for automated tests",
     "execute_testing_lambda": "reserved for automated tests",
+    "task_judge.alien_*": "no installed judge asks an LLM; one of your own may read it from `run_info.config`",
     "context_tracker.alien_*": "the trackers timeline and linear ask no LLM",
     "context_tracker.max_env_len": "the trackers timeline and linear shorten nothing",
     "rollout.agent_madness_*": "no detector is switched on (rollout.compute_madness_checklist)",
@@ -77,6 +81,7 @@ def check_honoured(
     `honours` and `inapplicable` are the backbone's own. A pattern that names a section stands for all its keys.
     """
     sections = [f"rollout.{name}" for name in config.config.rollout.sections]
+    sections += [f"task_judge.{name}" for name in config.config.task_judge.sections]
     sections += [f"context_tracker.{name}" for name in config.config.context_tracker.sections]
     honoured = (*CORE_HONOURED, *sections, *honours)
     reasons = {**CORE_INAPPLICABLE, **inapplicable}
