@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from astuner.cli.lazy import imported
 from astuner.errors import ConfigError, PluginError, UsageError
 
 if TYPE_CHECKING:
@@ -20,8 +20,9 @@ CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("astuner.cli.run:run", "Train the agent of a configuration."),
     "eval": ("astuner.cli.evaluate:evaluate", "Run the validation pass alone."),
     "export": ("astuner.cli.export:export", "Write a checkpoint as a Hugging Face model."),
-    "plugin": ("astuner.cli.plugin:plugin", "List and show what is installed."),
-    "config": ("astuner.cli.config:config", "Check and show a configuration."),
+    "plugin": ("astuner.cli.plugin:plugin", "List, show, check and begin plugins."),
+    "config": ("astuner.cli.config:config", "Check, show and explain a configuration."),
+    "doctor": ("astuner.cli.doctor:doctor", "Say what is installed, what would run and what is missing."),
 }
 """Target and help text by name."""
 
@@ -45,9 +46,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; raises `PluginError` with the blame when a plugin's fails."""
         if cmd_name in CORE_COMMANDS:
-            module, _, attribute = CORE_COMMANDS[cmd_name][0].partition(":")
-            command: click.Command = getattr(importlib.import_module(module), attribute)
-            return command
+            return imported(CORE_COMMANDS[cmd_name][0])
         return _plugin_command(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

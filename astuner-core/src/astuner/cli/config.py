@@ -1,85 +1,16 @@
-"""`astuner config`: whether a configuration is right, and what it amounts to."""
+"""`astuner config`: whether a configuration is right, what it amounts to, and where each value comes from."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from astuner.cli.lazy import LazySubcommands
 
-import click
-
-from astuner.errors import AstunerError, ConfigError, Problem
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def _of_a_configuration(command: F) -> F:
-    """Add the options that choose a configuration, and `--json`."""
-    file = click.Path(exists=True, dir_okay=False, path_type=Path)
-    for option in (
-        click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout."),
-        click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Set one key; may be repeated."),
-        click.option("--backbone", metavar="NAME", help="Use this backbone, whatever the file says."),
-        click.option("--conf", type=file, required=True, help="The YAML of the run."),
-    ):
-        command = option(command)
-    return command
-
-
-@click.group()
-def config() -> None:
-    """Check and show a configuration."""
-
-
-@config.command()
-@_of_a_configuration
-def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> int:
-    """Check every key, every component that is named, and what the backbone honours. Nothing is started."""
-    from astuner.runs.plan import plan_run
-
-    try:
-        notices = plan_run(conf, overrides, backbone).notices
-    except AstunerError as error:
-        if not in_json:
-            raise
-        problems = error.problems if isinstance(error, ConfigError) else (Problem(message=str(error)),)
-        _print_json({"valid": False, "problems": [_problem(problem) for problem in problems], "notices": []})
-        return error.exit_code
-    if in_json:
-        _print_json({"valid": True, "problems": [], "notices": list(notices)})
-    else:
-        for notice in notices:
-            click.echo(notice, err=True)
-        click.echo(f"{conf}: valid")
-    return 0
-
-
-@config.command()
-@_of_a_configuration
-def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> None:
-    """Print the whole configuration: defaults, file and --set, interpolations resolved, secrets left out."""
-    from astuner.config.loading import load_config
-    from astuner.config.show import to_yaml
-
-    text = to_yaml(load_config(conf, overrides, backbone))
-    if in_json:
-        import yaml  # type: ignore[import-untyped,unused-ignore]  # its stubs are a distribution of their own
-
-        _print_json(yaml.safe_load(text))
-    else:
-        click.echo(text, nl=False)
-
-
-def _problem(problem: Problem) -> dict[str, Any]:
-    return {
-        "key": problem.key,
-        "message": problem.message,
-        "suggestion": problem.suggestion,
-        "file": str(problem.file) if problem.file else None,
-        "line": problem.line,
-    }
-
-
-def _print_json(document: Any) -> None:
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+config = LazySubcommands(
+    name="config",
+    help="Check, show and explain a configuration.",
+    subcommands={
+        "validate": ("astuner.cli.config_validate:validate", "Check every key and component; nothing is started."),
+        "show": ("astuner.cli.config_show:show", "Print the whole configuration, resolved, without secrets."),
+        "explain": ("astuner.cli.config_explain:explain", "Say where each value comes from and who acts on it."),
+        "schema": ("astuner.cli.config_schema:schema", "Print the JSON Schema of the YAML, for editors."),
+    },
+)

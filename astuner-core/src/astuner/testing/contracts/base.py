@@ -1,0 +1,123 @@
+"""What the contracts of all kinds share: how a rule is written, run and skipped.
+
+A contract is a class of rules (`test_*` methods). An author subclasses it in a test module, names the component, and pytest
+runs every rule; `astuner plugin check` runs those rules that need nothing from the author. Contracts therefore use no pytest:
+a rule fails with an `AssertionError` that says what is wrong and what to do, and is skipped with `unittest.SkipTest`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+from unittest import SkipTest
+
+import attrs
+
+from astuner.config.model import Config
+from astuner.plugins.catalog import Candidate
+from astuner.protocols import RunInfo
+
+SELF_CONTAINED = "astuner_self_contained"
+
+Rule = TypeVar("Rule", bound=Callable[..., None])
+
+
+def self_contained(rule: Rule) -> Rule:
+    """Mark a rule that needs nothing from the author, costs nothing and reaches no network: `astuner plugin check` runs it."""
+    setattr(rule, SELF_CONTAINED, True)
+    return rule
+
+
+class Contract:
+    """Rules for one component. Subclass the contract of its kind as `class TestMine(JudgeContract)`."""
+
+    kind: ClassVar[str]
+    """In the singular, as in `judge`."""
+    component: ClassVar[Any] = None
+    """What the entry point names: the class (or the object) itself, or `package.module:Class`."""
+    options: ClassVar[Mapping[str, Any]] = {}
+    """The component's options, as a user writes them in its section of the YAML."""
+
+    def prepare(self, directory: Path) -> None:
+        """Write the files that the options name. `directory` is where relative paths of a YAML start."""
+
+    def run_info(self, directory: Path) -> RunInfo:
+        """Return the run that the component is made in."""
+        return RunInfo(
+            project_name="contract",
+            experiment_name="contract",
+            backbone="debug",
+            directory=directory / "run",
+            config_dir=directory,
+            seed=7,
+            config=Config(),
+        )
+
+    def make(self, directory: Path) -> Any:
+        """Return the component, made as core makes it: options structured strictly, then `from_run` or the constructor."""
+        from astuner.plugins.drivers import construct
+        from astuner.plugins.options import options_for
+
+        self.prepare(directory)
+        info = self.run_info(directory)
+        info.directory.mkdir(parents=True, exist_ok=True)
+        target = self.target()
+        return construct(self.candidate(), target, options_for(target, self.options, key=self.kind), info)
+
+    @classmethod
+    def target(cls) -> Any:
+        """Return what `component` names."""
+        if cls.component is None:
+            raise SkipTest(f"{cls.__name__} names no component: set `component`")
+        if isinstance(cls.component, str):
+            module, _, attribute = cls.component.partition(":")
+            found = importlib.import_module(module)
+            for part in attribute.split("."):
+                found = getattr(found, part)
+            return found
+        # Looked up past the descriptors: a plain function must not become a method.
+        return next(vars(base)["component"] for base in cls.__mro__ if "component" in vars(base))
+
+    @classmethod
+    def candidate(cls) -> Candidate:
+        """Return the component as the catalog would describe it, for messages."""
+        target = cls.target()
+        name = getattr(target, "__qualname__", type(target).__name__)
+        module = getattr(target, "__module__", "?")
+        return Candidate(kind=cls.kind, name=name, target=f"{module}:{name}", source="path")
+
+    @self_contained
+    def test_options_are_an_attrs_class(self) -> None:
+        """`Options`, where there is one, is a frozen attrs class, so that it is checked strictly and crosses processes."""
+        options = getattr(self.target(), "Options", None)
+        if options is None:
+            return
+        is_attrs = isinstance(options, type) and attrs.has(options)
+        assert is_attrs, (
+            f"{self.candidate().blame}: Options must be an attrs class (`@attrs.frozen(kw_only=True)`), got {options!r}"
+        )
+        assert options.__setattr__ is not object.__setattr__, (
+            f"{self.candidate().blame}: Options must be frozen (`@attrs.frozen`)"
+        )
+
+    @self_contained
+    def test_options_are_documented(self) -> None:
+        """Each field of `Options` has a string under it: what `plugin show`, the editor and the reference print."""
+        from astuner.plugins.describe import describe_options
+
+        options = getattr(self.target(), "Options", None)
+        bare = [option.name for option in describe_options(options) if not option.doc]
+        assert not bare, f'{self.candidate().blame}: document {", ".join(bare)}: write a """docstring""" under each field'
+
+    def test_options_cross_processes(self) -> None:
+        """Options survive pickling, since each rollout process makes its own components from them."""
+        from astuner.plugins.options import options_for
+
+        options = options_for(self.target(), self.options, key=self.kind)
+        again = pickle.loads(pickle.dumps(options))
+        assert again == options, (
+            f"{self.candidate().blame}: Options changed on their way to another process: {options} -> {again}"
+        )
