@@ -10,7 +10,7 @@ from typing import Any
 from attrs import asdict, has
 
 from astuner.builtin.debug_backbone import DebugBackbone
-from astuner.config.honour import CORE_HONOURED, CORE_INAPPLICABLE, matches
+from astuner.config.honour import HonourTable, walk_schema
 from astuner.config.model import Config
 from astuner.config.sections import DOCUMENTED
 from astuner.plugins.catalog import Catalog
@@ -98,15 +98,16 @@ def _shown(value: Any) -> str:
 
 
 def _honoured(key: str) -> str:
-    if key in CORE_INAPPLICABLE:
-        return f"none: {CORE_INAPPLICABLE[key]}"
-    names = []
-    for backbone in BACKBONES:
-        if key in backbone.inapplicable:
-            continue
-        if any(matches(key, pattern) for pattern in (*CORE_HONOURED, *backbone.honours)):
-            names.append(backbone.name)
-    return ", ".join(names) or "none yet; refused or named when set"
+    # The schema writes a section of free names as `services.*`.
+    key = f"{key}.*" if f"{key}.*" in walk_schema() else key
+    found = {backbone.name: HonourTable.of(backbone).honour_of(key) for backbone in BACKBONES}
+    acting = [name for name, honour in found.items() if honour.acted_on]
+    if acting:
+        return ", ".join(acting)
+    reasons = {name: f"{'refused, ' if honour.status == 'refused' else ''}{honour.reason}" for name, honour in found.items()}
+    if len(set(reasons.values())) == 1:
+        return f"none: {next(iter(reasons.values()))}"
+    return "none; " + "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
 
 
 if __name__ == "__main__":

@@ -233,6 +233,8 @@ class RunInfo:
     """Dotted paths below `astuner` that the user set; the others hold defaults."""
     attempt: int = 1
     """Counts the starts of this run: 1, and one more for each resume."""
+    native: Mapping[str, Any] = field(factory=dict)
+    """The backbone's own configuration, as its alignment makes it of ours and the user's raw section; empty without alignment."""
 
 
 class EpisodeStore(Protocol):
@@ -320,7 +322,13 @@ class TaskSource(Protocol):
 
 
 class Backbone(Protocol):
-    """Trains. Its class imports light; `train` runs in the driver and may start other processes."""
+    """Trains. Its class imports light; `train` runs in the driver and may start other processes.
+
+    Every key of the schema has to be accounted for: honoured by core, by `honours` or by a row of the alignment, `inapplicable`
+    or refused. Two more class attributes may be there: `refuses: Mapping[str, str]`, key patterns whose setting is an error, with
+    the reason, and `alignment: astuner.config.alignment.Alignment`, the table from our keys to a configuration of its own,
+    which then comes as `run.native`.
+    """
 
     name: ClassVar[str]
     honours: ClassVar[Iterable[str]]

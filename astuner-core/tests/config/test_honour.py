@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import pytest
 
-from astuner.config.honour import CORE_HONOURED, CORE_INAPPLICABLE, check_honoured, matches, walk_schema
+from astuner.builtin.debug_backbone import DebugBackbone
+from astuner.config.alignment import Alignment, Row
+from astuner.config.core_keys import CORE_HONOURED, CORE_INAPPLICABLE, CORE_REFUSED
+from astuner.config.honour import HonourTable, check_honoured, matches, unaccounted, walk_schema
 from astuner.config.loading import LoadedConfig
 from astuner.errors import Problem
 
@@ -14,7 +17,7 @@ from astuner.errors import Problem
 def judge(
     loaded: LoadedConfig, honours: tuple[str, ...] = (), inapplicable: Mapping[str, str] | None = None
 ) -> tuple[list[Problem], list[str]]:
-    return check_honoured(loaded, backbone="acme", honours=honours, inapplicable=inapplicable or {})
+    return check_honoured(loaded, HonourTable(backbone="acme", honours=honours, inapplicable=inapplicable or {}))
 
 
 def test_key_that_nobody_acts_on_is_named_with_the_backbone(load: Callable[..., LoadedConfig]) -> None:
@@ -91,6 +94,42 @@ def test_schema_lists_every_leaf(load: Callable[..., LoadedConfig]) -> None:
     assert {"rollout.multi_turn.max_steps", "trainer_common.optim.betas", "services.*", "task_reader.*", "rollout.*"} <= set(keys)
 
 
-@pytest.mark.parametrize("pattern", [*CORE_HONOURED, *CORE_INAPPLICABLE])
+@pytest.mark.parametrize("pattern", [*CORE_HONOURED, *CORE_INAPPLICABLE, *CORE_REFUSED])
 def test_every_pattern_of_core_means_a_key_that_exists(pattern: str) -> None:
     assert any(matches(key, pattern) for key in walk_schema())
+
+
+def test_no_pattern_of_core_is_wider_than_a_section_of_free_names() -> None:
+    free = [pattern for pattern in (*CORE_HONOURED, *CORE_INAPPLICABLE, *CORE_REFUSED) if "*" in pattern]
+    assert [pattern for pattern in free if pattern.replace("[*]", "*") not in walk_schema()] == []
+
+
+def test_a_refused_key_is_an_error_with_the_reason(load: Callable[..., LoadedConfig]) -> None:
+    table = HonourTable(backbone="acme", refuses={"rollout.n_vllm_engine": "it starts no servers"})
+    [problem], _ = check_honoured(load("    n_vllm_engine: 3\n"), table)
+    assert "does not act on this key: it starts no servers" in problem.message
+
+
+def test_a_backbone_may_refuse_a_key_of_core_by_name(load: Callable[..., LoadedConfig]) -> None:
+    table = HonourTable(backbone="acme", refuses={"rollout.top_k": "it samples from the whole vocabulary"})
+    assert [problem.key for problem in check_honoured(load("    top_k: 3\n"), table)[0]] == ["astuner.rollout.top_k"]
+
+
+def test_a_key_of_the_alignment_is_honoured_and_names_its_target() -> None:
+    table = HonourTable(backbone="acme", alignment=Alignment(root="acme", rows=(Row("rollout.gamma", "algorithm.gamma"),)))
+    honour = table.honour_of("rollout.gamma")
+    assert (honour.status, honour.native) == ("aligned", ("algorithm.gamma",))
+
+
+def test_every_key_is_accounted_for_by_the_debug_backbone() -> None:
+    assert unaccounted(DebugBackbone) == []
+
+
+def test_a_key_that_a_backbone_says_nothing_about_is_unaccounted() -> None:
+    class Forgetful(DebugBackbone):
+        inapplicable: ClassVar[Mapping[str, str]] = {
+            key: reason for key, reason in DebugBackbone.inapplicable.items() if key != "trainer_common.*"
+        }
+
+    assert "trainer_common.grad_clip" in unaccounted(Forgetful)
+    assert "trainer_common.logger" not in unaccounted(Forgetful)

@@ -26,20 +26,22 @@ class DebugBackbone:
     honours: ClassVar[tuple[str, ...]] = (
         "debug.debug_max_parallel",
         "debug.debug_first_n_tasks",
-        "model.path",
-        "data.max_*",
         "rollout.name",
         "rollout.max_num_seqs",
     )
     inapplicable: ClassVar[Mapping[str, str]] = {
         "trainer_common.*": "debug does not train",
         "data.train_batch_size": "debug plays debug.debug_first_n_tasks tasks",
-        "model.*": "debug does not train, and the engine loads the model as it is",
+        "model.dtype": "the engine loads the model as it is",
+        "model.lora_rank": "debug does not train",
+        "model.lora_alpha": "debug does not train",
+        "model.target_modules": "debug does not train",
         "rollout.max_env_worker": "debug plays debug.debug_max_parallel episodes at a time",
         "rollout.n_vllm_engine": "debug uses one engine",
         "rollout.tensor_model_parallel_size": "debug uses one engine",
         "rollout.multi_turn.expected_steps": "debug builds no training batch",
-        "debug.debug_vllm_*": "no vLLM server takes part",
+        "debug.debug_vllm_port": "no vLLM server takes part",
+        "debug.debug_vllm_seed": "no vLLM server takes part",
         "debug.debug_tensor_parallel_size": "no vLLM server takes part",
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from attrs import frozen
 from astuner.config.aliases import ROOT_ALIASES
 from astuner.config.faults import closest
 from astuner.config.model import Config
-from astuner.config.places import NATIVE_ROOTS, ROOT, Place
+from astuner.config.places import KNOWN_NATIVE_ROOTS, ROOT, Place
 from astuner.config.trees import Tree
 from astuner.config.yaml_lines import read_yaml
 from astuner.errors import ConfigError, Problem
@@ -29,13 +30,13 @@ class ConfigFile:
     places: dict[str, Place]
 
 
-def read_config_file(path: Path) -> ConfigFile:
+def read_config_file(path: Path, native_roots: Sequence[str] = KNOWN_NATIVE_ROOTS) -> ConfigFile:
     """Read a file and the `.env` beside it; raise `ConfigError` when it has not the root sections that it should."""
     text = _text(path)
     _read_dotenv(path.parent)
     document = read_yaml(text, path)
     places = {key: (path, line) for key, line in document.lines.items()}
-    written_root = _check_roots(document.values, places, path)
+    written_root = _check_roots(document.values, places, path, native_roots)
     roots = {ROOT if key == written_root else key: value or {} for key, value in document.values.items()}
     return ConfigFile(
         text=text,
@@ -66,7 +67,7 @@ def _read_dotenv(directory: Path) -> None:
         load_dotenv(file, override=False)
 
 
-def _check_roots(values: Any, places: dict[str, Place], path: Path) -> str:
+def _check_roots(values: Any, places: dict[str, Place], path: Path, native_roots: Sequence[str]) -> str:
     """Return what the file calls the root `astuner`."""
     if not isinstance(values, dict):
         message = "the file must be a mapping with the root section `astuner:`."
@@ -75,9 +76,9 @@ def _check_roots(values: Any, places: dict[str, Place], path: Path) -> str:
     sections = set(attrs.fields_dict(Config))
     for key, value in values.items():
         line = places[key][1]
-        if key not in (ROOT, *ROOT_ALIASES, *NATIVE_ROOTS):
-            right = f"{ROOT}.{key}" if key in sections else closest(key, (ROOT, *ROOT_ALIASES, *NATIVE_ROOTS))
-            message = f"there is no such root section; there are {ROOT}, {', '.join(NATIVE_ROOTS)}."
+        if key not in (ROOT, *ROOT_ALIASES, *native_roots):
+            right = f"{ROOT}.{key}" if key in sections else closest(key, (ROOT, *ROOT_ALIASES, *native_roots))
+            message = f"there is no such root section; there are {ROOT}, {', '.join(native_roots)}."
             problems.append(Problem(message=message, key=key, file=path, line=line, suggestion=right))
         elif value is not None and not isinstance(value, dict):
             problems.append(Problem(message="expected a section.", key=key, file=path, line=line))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Literal
 
-from astuner.config.loading import LoadedConfig
+from attrs import field, frozen
+
+from astuner.config.core_keys import CORE_HONOURED, CORE_INAPPLICABLE, CORE_REFUSED
 from astuner.config.model import Config
 from astuner.config.places import ROOT, problem_at
 from astuner.config.schema_keys import walk_schema
@@ -13,99 +16,120 @@ from astuner.config.structuring import make_converter
 from astuner.config.trees import flatten
 from astuner.errors import Problem
 
-__all__ = ["CORE_HONOURED", "CORE_INAPPLICABLE", "check_honoured", "matches", "walk_schema"]
+if TYPE_CHECKING:
+    from astuner.config.alignment import Alignment
+    from astuner.config.loading import LoadedConfig
 
-CORE_HONOURED: tuple[str, ...] = (
-    "project_name",
-    "experiment_name",
-    "experiment_dir",
-    "backbone",
-    "seed",
-    "model.path",
-    "data.*",
-    "rollout.user_workflow",
-    "rollout.agentscope_disable_toolcalls",
-    "rollout.max_env_worker",
-    "rollout.max_response_length_in_one_turn",
-    "rollout.max_model_len",
-    "rollout.multi_turn.max_sample_per_task",
-    "rollout.multi_turn.max_steps",
-    "rollout.num_repeat",
-    "rollout.temperature",
-    "rollout.top_p",
-    "rollout.top_k",
-    "rollout.val_kwargs.*",
-    "rollout.seed",
-    "rollout.isolation",
-    "rollout.episode_timeout_s",
-    "rollout.llm_timeout_s",
-    "rollout.max_retries",
-    "rollout.failure_budget",
-    "rollout.[*]",  # the options of engines, as `walk_schema` writes them
-    "task_reader.*",
-    "task_judge.judge_type",
-    "task_judge.judge_protocol",
-    "task_judge.judges",
-    "task_judge.[*]",
-    "context_tracker.context_tracker_type",
-    "context_tracker.[*]",
-    "trainer_common.logger",
-    "trainer_common.total_epochs",
-    "trainer_common.total_training_steps",
-    "trainer_common.val_pass_n",
-    "trainer_common.algorithm.adv_estimator",
-    "trainer_common.algorithm.norm_adv_by_std_in_grpo",
-    "plugins.*",
-    "gateway.*",
-)
-"""Keys that core itself acts on, whatever the backbone: it reads the tasks, plays and judges the episodes, computes the
-advantages and logs. All others (when to validate and save, the optimiser, the loss, the hardware) are the backbone's."""
-
-CORE_INAPPLICABLE: Mapping[str, str] = {
-    "execute_test": "reserved for automated tests",
-    "execute_testing_lambda": "reserved for automated tests",
-    "task_judge.alien_*": "no installed judge asks an LLM; one of your own may read it from `run_info.config`",
-    "context_tracker.alien_*": "the trackers timeline and linear ask no LLM",
-    "context_tracker.max_env_len": "the trackers timeline and linear shorten nothing",
-    "rollout.agent_madness_*": "no detector is switched on (rollout.compute_madness_checklist)",
-    "trainer_common.algorithm.task_norm_patch": "advantages are always taken per task and episode",
-}
-"""Keys that mean nothing to any backbone, with the reason."""
+__all__ = ["Honour", "HonourTable", "check_honoured", "matches", "unaccounted", "walk_schema"]
 
 
-def check_honoured(
-    config: LoadedConfig, *, backbone: str, honours: Iterable[str], inapplicable: Mapping[str, str]
-) -> tuple[list[Problem], list[str]]:
-    """Judge the keys that the user set to something else than the default: return problems and notices.
+@frozen(kw_only=True)
+class Honour:
+    """What becomes of a key under a backbone."""
 
-    `honours` and `inapplicable` are the backbone's own. A pattern that names a section stands for all its keys.
-    """
-    sections = [f"rollout.{name}" for name in config.config.rollout.sections]
-    sections += [f"task_judge.{name}" for name in config.config.task_judge.sections]
-    sections += [f"context_tracker.{name}" for name in config.config.context_tracker.sections]
-    honoured = (*CORE_HONOURED, *sections, *honours)
-    reasons = {**CORE_INAPPLICABLE, **inapplicable}
-    if backbone != "debug":
-        reasons.setdefault("debug.*", "only the backbone 'debug' reads it")
+    status: Literal["core", "backbone", "aligned", "inapplicable", "refused", "unaccounted"]
+    """Core acts on it; the backbone does; it goes into the backbone's native configuration; it has no meaning there (a notice);
+    setting it is an error with a reason; or nobody has said anything about it, which is an error too."""
+    reason: str = ""
+    native: tuple[str, ...] = ()
+    """The native keys that an aligned key goes to."""
+    core_too: bool = False
+    """Whether core acts on an aligned key as well: the sampler's temperature is one that trainers have to know."""
+
+    @property
+    def acted_on(self) -> bool:
+        """Whether setting the key changes anything."""
+        return self.status in ("core", "backbone", "aligned")
+
+
+@frozen(kw_only=True)
+class HonourTable:
+    """What a backbone says of our keys. A pattern that names a section stands for all its keys."""
+
+    backbone: str
+    honours: tuple[str, ...] = ()
+    inapplicable: Mapping[str, str] = field(factory=dict)
+    refuses: Mapping[str, str] = field(factory=dict)
+    alignment: Alignment | None = None
+
+    @classmethod
+    def of(cls, backbone: Any, name: str | None = None) -> HonourTable:
+        """Read it off a backbone's class; `refuses` and `alignment` may be missing there."""
+        return cls(
+            backbone=name or backbone.name,
+            honours=tuple(backbone.honours),
+            inapplicable=backbone.inapplicable,
+            refuses=getattr(backbone, "refuses", {}),
+            alignment=getattr(backbone, "alignment", None),
+        )
+
+    def honour_of(self, key: str, sections: Iterable[str] = ()) -> Honour:
+        """Say what becomes of a key; `sections` are those of components that the run chose, whose options are honoured."""
+        # Named outright by the backbone, a key is left out even where core would act on it.
+        for reasons, status in ((self.refuses, "refused"), (self.inapplicable, "inapplicable")):
+            if key in reasons:
+                return Honour(status=status, reason=reasons[key])  # type: ignore[arg-type]  # one of the two words above
+        if self.alignment is not None and key in self.alignment.keys:
+            core_too = any(matches(key, pattern) for pattern in CORE_HONOURED)
+            return Honour(status="aligned", native=self.alignment.native_of(key), core_too=core_too)
+        if any(matches(key, pattern) for pattern in self.honours):
+            return Honour(status="backbone")
+        if any(matches(key, pattern) for pattern in (*CORE_HONOURED, *sections)):
+            return Honour(status="core")
+        for named, status in (
+            (self.refuses, "refused"),
+            (self.inapplicable, "inapplicable"),
+            (self._of_debug(), "inapplicable"),
+            (CORE_INAPPLICABLE, "inapplicable"),
+            (CORE_REFUSED, "refused"),
+        ):
+            reason = next((reason for pattern, reason in named.items() if matches(key, pattern)), None)
+            if reason is not None:
+                return Honour(status=status, reason=reason)  # type: ignore[arg-type]  # one of the words above
+        return Honour(status="unaccounted", reason="nothing acts on this key")
+
+    def _of_debug(self) -> Mapping[str, str]:
+        return {} if self.backbone == "debug" else {"debug.*": "only the backbone 'debug' reads it"}
+
+
+def unaccounted(backbone: Any) -> list[str]:
+    """Return the keys of the schema that a backbone's class neither honours nor calls inapplicable nor refuses."""
+    table = HonourTable.of(backbone)
+    return [key for key in walk_schema() if table.honour_of(key).status == "unaccounted"]
+
+
+def check_honoured(config: LoadedConfig, table: HonourTable) -> tuple[list[Problem], list[str]]:
+    """Judge the keys that the user set to something else than the default: return problems and notices."""
+    sections = chosen_sections(config)
     values, defaults = flatten(config.resolved), flatten(make_converter().unstructure(Config()))
     problems: list[Problem] = []
     idle: dict[str, list[str]] = {}
     for key in sorted(config.user_keys):
         if key in defaults and values.get(key) == defaults[key]:
             continue
-        # Named outright by the backbone, a key is left out even where core would act on it.
-        if key not in inapplicable and any(matches(key, pattern) for pattern in honoured):
-            continue
-        reason = reasons.get(key) or next((reason for pattern, reason in reasons.items() if matches(key, pattern)), None)
-        if reason is None:
-            message = f"the backbone '{backbone}' does not act on this key. Remove it, or choose a backbone that does."
+        honour = table.honour_of(key, sections)
+        if honour.status == "inapplicable":
+            idle.setdefault(honour.reason, []).append(key)
+        elif not honour.acted_on:
+            why = f": {honour.reason}" if honour.status == "refused" else ""
+            message = f"the backbone '{table.backbone}' does not act on this key{why}. Remove it, or choose a backbone that does."
             problems.append(problem_at(f"{ROOT}.{key}", message, config.locate))
-        else:
-            idle.setdefault(reason, []).append(key)
     return problems, [
-        f"{', '.join(keys)} {'has' if len(keys) == 1 else 'have'} no effect with the backbone '{backbone}': {reason}."
+        f"{', '.join(keys)} {'has' if len(keys) == 1 else 'have'} no effect with the backbone '{table.backbone}': {reason}."
         for reason, keys in idle.items()
     ]
+
+
+def chosen_sections(config: LoadedConfig) -> tuple[str, ...]:
+    """Return the sections of components that a configuration gives options to."""
+    chosen = config.config
+    sections = {
+        "task_reader": chosen.task_reader.sections,
+        "task_judge": chosen.task_judge.sections,
+        "context_tracker": chosen.context_tracker.sections,
+        "rollout": chosen.rollout.sections,
+    }
+    return tuple(f"{key}.{name}" for key, named in sections.items() for name in named)
 
 
 def matches(key: str, pattern: str) -> bool:

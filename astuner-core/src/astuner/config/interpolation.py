@@ -10,7 +10,7 @@ from attrs import define, field
 
 from astuner.config.aliases import ROOT_ALIASES
 from astuner.config.faults import Fault, closest
-from astuner.config.places import NATIVE_ROOTS, ROOT, KeyPath, dotted
+from astuner.config.places import ROOT, KeyPath, dotted
 from astuner.config.schema_keys import walk_schema
 from astuner.config.trees import Tree
 
@@ -75,7 +75,7 @@ class Interpolation:
             node = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
         except OmegaConfBaseException as error:
             # The engine that owns a native section resolves what only it knows.
-            if path[0] not in NATIVE_ROOTS:
+            if path[0] == ROOT:
                 self.faults.append(self._fault(value, path, error))
             return value
         self.replaced.add(dotted(path))

@@ -14,9 +14,10 @@ from astuner.config.config_file import read_config_file
 from astuner.config.faults import NO_SUCH_KEY, Fault, FaultsError
 from astuner.config.interpolation import Interpolation
 from astuner.config.model import Config
+from astuner.config.native_roots import native_roots as installed_roots
 from astuner.config.overrides import Overrides, read_overrides
 from astuner.config.paths import model_directory
-from astuner.config.places import NATIVE_ROOTS, ROOT, Locate, Place, Places, dotted
+from astuner.config.places import ROOT, Locate, Place, Places, dotted
 from astuner.config.schema_keys import walk_schema
 from astuner.config.sections import DOCUMENTED, DatasetFileSection, is_offered
 from astuner.config.structuring import make_converter, problems_of
@@ -40,9 +41,9 @@ class LoadedConfig:
     overrides: tuple[str, ...] = ()
     """The arguments of `--set`, as given."""
     overridden_keys: frozenset[str] = frozenset()
-    """Dotted paths that `--set` set: without the root, but with `verl.` or `trinity.`."""
+    """Dotted paths that `--set` set: without the root, but with that of native keys, as in `verl.`."""
     native: Mapping[str, Mapping[str, Any]] = field(factory=dict)
-    """The root sections `verl` and `trinity`, those that are there."""
+    """The root sections of raw native keys that are there: `verl`, `trinity`, and those of other installed backbones."""
     notices: tuple[str, ...] = ()
     """What the user should be told once."""
     locate: Locate
@@ -67,8 +68,9 @@ def load_config(
     since otherwise the component's own options decide.
     """
     path = path.absolute()
-    file = read_config_file(path)
-    command = read_overrides(overrides, backbone)
+    native_roots = installed_roots()
+    file = read_config_file(path, native_roots)
+    command = read_overrides(overrides, backbone, native_roots)
     renaming = Renaming()
     renaming.apply(file.roots[ROOT], file.places)
     renaming.apply(command.tree.setdefault(ROOT, {}), command.places)
@@ -107,7 +109,7 @@ def load_config(
         user_keys=user_keys,
         overrides=tuple(overrides),
         overridden_keys=frozenset(overridden),
-        native={root: whole[root] for root in NATIVE_ROOTS if root in whole},
+        native={root: whole[root] for root in native_roots if root in whole},
         notices=(*([old_spellings] if old_spellings else []), *renaming.overruled, *notices),
         locate=locate,
     )

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from astuner.config.aliases import ROOT_ALIASES
-from astuner.config.places import NATIVE_ROOTS, ROOT, Place, dotted
+from astuner.config.places import KNOWN_NATIVE_ROOTS, ROOT, Place, dotted
 from astuner.config.trees import Tree
 from astuner.config.yaml_lines import read_yaml
 from astuner.errors import ConfigError, Problem
@@ -19,6 +19,8 @@ from astuner.errors import ConfigError, Problem
 class Overrides:
     """What the command line sets."""
 
+    native_roots: Sequence[str] = KNOWN_NATIVE_ROOTS
+    """Roots below which raw native keys stand."""
     tree: Tree = field(factory=dict)
     """By root: `{"astuner": {...}, "verl": {...}}`."""
     places: dict[str, Place] = field(factory=dict)
@@ -34,8 +36,8 @@ class Overrides:
         if not equals or not all(path):
             self.problems.append(Problem(message="write it as KEY=VALUE, for example rollout.temperature=0.7.", file=place))
             return
-        root = path[0] if path[0] in NATIVE_ROOTS else ROOT
-        if path[0] in (ROOT, *ROOT_ALIASES, *NATIVE_ROOTS):
+        root = path[0] if path[0] in self.native_roots else ROOT
+        if path[0] in (ROOT, *ROOT_ALIASES, *self.native_roots):
             path = path[1:]
         if not path:
             self.problems.append(Problem(message="name a key below this root.", file=place))
@@ -64,9 +66,9 @@ class Overrides:
             self.places[key] = (place, 0)
 
 
-def read_overrides(items: Sequence[str], backbone: str | None) -> Overrides:
+def read_overrides(items: Sequence[str], backbone: str | None, native_roots: Sequence[str] = KNOWN_NATIVE_ROOTS) -> Overrides:
     """Read all arguments; a later one wins over an earlier one."""
-    overrides = Overrides()
+    overrides = Overrides(native_roots=native_roots)
     for item in items:
         overrides.add(item)
     if backbone is not None:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from attrs import frozen
+from attrs import field, frozen
 
 from astuner.errors import Problem
 
 ROOT = "astuner"
-NATIVE_ROOTS = ("verl", "trinity")
+KNOWN_NATIVE_ROOTS = ("verl", "trinity")
+"""Root sections for raw native keys that are always legal; those of installed backbones are as well."""
 
 Place = tuple[Path, int]
 """A file and a line from 1. An argument of the command line is `(Path("--set a.b"), 0)`."""
@@ -37,10 +38,15 @@ class Places:
     """The places of all keys of a configuration, by dotted path with its root; callable as a `Locate`."""
 
     by_key: Mapping[str, Place]
+    _roots: frozenset[str] = field(init=False)
+
+    @_roots.default
+    def _find_roots(self) -> frozenset[str]:
+        return frozenset({ROOT, *KNOWN_NATIVE_ROOTS, *(key.partition(".")[0] for key in self.by_key)})
 
     def __call__(self, key: str) -> Place | None:
         """Return the place of a key, or of the nearest section around it. The root may be left out, and an item written `.0`."""
-        if key.split(".")[0] not in (ROOT, *NATIVE_ROOTS):
+        if key.split(".")[0] not in self._roots:
             key = f"{ROOT}.{key}"
         if key not in self.by_key:
             key = _ITEM.sub(r"[\1]", key)

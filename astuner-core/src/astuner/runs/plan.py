@@ -15,6 +15,7 @@ from astuner.rollout.sampler import TaskSampler
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
+    from astuner.config.native import Native
     from astuner.plugins.catalog import Candidate, Catalog
 
 OWN_JUDGE = "customized_protocol"
@@ -32,6 +33,8 @@ class Plan:
     loggers: tuple[Component, ...]
     backbone: Component
     estimator: Component
+    native: Native | None
+    """The backbone's own configuration; None for one without alignment."""
     notices: tuple[str, ...]
 
     def run_info(self, *, attempt: int = 1) -> RunInfo:
@@ -47,6 +50,7 @@ class Plan:
             config=config,
             user_keys=self.loaded.user_keys,
             attempt=attempt,
+            native=self.native.tree if self.native else {},
         )
 
     def sample_tasks(self, reader: Reader) -> TaskSampler:
@@ -98,8 +102,11 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
     chooser.attempt(lambda: _check_workflow(loaded))
     notices = list(loaded.notices)
+    native = None
     if chosen_backbone is not None:
         notices += chooser.check_honoured(chosen_backbone)
+        native = chooser.align(chosen_backbone)
+        notices += native.notices if native else ()
     chooser.finish()
     if chosen_backbone is None or reader is None or tracker is None or estimator is None:
         raise AssertionError("a missing component is a problem, and finish() raises problems")
@@ -112,6 +119,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         loggers=loggers,
         backbone=chosen_backbone,
         estimator=estimator,
+        native=native,
         notices=tuple(notices),
     )
 
@@ -152,15 +160,29 @@ class _Chooser:
 
     def check_honoured(self, backbone: Component) -> list[str]:
         """Note the keys that the user set and the backbone does not honour; return what to tell about the inapplicable ones."""
-        from astuner.config.honour import check_honoured
+        from astuner.config.honour import HonourTable, check_honoured
         from astuner.plugins.drivers import load
 
-        cls = load(backbone.candidate)
-        problems, notices = check_honoured(
-            self._loaded, backbone=backbone.candidate.name, honours=cls.honours, inapplicable=cls.inapplicable
-        )
+        table = HonourTable.of(load(backbone.candidate), backbone.candidate.name)
+        problems, notices = check_honoured(self._loaded, table)
         self._problems.extend(problems)
         return notices
+
+    def align(self, backbone: Component) -> Native | None:
+        """Return the backbone's own configuration, after noting what is wrong with it."""
+        from astuner.config.native import align
+        from astuner.plugins.drivers import load
+
+        alignment = getattr(load(backbone.candidate), "alignment", None)
+        root = backbone.candidate.name if alignment is None else alignment.root
+        native = None if alignment is None else align(alignment, self._loaded)
+        self._problems.extend(native.problems if native else ())
+        if alignment is None and root in self._loaded.native:
+            message = (
+                f"the backbone '{root}' has no native configuration, so nothing here would have an effect. Remove the section."
+            )
+            self._problems.append(self._placed(Problem(key=root, message=message)))
+        return native
 
     def finish(self) -> None:
         """Raise what was collected."""

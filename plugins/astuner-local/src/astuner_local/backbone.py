@@ -6,8 +6,10 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from astuner.config.alignment import Alignment
 from astuner.protocols import Control, RunInfo, TaskSource
 from astuner.schema import Event
+from astuner_local.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
     from astuner.rollout.recipe import Recipe
@@ -18,37 +20,30 @@ class LocalBackbone:
 
     name: ClassVar[str] = "local"
     honours: ClassVar[tuple[str, ...]] = (
-        "model.*",
-        "data.*",
         "rollout.max_num_seqs",
         "rollout.name",
-        "rollout.multi_turn.max_*",
         "trainer_common.algorithm.use_kl_in_reward",
-        "trainer_common.algorithm.kl_*",
-        "trainer_common.algorithm.filter_groups",
-        "trainer_common.algorithm.rollout_is_threshold",
-        "trainer_common.optim.*",
-        "trainer_common.*_loss*",
-        "trainer_common.kl_*",
-        "trainer_common.clip_ratio_*",
-        "trainer_common.grad_clip",
-        "trainer_common.loss_agg_mode",
-        "trainer_common.mini_batch_num",
+        "trainer_common.algorithm.kl_ctrl.kl_coef",
+        "trainer_common.algorithm.filter_groups.enable",
+        "trainer_common.algorithm.filter_groups.max_num_gen_batches",
         "trainer_common.save_freq",
         "trainer_common.test_freq",
-        "trainer_common.val_*",
-        "trainer_common.total_*",
+        "trainer_common.val_before_train",
         "trainer_common.keep_best",
         "trainer_common.max_checkpoints_to_keep",
     )
     inapplicable: ClassVar[Mapping[str, str]] = {
-        "debug.*": "only the backbone debug reads it",
         "trainer_common.nnodes": "local is one machine",
         "trainer_common.n_gpus_per_node": "local takes the one device that torch finds",
         "trainer_common.fsdp_config.*": "nothing is sharded on one device",
         "rollout.n_vllm_engine": "rollouts run in the trainer's own process",
         "rollout.multi_turn.expected_steps": "the batch is built from the samples that there are",
     }
+    refuses: ClassVar[Mapping[str, str]] = {
+        "rollout.tensor_model_parallel_size": "the engine runs on one device",
+        "trainer_common.ulysses_sequence_parallel_size": "a sequence is computed on one device",
+    }
+    alignment: ClassVar[Alignment] = ALIGNMENT
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Yield a report per step, validations and checkpoints as they are due."""

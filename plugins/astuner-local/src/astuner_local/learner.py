@@ -18,7 +18,7 @@ from astuner.rollout.advantages import Weighted
 from astuner.rollout.estimator import make_estimator
 from astuner.runs.atomic import explained
 from astuner_local.engine.plugin import engine_options
-from astuner_local.trainer.model_io import load_model, save_hf
+from astuner_local.trainer.model_io import compute_dtype, load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.trainer import Trainer
@@ -68,8 +68,13 @@ def open_learner(
     torch.use_deterministic_algorithms(True, warn_only=True)
     disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers' own bars would run through the live table
     estimator = make_estimator(run)
-    mode = config.trainer_common.loss_agg_mode or estimator.default_loss_agg_mode
-    options = TrainerOptions.from_config(config, total_steps=total_steps, loss_agg_mode=cast("Any", mode))
+    settings = run.native["model"]
+    options = TrainerOptions.from_native(
+        run.native["trainer"],
+        total_steps=total_steps,
+        loss_agg_mode=cast("Any", estimator.default_loss_agg_mode),
+        dtype=compute_dtype(config.model.path, settings["dtype"]),
+    )
     engine = engine_options(recipe)
     device = engine.device if engine.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     if engine.threads is not None:
@@ -77,15 +82,11 @@ def open_learner(
     control.notify(f"loading {checkpoint or config.model.path}", "info")
     torch.manual_seed(run.seed)  # fresh adapters are drawn
     path = str(checkpoint or config.model.path)
-    lora = {
-        "lora_rank": config.model.lora_rank,
-        "lora_alpha": config.model.lora_alpha,
-        "target_modules": config.model.target_modules,
-    }
-    model = load_model(path, config.model.dtype, device=device, **cast("dict[str, Any]", lora))
-    renderer = load_renderer(path if config.model.lora_rank == 0 else config.model.path)
-    needs_reference = trains and config.model.lora_rank == 0 and _uses_reference(run)
-    reference = load_model(config.model.path, config.model.dtype, device=device) if needs_reference else None
+    model = load_model(path, device=device, **settings)
+    whole = settings["lora_rank"] == 0
+    renderer = load_renderer(path if whole else config.model.path)
+    needs_reference = trains and whole and _uses_reference(run, options)
+    reference = load_model(config.model.path, settings["dtype"], device=device) if needs_reference else None
     trainer = Trainer(model, options, reference=reference)
     if checkpoint is not None and trains:
         if not (checkpoint / TRAINER_STATE).is_dir():
@@ -94,6 +95,5 @@ def open_learner(
     return Learner(model=model, renderer=renderer, trainer=trainer, estimator=estimator)
 
 
-def _uses_reference(run: RunInfo) -> bool:
-    trainer = run.config.trainer_common
-    return (trainer.use_kl_loss and trainer.kl_loss_coef > 0) or trainer.algorithm.use_kl_in_reward
+def _uses_reference(run: RunInfo, options: TrainerOptions) -> bool:
+    return (options.use_kl_loss and options.kl_loss_coef > 0) or run.config.trainer_common.algorithm.use_kl_in_reward

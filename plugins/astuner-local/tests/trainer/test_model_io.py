@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertFo
 
 from astuner.errors import ConfigError, UsageError
 from astuner_local.trainer.export import export
-from astuner_local.trainer.model_io import load_model, save_hf
+from astuner_local.trainer.model_io import compute_dtype, load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.trainer import Trainer
 
@@ -95,6 +95,11 @@ def test_an_adapter_whose_base_is_gone_is_named(base, tmp_path):
     base.rename(tmp_path / "elsewhere")
     with pytest.raises(ConfigError, match=r"base does not exist"):
         load_model(tmp_path / "saved")
+
+
+def test_precision_auto_is_that_of_the_checkpoint(make_model, tmp_path):
+    make_model().bfloat16().save_pretrained(tmp_path)
+    assert (compute_dtype(tmp_path, "auto"), compute_dtype(tmp_path, "float32")) == ("bfloat16", "float32")
 
 
 def test_no_path_is_named():

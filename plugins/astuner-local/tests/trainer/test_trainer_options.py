@@ -1,60 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from attrs import evolve
 
-from astuner.config.model import Config
-from astuner.errors import ConfigError
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.schedule import learning_rate
-
-
-@pytest.fixture
-def config(make_model, tmp_path):
-    make_model().save_pretrained(tmp_path / "model")
-    plain = Config()
-    return evolve(plain, model=evolve(plain.model, path=str(tmp_path / "model")))
-
-
-def test_options_are_read_off_the_config(config):
-    common = evolve(config.trainer_common, clip_ratio_high=0.28, mini_batch_num=3, kl_loss_type="mse", grad_clip=0.5)
-    common = evolve(common, optim=evolve(common.optim, lr=2e-5, betas=(0.8, 0.9)))
-    common = evolve(common, algorithm=evolve(common.algorithm, rollout_is_threshold=2.0, kl_penalty="abs"))
-    options = TrainerOptions.from_config(
-        evolve(config, trainer_common=common, rollout=evolve(config.rollout, temperature=0.8, top_p=0.9, top_k=40)),
-        total_steps=7,
-        loss_agg_mode="seq-mean-token-sum-norm",
-    )
-    assert options == TrainerOptions(
-        lr=2e-5,
-        betas=(0.8, 0.9),
-        weight_decay=0.01,
-        total_steps=7,
-        grad_clip=0.5,
-        mini_batch_num=3,
-        clip_ratio_high=0.28,
-        rollout_is_threshold=2.0,
-        loss_agg_mode="seq-mean-token-sum-norm",
-        max_response_length=15000,
-        use_kl_loss=True,
-        kl_loss_coef=0.002,
-        kl_loss_type="mse",
-        kl_reward_type="abs",
-        temperature=0.8,
-        top_p=0.9,
-        top_k=40,
-    )
-
-
-def test_greedy_rollouts_are_refused_for_training(config):
-    greedy = evolve(config, rollout=evolve(config.rollout, temperature=0.0))
-    with pytest.raises(ConfigError, match=r"astuner\.rollout\.temperature: 0 is greedy"):
-        TrainerOptions.from_config(greedy, total_steps=1, loss_agg_mode="token-mean")
-
-
-def test_precision_auto_is_that_of_the_checkpoint(config, make_model):
-    make_model().bfloat16().save_pretrained(config.model.path)
-    assert TrainerOptions.from_config(config, total_steps=1, loss_agg_mode="token-mean").dtype == "bfloat16"
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,12 @@
-"""The hyperparameters of a trainer, and how they follow from a run's config."""
+"""The hyperparameters of a trainer. Imports no torch."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from attrs import field, frozen
 from attrs.validators import deep_iterable, ge, gt, in_, instance_of, le, lt, optional
-
-from astuner.config.model import Config
-from astuner.errors import ConfigError, Problem
-from astuner_local.trainer.model_io import compute_dtype
 
 Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"]
 """How the losses of tokens become one number, in verl's names."""
@@ -83,38 +80,15 @@ class TrainerOptions:
     """Largest number of logits held at once. Bounds memory; the vocabulary projection is cut into pieces of this size."""
 
     @classmethod
-    def from_config(cls, config: Config, *, total_steps: int, loss_agg_mode: Aggregation) -> TrainerOptions:
-        """Read the options off a run's config. `loss_agg_mode` is the user's, or the one that belongs to the estimator.
+    def from_native(
+        cls, native: Mapping[str, Any], *, total_steps: int, loss_agg_mode: Aggregation, dtype: str
+    ) -> TrainerOptions:
+        """Make the options of a run from the section `trainer` of its native configuration (see `astuner_local.alignment`).
 
-        Raises ConfigError for a sampler that cannot be trained through, and for a model whose precision cannot be read.
+        `loss_agg_mode` belongs to the estimator and is taken where the section has none.
         """
-        if config.rollout.temperature == 0:
-            message = "0 is greedy: there is no distribution to train. Set a temperature above 0, for example 1.0."
-            raise ConfigError([Problem(key="astuner.rollout.temperature", message=message)])
-        common = config.trainer_common
-        return cls(
-            lr=common.optim.lr,
-            lr_warmup_steps=common.optim.lr_warmup_steps,
-            lr_scheduler_type=common.optim.lr_scheduler_type,
-            total_steps=total_steps,
-            weight_decay=common.optim.weight_decay,
-            betas=(common.optim.betas[0], common.optim.betas[1]),
-            grad_clip=common.grad_clip,
-            mini_batch_num=common.mini_batch_num,
-            clip_ratio_low=common.clip_ratio_low,
-            clip_ratio_high=common.clip_ratio_high,
-            rollout_is_threshold=common.algorithm.rollout_is_threshold,
-            loss_agg_mode=loss_agg_mode,
-            max_response_length=config.data.max_response_length,
-            use_kl_loss=common.use_kl_loss,
-            kl_loss_coef=common.kl_loss_coef,
-            kl_loss_type=common.kl_loss_type,
-            kl_reward_type=common.algorithm.kl_penalty,
-            temperature=config.rollout.temperature,
-            top_p=config.rollout.top_p,
-            top_k=config.rollout.top_k,
-            dtype=compute_dtype(config.model.path, config.model.dtype),
-        )
+        given = {**native, "betas": tuple(native["betas"]), "loss_agg_mode": native["loss_agg_mode"] or loss_agg_mode}
+        return cls(**given, total_steps=total_steps, dtype=dtype)
 
     @property
     def truncated(self) -> bool:

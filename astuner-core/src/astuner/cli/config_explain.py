@@ -1,0 +1,114 @@
+"""`astuner config explain`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import asdict
+
+from astuner.cli.config_options import of_a_configuration, print_json
+from astuner.cli.plugin_rows import aligned
+
+if TYPE_CHECKING:
+    from astuner.config.explain import Explained, Explanation
+    from astuner.errors import Problem
+
+LONGEST_VALUE = 60
+"""Characters; a longer value is cut in the table, and whole in the JSON."""
+
+
+@click.command()
+@of_a_configuration
+@click.option("--all", "everything", is_flag=True, help="Show the keys that hold defaults too.")
+def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool, everything: bool) -> int:
+    """Say where each value comes from and who acts on it, down to the backbone's own keys. Nothing is started."""
+    from astuner.config.explain import explain as explained
+    from astuner.config.honour import HonourTable, check_honoured
+    from astuner.config.loading import load_config
+    from astuner.errors import ConfigError
+    from astuner.plugins.catalog import Catalog
+    from astuner.plugins.drivers import load
+
+    loaded = load_config(conf, overrides, backbone)
+    catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone",))
+    candidate = catalog.find("backbone", loaded.config.backbone, config_dir=loaded.path.parent, key="astuner.backbone")
+    table = HonourTable.of(load(candidate), candidate.name)
+    explanation = explained(loaded, table)
+    problems, notices = check_honoured(loaded, table)
+    if explanation.native is not None:
+        problems += explanation.native.problems
+        notices += explanation.native.notices
+    if in_json:
+        print_json(_document(explanation, problems, notices))
+        return 2 if problems else 0
+    click.echo("\n".join(_lines(explanation, everything)))
+    for notice in notices:
+        click.echo(notice, err=True)
+    if problems:
+        raise ConfigError(problems)
+    return 0
+
+
+def _lines(explanation: Explanation, everything: bool) -> Iterator[str]:
+    shown = [key for key in explanation.keys if everything or key.source != "default"]
+    rows = [(key.key, _shown(key.value), key.place or "default", _acted_on(key, explanation.backbone)) for key in shown]
+    yield aligned([("KEY", "VALUE", "FROM", "ACTED ON BY"), *rows])
+    yield ""
+    native = explanation.native
+    if native is None:
+        yield f"The backbone '{explanation.backbone}' has no native configuration: it reads these keys itself."
+        return
+    rows3 = [(value.key, _shown(value.value), _because(value.source, value.because)) for value in native.values]
+    yield aligned([(f"NATIVE KEY ({native.root})", "VALUE", "FROM"), *rows3])
+
+
+def _acted_on(key: Explained, backbone: str) -> str:
+    honour = key.honour
+    match honour.status:
+        case "core":
+            return "core"
+        case "backbone":
+            return backbone
+        case "aligned":
+            return f"{'core; ' if honour.core_too else ''}{backbone}: {', '.join(honour.native)}"
+        case "inapplicable":
+            return f"nobody: {honour.reason}"
+        case _:
+            return f"refused: {honour.reason}" if key.source != "default" else f"nobody: {honour.reason}"
+
+
+def _because(source: str, because: str) -> str:
+    words = {"default": "the trainer's default", "constant": "the backbone", "alignment": "", "override": "", "set": ""}
+    return f"{words[source]}: {because}" if words[source] and because else words[source] or because
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
+
+
+def _document(explanation: Explanation, problems: Sequence[Problem], notices: Sequence[str]) -> dict[str, Any]:
+    keys = [
+        {
+            "key": key.key,
+            "value": key.value,
+            "source": key.source,
+            "place": key.place,
+            "status": key.honour.status,
+            "reason": key.honour.reason,
+            "native": list(key.honour.native),
+        }
+        for key in explanation.keys
+    ]
+    native = [asdict(value) for value in explanation.native.values] if explanation.native is not None else None
+    return {
+        "backbone": explanation.backbone,
+        "keys": keys,
+        "native": native,
+        "notices": list(notices),
+        "problems": [str(problem) for problem in problems],
+    }

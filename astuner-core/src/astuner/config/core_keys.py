@@ -1,0 +1,85 @@
+"""What core itself does with our keys, whatever the backbone: acts on them, or says why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+CORE_HONOURED: tuple[str, ...] = (
+    "project_name",
+    "experiment_name",
+    "experiment_dir",
+    "backbone",
+    "seed",
+    "model.path",
+    "data.max_prompt_length",
+    "data.max_response_length",
+    "data.train_batch_size",
+    "rollout.user_workflow",
+    "rollout.agentscope_disable_toolcalls",
+    "rollout.max_env_worker",
+    "rollout.max_response_length_in_one_turn",
+    "rollout.max_model_len",
+    "rollout.multi_turn.max_sample_per_task",
+    "rollout.multi_turn.max_steps",
+    "rollout.num_repeat",
+    "rollout.temperature",
+    "rollout.top_p",
+    "rollout.top_k",
+    "rollout.val_kwargs.temperature",
+    "rollout.val_kwargs.top_k",
+    "rollout.val_kwargs.top_p",
+    "rollout.val_kwargs.do_sample",
+    "rollout.seed",
+    "rollout.isolation",
+    "rollout.episode_timeout_s",
+    "rollout.llm_timeout_s",
+    "rollout.max_retries",
+    "rollout.failure_budget",
+    "task_reader.type",
+    "task_judge.judge_type",
+    "task_judge.judge_protocol",
+    "task_judge.judges",
+    "context_tracker.context_tracker_type",
+    # The sections of components, as `walk_schema` writes them.
+    "rollout.[*]",
+    "task_reader.[*]",
+    "task_judge.[*]",
+    "context_tracker.[*]",
+    "trainer_common.logger",
+    "trainer_common.total_epochs",
+    "trainer_common.total_training_steps",
+    "trainer_common.val_pass_n",
+    "trainer_common.algorithm.adv_estimator",
+    "trainer_common.algorithm.norm_adv_by_std_in_grpo",
+    "plugins.disabled",
+    "plugins.required",
+    "plugins.options.*",
+    "gateway.host",
+    "gateway.port",
+    "gateway.public_url",
+    "gateway.max_body_bytes",
+)
+"""Keys that core acts on: it reads the tasks, plays and judges the episodes, computes the advantages and logs. All others (when
+to validate and save, the optimiser, the loss, the hardware) are the backbone's."""
+
+CORE_INAPPLICABLE: Mapping[str, str] = {
+    "execute_test": "reserved for automated tests",
+    "execute_testing_lambda": "reserved for automated tests",
+    "task_judge.alien_llm_model": "no installed judge asks an LLM; one of your own may read it from `run_info.config`",
+    "task_judge.alien_llm_response_length": "no installed judge asks an LLM; one of your own may read it from `run_info.config`",
+    "context_tracker.alien_llm_model": "the trackers timeline and linear ask no LLM",
+    "context_tracker.alien_llm_response_length": "the trackers timeline and linear ask no LLM",
+    "context_tracker.max_env_len": "the trackers timeline and linear shorten nothing",
+    "rollout.agent_madness_termination": "no detector is switched on (rollout.compute_madness_checklist)",
+    "rollout.agent_madness_reward": "no detector is switched on (rollout.compute_madness_checklist)",
+    "trainer_common.algorithm.task_norm_patch": "advantages are always taken per task and episode",
+}
+"""Keys that mean nothing to any backbone, with the reason; setting one is answered with a notice."""
+
+CORE_REFUSED: Mapping[str, str] = {
+    "rollout.use_agentscope_protocol": "every episode is played by a workflow (rollout.user_workflow)",
+    "rollout.gamma": "advantages are taken per episode, so there is no step to discount from",
+    "rollout.compute_madness_checklist": "no detector is installed",
+    "services.*": "runs start no programs of their own; start them before, for example in a shell script",
+}
+"""Keys whose absence would change what a run does, so that setting one is an error, with the reason."""

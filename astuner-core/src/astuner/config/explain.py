@@ -1,0 +1,80 @@
+"""Where each value of a configuration comes from, and who acts on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import evolve, frozen
+
+from astuner.config.honour import Honour, HonourTable, chosen_sections
+from astuner.config.native import Native, align
+from astuner.config.places import ROOT
+from astuner.config.show import redact_tree
+from astuner.config.trees import flatten
+
+if TYPE_CHECKING:
+    from astuner.config.loading import LoadedConfig
+
+
+@frozen(kw_only=True)
+class Explained:
+    """One of our keys."""
+
+    key: str
+    """Without the root."""
+    value: Any
+    """Secrets are gone."""
+    source: Literal["default", "file", "command"]
+    place: str
+    """`tune.yaml:12`, or the argument that set it; empty for a default."""
+    honour: Honour
+
+
+@frozen(kw_only=True)
+class Explanation:
+    """A whole configuration under one backbone."""
+
+    backbone: str
+    keys: tuple[Explained, ...]
+    native: Native | None
+    """Secrets are gone; None for a backbone without a native configuration."""
+
+
+def explain(loaded: LoadedConfig, table: HonourTable) -> Explanation:
+    """Explain a configuration under a backbone."""
+    sections = chosen_sections(loaded)
+    values = flatten(redact_tree(loaded.resolved))
+    keys = [
+        Explained(
+            key=key,
+            value=value,
+            source=_source(loaded, key),
+            place=_place(loaded, key),
+            honour=table.honour_of(key, sections),
+        )
+        for key, value in values.items()
+    ]
+    native = None if table.alignment is None else _redacted(align(table.alignment, loaded))
+    return Explanation(backbone=table.backbone, keys=tuple(keys), native=native)
+
+
+def _source(loaded: LoadedConfig, key: str) -> Literal["default", "file", "command"]:
+    if key not in loaded.user_keys:
+        return "default"
+    place = loaded.locate(f"{ROOT}.{key}")
+    return "command" if place is not None and place[1] == 0 else "file"
+
+
+def _place(loaded: LoadedConfig, key: str) -> str:
+    place = loaded.locate(f"{ROOT}.{key}") if key in loaded.user_keys else None
+    if place is None:
+        return ""
+    file, line = place
+    return f"{file.name}:{line}" if line else str(file)
+
+
+def _redacted(native: Native) -> Native:
+    clean: Mapping[str, Any] = flatten(redact_tree(native.tree))
+    values = [evolve(value, value=clean.get(value.key, value.value)) for value in native.values]
+    return evolve(native, tree=redact_tree(native.tree), values=tuple(values))

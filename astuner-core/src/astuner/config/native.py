@@ -1,0 +1,193 @@
+"""The native configuration of a trainer: what follows from the user's keys, and where each of its values comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import field, frozen
+
+from astuner.config.alignment import LEAVE, Alignment, Row
+from astuner.config.faults import Fault, closest
+from astuner.config.places import ROOT, Place, problem_at
+from astuner.config.schema_keys import walk_schema
+from astuner.config.trees import Tree, flatten, merge
+from astuner.errors import Problem
+
+if TYPE_CHECKING:
+    from astuner.config.loading import LoadedConfig
+
+__all__ = ["Native", "NativeValue", "align"]
+
+Source = Literal["default", "constant", "alignment", "override", "set"]
+
+
+@frozen(kw_only=True)
+class NativeValue:
+    """One native key, and why it has its value."""
+
+    key: str
+    value: Any
+    source: Source
+    """`default` of the trainer, `constant` of the backbone, `alignment` with our keys, `override` by the raw section of the YAML,
+    or by `--set`."""
+    because: str = ""
+    """Our keys with their places, the reason of a constant, or the place of an override."""
+
+
+@frozen(kw_only=True)
+class Native:
+    """The native configuration of a run."""
+
+    root: str
+    tree: Mapping[str, Any] = field(factory=dict)
+    values: tuple[NativeValue, ...] = ()
+    """Every leaf, ordered by key."""
+    notices: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def align(alignment: Alignment, loaded: LoadedConfig) -> Native:
+    """Return the native configuration that follows from a configuration, and what is wrong with it."""
+    return _Aligning(alignment, loaded).result()
+
+
+class _Aligning:
+    def __init__(self, alignment: Alignment, loaded: LoadedConfig) -> None:
+        self._alignment, self._loaded = alignment, loaded
+        self._ours = flatten(loaded.resolved)
+        self._ours |= _open_sections(loaded)
+        self._raw: Mapping[str, Any] = loaded.native.get(alignment.root, {})
+        self._sources: dict[str, NativeValue] = {}
+        self._problems: list[Problem] = []
+        self._notices: list[str] = []
+
+    def result(self) -> Native:
+        """Lay default, constants, rows and the raw section over each other, in this order."""
+        alignment = self._alignment
+        defaults = dict(alignment.defaults()) if alignment.defaults is not None else {}
+        known = flatten(defaults)
+        tree: Tree = defaults
+        self._note(known, "default", "")
+        for constant in alignment.constants:
+            tree = self._lay(tree, constant.native, constant.value, "constant", constant.reason)
+        for row in alignment.rows:
+            tree = self._apply(tree, row)
+        aligned = dict(self._sources)
+        self._override(aligned, known)
+        tree = merge(tree, self._raw)
+        if not self._problems:
+            self._problems += [self._fault(fault) for fault in alignment.check(tree)]
+        leaves = flatten(tree)
+        values = [self._sources[key] for key in sorted(leaves) if key in self._sources]
+        return Native(
+            root=alignment.root,
+            tree=tree,
+            values=tuple(values),
+            notices=tuple(self._notices),
+            problems=tuple(self._problems),
+        )
+
+    def _apply(self, tree: Tree, row: Row) -> Tree:
+        given = [key for key in row.keys if key in self._loaded.user_keys]
+        if row.only_if_set and not given:
+            return tree
+        try:
+            value = row.compute(self._ours)
+        except ValueError as error:
+            key = (given or row.keys)[0]
+            self._problems.append(problem_at(f"{ROOT}.{key}", str(error), self._loaded.locate))
+            return tree
+        if value is LEAVE:
+            return tree
+        because = ", ".join(f"{key}{_at(self._loaded.locate(f'{ROOT}.{key}') if key in given else None)}" for key in row.keys)
+        for native in row.native:
+            tree = self._lay(tree, native, value, "alignment", because)
+        return tree
+
+    def _lay(self, tree: Tree, native: str, value: Any, source: Source, because: str) -> Tree:
+        above: Any = value
+        for part in reversed(native.split(".")):
+            above = {part: above}
+        leaves = flatten(value, native) if isinstance(value, Mapping) and value else {native: value}
+        self._note(leaves, source, because)
+        return merge(tree, above)
+
+    def _override(self, aligned: Mapping[str, NativeValue], known: Mapping[str, Any]) -> None:
+        """Note what the user's raw section says, and hold it against what our own keys say."""
+        for key, value in flatten(self._raw).items():
+            place = f"{self._alignment.root}.{key}"
+            by_command = place in self._loaded.overridden_keys
+            reason = next((reason for pattern, reason in self._alignment.frozen.items() if fnmatchcase(key, pattern)), None)
+            if reason is not None:
+                self._problems.append(problem_at(place, f"cannot be set here: {reason}.", self._loaded.locate))
+                continue
+            if known and not _is_known(key, known):
+                message = f"the backbone '{self._loaded.config.backbone}' has no such native key."
+                self._problems.append(problem_at(place, message, self._loaded.locate, closest(key, known)))
+                continue
+            self._answer_both(place, key, aligned)
+            at = _at(self._loaded.locate(place)).strip(" ()")
+            self._note({key: value}, "set" if by_command else "override", at)
+
+    def _answer_both(self, place: str, key: str, aligned: Mapping[str, NativeValue]) -> None:
+        """Refuse a raw key beside a `--set` of ours that means the same; name one that wins over a key of the YAML."""
+        for row in self._alignment.rows:
+            if key not in row.native and not any(key.startswith(f"{native}.") for native in row.native):
+                continue
+            for ours in row.keys:
+                if ours in self._loaded.overridden_keys:
+                    message = (
+                        f"--set {ours} decides the same native key, and this raw value would win over it. Remove one of the two."
+                    )
+                    self._problems.append(problem_at(place, message, self._loaded.locate))
+                elif ours in self._loaded.user_keys:
+                    self._notices.append(f"{place} wins over {ours}{_at(self._loaded.locate(f'{ROOT}.{ours}'))}.")
+
+    def _note(self, leaves: Mapping[str, Any], source: Source, because: str) -> None:
+        for key, value in leaves.items():
+            self._sources[key] = NativeValue(key=key, value=value, source=source, because=because)
+
+    def _fault(self, fault: Fault) -> Problem:
+        native = ".".join(map(str, fault.path))
+        noted = self._sources.get(native)
+        if noted is not None and noted.source == "alignment":
+            row = next(row for row in self._alignment.rows if native in row.native)
+            key = next((key for key in row.keys if key in self._loaded.user_keys), row.keys[0])
+            return problem_at(f"{ROOT}.{key}", fault.message, self._loaded.locate, fault.suggestion)
+        return problem_at(f"{self._alignment.root}.{native}", fault.message, self._loaded.locate, fault.suggestion)
+
+
+def _open_sections(loaded: LoadedConfig) -> Mapping[str, Any]:
+    """Return the sections whose keys are free, by the name that the schema gives them: `rollout.*`, `services.*`."""
+    values: dict[str, Any] = {}
+    for key in walk_schema():
+        if key.endswith(".*"):
+            part, resolved = attrgetter(key[:-2])(loaded.config), _at_path(loaded.resolved, key[:-2])
+            names = part if isinstance(part, Mapping) else part.sections
+            values[key] = {name: resolved[name] for name in names}
+    return values
+
+
+def _at_path(tree: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+    for part in path.split("."):
+        tree = tree[part]
+    return tree
+
+
+def _is_known(key: str, known: Mapping[str, Any]) -> bool:
+    return any(key == other or (key.startswith(f"{other}.") and _is_open(known[other])) for other in known)
+
+
+def _is_open(value: Any) -> bool:
+    # An empty section of the defaults takes any keys.
+    return value is None or value == {}
+
+
+def _at(place: Place | None) -> str:
+    if place is None:
+        return ""
+    file, line = place
+    return f" ({file.name}:{line})" if line else f" ({file})"

@@ -1,0 +1,100 @@
+"""`astuner config explain`, with a backbone that is given by its path and one that is installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from astuner.cli import exit_code_of
+
+BACKBONE = """
+from astuner.builtin.debug_backbone import DebugBackbone
+from astuner.config.alignment import Alignment, Constant, Row
+
+
+class Acme(DebugBackbone):
+    name = "acme"
+    inapplicable = {**DebugBackbone.inapplicable, "rollout.max_env_worker": "one at a time"}
+    refuses = {"rollout.n_vllm_engine": "it starts no servers"}
+    alignment = Alignment(
+        root="verl",
+        rows=(Row("trainer_common.optim.lr", "actor.lr"), Row("rollout.temperature", "sampler.temperature")),
+        constants=(Constant("adv", "given", "advantages come from core"),),
+        defaults=lambda: {"actor": {"lr": 1e-6, "eps": 1e-8, "api_key": None}},
+    )
+"""
+CONFIG = """\
+astuner:
+  backbone: ./acme.py:Acme
+  model: {path: org/model}
+  rollout: {user_workflow: "./agent.py:Agent", temperature: 0.5, max_env_worker: 3}
+  trainer_common: {optim: {lr: 0.1}, total_training_steps: 3}
+verl:
+  actor: {api_key: sk-very-secret-key}
+"""
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    (tmp_path / "acme.py").write_text(BACKBONE)
+    (tmp_path / "run.yaml").write_text(CONFIG)
+    return tmp_path / "run.yaml"
+
+
+def lines(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+    return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_each_key_has_its_place_and_who_acts_on_it(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["config", "explain", "--conf", str(conf), "--set", "rollout.top_k=5"]) == 0
+    found = lines(capsys)
+    assert ["trainer_common.optim.lr", "0.1", "run.yaml:5", "./acme.py:Acme: actor.lr"] in found
+    assert ["rollout.temperature", "0.5", "run.yaml:4", "core; ./acme.py:Acme: sampler.temperature"] in found
+    assert ["rollout.max_env_worker", "3", "run.yaml:4", "nobody: one at a time"] in found
+    assert ["rollout.top_k", "5", "--set rollout.top_k", "core"] in found
+    assert not any(line[:1] == ["trainer_common.grad_clip"] for line in found)
+
+
+def test_each_native_value_has_its_source(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code_of(["config", "explain", "--conf", str(conf)])
+    found = lines(capsys)
+    assert ["actor.lr", "0.1", "trainer_common.optim.lr (run.yaml:5)"] in found
+    assert ["actor.eps", "1e-08", "the trainer's default"] in found
+    assert ["adv", '"given"', "the backbone: advantages come from core"] in found
+    assert ["actor.api_key", '"<redacted>"', "run.yaml:7"] in found
+
+
+def test_no_secret_is_shown(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code_of(["config", "explain", "--conf", str(conf), "--all", "--json"])
+    assert "very-secret" not in capsys.readouterr().out
+
+
+def test_all_shows_defaults_too(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code_of(["config", "explain", "--conf", str(conf), "--all"])
+    assert ["trainer_common.grad_clip", "1.0", "default", "nobody: debug does not train"] in lines(capsys)
+
+
+def test_json_is_one_document(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code_of(["config", "explain", "--conf", str(conf), "--json"])
+    document = json.loads(capsys.readouterr().out)
+    assert document["backbone"] == "./acme.py:Acme"
+    assert {"key": "adv", "value": "given", "source": "constant", "because": "advantages come from core"} in document["native"]
+    [lr] = [key for key in document["keys"] if key["key"] == "trainer_common.optim.lr"]
+    assert (lr["source"], lr["place"], lr["status"], lr["native"]) == ("file", "run.yaml:5", "aligned", ["actor.lr"])
+
+
+def test_a_refused_key_is_explained_and_ends_with_2(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code_of(["config", "explain", "--conf", str(conf), "--set", "rollout.n_vllm_engine=5"]) == 2
+    said = capsys.readouterr()
+    assert "refused: it starts no servers" in said.out
+    assert "astuner.rollout.n_vllm_engine: the backbone './acme.py:Acme' does not act on this key" in said.err
+
+
+def test_another_backbone_is_explained_by_its_name(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    conf.write_text(CONFIG.partition("verl:")[0])
+    exit_code_of(["config", "explain", "--conf", str(conf), "--backbone", "debug"])
+    said = capsys.readouterr().out
+    assert "The backbone 'debug' has no native configuration" in said
+    assert "nobody: debug does not train" in said
