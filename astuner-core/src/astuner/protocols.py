@@ -111,7 +111,8 @@ class Environment(Protocol):
 class Judge(ABC):
     """Scores the episodes of a group. Runs in the rollout process; made once per process, so it bears concurrent groups.
 
-    A class with only `compute_reward(workflow_task, workflow_output)` is accepted wherever a judge is.
+    A class with only `compute_reward(workflow_task, workflow_output)` is accepted wherever a judge is; its `close()`, sync or
+    async, is called too where it has one.
     """
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
@@ -124,6 +125,10 @@ class Judge(ABC):
 
         Raising leaves every episode of the group without a reward; it is counted, and is never a 0.
         """
+
+    async def close(self) -> None:
+        """Release what it holds (clients, child processes); called once, when the rollouts end."""
+        return
 
 
 @frozen(kw_only=True)

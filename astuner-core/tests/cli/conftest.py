@@ -12,20 +12,12 @@ Astuner = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """Where a test installs distributions for the commands that it runs."""
-    directory = tmp_path / "site"
-    directory.mkdir()
-    return directory
-
-
-@pytest.fixture
-def astuner(site: Path, tmp_path: Path) -> Astuner:
-    """Runs the command line in a process of its own, as a user does."""
+def astuner(tmp_path: Path) -> Astuner:
+    """Runs the command line in a process of its own, as a user does; it finds what `fake_distribution` installs."""
 
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(site), **variables}
+        environment = {**os.environ, **variables}
         command = [sys.executable, "-c", "from astuner.cli import main; main()", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+        return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=120, check=False)
 
     return run

@@ -2,61 +2,96 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from astuner.testing.distribution import write_distribution
+import pytest
 
-Astuner = Callable[..., "subprocess.CompletedProcess[str]"]
+from astuner.testing.command_line import CommandResult
 
-STRICT = '''
-"""A judge."""
-from attrs import frozen
+Cli = Callable[..., CommandResult]
+Install = Callable[..., Path]
 
-class Strict:
-    """Compare answers to the letter.
-
-    Longer words.
-    """
-
-    @frozen(kw_only=True)
-    class Options:
-        field: str
-        """Where the answer lies."""
-        case: bool = True
-        """Whether case counts."""
-'''
+JUDGES = {"astuner.judges": {"strict": "acme_judges.strict:Strict"}}
+CORE = ("astuner-core>=0.1,<0.2",)
 
 
-def install_judges(site: Path, source: str = STRICT, requires: tuple[str, ...] = ("astuner-core>=0.1,<0.2",)) -> None:
-    files = {"acme_judges/strict.py": source}
-    write_distribution(site, "acme-judges", "1.2.0", files, {"astuner.judges": {"strict": "acme_judges.strict:Strict"}}, requires)
+@pytest.fixture
+def install(fake_distribution: Callable[..., Path]) -> Install:
+    """Installs a distribution with a judge that breaks as soon as it is imported."""
+
+    def install(requires: Sequence[str] = CORE, name: str = "acme-judges", version: str = "1.2.0") -> Path:
+        return fake_distribution(name, version, {"acme_judges/strict.py": "1 / 0"}, JUDGES, requires)
+
+    return install
 
 
-def test_a_third_partys_component_is_listed(astuner: Astuner, site: Path) -> None:
-    install_judges(site)
-    rows = [line.split() for line in astuner("plugin", "list").stdout.splitlines()]
+def test_a_third_partys_component_is_listed_although_it_is_broken(cli: Cli, install: Install) -> None:
+    install()
+    rows = [line.split() for line in cli("plugin", "list").out.splitlines()]
     assert ["judge", "strict", "acme-judges", "1.2.0", "ok"] in rows
 
 
-def test_a_broken_one_is_listed_like_any_other(astuner: Astuner, site: Path) -> None:
-    install_judges(site, source="1 / 0")
-    assert "strict" in astuner("plugin", "list").stdout
+def test_the_installed_command_finds_it_too(
+    astuner: Callable[..., subprocess.CompletedProcess[str]], fake_distribution: Callable[..., Path]
+) -> None:
+    site = fake_distribution("acme-judges", "1.2.0", {}, JUDGES)
+    assert "acme-judges 1.2.0" in astuner("plugin", "list", PYTHONPATH=str(site)).stdout
 
 
-def test_one_for_another_core_is_listed_with_the_reason(astuner: Astuner, site: Path) -> None:
-    install_judges(site, requires=("astuner-core>=9",))
-    assert "it needs astuner-core>=9, and astuner-core 0.1.0 is installed" in astuner("plugin", "list").stdout
+def test_one_for_another_core_is_listed_with_the_reason(cli: Cli, install: Install) -> None:
+    install(requires=("astuner-core>=9",))
+    assert "it needs astuner-core>=9, and astuner-core 0.1.0 is installed" in cli("plugin", "list").out
 
 
-def test_what_is_missing_is_listed_with_the_command(astuner: Astuner, site: Path) -> None:
-    install_judges(site, requires=("acme-absent",))
-    assert "lacks acme-absent: pip install acme-judges" in astuner("plugin", "list").stdout
+def test_what_is_missing_is_listed_with_the_command(cli: Cli, install: Install) -> None:
+    install(requires=("acme-absent",))
+    assert "lacks acme-absent: pip install acme-judges" in cli("plugin", "list").out
 
 
-def test_the_list_as_json_is_one_document_with_every_fact(astuner: Astuner, site: Path) -> None:
-    install_judges(site, requires=("astuner-core>=0.1,<0.2", "acme-absent"))
-    rows = json.loads(astuner("plugin", "list", "--json").stdout)
+def test_every_fault_of_a_component_is_listed(cli: Cli, install: Install) -> None:
+    install(requires=("astuner-core>=9", "acme-absent"))
+    assert "astuner-core 0.1.0 is installed; lacks acme-absent: pip install acme-judges" in cli("plugin", "list").out
+
+
+def test_two_that_offer_one_name_are_listed_with_each_other_and_the_way_out(cli: Cli, install: Install) -> None:
+    install()
+    install(name="other-judges", version="2.0")
+    rows = [" ".join(line.split()) for line in cli("plugin", "list").out.splitlines()]
+    assert "judge strict acme-judges 1.2.0 other-judges 2.0 offers 'strict' too: write acme-judges/strict" in rows
+    assert "judge strict other-judges 2.0 acme-judges 1.2.0 offers 'strict' too: write other-judges/strict" in rows
+
+
+def test_one_name_for_two_kinds_is_no_conflict(cli: Cli, fake_distribution: Callable[..., Path]) -> None:
+    fake_distribution("acme-both", entry_points={"astuner.judges": {"both": "a:B"}, "astuner.readers": {"both": "a:B"}})
+    rows = json.loads(cli("plugin", "list", "--json").out)
+    assert [row["conflicts"] for row in rows if row["name"] == "both"] == [[], []]
+
+
+def test_a_command_that_core_has_already_is_a_conflict(cli: Cli, fake_distribution: Callable[..., Path]) -> None:
+    fake_distribution("acme-tools", entry_points={"astuner.commands": {"run": "acme_tools:run"}})
+    assert "astuner-core offers 'run' too: write acme-tools/run" in cli("plugin", "list", "--kind", "command").out
+
+
+def test_one_kind_is_listed_alone(cli: Cli, install: Install) -> None:
+    install()
+    rows = [line.split() for line in cli("plugin", "list", "--kind", "judges").out.splitlines()]
+    assert {"KIND", "judge"} == {row[0] for row in rows}
+
+
+def test_an_unknown_kind_is_a_usage_error(cli: Cli) -> None:
+    found = cli("plugin", "list", "--kind", "juge")
+    assert found.code == 2
+    assert "no kind 'juge'" in found.err
+
+
+def test_a_kind_that_nobody_offers_is_an_empty_list(cli: Cli) -> None:
+    assert json.loads(cli("plugin", "list", "--kind", "workflow", "--json").out) == []
+
+
+def test_the_list_as_json_is_one_document_with_every_fact(cli: Cli, install: Install) -> None:
+    install(requires=(*CORE, "acme-absent"))
+    rows = json.loads(cli("plugin", "list", "--json").out)
     assert [row for row in rows if row["name"] == "strict"] == [
         {
             "kind": "judge",
@@ -68,49 +103,6 @@ def test_the_list_as_json_is_one_document_with_every_fact(astuner: Astuner, site
             "missing": ["acme-absent"],
             "remedy": "pip install acme-judges",
             "problem": None,
+            "conflicts": [],
         }
     ]
-
-
-def test_one_component_is_shown_with_its_options(astuner: Astuner, site: Path) -> None:
-    install_judges(site)
-    assert astuner("plugin", "show", "judges", "strict").stdout == (
-        "judge strict\n"
-        "Compare answers to the letter.\n"
-        "\n"
-        "from      acme-judges 1.2.0\n"
-        "target    acme_judges.strict:Strict\n"
-        "made for  astuner-core>=0.1,<0.2\n"
-        "status    ok\n"
-        "\n"
-        "options:\n"
-        "  field: str (required)\n"
-        "      Where the answer lies.\n"
-        "  case: bool (default true)\n"
-        "      Whether case counts.\n"
-    )
-
-
-def test_one_component_as_json_is_one_document(astuner: Astuner, site: Path) -> None:
-    install_judges(site)
-    shown = json.loads(astuner("plugin", "show", "judge", "strict", "--json").stdout)
-    case = {"name": "case", "type": "bool", "required": False, "default": True, "doc": "Whether case counts."}
-    assert shown["options"][1] == case
-
-
-def test_one_that_cannot_be_loaded_is_shown_with_the_blame_and_fails(astuner: Astuner, site: Path) -> None:
-    install_judges(site, source="1 / 0")
-    found = astuner("plugin", "show", "judge", "strict")
-    assert found.returncode == 1
-    assert "status    judge 'strict' from acme-judges 1.2.0 (acme_judges.strict:Strict): ZeroDivisionError" in found.stdout
-
-
-def test_a_file_of_ones_own_is_shown_too(astuner: Astuner, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(STRICT)
-    assert "from      a path" in astuner("plugin", "show", "judge", "./mine.py:Strict").stdout
-
-
-def test_an_unknown_kind_names_those_that_are(astuner: Astuner) -> None:
-    found = astuner("plugin", "show", "juge", "math")
-    assert found.returncode == 2
-    assert "no kind 'juge'; there are: reader, judge," in found.stderr

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from astuner.cli import exit_code_of
-from astuner.testing.distribution import write_distribution
 
 Astuner = Callable[..., "subprocess.CompletedProcess[str]"]
+Offer = Callable[..., None]
 
 HELLO = """
 import click
@@ -27,15 +27,21 @@ def hello(fail):
 HEAVY = ("torch", "ray", "transformers", "openai", "numpy", "rich", "stevedore", "omegaconf", "starlette", "httpx", "cattrs")
 
 
-def offer_command(site: Path, name: str, source: str, dist: str = "acme-tools") -> None:
-    module = f"{dist}-{name}".replace("-", "_")
-    write_distribution(site, dist, "1.0", {f"{module}.py": source}, {"astuner.commands": {name: f"{module}:{name}"}})
+@pytest.fixture
+def offer(fake_distribution: Callable[..., Path]) -> Offer:
+    """Installs a distribution with one command."""
+
+    def install(name: str, source: str, dist: str = "acme-tools") -> None:
+        module = f"{dist}-{name}".replace("-", "_")
+        fake_distribution(dist, files={f"{module}.py": source}, entry_points={"astuner.commands": {name: f"{module}:{name}"}})
+
+    return install
 
 
 def test_help_lists_every_command_with_its_text(astuner: Astuner) -> None:
     rows = [line.split(maxsplit=1) for line in astuner("--help").stdout.splitlines()]
     assert ["run", "Train the agent of a configuration."] in rows
-    assert ["plugin", "List and show what is installed."] in rows
+    assert ["plugin", "List, show, check and begin plugins."] in rows
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["plugin", "list"]])
@@ -49,42 +55,42 @@ def test_version_is_cores(astuner: Astuner) -> None:
     assert version("astuner-core") in astuner("--version").stdout
 
 
-def test_a_command_of_a_plugin_is_run(astuner: Astuner, site: Path) -> None:
-    offer_command(site, "hello", HELLO)
+def test_a_command_of_a_plugin_is_run(astuner: Astuner, offer: Offer) -> None:
+    offer("hello", HELLO)
     assert astuner("hello").stdout == "hello\n"
 
 
-def test_a_broken_command_is_a_row_in_the_help(astuner: Astuner, site: Path) -> None:
-    offer_command(site, "broken", "1 / 0")
+def test_a_broken_command_is_a_row_in_the_help(astuner: Astuner, offer: Offer) -> None:
+    offer("broken", "1 / 0")
     found = astuner("--help")
     assert (found.returncode, found.stderr) == (0, "")
     assert ["broken", "(acme-tools", "1.0)"] in [line.split() for line in found.stdout.splitlines()]
 
 
-def test_a_broken_command_is_blamed_when_it_is_run(astuner: Astuner, site: Path) -> None:
-    offer_command(site, "broken", "1 / 0")
+def test_a_broken_command_is_blamed_when_it_is_run(astuner: Astuner, offer: Offer) -> None:
+    offer("broken", "1 / 0")
     found = astuner("broken")
     assert found.returncode == 1
     blame = "command 'broken' from acme-tools 1.0 (acme_tools_broken:broken): ZeroDivisionError: division by zero"
     assert found.stderr == f"error: {blame}\n"
 
 
-def test_a_command_that_two_plugins_offer_is_run_by_its_full_name(astuner: Astuner, site: Path) -> None:
-    offer_command(site, "hello", HELLO)
-    offer_command(site, "hello", HELLO, dist="bolt-tools")
+def test_a_command_that_two_plugins_offer_is_run_by_its_full_name(astuner: Astuner, offer: Offer) -> None:
+    offer("hello", HELLO)
+    offer("hello", HELLO, dist="bolt-tools")
     assert astuner("hello").returncode == 2
     assert "acme-tools/hello" in astuner("--help").stdout
     assert astuner("bolt-tools/hello").stdout == "hello\n"
 
 
-def test_a_plugin_does_not_replace_a_command_of_core(astuner: Astuner, site: Path) -> None:
-    offer_command(site, "plugin", HELLO.replace("def hello", "def plugin"))
+def test_a_plugin_does_not_replace_a_command_of_core(astuner: Astuner, offer: Offer) -> None:
+    offer("plugin", HELLO.replace("def hello", "def plugin"))
     assert "KIND" in astuner("plugin", "list").stdout
     assert astuner("acme-tools/plugin").stdout == "hello\n"
 
 
-def test_what_is_no_click_command_is_blamed(astuner: Astuner, site: Path) -> None:
-    offer_command(site, "number", "number = 3")
+def test_what_is_no_click_command_is_blamed(astuner: Astuner, offer: Offer) -> None:
+    offer("number", "number = 3")
     assert "is 3; a click command is expected" in astuner("number").stderr
 
 
@@ -104,24 +110,24 @@ def test_an_unknown_option_is_a_usage_error(astuner: Astuner) -> None:
     assert astuner("plugin", "list", "--jsno").returncode == 2
 
 
-def test_an_explained_error_ends_with_its_code_and_without_a_traceback(astuner: Astuner, site: Path) -> None:
-    offer_command(site, "hello", HELLO)
+def test_an_explained_error_ends_with_its_code_and_without_a_traceback(astuner: Astuner, offer: Offer) -> None:
+    offer("hello", HELLO)
     found = astuner("hello", "--fail")
     assert (found.returncode, found.stdout, found.stderr) == (130, "", "error: stopped after step 3\n")
 
 
-def test_the_traceback_is_there_for_who_asks(astuner: Astuner, site: Path) -> None:
-    offer_command(site, "hello", HELLO)
+def test_the_traceback_is_there_for_who_asks(astuner: Astuner, offer: Offer) -> None:
+    offer("hello", HELLO)
     assert "Traceback (most recent call last)" in astuner("hello", "--fail", ASTUNER_TRACEBACK="1").stderr
 
 
-def test_an_interrupt_from_the_keyboard_is_130(astuner: Astuner, site: Path) -> None:
-    offer_command(site, "stuck", "import click\n@click.command()\ndef stuck():\n    raise KeyboardInterrupt\n")
+def test_an_interrupt_from_the_keyboard_is_130(astuner: Astuner, offer: Offer) -> None:
+    offer("stuck", "import click\n@click.command()\ndef stuck():\n    raise KeyboardInterrupt\n")
     assert astuner("stuck").returncode == 130
 
 
-def test_a_command_may_return_its_exit_code(astuner: Astuner, site: Path) -> None:
-    offer_command(site, "three", "import click\n@click.command()\ndef three():\n    return 3\n")
+def test_a_command_may_return_its_exit_code(astuner: Astuner, offer: Offer) -> None:
+    offer("three", "import click\n@click.command()\ndef three():\n    return 3\n")
     assert astuner("three").returncode == 3
 
 
@@ -130,11 +136,10 @@ def test_the_command_line_can_be_called_from_python(capsys: pytest.CaptureFixtur
     assert "dataset_file" in capsys.readouterr().out
 
 
-def test_a_reader_that_goes_away_early_leaves_no_traceback(site: Path) -> None:
-    for index in range(200):
-        write_distribution(site, f"acme-{index}", "1.0", {}, {"astuner.judges": {f"judge{index}": f"{'long' * 100}:J"}})
-    code = "import sys; sys.path.insert(0, sys.argv.pop()); from astuner.cli import main; main()"
-    command = [sys.executable, "-c", code, "plugin", "list", "--json", str(site)]
+def test_a_reader_that_goes_away_early_leaves_no_traceback(fake_distribution: Callable[..., Path]) -> None:
+    many = {f"judge{index}": f"{'long' * 100}:J" for index in range(200)}
+    fake_distribution("acme-judges", entry_points={"astuner.judges": many})
+    command = [sys.executable, "-c", "from astuner.cli import main; main()", "plugin", "list", "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.close()

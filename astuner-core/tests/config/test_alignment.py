@@ -102,7 +102,8 @@ def test_an_unknown_native_key_is_named_with_a_suggestion(load: Load) -> None:
 
 def test_without_known_defaults_any_native_key_is_taken(load: Load) -> None:
     table = Alignment(root="verl", rows=(Row("rollout.gamma", "gamma"),))
-    assert native(load, "    top_k: 5\nverl: {anything: {at: all}}\n", table=table).tree == {"gamma": 1.0, "anything": {"at": "all"}}
+    tree = native(load, "    top_k: 5\nverl: {anything: {at: all}}\n", table=table).tree
+    assert tree == {"gamma": 1.0, "anything": {"at": "all"}}
 
 
 def test_a_frozen_native_key_cannot_be_set(load: Load) -> None:

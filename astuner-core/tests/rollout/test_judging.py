@@ -3,11 +3,13 @@ from __future__ import annotations
 import asyncio
 import math
 
+import numpy as np
 import pytest
 from attrs import evolve
 
+from astuner.builtin.judges import as_judge
 from astuner.protocols import Judge
-from astuner.rollout.judging import WeightedJudge, combine, judge_group
+from astuner.rollout.judging import WeightedJudge, close_judge, combine, judge_group
 from astuner.schema import Failure, Unjudged, Verdict, WorkflowOutput
 from astuner.testing.episodes import episode, group
 
@@ -68,6 +70,8 @@ def test_a_reward_that_is_no_number_is_no_reward(reward):
         (Hanging(), "judge_timeout"),
         (Fixed(), "bad_verdict"),
         (Fixed(Verdict(math.nan)), "bad_verdict"),
+        (Fixed(Verdict(True)), "bad_verdict"),
+        (Fixed(Verdict(1.0, components={"style": math.inf})), "bad_verdict"),
         (None, "no_judge"),
     ],
 )
@@ -94,6 +98,50 @@ def test_one_failing_judge_of_several_leaves_the_episode_unrewarded():
 def test_a_lone_judge_stands_for_itself():
     judge = Fixed()
     assert combine([WeightedJudge("a", 1.0, judge)]) is judge
+
+
+def test_a_float_of_numpy_is_a_number():
+    (found,) = judged([blank()], Fixed(Verdict(np.float32(0.5))))
+    assert found.reward == 0.5
+
+
+class Closing(Fixed):
+    closed = 0
+
+    async def close(self):
+        self.closed += 1
+
+
+class Shaped:
+    """Has the shape of a judge, and no `close`."""
+
+    async def observe(self, episode, environment):
+        return {}
+
+    async def judge(self, group):
+        return []
+
+
+def test_every_judge_of_several_is_closed():
+    first, second = Closing(), Closing()
+    judge = combine([WeightedJudge("a", 1.0, first), WeightedJudge("b", 1.0, Shaped()), WeightedJudge("c", 1.0, second)])
+    asyncio.run(close_judge(judge))
+    assert (first.closed, second.closed) == (1, 1)
+
+
+def test_a_simple_judge_is_closed_too():
+    class Simple:
+        closed = False
+
+        def compute_reward(self, workflow_task, workflow_output):
+            return 0.0
+
+        def close(self):
+            self.closed = True
+
+    simple = Simple()
+    asyncio.run(close_judge(as_judge(simple)))
+    assert simple.closed
 
 
 def test_no_judges_combine_to_none():

@@ -39,21 +39,29 @@ def as_judge(judge: Any, *, blame: str | None = None, timeout_s: float | None = 
             f"{blame} is {judge!r}; a judge is a subclass of astuner.Judge, a class with "
             "`compute_reward(self, workflow_task, workflow_output)`, or a function of these two"
         )
-    return EpisodeJudge(compute_reward, blame=blame, timeout_s=timeout_s)
+    return EpisodeJudge(compute_reward, blame=blame, timeout_s=timeout_s, close=getattr(judge, "close", None))
 
 
 class EpisodeJudge(Judge):
     """Judges each episode by itself; a failure is one episode's."""
 
-    def __init__(self, compute_reward: ComputeReward, *, blame: str, timeout_s: float | None) -> None:
-        """Keep the user's function, which may be sync or async."""
+    def __init__(
+        self, compute_reward: ComputeReward, *, blame: str, timeout_s: float | None, close: Callable[[], Any] | None = None
+    ) -> None:
+        """Keep the user's functions, which may be sync or async."""
         self._compute_reward = compute_reward
+        self._close = close
         self._blame = blame
         self._timeout_s = timeout_s
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
         """Ask for every completed episode at once."""
         return await asyncio.gather(*(self._one(episode) for episode in group.episodes if episode.output is not None))
+
+    async def close(self) -> None:
+        """Let the user's object release what it holds."""
+        if callable(self._close) and inspect.isawaitable(closing := self._close()):
+            await closing
 
     async def _one(self, episode: Episode) -> Verdict | Unjudged:
         try:
@@ -128,8 +136,7 @@ async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
 def _as_verdict(answer: Any) -> Verdict | None:
     """Return the verdict that an answer means, or None for one that means nothing."""
     if isinstance(answer, Verdict):
-        numbers = [answer.reward, *_values(answer.rewards), *_values(answer.components)]
-        return answer if all(map(_is_finite, numbers)) else None
+        return answer if not odd_numbers(answer) else None
     reward, is_success = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
     if not _is_finite(reward):
         return None
@@ -138,6 +145,12 @@ def _as_verdict(answer: Any) -> Verdict | None:
         if is_success is None:
             return None
     return Verdict(float(reward), is_success)
+
+
+def odd_numbers(verdict: Verdict) -> list[Any]:
+    """Return what is no finite number among the reward, those per agent and the components of a verdict."""
+    numbers = [verdict.reward, *_values(verdict.rewards), *_values(verdict.components)]
+    return [number for number in numbers if not _is_finite(number)]
 
 
 def _values(numbers: Mapping[str, float] | None) -> Sequence[Any]:

@@ -6,16 +6,18 @@ import json
 
 import click
 
-from astuner.cli.plugin_rows import aligned, as_json, row_of, status_of
+from astuner.cli.plugin_rows import aligned, as_json, kind_named, row_of, status_of
 
 
 @click.command("list")
+@click.option("--kind", metavar="KIND", help="Only the components of this kind, as `judge`.")
 @as_json
-def list_(in_json: bool) -> None:
+def list_(kind: str | None, in_json: bool) -> None:
     """List every component that the installed distributions offer. Imports none of them."""
     from astuner.plugins.catalog import Catalog
 
-    rows = [row_of(candidate) for candidate in Catalog.discover().all()]
+    catalog = Catalog.discover() if kind is None else Catalog.discover(kinds=(kind_named(kind, "plugin list"),))
+    rows = [row_of(candidate, catalog) for candidate in catalog.all()]
     if in_json:
         click.echo(json.dumps(rows, indent=2))
     else:

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from astuner.errors import Problem, UsageError
+
 if TYPE_CHECKING:
-    from astuner.plugins.catalog import Candidate
+    from astuner.plugins.catalog import Candidate, Catalog
 
 as_json = click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 
 
-def row_of(candidate: Candidate) -> dict[str, Any]:
-    """Return what is known of a component without importing it."""
+def kind_named(text: str, command: str) -> str:
+    """Return the kind that a user means, in the singular or the plural; raises `UsageError` naming all kinds."""
+    from astuner.plugins.kinds import KINDS, kind_of
+
+    try:
+        return kind_of(text)
+    except KeyError as error:
+        close = difflib.get_close_matches(text, KINDS, n=1)
+        message = f"{command}: no kind {text!r}; there are: {', '.join(KINDS)}."
+        raise UsageError(str(Problem(message=message, suggestion=close[0] if close else None))) from error
+
+
+def row_of(candidate: Candidate, catalog: Catalog) -> dict[str, Any]:
+    """Return what is known of a component without importing it; `catalog` holds the others of its kind."""
     from astuner.plugins.compat import incompatibility
 
     return {
@@ -27,17 +42,31 @@ def row_of(candidate: Candidate) -> dict[str, Any]:
         "missing": list(candidate.missing),
         "remedy": candidate.remedy,
         "problem": incompatibility(candidate),
+        "conflicts": _conflicts(candidate, catalog),
     }
 
 
 def status_of(row: Mapping[str, Any]) -> str:
-    """Return `ok`, or what is wrong with it and the command that mends it."""
-    if row["problem"]:
-        return str(row["problem"])
-    return f"lacks {', '.join(row['missing'])}: {row['remedy']}" if row["missing"] else "ok"
+    """Return `ok`, or all that is wrong with it, each with the way out."""
+    faults = [str(row["problem"])] if row["problem"] else []
+    if row["missing"]:
+        faults.append(f"lacks {', '.join(row['missing'])}: {row['remedy']}")
+    if row["conflicts"]:
+        faults.append(f"{', '.join(row['conflicts'])} offers '{row['name']}' too: write {row['dist']}/{row['name']}")
+    return "; ".join(faults) or "ok"
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
     """Return rows of cells as a table of left-aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def _conflicts(candidate: Candidate, catalog: Catalog) -> list[str]:
+    """Return the other distributions that offer the name for the kind."""
+    from astuner.cli.commands import CORE_COMMANDS
+
+    if candidate.source == "path":
+        return []
+    others = [c.provider for c in catalog.candidates(candidate.kind) if c.name == candidate.name and c != candidate]
+    return [*(["astuner-core"] if candidate.kind == "command" and candidate.name in CORE_COMMANDS else []), *others]

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from astuner.cli.plugin_rows import aligned, as_json, row_of, status_of
-from astuner.errors import PluginError, UsageError
+from astuner.cli.plugin_rows import aligned, as_json, kind_named, row_of, status_of
+from astuner.errors import PluginError
 
 if TYPE_CHECKING:
     from astuner.plugins.describe import OptionDescription
+    from astuner.plugins.implemented import ImplementedHook
 
 
 @click.command()
@@ -21,31 +22,30 @@ if TYPE_CHECKING:
 @click.argument("name")
 @as_json
 def show(kind: str, name: str, in_json: bool) -> int:
-    """Show one component: where it is from, what it needs, and its options. NAME may be whatever a configuration takes."""
+    """Show one component: where it is from, what it needs, its hooks and its options. NAME may be whatever a YAML takes."""
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.describe import describe_options
     from astuner.plugins.drivers import load
-    from astuner.plugins.kinds import KINDS, kind_of
+    from astuner.plugins.implemented import implemented_hooks
 
-    try:
-        kind = kind_of(kind)
-    except KeyError as error:
-        raise UsageError(f"plugin show: no kind {kind!r}; there are: {', '.join(KINDS)}") from error
-    candidate = Catalog.discover(kinds=(kind,)).find(kind, name, config_dir=Path.cwd(), key="plugin show")
-    row, doc = row_of(candidate), ""
+    kind = kind_named(kind, "plugin show")
+    catalog = Catalog.discover(kinds=(kind,))
+    candidate = catalog.find(kind, name, config_dir=Path.cwd(), key="plugin show")
+    row, doc = row_of(candidate, catalog), ""
     options: tuple[OptionDescription, ...] = ()
+    hooks: tuple[ImplementedHook, ...] = ()
     try:
         target = load(candidate)
     except PluginError as error:
         row["problem"] = str(error)
     else:
         doc = _first_sentence(target)
-        options = describe_options(getattr(target, "Options", None))
+        options, hooks = describe_options(getattr(target, "Options", None)), implemented_hooks(target)
     if in_json:
-        listed = [_option_row(option) for option in options]
-        click.echo(json.dumps({**row, "doc": doc, "options": listed}, indent=2, default=str))
+        listed = {"hooks": [_hook_row(hook) for hook in hooks], "options": [_option_row(option) for option in options]}
+        click.echo(json.dumps({**row, "doc": doc, **listed}, indent=2, default=str))
     else:
-        click.echo("\n".join([*_facts(row, doc), *_options(options, loaded=row["problem"] is None)]))
+        click.echo("\n".join([*_facts(row, doc), *_hooks(hooks), *_options(options, loaded=row["problem"] is None)]))
     return 0 if row["problem"] is None else 1
 
 
@@ -60,6 +60,13 @@ def _facts(row: Mapping[str, Any], doc: str) -> list[str]:
     return [f"{row['kind']} {row['name']}", *([doc] if doc else []), "", aligned(facts)]
 
 
+def _hooks(hooks: Sequence[ImplementedHook]) -> list[str]:
+    if not hooks:
+        return []
+    told = {"listens": "listens", "decides": "decides", "wraps": "wraps", "unknown": "there is no such hook"}
+    return ["", "hooks:", *(f"  {hook.name}: {told[hook.role]}" for hook in hooks)]
+
+
 def _options(options: Sequence[OptionDescription], *, loaded: bool) -> list[str]:
     if not options:
         return ["", "no options"] if loaded else []
@@ -68,6 +75,10 @@ def _options(options: Sequence[OptionDescription], *, loaded: bool) -> list[str]
         given = "required" if option.required else f"default {json.dumps(option.default, default=str)}"
         lines += [f"  {option.name}: {option.type} ({given})", *([f"      {option.doc}"] if option.doc else [])]
     return lines
+
+
+def _hook_row(hook: ImplementedHook) -> dict[str, str]:
+    return {"name": hook.name, "role": hook.role}
 
 
 def _option_row(option: OptionDescription) -> dict[str, Any]:
@@ -81,5 +92,5 @@ def _option_row(option: OptionDescription) -> dict[str, Any]:
 
 
 def _first_sentence(target: Any) -> str:
-    doc = getattr(target, "__doc__", None) or ""
+    doc = (target.help if isinstance(target, click.Command) else getattr(target, "__doc__", None)) or ""
     return " ".join(doc.strip().split("\n\n")[0].split())

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
-from astuner.protocols import Engine, EpisodeStore, RunInfo
+from astuner.protocols import Engine, EpisodeStore, Judge, RunInfo
+from astuner.rollout.judging import close_judge
 from astuner.rollout.recipe import Parts
 from astuner.rollout.runner import RolloutRunner
 from astuner.schema import Episode, Sampling
@@ -31,6 +32,8 @@ async def open_rollouts(
 
     options = run_info.config.gateway
     async with AsyncExitStack() as stack:
+        if parts.judge is not None:
+            stack.push_async_callback(_close_judge, parts.judge, notify)
         await engine.start()
         stack.push_async_callback(engine.close)
         gateway = Gateway(
@@ -47,6 +50,13 @@ async def open_rollouts(
         runner.start()
         stack.callback(runner.close)
         yield runner
+
+
+async def _close_judge(judge: Judge, notify: Callable[[str], None]) -> None:
+    try:
+        await close_judge(judge)
+    except Exception as error:  # noqa: BLE001  # the run's result is complete; what a judge leaves behind is told
+        notify(f"the judge could not be closed: {type(error).__name__}: {error}")
 
 
 def training_sampling(run_info: RunInfo) -> Sampling:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
 
+from astuner.builtin.judges import odd_numbers
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict
 
@@ -47,6 +49,11 @@ class _WeightedSum(Judge):
         found = await asyncio.gather(*(weighted.judge.judge(self._as_seen_by(weighted, group)) for weighted in self._judges))
         return [self._sum(verdicts) for verdicts in zip(*found, strict=True)]
 
+    async def close(self) -> None:
+        """Close each."""
+        for weighted in self._judges:
+            await close_judge(weighted.judge)
+
     def _as_seen_by(self, weighted: WeightedJudge, group: Group) -> Group:
         return evolve(
             group, episodes=tuple(evolve(e, observations=e.observations.get(weighted.name, {})) for e in group.episodes)
@@ -65,6 +72,13 @@ class _WeightedSum(Judge):
                 rationales.append(f"{weighted.name}: {verdict.rationale}")
         decided = [success for success in successes if success is not None]
         return Verdict(reward, all(decided) if decided else None, components=components, rationale="\n".join(rationales) or None)
+
+
+async def close_judge(judge: Judge) -> None:
+    """Let a judge release what it holds; one that only has the shape of a judge need not be able to."""
+    close = getattr(judge, "close", None)
+    if callable(close) and inspect.isawaitable(closing := close()):
+        await closing
 
 
 async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float) -> Group:
@@ -113,8 +127,6 @@ async def _ask(group: Group, judge: Judge | None, timeout_s: float) -> Sequence[
 
 
 def _checked(verdict: Verdict | Unjudged) -> Verdict | Unjudged:
-    if isinstance(verdict, Verdict):
-        values = [verdict.reward, *(verdict.rewards or {}).values()]
-        if not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
-            return Unjudged(reason="bad_verdict", detail=f"rewards {values!r} are not all finite numbers")
+    if isinstance(verdict, Verdict) and (odd := odd_numbers(verdict)):
+        return Unjudged(reason="bad_verdict", detail=f"{', '.join(map(repr, odd))}: rewards and components are finite numbers")
     return verdict

@@ -1,1 +1,50 @@
-"""The kit for authors of plugins: distributions on disk, made-up episodes."""
+"""The kit for authors of plugins. The contract of each kind is in `astuner.testing.contracts`; the fixtures come by pytest.
+
+* `episode`, `group`, `sample`: made-up results of the rollout, for judges, loggers and estimators;
+* `write_distribution`, `write_wheel`: a distribution made on the spot, installed in a directory or as a file for pip;
+* `write_project`: a YAML and all that it names, for a run without any model;
+* `Played`: what the fixture `run` returns;
+* `tiny_tokenizer`: a real tokenizer of transformers, of 420 ids.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from astuner.testing.distribution import write_distribution, write_wheel
+    from astuner.testing.episodes import episode, group, sample
+    from astuner.testing.played import Played
+    from astuner.testing.project import write_project
+    from astuner.testing.tokenizer import tiny_tokenizer
+
+__all__ = [
+    "Played",
+    "episode",
+    "group",
+    "sample",
+    "tiny_tokenizer",
+    "write_distribution",
+    "write_project",
+    "write_wheel",
+]
+
+_HOMES = {
+    "Played": "played",
+    "episode": "episodes",
+    "group": "episodes",
+    "sample": "episodes",
+    "tiny_tokenizer": "tokenizer",
+    "write_distribution": "distribution",
+    "write_project": "project",
+    "write_wheel": "distribution",
+}
+"""In which module each public name lives. pytest imports this package in every session, so these wait until they are used."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

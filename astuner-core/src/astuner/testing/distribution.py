@@ -1,10 +1,15 @@
-"""Real distributions on disk, made in a millisecond: for tests of whatever finds plugins through their metadata."""
+"""Real distributions made in a millisecond, on disk or as a wheel: for tests of whatever finds plugins by their metadata."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+EntryPoints = Mapping[str, Mapping[str, str]]
 
 
 def write_distribution(
@@ -12,38 +17,88 @@ def write_distribution(
     name: str,
     version: str,
     files: Mapping[str, str],
-    entry_points: Mapping[str, Mapping[str, str]],
+    entry_points: EntryPoints,
     requires: Sequence[str] = (),
+    metadata: Mapping[str, str] | None = None,
 ) -> Path:
     """Lay out an installed distribution in `directory`, as `pip install --target` would, and return the directory for `sys.path`.
 
     `files` are source texts by path (`acme/judges.py`); packages get an empty `__init__.py` where none is given. `entry_points`
-    are targets by name by group. Extras are those that the markers of `requires` name.
+    are targets by name by group. Extras are those that the markers of `requires` name. `metadata` has further fields,
+    as `Summary`.
     """
+    info = _info_directory(name, version)
+    texts = {
+        **_texts(name, version, files, entry_points, _metadata(name, version, requires, metadata or {})),
+        f"{info}/INSTALLER": "astuner.testing\n",
+    }
+    texts[f"{info}/RECORD"] = _record(texts, f"{info}/RECORD")
+    for path, text in texts.items():
+        file = directory / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8", newline="")
+    return directory
+
+
+def write_wheel(
+    directory: Path,
+    name: str,
+    version: str,
+    files: Mapping[str, str],
+    entry_points: EntryPoints,
+    requires: Sequence[str] = (),
+    metadata: Mapping[str, str] | None = None,
+) -> Path:
+    """Write the wheel of such a distribution into `directory`, and return the file for `pip install`."""
+    info = _info_directory(name, version)
+    texts = _texts(name, version, files, entry_points, _metadata(name, version, requires, metadata or {}))
+    texts[f"{info}/RECORD"] = _record(texts, f"{info}/RECORD")
+    directory.mkdir(parents=True, exist_ok=True)
+    wheel = directory / f"{info.removesuffix('.dist-info')}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, text in texts.items():
+            # Made by hand: it then holds no time of making, so the same content is the same file.
+            entry = zipfile.ZipInfo(path)
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, text.encode())
+    return wheel
+
+
+def _texts(name: str, version: str, files: Mapping[str, str], entry_points: EntryPoints, metadata: str) -> dict[str, str]:
+    """Return what an installed distribution and a wheel have in common, by path."""
     texts = dict(files)
     for path in files:
         for parent in Path(path).parents:
             if parent.parts and path.endswith(".py"):
                 texts.setdefault(f"{parent.as_posix()}/__init__.py", "")
-    info = f"{re.sub(r'[-_.]+', '_', name)}-{version}.dist-info"
-    texts[f"{info}/METADATA"] = _metadata(name, version, requires)
+    info = _info_directory(name, version)
+    texts[f"{info}/METADATA"] = metadata
     texts[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nGenerator: astuner.testing\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    texts[f"{info}/INSTALLER"] = "astuner.testing\n"
     texts[f"{info}/entry_points.txt"] = "\n".join(
         "\n".join([f"[{group}]", *(f"{entry} = {target}" for entry, target in targets.items()), ""])
         for group, targets in entry_points.items()
     )
-    texts[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in (*texts, f"{info}/RECORD"))
-    for path, text in texts.items():
-        file = directory / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    return directory
+    return texts
 
 
-def _metadata(name: str, version: str, requires: Sequence[str]) -> str:
+def _info_directory(name: str, version: str) -> str:
+    return f"{re.sub(r'[-_.]+', '_', name)}-{version}.dist-info"
+
+
+def _metadata(name: str, version: str, requires: Sequence[str], further: Mapping[str, str]) -> str:
     extras = dict.fromkeys(re.findall(r"extra\s*==\s*['\"]([^'\"]+)['\"]", "\n".join(requires)))
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    lines += [f"{key}: {value}" for key, value in further.items()]
     lines += [f"Provides-Extra: {extra}" for extra in extras]
     lines += [f"Requires-Dist: {requirement}" for requirement in requires]
     return "\n".join(lines) + "\n"
+
+
+def _record(texts: Mapping[str, str], own_path: str) -> str:
+    """Return `RECORD`: path, hash and size of every file, and of itself the path alone."""
+    rows = [f"{path},sha256={_digest(text)},{len(text.encode())}" for path, text in texts.items()]
+    return "".join(f"{row}\n" for row in [*rows, f"{own_path},,"])
+
+
+def _digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()

@@ -1,1 +1,156 @@
-"""Fixtures for authors of plugins; pytest finds them through the entry-point group `pytest11`."""
+"""Fixtures for authors of plugins; pytest finds them through the entry-point group `pytest11`.
+
+pytest loads this module wherever astuner-core is installed, so it imports nothing but pytest until a fixture is used.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from astuner.builtin.scripted_engine import ScriptedEngine
+    from astuner.plugins.hooks import Hooks
+    from astuner.testing.command_line import CommandResult
+    from astuner.testing.played import Played
+
+# Their rules are asserts: a failing one shows its values.
+pytest.register_assert_rewrite("astuner.testing.contracts")
+
+
+@pytest.fixture
+def fake_distribution(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Path]]:
+    """Installs distributions for this test, for this process and those that it starts.
+
+    `fake_distribution(name, version="1.0", files={path: source}, entry_points={group: {name: target}}, requires=())` returns the
+    directory that holds them, which is on `sys.path` and on `PYTHONPATH`. `metadata` are further fields, as `Summary`.
+    """
+    from astuner.testing.distribution import write_distribution
+    from astuner.testing.isolation import look_again, undone_after
+
+    site = tmp_path_factory.mktemp("site")
+
+    def install(
+        name: str,
+        version: str = "1.0",
+        files: Mapping[str, str] | None = None,
+        entry_points: Mapping[str, Mapping[str, str]] | None = None,
+        requires: Sequence[str] = (),
+        metadata: Mapping[str, str] | None = None,
+    ) -> Path:
+        write_distribution(site, name, version, files or {}, entry_points or {}, requires, metadata)
+        look_again()
+        return site
+
+    with undone_after(site):
+        sys.path.insert(0, str(site))
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+        yield install
+
+
+@pytest.fixture
+def hooks() -> Callable[..., Hooks]:
+    """Makes the hooks of a run in which these extension objects take part, and no installed one: `hooks(MyExtension())`.
+
+    Keyword arguments are those of `astuner.plugins.hooks.Hooks`, as `on_listener_error`.
+    """
+
+    def make(*extensions: object, **kwargs: Any) -> Hooks:
+        from astuner.plugins.catalog import Catalog
+        from astuner.plugins.hooks import Hooks
+
+        made = Hooks(Catalog(), **kwargs)
+        for extension in extensions:
+            made.register(extension, f"extension '{type(extension).__qualname__}' ({type(extension).__module__})")
+        return made
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def _tiny_tokenizer() -> Any:
+    from astuner.testing.tokenizer import tiny_tokenizer
+
+    return tiny_tokenizer()
+
+
+@pytest.fixture
+def scripted_engine(request: pytest.FixtureRequest) -> Callable[..., ScriptedEngine]:
+    """Makes an engine over a tiny real tokenizer that says what the test wants.
+
+    `scripted_engine("first", "second")` gives these replies to the calls of each conversation; of `script`, pairs of a regular
+    expression and a reply, the first whose expression is found in the last message goes before them.
+    """
+
+    def make(*replies: str, script: Sequence[tuple[str, str]] = ()) -> ScriptedEngine:
+        from astuner.builtin.scripted_engine import ScriptedEngine, ScriptLine
+
+        lines = [ScriptLine(match=re.compile(match), reply=reply) for match, reply in script]
+        tokenizer = request.getfixturevalue("_tiny_tokenizer")
+        return ScriptedEngine(ScriptedEngine.Options(replies=replies), tokenizer=tokenizer, script=lines)
+
+    return make
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Callable[..., CommandResult]:
+    """Runs `astuner` in this process: `cli("plugin", "list").out`; also `.err`, and `.code`, the exit code.
+
+    It runs in the directory `cwd`, by default the test's `tmp_path`.
+    """
+
+    def run(*arguments: object, cwd: Path | None = None) -> CommandResult:
+        from astuner.testing.command_line import run_command
+
+        return run_command(*arguments, cwd=cwd or tmp_path)
+
+    return run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Callable[..., Played]]:
+    """Plays a tiny run in this process, without any model: `run("strict", replies=["4"]).rewards == [1.0]`.
+
+    The arguments are those of `astuner.testing.project.write_project`: a judge, `tasks` (rows of the data file), `replies` of the
+    model, `workflow`, `backbone`, and `settings` for the section `astuner` of the YAML; `overrides` are those of `--set`.
+    The YAML lies in `tmp_path`, so `./judge.py:Mine` is a file there. Returns `astuner.testing.Played`; raises the
+    `AstunerError` of a run that fails. It starts an event loop of its own, so it is for plain tests, not `async` ones.
+    """
+    from astuner.testing.isolation import undone_after
+
+    numbers = itertools.count(1)
+
+    def start(
+        judge: str | None = None,
+        *,
+        tasks: Sequence[Mapping[str, Any]] | None = None,
+        replies: Sequence[str] = ("4",),
+        workflow: str | None = None,
+        backbone: str = "debug",
+        settings: Mapping[str, Any] | None = None,
+        overrides: Sequence[str] = (),
+    ) -> Played:
+        from astuner.testing.played import play, with_recorder
+        from astuner.testing.project import write_project
+
+        conf = write_project(
+            tmp_path,
+            judge,
+            tasks=tasks,
+            replies=replies,
+            workflow=workflow,
+            backbone=backbone,
+            settings=with_recorder(settings or {}),
+            name=f"run{next(numbers)}",
+        )
+        return play(conf, overrides)
+
+    with undone_after(tmp_path):
+        yield start

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
+from astuner.errors import UsageError
+
 SPECIAL_TOKENS = [
     "<|endoftext|>",
     "<|im_start|>",
@@ -21,10 +23,13 @@ SPECIAL_TOKENS = [
 def tiny_tokenizer(template: str | None = None) -> Any:
     """Return a byte-level BPE tokenizer of 420 ids with ChatML's special tokens.
 
-    `template` is a chat template; ChatML, with tools and reasoning, when None.
+    `template` is a chat template; ChatML, with tools and reasoning, when None. Raises `UsageError` without the extra `rollout`.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
+    try:
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+        from transformers import PreTrainedTokenizerFast
+    except ModuleNotFoundError as error:
+        raise UsageError(f"playing episodes in a test needs {error.name}: pip install 'astuner-core[rollout]'") from error
 
     core = Tokenizer(models.BPE())
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -4,10 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from astuner.testing.contracts.backbone import BackboneContract
 from astuner.testing.contracts.base import Contract, self_contained
+from astuner.testing.contracts.command import CommandContract
+from astuner.testing.contracts.engine import EngineContract
+from astuner.testing.contracts.estimator import EstimatorContract
+from astuner.testing.contracts.hooks import HooksContract
+from astuner.testing.contracts.judge import JudgeContract
+from astuner.testing.contracts.logger import LoggerContract
+from astuner.testing.contracts.package import PackageContract
+from astuner.testing.contracts.reader import ReaderContract
 from astuner.testing.contracts.running import Outcome, rules_of, run_contract
+from astuner.testing.contracts.tracker import TrackerContract
 
-__all__ = ["CONTRACTS", "Contract", "Outcome", "rules_of", "run_contract", "self_contained"]
+__all__ = [
+    "CONTRACTS",
+    "BackboneContract",
+    "CommandContract",
+    "Contract",
+    "EngineContract",
+    "EstimatorContract",
+    "HooksContract",
+    "JudgeContract",
+    "LoggerContract",
+    "Outcome",
+    "PackageContract",
+    "ReaderContract",
+    "TrackerContract",
+    "rules_of",
+    "run_contract",
+    "self_contained",
+]
 
-CONTRACTS: Mapping[str, type[Contract]] = {}
-"""By kind, as in `astuner.plugins.kinds`."""
+CONTRACTS: Mapping[str, type[Contract]] = {
+    contract.kind: contract
+    for contract in (
+        ReaderContract,
+        JudgeContract,
+        TrackerContract,
+        EngineContract,
+        LoggerContract,
+        BackboneContract,
+        EstimatorContract,
+        HooksContract,
+        CommandContract,
+    )
+}
+"""By kind, as in `astuner.plugins.kinds`; a package has a contract too, which is of no kind."""

@@ -8,8 +8,11 @@ a rule fails with an `AssertionError` that says what is wrong and what to do, an
 from __future__ import annotations
 
 import importlib
+import inspect
 import pickle
+import sys
 from collections.abc import Callable, Mapping
+from functools import lru_cache, reduce
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from unittest import SkipTest
@@ -17,8 +20,9 @@ from unittest import SkipTest
 import attrs
 
 from astuner.config.model import Config
-from astuner.plugins.catalog import Candidate
+from astuner.plugins.catalog import Candidate, Catalog
 from astuner.protocols import RunInfo
+from astuner.testing.contracts.shape import call_problem
 
 SELF_CONTAINED = "astuner_self_contained"
 
@@ -74,20 +78,38 @@ class Contract:
             raise SkipTest(f"{cls.__name__} names no component: set `component`")
         if isinstance(cls.component, str):
             module, _, attribute = cls.component.partition(":")
-            found = importlib.import_module(module)
-            for part in attribute.split("."):
-                found = getattr(found, part)
-            return found
+            return reduce(getattr, attribute.split("."), importlib.import_module(module))
         # Looked up past the descriptors: a plain function must not become a method.
-        return next(vars(base)["component"] for base in cls.__mro__ if "component" in vars(base))
+        found = next(vars(base)["component"] for base in cls.__mro__ if "component" in vars(base))
+        return found.__func__ if isinstance(found, staticmethod) else found
 
     @classmethod
     def candidate(cls) -> Candidate:
-        """Return the component as the catalog would describe it, for messages."""
+        """Return the component as the catalog describes it, for messages; by its path where no distribution offers it."""
         target = cls.target()
+        for offered in _installed(cls.kind, tuple(sys.path)):
+            if _imported(offered.target) is target:
+                return offered
         name = getattr(target, "__qualname__", type(target).__name__)
         module = getattr(target, "__module__", "?")
         return Candidate(kind=cls.kind, name=name, target=f"{module}:{name}", source="path")
+
+    @self_contained
+    def test_it_is_made_as_core_makes_it(self) -> None:
+        """The classmethod `from_run(options, run_info)`, or else the constructor, takes what core gives: options, or nothing."""
+        target = self.target()
+        if not isinstance(target, type):
+            return
+        if hasattr(target, "from_run"):
+            bound = isinstance(inspect.getattr_static(target, "from_run"), classmethod | staticmethod)
+            assert bound, f"{self.candidate().blame}: from_run must be a classmethod: write `@classmethod` above it"
+            wrong = call_problem(target.from_run, ["options", "run_info"])
+            assert not wrong, f"{self.candidate().blame}: core calls from_run(options, run_info), which does not fit: {wrong}"
+        else:
+            gets = ["options"] if getattr(target, "Options", None) is not None else []
+            wrong = call_problem(target, gets)
+            remedy = "let it take the options" if gets else "without `Options` it takes no argument"
+            assert not wrong, f"{self.candidate().blame}: core calls {target.__name__}({', '.join(gets)}): {wrong}; {remedy}"
 
     @self_contained
     def test_options_are_an_attrs_class(self) -> None:
@@ -117,7 +139,27 @@ class Contract:
         from astuner.plugins.options import options_for
 
         options = options_for(self.target(), self.options, key=self.kind)
-        again = pickle.loads(pickle.dumps(options))
+        try:
+            again = pickle.loads(pickle.dumps(options))
+        except Exception as error:
+            raise AssertionError(
+                f"{self.candidate().blame}: Options cannot be pickled ({type(error).__name__}: {error}): hold plain values"
+            ) from error
         assert again == options, (
             f"{self.candidate().blame}: Options changed on their way to another process: {options} -> {again}"
         )
+
+
+@lru_cache(maxsize=64)
+def _installed(kind: str, path: tuple[str, ...]) -> tuple[Candidate, ...]:
+    """Return what is installed of a kind; asked for each message, and slow to find out."""
+    return Catalog.discover(kinds=(kind,)).all()
+
+
+def _imported(target: str) -> Any:
+    """Return what `package.module:Class` names where its module is imported; None, which is no component, elsewhere."""
+    module, _, attribute = target.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    return found

@@ -1,0 +1,47 @@
+"""`astuner plugin new`."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("kind")
+@click.argument("dist")
+@click.option("--name", metavar="N", help="What a user writes to choose the component; made from DIST when not given.")
+@click.option("--dir", "parent", type=click.Path(path_type=Path), default=Path(), help="Where the directory DIST is made; here.")
+def new(kind: str, dist: str, name: str | None, parent: Path) -> None:
+    """Write the directory DIST: a small, living package with one component of a KIND, its tests and its README.
+
+    KIND is reader, judge, tracker, logger, backbone, engine, estimator, hooks or command. The component is called like DIST,
+    without a leading `astuner-` and with `_` for `-`, unless --name says otherwise. Nothing is ever overwritten.
+    """
+    from astuner.scaffold.filling import package_files, usage
+    from astuner.scaffold.kinds import scaffolded_kind
+    from astuner.scaffold.names import choose_names
+    from astuner.scaffold.writing import write_package
+
+    names = choose_names(scaffolded_kind(kind), dist, name)
+    directory, files = parent / dist, package_files(names)
+    write_package(directory, files)
+    click.echo("\n".join([*_tree(directory, files), "", *_next(directory, dist), "", "and to use it:"]))
+    click.echo(textwrap.indent(usage(names), "  "), nl=False)
+
+
+def _tree(directory: Path, files: Iterable[str]) -> list[str]:
+    return [f"{directory}/", *(f"  {path}" for path in files)]
+
+
+def _next(directory: Path, dist: str) -> list[str]:
+    place = str(directory) if directory.is_absolute() else f"./{directory}"
+    return [
+        "next:",
+        f"  pip install -e {shlex.quote(f'{place}[test]')}",
+        f"  pytest {shlex.quote(str(directory))}",
+        f"  astuner plugin check {dist}",
+    ]

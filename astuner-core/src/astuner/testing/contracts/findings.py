@@ -1,0 +1,45 @@
+"""Comparing what judges found."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from astuner.schema import Unjudged, Verdict
+
+Finding = Verdict | Unjudged
+
+
+def numbers(verdict: Verdict) -> dict[str, Any]:
+    """Return everything that a verdict counts, by its place in it."""
+    return {
+        "reward": verdict.reward,
+        **{f"rewards[{agent!r}]": number for agent, number in (verdict.rewards or {}).items()},
+        **{f"components[{name!r}]": number for name, number in verdict.components.items()},
+    }
+
+
+def alike(one: Finding, other: Finding) -> bool:
+    """Whether two findings say the same; the words of a rationale do not matter."""
+    if not isinstance(one, Verdict) or not isinstance(other, Verdict):
+        return isinstance(one, Unjudged) and isinstance(other, Unjudged) and one.reason == other.reason
+    mine, others = numbers(one), numbers(other)
+    return (
+        one.is_success == other.is_success
+        and mine.keys() == others.keys()
+        and all(_close(number, others[name]) for name, number in mine.items())
+    )
+
+
+def shown(finding: Finding) -> str:
+    """Return a finding for a message."""
+    if isinstance(finding, Verdict):
+        counted = ", ".join(f"{name} {number!r}" for name, number in numbers(finding).items())
+        return f"a Verdict ({counted}, is_success {finding.is_success})"
+    return f"{finding!r:.120}"
+
+
+def _close(one: Any, other: Any) -> bool:
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9)
+    return bool(one == other)

@@ -1,0 +1,168 @@
+"""The contract of extensions: every hook is spelt right, bears what it is told, and answers with what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from attrs import evolve
+
+from astuner.errors import AstunerError, PluginError
+from astuner.hookspecs import PROJECT, SPECS
+from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.extension import DECIDING
+from astuner.plugins.hooks import Hooks
+from astuner.plugins.options import options_for
+from astuner.protocols import RunInfo
+from astuner.schema import Failure, Notice, StepReport, ValidationReport
+from astuner.testing.contracts.base import Contract, self_contained
+from astuner.testing.episodes import episode, group
+
+EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "reader": ("astuner.builtin.jsonl_reader:JsonlReader", {"training": {"file_path": "tasks.jsonl"}}),
+    "judge": ("astuner.testing.contracts.hooks:EveryAnswerIsRight", {}),
+    "tracker": ("astuner.builtin.timeline_tracker:TimelineTracker", {}),
+    "engine": ("astuner.builtin.scripted_engine:ScriptedEngine", {"replies": ("yes",)}),
+    "logger": ("astuner.builtin.jsonl_logger:JsonlLogger", {}),
+    "backbone": ("astuner.builtin.debug_backbone:DebugBackbone", {}),
+}
+"""What each deciding hook is asked for: the target and the options of a component of core's."""
+
+METHODS: Mapping[str, Sequence[str]] = {
+    "reader": ("read",),
+    "judge": ("observe", "judge"),
+    "tracker": ("samples",),
+    "engine": ("start", "generate", "release", "update_weights", "pause", "resume", "close"),
+    "logger": ("log", "log_episodes", "close"),
+    "backbone": ("train", "evaluate", "export", "close"),
+}
+FACTORIES = ("tracker", "engine")
+"""Kinds of which a hook returns what makes them."""
+
+
+class EveryAnswerIsRight:
+    """A judge to be made."""
+
+    def compute_reward(self, workflow_task: Any, workflow_output: Any) -> float:
+        """Return 1."""
+        return 1.0
+
+
+class HooksContract(Contract):
+    """Rules for extensions (the group `astuner.hooks`): a class, or an object, with methods marked `@astuner.hookimpl`."""
+
+    kind: ClassVar[str] = "hook"
+
+    def make(self, directory: Path) -> Any:
+        """Return the extension as core makes it: an object as it is, a class with its options and no run."""
+        from astuner.plugins.drivers import construct
+
+        self.prepare(directory)
+        target = self.target()
+        options = options_for(target, self.options, key=self.kind)
+        return construct(self.candidate(), target, options, None) if isinstance(target, type) else target
+
+    @self_contained
+    def test_every_hook_registers(self) -> None:
+        """Each method marked `@hookimpl` names a hook and takes arguments that it has, without defaults or `async`."""
+        self._registered(self.target(), [])
+
+    @self_contained
+    def test_it_implements_a_hook(self) -> None:
+        """At least one method is marked `@hookimpl`: an extension without one is left out."""
+        _, found = self._registered(self.target(), [])
+        assert found, f"{self._blame}: has no method marked @astuner.hookimpl"
+
+    @self_contained
+    def test_no_hook_is_left_unmarked(self) -> None:
+        """A method that is named as a hook is marked as one: without `@hookimpl` it would never be called."""
+        target = self.target()
+        hooks = {name for specs in SPECS for name in vars(specs) if name.startswith(f"{PROJECT}_")}
+        unmarked = sorted(name for name in hooks & set(dir(target)) if not hasattr(getattr(target, name), f"{PROJECT}_impl"))
+        assert not unmarked, f"{self._blame}: {unmarked[0]} is never called; write @astuner.hookimpl above it"
+
+    def test_it_bears_every_event(self, tmp_path: Path) -> None:
+        """No listener raises at any of its events, whatever became of the episodes: done, failed, without a reward."""
+        errors: list[str] = []
+        hooks, _ = self._registered(self.make(tmp_path), errors)
+        for tell in self._events(hooks, self._run(tmp_path)):
+            tell()
+        assert not errors, "\n".join(errors)
+
+    def test_what_it_makes_is_of_its_kind(self, tmp_path: Path) -> None:
+        """Each deciding hook that it implements leaves a component that has the methods of its kind, and never None."""
+        hooks, found = self._registered(self.make(tmp_path), [])
+        info = self._run(tmp_path)
+        for hook in dict.fromkeys(name for name in found if name.startswith(DECIDING)):
+            kind = hook.removeprefix(DECIDING)
+            target, values = EXAMPLES[kind]
+            candidate = Candidate(kind=kind, name="example", target=target)
+            made = self._asked(hooks, candidate, _options(candidate, values), info)
+            missing = [name for name in METHODS[kind] if not callable(getattr(made, name, None))]
+            assert not missing, (
+                f"{self._blame}: {hook} was asked for {target} and left {made!r:.200}, which has no {', '.join(missing)}; "
+                f"return a {kind}{', or what makes one' if kind in FACTORIES else ''}"
+            )
+
+    @property
+    def _blame(self) -> str:
+        return self.candidate().blame
+
+    def _registered(self, extension: Any, errors: list[str]) -> tuple[Hooks, tuple[str, ...]]:
+        """Return the hooks of a process with this extension alone, and which of them it implements."""
+        hooks = Hooks(Catalog(), on_listener_error=errors.append)
+        try:
+            return hooks, hooks.register(extension, self._blame)
+        except PluginError as error:
+            raise AssertionError(str(error)) from error
+
+    def _run(self, directory: Path) -> RunInfo:
+        info = self.run_info(directory)
+        info.directory.mkdir(parents=True, exist_ok=True)
+        (directory / "tasks.jsonl").write_text('{"main_query": "2 + 2?", "answer": "4"}\n', encoding="utf-8")
+        return info
+
+    def _asked(self, hooks: Hooks, candidate: Candidate, options: Any, info: RunInfo) -> Any:
+        try:
+            made = getattr(hooks, f"make_{candidate.kind}")(candidate, options, info)
+            if candidate.kind in FACTORIES:
+                assert callable(made), (
+                    f"{self._blame}: {DECIDING}{candidate.kind} left {made!r:.200}; return a function that makes a "
+                    f"{candidate.kind}: it is called again and again"
+                )
+                return made()
+        except AstunerError as error:
+            raise AssertionError(str(error)) from error
+        return made
+
+    def _events(self, hooks: Hooks, info: RunInfo) -> Sequence[Callable[[], None]]:
+        failed = evolve(
+            episode(1, None), output=None, verdict=None, samples=(), failures=(Failure(reason="timeout", detail="after 60 s"),)
+        )
+        siblings = group(episode(0, 1.0, success=True), failed, episode(2, None), episode(3, 0.0, success=False))
+        checked = group(episode(0, 1.0, split="validation"))
+        checkpoint = info.directory / "checkpoints" / "step_1"
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        plugins = [{"kind": "judge", "name": "strict", "distribution": "acme-strict", "version": "1.0"}]
+        metrics = {"reward/mean": 0.5, "time/step_s": 1.25}
+        return [
+            lambda: hooks.tasks_read("train", 1),
+            lambda: hooks.tasks_read("validation", 0),
+            lambda: hooks.run_started(info, plugins),
+            *(lambda one=one: hooks.notice(Notice(text="made up", level=one)) for one in ("info", "warning")),
+            *(lambda one=one: hooks.group_judged(one) for one in (siblings, checked)),
+            *(lambda one=one: hooks.episode_finished(one) for one in (*siblings.episodes, *checked.episodes)),
+            lambda: hooks.step_finished(StepReport(step=1, metrics=metrics, groups=(siblings,))),
+            lambda: hooks.step_finished(StepReport(step=2, metrics={}, clock="explorer")),
+            lambda: hooks.validation_finished(ValidationReport(step=1, metrics={"val/reward/mean": 1.0}, groups=(checked,))),
+            lambda: hooks.checkpoint_saved(1, checkpoint),
+            lambda: hooks.run_finished(info, 0),
+            lambda: hooks.run_finished(info, 130),
+        ]
+
+
+def _options(candidate: Candidate, values: Mapping[str, Any]) -> Any:
+    from astuner.plugins.drivers import load
+
+    return options_for(load(candidate), values, key=candidate.kind)

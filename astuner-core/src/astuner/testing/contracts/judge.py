@@ -1,0 +1,251 @@
+"""The contract of judges: one finding per completed episode, and a failure that is never a score."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest import SkipTest
+
+from attrs import evolve
+
+from astuner.schema import Episode, Group, Unjudged, Verdict
+from astuner.testing.contracts.base import Contract, self_contained
+from astuner.testing.contracts.findings import Finding, alike, numbers, shown
+from astuner.testing.contracts.shape import assert_method, call_problem
+from astuner.testing.contracts.snapshot import changes, snapshot
+from astuner.testing.contracts.sums import sum_group
+from astuner.testing.contracts.unreadable import WAYS
+
+Pair = tuple[Episode, Finding]
+
+AT_RANDOM = (
+    "A judge that draws at random cannot be checked: set its temperature to 0 in `options`, or script its answers in `make`"
+)
+
+
+class JudgeRaised(AssertionError):
+    """Where a rule lets a judge fail, it is told apart from a broken rule by this."""
+
+
+class JudgeContract(Contract):
+    """What every judge keeps: a whole `astuner.Judge`, a class with `compute_reward`, or a function.
+
+    A function is named as `component = staticmethod(score)` or as `component = "acme:score"`.
+    """
+
+    kind = "judge"
+    timeout_s: ClassVar[float] = 60.0
+    """Longest time for a group."""
+
+    def group(self) -> Group:
+        """Return a group that the judge can judge, with several completed episodes and a failed one; made-up sums by default."""
+        return sum_group(7, 5)
+
+    def groups(self) -> Sequence[Group]:
+        """Return groups that are judged at once: other sums, or, with a group of your own, that and each sibling alone."""
+        if type(self).group is JudgeContract.group:
+            return [sum_group(7, 5), sum_group(20, 1), sum_group(-3, 4)]
+        group = self.group()
+        return [group, *(_only(group, episode) for episode in _completed(group))]
+
+    def break_calls(self, judge: Any) -> None:
+        """Make every call to the outside fail that this judge makes (to a model, a server). Override it where there are any."""
+
+    @self_contained
+    def test_it_is_a_judge(self) -> None:
+        """A judge has `judge(group)`, or `compute_reward(workflow_task, workflow_output)`, or is a function of these two."""
+        target, blame = self.target(), self.candidate().blame
+        simple = "compute_reward(self, workflow_task, workflow_output)"
+        if inspect.isroutine(target):
+            wrong = call_problem(target, ["workflow_task", "workflow_output"])
+            assert not wrong, f"{blame} is called with (workflow_task, workflow_output), and does not take that: {wrong}"
+        elif callable(getattr(target, "judge", None)) and callable(getattr(target, "observe", None)):
+            missing = sorted(getattr(target, "__abstractmethods__", ()))
+            assert not missing, f"{blame} lacks {', '.join(missing)}, which every astuner.Judge has"
+            assert_method(target, "judge", ["group"], blame=blame, is_async=True)
+            assert_method(target, "observe", ["episode", "environment"], blame=blame, is_async=True)
+        elif getattr(target, "judge", None) is not None and getattr(target, "compute_reward", None) is None:
+            raise AssertionError(f"{blame} has `judge` and no `observe`: subclass astuner.Judge, or write `{simple}`")
+        else:
+            assert getattr(target, "compute_reward", None) is not None, (
+                f"{blame} has neither `judge` nor `compute_reward`: subclass astuner.Judge, or write `{simple}`"
+            )
+            # It may be async or not; only its arguments matter.
+            is_async = inspect.iscoroutinefunction(inspect.unwrap(target.compute_reward))
+            assert_method(target, "compute_reward", ["workflow_task", "workflow_output"], blame=blame, is_async=is_async)
+
+    def test_it_judges_its_group(self, tmp_path: Path) -> None:
+        """The group is one that the judge can judge: else the other rules would say nothing of it."""
+        pairs = self._judged(tmp_path, self.group())
+        reasons = [f"{finding.reason}: {finding.detail}" for _, finding in pairs if isinstance(finding, Unjudged)]
+        assert len(reasons) < len(pairs), (
+            f"{self.candidate().blame} judged no episode of the group ({'; '.join(reasons) or 'no episode is completed'}): "
+            "override `group()` with one that it can judge"
+        )
+
+    def test_each_completed_episode_gets_one_finding(self, tmp_path: Path) -> None:
+        """There is one finding per completed episode and none for a failed one, also when only one sibling is completed."""
+        group = self.group()
+        lone = [_only(group, episode, among_failed=True) for episode in _completed(group)[:1]]
+        for some in (group, *lone):
+            self._judged(tmp_path, some)
+
+    def test_findings_are_verdicts_or_failures(self, tmp_path: Path) -> None:
+        """Every finding is a Verdict, or Unjudged with its reason; a simple judge gives a float, (float, bool) or a Verdict."""
+        for episode, finding in self._judged(tmp_path, self.group()):
+            known = isinstance(finding, Verdict | Unjudged)
+            assert known, f"{self._of(episode)} is {finding!r:.120}: return astuner.Verdict(reward), or raise"
+            if isinstance(finding, Unjudged):
+                assert finding.reason != "bad_verdict", f"{self._of(episode)}: {finding.detail}"
+                assert finding.reason, f"{self._of(episode)} is Unjudged without a reason: give a short code, as in `judge_error`"
+
+    def test_rewards_are_finite_numbers(self, tmp_path: Path) -> None:
+        """Rewards, those per agent and components are finite numbers, never None, NaN or True; success is a bool or None."""
+        for episode, finding in self._judged(tmp_path, self.group()):
+            if isinstance(finding, Unjudged):
+                assert finding.reason != "bad_verdict", f"{self._of(episode)}: {finding.detail}"
+            if not isinstance(finding, Verdict):
+                continue
+            for name, number in numbers(finding).items():
+                finite = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+                assert finite, (
+                    f"{self._of(episode)}: {name} is {number!r} ({type(number).__name__}): give a finite Python float; "
+                    "raise where there is no score"
+                )
+            decided = finding.is_success is None or isinstance(finding.is_success, bool)
+            assert decided, f"{self._of(episode)}: is_success is {finding.is_success!r}: give a bool or None"
+
+    def test_findings_follow_the_episodes(self, tmp_path: Path) -> None:
+        """An episode gets the same finding wherever it stands among its siblings: findings are in the order of the episodes."""
+        group = self.group()
+        expected = {episode.id: finding for episode, finding in self._judged(tmp_path, group)}
+        for turned in (_reordered(group, group.episodes[::-1]), _reordered(group, [*group.episodes[1:], group.episodes[0]])):
+            for episode, finding in self._judged(tmp_path, turned):
+                assert alike(finding, expected[episode.id]), (
+                    f"{self._of(episode)} was {shown(expected[episode.id])}, and {shown(finding)} when its siblings stood in "
+                    f"another order: return findings in the order of the group's completed episodes. {AT_RANDOM}"
+                )
+
+    def test_the_group_stays_as_it_is(self, tmp_path: Path) -> None:
+        """Judging changes nothing of the group: others judge it too, and it is stored."""
+        group = self.group()
+        before = snapshot(group)
+        self._judged(tmp_path, group)
+        changed = changes(before, snapshot(group))
+        assert not changed, f"{self.candidate().blame} changed the group that it judged: {'; '.join(changed[:5])}. Work on a copy"
+
+    def test_a_failure_is_never_a_score(self, tmp_path: Path) -> None:
+        """When what it reads cannot be read, the judge raises or says `Unjudged`: a failure is never a score, also not 0."""
+        touched = False
+        for what, break_it in WAYS.items():
+            group, broken = break_it(self.group())
+            try:
+                pairs = self._judged(tmp_path, group)
+            except JudgeRaised:
+                touched = True
+                continue
+            for episode, finding in pairs:
+                touched = touched or broken[episode.id].touched
+                assert not broken[episode.id].touched or isinstance(finding, Unjudged), (
+                    f"{self._of(episode)} is {shown(finding)} although reading {what} failed: let the error out (it is counted, "
+                    "and the episode takes no part in the update); a default score would be trained on"
+                )
+        if not touched:
+            raise SkipTest("it read nothing that the contract can break")
+
+    def test_a_broken_call_is_never_a_score(self, tmp_path: Path) -> None:
+        """When a call to the outside fails (see `break_calls`), the judge raises or says `Unjudged`."""
+        if type(self).break_calls is JudgeContract.break_calls:
+            raise SkipTest("`break_calls` is not overridden: nothing is called, as far as the contract knows")
+        try:
+            pairs = self._judged(tmp_path, self.group(), before=self.break_calls)
+        except JudgeRaised:
+            return
+        for episode, finding in pairs:
+            assert isinstance(finding, Unjudged), (
+                f"{self._of(episode)} is {shown(finding)} although its calls failed: let the error out, or return "
+                "Unjudged(reason=…); a default score would be trained on"
+            )
+
+    def test_groups_can_be_judged_at_once(self, tmp_path: Path) -> None:
+        """Several groups judged at once get what they get one after the other: a judge is made once per process and shared."""
+        groups = self.groups()
+        one_by_one = self._judge(tmp_path, groups)
+        at_once = self._judge(tmp_path, groups, at_once=True)
+        for alone, together in zip(one_by_one, at_once, strict=True):
+            for (episode, expected), (_, finding) in zip(alone, together, strict=True):
+                assert alike(finding, expected), (
+                    f"{self._of(episode)} was {shown(expected)} by itself, and {shown(finding)} when other groups were "
+                    f"judged at the same time: keep nothing about a group or an episode on `self`. {AT_RANDOM}"
+                )
+
+    def make(self, directory: Path) -> Any:
+        """Return the judge as core makes it, before it is adapted; a function is taken as it is."""
+        target = self.target()
+        return super().make(directory) if isinstance(target, type) else target
+
+    def _judged(self, directory: Path, group: Group, before: Callable[[Any], None] | None = None) -> list[Pair]:
+        """Return the completed episodes of a group, each with its finding."""
+        return self._judge(directory, [group], before=before)[0]
+
+    def _judge(
+        self, directory: Path, groups: Sequence[Group], *, at_once: bool = False, before: Callable[[Any], None] | None = None
+    ) -> list[list[Pair]]:
+        from astuner.builtin.judges import as_judge
+
+        made = self.make(directory)
+        judge = as_judge(made, blame=self.candidate().blame, timeout_s=self.timeout_s)
+        if before is not None:
+            before(made)
+
+        async def ask() -> list[list[Pair]]:
+            try:
+                if at_once:
+                    return list(await asyncio.gather(*(self._ask(judge, group) for group in groups)))
+                return [await self._ask(judge, group) for group in groups]
+            finally:
+                close = getattr(made, "close", None)
+                if callable(close) and inspect.isawaitable(closing := close()):
+                    await closing
+
+        return asyncio.run(ask())
+
+    async def _ask(self, judge: Any, group: Group) -> list[Pair]:
+        blame, completed = self.candidate().blame, _completed(group)
+        try:
+            async with asyncio.timeout(self.timeout_s) as limit:
+                findings = list(await judge.judge(group))
+        except Exception as error:
+            if isinstance(error, TimeoutError) and limit.expired():
+                raise AssertionError(
+                    f"{blame} gave no findings within {self.timeout_s:g} s: set `timeout_s` for a slow judge"
+                ) from error
+            remedy = "override `group()` when it needs other data than made-up sums"
+            raise JudgeRaised(f"{blame} raised {type(error).__name__}: {error}: {remedy}") from error
+        assert len(findings) == len(completed), (
+            f"{blame} gave {len(findings)} findings for {len(completed)} completed episodes of {len(group.episodes)}: "
+            "return one for each episode whose `completed` is true, and none for the others"
+        )
+        return list(zip(completed, findings, strict=True))
+
+    def _of(self, episode: Episode) -> str:
+        return f"{self.candidate().blame}: the finding on episode {episode.id!r}"
+
+
+def _completed(group: Group) -> list[Episode]:
+    return [episode for episode in group.episodes if episode.completed]
+
+
+def _only(group: Group, episode: Episode, *, among_failed: bool = False) -> Group:
+    """Return the group with one completed episode; the failed ones stay where that is asked for."""
+    kept = [other for other in group.episodes if other is episode or (among_failed and not other.completed)]
+    return evolve(group, episodes=tuple(kept))
+
+
+def _reordered(group: Group, episodes: Sequence[Episode]) -> Group:
+    # Repeats count up along a group, so they go with the place and not with the episode.
+    return evolve(group, episodes=tuple(evolve(episode, repeat=place) for place, episode in enumerate(episodes)))

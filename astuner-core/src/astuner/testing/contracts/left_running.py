@@ -1,0 +1,48 @@
+"""What this process has running: its threads and its child processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+PATIENCE_S = 10.0
+"""How long something that was told to end may take."""
+
+
+def running() -> Mapping[str, str]:
+    """Return every thread and child process, by an identity that is not used twice in a moment, with what it is called."""
+    threads = {f"thread {thread.ident}": f"thread {thread.name!r}" for thread in threading.enumerate()}
+    return {**threads, **_children()}
+
+
+def still_running(before: Mapping[str, str]) -> list[str]:
+    """Return what runs now and did not run before, once all that is about to end has ended."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        left = [name for identity, name in running().items() if identity not in before]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.02)
+
+
+def _children() -> Mapping[str, str]:
+    proc = Path("/proc")
+    if not (proc / "self" / "stat").exists():
+        # Elsewhere than on Linux, only those are known that multiprocessing started.
+        return {f"process {child.pid}": f"process {child.pid} ({child.name})" for child in multiprocessing.active_children()}
+    found: dict[str, str] = {}
+    for path in proc.glob("[0-9]*/stat"):
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:  # it ended meanwhile
+            continue
+        # The name stands in parentheses and may hold any character, so what follows it is counted from its end.
+        name, _, rest = text.partition("(")[2].rpartition(")")
+        state, parent = rest.split()[:2]
+        if int(parent) == os.getpid() and state not in "ZX":
+            found[f"process {path.parent.name}"] = f"process {path.parent.name} ({name})"
+    return found

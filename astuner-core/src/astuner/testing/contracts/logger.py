@@ -1,0 +1,168 @@
+"""The contract of loggers: they bear whatever a run reports, and leave nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import evolve
+
+from astuner.schema import Failure, Group
+from astuner.testing.contracts.base import Contract, self_contained
+from astuner.testing.contracts.left_running import running, still_running
+from astuner.testing.contracts.shape import assert_method
+from astuner.testing.contracts.snapshot import changes, snapshot
+from astuner.testing.episodes import episode, group
+
+STEPS: Sequence[tuple[int, Mapping[str, float]]] = (
+    (0, {"val/reward/mean": 0.25, "val/pass@k": 0.5, "val/pass@4": 1.0, "val/success/rate": 0.25}),
+    (1, {"reward/mean": 0.5, "reward/std": 0.5, "loss/policy": -1e-9, "signal/calls": 64, "signal/lost/judge_error": 1}),
+    (2, {}),
+    (3, {"reward/mean": np.float64(1), "kl/mean": float(np.float32(0.1)), "workflow/tool calls": 2.0, "reward/größe": 1e30}),
+    (3, {"val/reward/mean": 1.0, "val/pass@k": 1.0}),
+)
+"""What a run reports: a validation before the first step, a step, one without metrics, and a validation after its step."""
+
+NOT_FINITE: Mapping[str, float] = {
+    "loss/policy": math.nan,
+    "grad/norm": math.inf,
+    "kl/mean": -math.inf,
+    "reward/mean": 0.5,
+}
+
+
+def made_up_groups() -> list[Group]:
+    """Return what a step can bring: completed and rewarded episodes, one that failed, one that could not be judged."""
+    failed = evolve(episode(2), output=None, verdict=None, calls=(), samples=(), failures=(Failure(reason="timeout"),))
+    mixed = group(episode(0, 1.0, success=True), episode(1, None), failed)
+    agents = group(episode(0, 0.5, task="u", agents=("planner", "coder"), rewards={"planner": 0.25}), episode(1, 0.0, task="u"))
+    nothing = group(evolve(failed, repeat=0, id="train/1/w/0"))
+    return [mixed, agents, nothing]
+
+
+class LoggerContract(Contract):
+    """What every logger keeps. It writes below its run directory; one that talks to a service is given its offline mode."""
+
+    kind = "logger"
+
+    @self_contained
+    def test_it_is_a_logger(self) -> None:
+        """A logger has `log`, `log_episodes` and `close`; `truncate_after`, `progress` and `notice` fit where it has them."""
+        target, blame = self.target(), self.candidate().blame
+        assert_method(target, "log", ["step", "metrics"], blame=blame, doc="It writes the metrics of a step.")
+        assert_method(target, "log_episodes", ["step", "groups"], blame=blame, doc="It writes episodes; it may do nothing.")
+        assert_method(target, "close", [], blame=blame, doc="It flushes and ends.")
+        optional = {"truncate_after": ["step"], "progress": ["what", "done", "total"], "notice": ["text", "level"]}
+        for name, takes in optional.items():
+            if hasattr(target, name):
+                assert_method(target, name, takes, blame=blame)
+
+    def test_it_takes_the_metrics_of_every_step(self, tmp_path: Path) -> None:
+        """Metrics of any name are taken, `val/pass@k` included, as are none at all and several reports of one step."""
+
+        def act(logger: Any) -> None:
+            for step, metrics in STEPS:
+                self._calling("log", logger.log, step, dict(metrics))
+
+        self._with_logger(tmp_path, act)
+
+    def test_it_takes_numbers_that_are_not_finite(self, tmp_path: Path) -> None:
+        """A NaN or an infinity is no reason to raise: a logger that raises is left out for the rest of the run."""
+        self._with_logger(tmp_path, lambda logger: self._calling("log", logger.log, 1, dict(NOT_FINITE)))
+
+    def test_it_takes_every_kind_of_episode(self, tmp_path: Path) -> None:
+        """Completed, failed and unjudged episodes are taken, those of a validation too, and a step without any."""
+        validation = [evolve(g, split="validation") for g in made_up_groups()]
+
+        def act(logger: Any) -> None:
+            for step, groups in enumerate((made_up_groups(), validation, [])):
+                self._calling("log_episodes", logger.log_episodes, step, groups)
+
+        self._with_logger(tmp_path, act)
+
+    def test_what_it_is_given_stays_as_it_is(self, tmp_path: Path) -> None:
+        """Metrics and episodes are left as they are: other loggers are given the same ones."""
+        metrics, groups = dict(STEPS[1][1]), made_up_groups()
+
+        def held() -> dict[str, Any]:
+            return {**snapshot(metrics, "metrics"), **snapshot(groups, "groups")}
+
+        before = held()
+
+        def act(logger: Any) -> None:
+            logger.log(1, metrics)
+            logger.log_episodes(1, groups)
+
+        self._with_logger(tmp_path, act)
+        changed = changes(before, held())
+        assert not changed, f"{self.candidate().blame} changed what it was given: {'; '.join(changed[:5])}. Work on a copy"
+
+    def test_closing_flushes(self, tmp_path: Path) -> None:
+        """After `close` everything is written: nothing more comes when the logger goes away, or never would after a crash."""
+        logger = self.make(tmp_path)
+        self._write(logger)
+        logger.close()
+        closed = _files(tmp_path)
+        del logger
+        gc.collect()
+        late = [name for name, content in _files(tmp_path).items() if closed.get(name) != content]
+        assert not late, f"{self.candidate().blame} wrote {', '.join(late)} after `close`: flush and close its files there"
+
+    def test_closing_twice_is_harmless(self, tmp_path: Path) -> None:
+        """`close` may be called again: it then does nothing."""
+        logger = self.make(tmp_path)
+        self._write(logger)
+        self._calling("close", logger.close)
+        self._calling("close, the second time", logger.close)
+
+    def test_nothing_is_left_running(self, tmp_path: Path) -> None:
+        """After `close` no thread and no process that the logger started is left: a run ends when it is done."""
+        before = running()
+        logger = self.make(tmp_path)
+        self._write(logger)
+        logger.close()
+        left = still_running(before)
+        assert not left, f"{self.candidate().blame} left running after `close`: {', '.join(left)}. End and join them there"
+
+    def test_a_resumed_run_goes_on(self, tmp_path: Path) -> None:
+        """A logger that is made again in the same run directory goes on, after `truncate_after(step)` where it has that."""
+        self._with_logger(tmp_path, self._write)
+        for step in (-1, 1):
+
+            def act(logger: Any, step: int = step) -> None:
+                if hasattr(logger, "truncate_after"):
+                    self._calling(f"truncate_after({step})", logger.truncate_after, step)
+                self._calling(f"log, after a restart at step {step}", logger.log, step + 1, {"reward/mean": 1.0})
+                self._calling("log_episodes", logger.log_episodes, step + 1, made_up_groups())
+
+            self._with_logger(tmp_path, act)
+
+    def _with_logger(self, directory: Path, act: Callable[[Any], None]) -> None:
+        logger = self.make(directory)
+        try:
+            act(logger)
+        finally:
+            logger.close()
+
+    def _write(self, logger: Any) -> None:
+        for step in (1, 2):
+            logger.log(step, {"reward/mean": 0.5, "loss/policy": 0.1})
+            logger.log_episodes(step, made_up_groups())
+
+    def _calling(self, what: str, method: Callable[..., object], *arguments: Any) -> None:
+        try:
+            method(*arguments)
+        except Exception as error:
+            given = ", ".join(f"{argument!r:.150}" for argument in arguments)
+            raise AssertionError(
+                f"{self.candidate().blame}: {what} raised {type(error).__name__}: {error} for ({given}): a logger that raises is "
+                "left out for the rest of the run"
+            ) from error
+
+
+def _files(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}

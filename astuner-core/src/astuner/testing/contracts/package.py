@@ -1,0 +1,217 @@
+"""The contract of packages: what a distribution promises in its metadata is there, is light, and stands in nobody's way."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distribution, version
+from typing import Any, ClassVar
+from unittest import SkipTest
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from astuner.errors import PluginError
+from astuner.plugins.catalog import Catalog
+from astuner.plugins.describe import describe_options
+from astuner.plugins.hooks import Hooks
+from astuner.plugins.kinds import KINDS
+from astuner.plugins.requirements import CORE
+from astuner.testing.contracts.base import Contract, self_contained
+from astuner.testing.contracts.running import rules_of
+
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+HEAVY = (
+    "datasets",
+    "jax",
+    "openai",
+    "pandas",
+    "peft",
+    "ray",
+    "scipy",
+    "sglang",
+    "sklearn",
+    "tensorboard",
+    "tensorflow",
+    "torch",
+    "transformers",
+    "trinity",
+    "verl",
+    "vllm",
+    "wandb",
+)
+"""Modules that no entry point imports before it is used: choosing a component is instant, and works where they are missing."""
+
+IMPORT_LIMIT_S = 120.0
+
+_IMPORTING = """
+import importlib, json, sys
+heavy, rows = json.loads(sys.argv[1]), []
+for value in json.loads(sys.argv[2]):
+    module, _, attributes = value.partition(":")
+    before, error = set(sys.modules), ""
+    try:
+        target = importlib.import_module(module)
+        for attribute in filter(None, attributes.split(".")):
+            target = getattr(target, attribute)
+    except BaseException as raised:
+        error = f"{type(raised).__name__}: {raised}"
+    rows.append([error, [name for name in heavy if name in sys.modules and name not in before]])
+print("\\n" + json.dumps(rows))
+"""
+
+
+class PackageContract(Contract):
+    """Rules for a distribution that offers components. All of them run in `astuner plugin check`."""
+
+    kind: ClassVar[str] = "package"
+    distribution: ClassVar[str]
+    """Its name, as `pip install` takes it."""
+
+    @self_contained
+    def test_it_is_installed(self) -> None:
+        """The distribution is installed, so that its metadata can be read."""
+        self._dist()
+
+    @self_contained
+    def test_it_has_a_summary(self) -> None:
+        """It says in one line what it is: `description` in pyproject.toml."""
+        summary = self._metadata("Summary")
+        assert summary.strip() not in ("", "UNKNOWN"), f"{self._blame}: has no summary; set `description` in pyproject.toml"
+
+    @self_contained
+    def test_it_says_which_pythons_it_needs(self) -> None:
+        """It says which versions of Python it runs on: `requires-python` in pyproject.toml."""
+        found = self._metadata("Requires-Python")
+        assert found, f"{self._blame}: does not say which versions of Python it runs on; set `requires-python` in pyproject.toml"
+
+    @self_contained
+    def test_it_is_made_for_a_range_of_core(self) -> None:
+        """It depends on a range of astuner-core with both bounds, in which the installed one lies."""
+        if self._is_core:
+            raise SkipTest("this is astuner-core itself")
+        needed = [Requirement(line) for line in self._dist().requires or ()]
+        core = [one for one in needed if canonicalize_name(one.name) == CORE and "extra" not in str(one.marker or "")]
+        remedy = f'write "{CORE}>=0.1,<0.2" in its dependencies'
+        assert core, f"{self._blame}: does not depend on {CORE}; {remedy}"
+        operators = {part.operator for one in core for part in one.specifier}
+        both = operators & {"==", "~=", "==="} or (operators & {">", ">="} and operators & {"<", "<="})
+        assert both, f"{self._blame}: depends on '{core[0]}', which lacks a lower or an upper bound; {remedy}"
+        running = version(CORE)
+        fits = all(one.specifier.contains(running, prereleases=True) for one in core)
+        assert fits, f"{self._blame}: depends on '{core[0]}', and {running} is installed; widen the range once it is tested"
+
+    @self_contained
+    def test_it_offers_something(self) -> None:
+        """It has at least one entry point in a group of astuner's, and none in a group that does not exist."""
+        groups = {group for group in KINDS.values() if group}
+        mine = [entry for entry in self._dist().entry_points if entry.group.startswith("astuner.")]
+        unknown = sorted({entry.group for entry in mine} - groups)
+        if unknown:
+            close = difflib.get_close_matches(unknown[0], sorted(groups), n=1)
+            hint = f"did you mean '{close[0]}'?" if close else f"groups are {', '.join(sorted(groups))}"
+            raise AssertionError(f"{self._blame}: nobody looks into the entry-point group '{unknown[0]}'; {hint}")
+        assert mine, f"{self._blame}: offers nothing; add an entry point in one of the groups {', '.join(sorted(groups))}"
+
+    @self_contained
+    def test_names_are_plain(self) -> None:
+        """Entry points are named as YAML keys are: lower-case letters, digits and underscores."""
+        wrong = [entry for entry in self._entries() if not NAME.fullmatch(entry.name)]
+        assert not wrong, f"{self._blame}: the name '{wrong[0].name}' in {wrong[0].group} does not match [a-z][a-z0-9_]*"
+
+    @self_contained
+    def test_names_of_core_are_not_taken(self) -> None:
+        """No entry point has the name of one of core's own of the same kind: the name alone would become ambiguous."""
+        if self._is_core:
+            raise SkipTest("this is astuner-core itself")
+        core = {(entry.group, entry.name) for entry in distribution(CORE).entry_points}
+        taken = [entry for entry in self._entries() if (entry.group, entry.name) in core]
+        assert not taken, f"{self._blame}: '{taken[0].name}' in {taken[0].group} is a name of {CORE}'s own; choose another"
+
+    @self_contained
+    def test_targets_exist(self) -> None:
+        """Each entry point leads to something that can be imported in a fresh process."""
+        for entry, error, _ in self._imported():
+            assert not error, f"{self._blame}: {entry.name} = {entry.value} in {entry.group} cannot be imported: {error}"
+
+    @self_contained
+    def test_importing_is_light(self) -> None:
+        """Importing an entry point imports nothing heavy: that waits until the component is used."""
+        for entry, _, heavy in self._imported():
+            assert not heavy, (
+                f"{self._blame}: importing {entry.value} imports {', '.join(heavy)}; move these imports into the functions that "
+                "need them"
+            )
+
+    @self_contained
+    def test_options_of_every_component_are_documented(self) -> None:
+        """Each field of the `Options` of every component has a string under it."""
+        for entry in self._entries():
+            options = getattr(_loaded(entry), "Options", None)
+            bare = [option.name for option in describe_options(options) if not option.doc]
+            assert not bare, (
+                f'{self._blame}: {entry.value}: document {", ".join(bare)}: write a """docstring""" under each field of Options'
+            )
+
+    @self_contained
+    def test_hooks_register(self) -> None:
+        """Each extension in `astuner.hooks` has hook methods that are spelt right and take arguments that their hooks have."""
+        for entry in self._entries():
+            target = _loaded(entry)
+            if entry.group == KINDS["hook"] and target is not None:
+                try:
+                    found = Hooks(Catalog()).register(target, f"{self._blame}: {entry.value}")
+                except PluginError as error:
+                    raise AssertionError(str(error)) from error
+                assert found, f"{self._blame}: {entry.value} has no method marked @astuner.hookimpl"
+
+    @property
+    def _blame(self) -> str:
+        return f"package {self.distribution}"
+
+    @property
+    def _is_core(self) -> bool:
+        return canonicalize_name(self.distribution) == CORE
+
+    def _dist(self) -> Distribution:
+        try:
+            return distribution(self.distribution)
+        except PackageNotFoundError as error:
+            raise AssertionError(f"{self._blame} is not installed; `pip install -e .` in its directory") from error
+
+    def _metadata(self, field: str) -> str:
+        return next(iter(self._dist().metadata.get_all(field) or ()), "")
+
+    def _entries(self) -> Sequence[EntryPoint]:
+        groups = set(KINDS.values())
+        return [entry for entry in self._dist().entry_points if entry.group in groups]
+
+    def _imported(self) -> Sequence[tuple[EntryPoint, str, Sequence[str]]]:
+        """Import every entry point in a fresh process; return with each the error, and the heavy modules that came with it."""
+        entries = self._entries()
+        values = [entry.value.partition("[")[0].replace(" ", "") for entry in entries]
+        command = [sys.executable, "-P", "-c", _IMPORTING, json.dumps(HEAVY), json.dumps(values)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        found = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_LIMIT_S, env=environment, check=False)
+        assert found.returncode == 0, f"{self._blame}: importing its entry points ended the process:\n{found.stderr[-2000:]}"
+        rows: list[tuple[str, list[str]]] = json.loads(found.stdout.splitlines()[-1])
+        return [(entry, error, heavy) for entry, (error, heavy) in zip(entries, rows, strict=True)]
+
+
+# The rules for a single component do not apply to a package; `test_…` that is None is no test.
+for _rule in rules_of(Contract):
+    setattr(PackageContract, _rule, None)
+
+
+def _loaded(entry: EntryPoint) -> Any:
+    """Return the target; None for one that cannot be imported, which a rule of its own says."""
+    try:
+        return entry.load()
+    except (Exception, SystemExit):  # noqa: BLE001  # whatever a module does when it is imported
+        return None

@@ -1,0 +1,82 @@
+"""One attempt of a run in this process, up to the backbone's events: as `astuner run` makes it, without its loop."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import evolve, frozen
+
+from astuner.plugins.catalog import Catalog
+from astuner.plugins.hooks import Hooks
+from astuner.runs.control import RunControl
+from astuner.runs.directory import RunDirectory
+from astuner.runs.episode_store import EpisodeFiles
+from astuner.schema import CheckpointSaved, Event, StepReport
+
+if TYPE_CHECKING:
+    from astuner.protocols import Backbone, RunInfo
+    from astuner.rollout.sampler import TaskSampler
+    from astuner.runs.plan import Plan
+
+
+@frozen(kw_only=True, eq=False)
+class Rehearsal:
+    """Everything alive of an attempt."""
+
+    plan: Plan
+    info: RunInfo
+    tasks: TaskSampler
+    control: RunControl
+    directory: RunDirectory
+    backbone: Backbone
+
+    def train(self) -> Generator[Event]:
+        """Yield the events of training, keeping the run directory's account of them."""
+        with closing(self.backbone.train(self.info, self.tasks, self.plan.recipe, self.control)) as events:
+            for event in events:
+                if isinstance(event, StepReport):
+                    self.directory.write_state(step=event.step)
+                elif isinstance(event, CheckpointSaved):
+                    self.control.store.sync()
+                    self.directory.write_state(checkpoint=event.step)
+                yield event
+
+    def evaluate(self) -> Generator[Event]:
+        """Yield the events of one validation pass with `model.path`."""
+        with closing(self.backbone.evaluate(self.info, self.tasks, self.plan.recipe, None, self.control)) as events:
+            yield from events
+
+
+@contextmanager
+def rehearse(conf: Path, *, resume: bool = False) -> Iterator[Rehearsal]:
+    """Open an attempt and close all of it; `resume` goes on from the last checkpoint that lies in the run directory.
+
+    Installed extensions take no part.
+    """
+    from astuner.runs.plan import plan_run
+
+    plan = plan_run(conf)
+    with ExitStack() as stack:
+        directory = RunDirectory(Path(plan.loaded.config.experiment_dir))
+        directory.open()
+        stack.callback(directory.close)
+        step = [0, *directory.saved_steps()][-1] if resume else 0
+        store = EpisodeFiles(directory.episodes, replay_after=(step or -1) if resume else None)
+        stack.callback(store.close)
+        hooks = Hooks(Catalog())
+        info = evolve(plan.run_info(attempt=directory.attempts + 1), directory=directory.path)
+        tasks = plan.sample_tasks(hooks.make_reader(plan.reader.candidate, plan.reader.options, info))
+        directory.write_run({"backbone": plan.backbone.candidate.name})
+        backbone = hooks.make_backbone(plan.backbone.candidate, plan.backbone.options, info)
+        stack.callback(backbone.close)
+        control = RunControl(
+            store=store,
+            hooks=hooks,
+            resume_step=step,
+            notify=lambda text, level: None,
+            progress=lambda what, done, total: None,
+        )
+        yield Rehearsal(plan=plan, info=info, tasks=tasks, control=control, directory=directory, backbone=backbone)

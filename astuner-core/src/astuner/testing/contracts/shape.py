@@ -1,0 +1,41 @@
+"""Whether a component has the methods that core calls: told from signatures, before anything is made or called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+
+def assert_method(target: Any, name: str, takes: Sequence[str], *, blame: str, is_async: bool = False, doc: str = "") -> None:
+    """Fail unless `target` (a class or an object) has a method of this name that bears being called with these arguments.
+
+    `doc` says what core wants of it.
+    """
+    call = f"{'async def' if is_async else 'def'} {name}({', '.join(('self', *takes))})"
+    method = inspect.getattr_static(target, name, None)
+    assert method is not None, f"{blame} has no method `{name}`: write `{call}`. {doc}".rstrip()
+    function = getattr(target, name)
+    assert callable(function), f"{blame}: `{name}` is {function!r:.80}, which cannot be called: write `{call}`"
+    needs_self = isinstance(target, type) and not isinstance(method, staticmethod | classmethod)
+    if wrong := call_problem(function, ["self", *takes] if needs_self else takes):
+        raise AssertionError(
+            f"{blame}: core calls {name}({', '.join(takes)}), and its own takes something else ({wrong}): `{call}`"
+        )
+    written = inspect.unwrap(function)
+    if is_async:
+        assert inspect.iscoroutinefunction(written), f"{blame}: `{name}` is awaited, and so must be async: `{call}`"
+    else:
+        awaits = inspect.iscoroutinefunction(written) or inspect.isasyncgenfunction(written)
+        assert not awaits, f"{blame}: `{name}` is not awaited, so nothing of it would run; drop `async`: `{call}`"
+
+
+def call_problem(function: Any, arguments: Sequence[str]) -> str | None:
+    """Return why a function cannot be called with so many positional arguments; None when it can, or does not say."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        return str(error)
+    except ValueError:  # written in C, without a signature
+        return None
+    return None

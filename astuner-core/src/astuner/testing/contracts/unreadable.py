@@ -1,0 +1,91 @@
+"""Groups in which something cannot be read: what a judge meets when a file, a server or a row of data fails it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from attrs import evolve
+
+from astuner.schema import Episode, Group, WorkflowOutput
+
+
+class Unreadable(dict[str, Any]):
+    """A mapping that raises whenever it is looked at, and remembers that it was."""
+
+    def __init__(self) -> None:
+        # Not empty: the C code of json answers for an empty dict without looking.
+        super().__init__(unreadable=True)
+        self.touched = False
+
+    def _fail(self, *_: Any, **__: Any) -> NoReturn:
+        self.touched = True
+        raise RuntimeError("this cannot be read: the contract broke it, to see what the judge makes of a failure")
+
+    __getitem__ = __iter__ = __len__ = __bool__ = __contains__ = __eq__ = __ne__ = __or__ = __ror__ = _fail
+    get = items = keys = values = copy = pop = setdefault = __reduce_ex__ = _fail
+
+    def __repr__(self) -> str:
+        # Not a look: asyncio and tracebacks show arguments that nobody judges.
+        return "<unreadable>"
+
+
+Broken = tuple[Group, Mapping[str, Unreadable]]
+"""The group, and the unreadable mapping of each completed episode by the episode's id."""
+
+
+def unreadable_tasks(group: Group) -> Broken:
+    """Break `task.metadata`."""
+    shared = Unreadable()
+    task = evolve(group.task)
+    object.__setattr__(task, "metadata", shared)  # past the converter, which would read it
+    episodes = tuple(evolve(episode, task=task) for episode in group.episodes)
+    return evolve(group, task=task, episodes=episodes), {episode.id: shared for episode in episodes if episode.completed}
+
+
+def unreadable_outputs(group: Group) -> Broken:
+    """Break `output.metadata`."""
+    broken: dict[str, Unreadable] = {}
+
+    def with_broken_output(episode: Episode) -> Episode:
+        broken[episode.id] = Unreadable()
+        output = WorkflowOutput() if episode.output is None else evolve(episode.output)
+        object.__setattr__(output, "metadata", broken[episode.id])
+        return evolve(episode, output=output)
+
+    return _with_completed(group, with_broken_output), broken
+
+
+def unreadable_observations(group: Group) -> Broken:
+    """Break `observations`."""
+    broken: dict[str, Unreadable] = {}
+
+    def with_broken_observations(episode: Episode) -> Episode:
+        broken[episode.id] = Unreadable()
+        return evolve(episode, observations=broken[episode.id])
+
+    return _with_completed(group, with_broken_observations), broken
+
+
+def unreadable_replies(group: Group) -> Broken:
+    """Break the model's replies in `calls`."""
+    broken: dict[str, Unreadable] = {}
+
+    def with_broken_replies(episode: Episode) -> Episode:
+        broken[episode.id] = Unreadable()
+        return evolve(episode, calls=tuple(evolve(call, reply=broken[episode.id]) for call in episode.calls))
+
+    return _with_completed(group, with_broken_replies), broken
+
+
+WAYS: Mapping[str, Callable[[Group], Broken]] = {
+    "task.metadata": unreadable_tasks,
+    "output.metadata": unreadable_outputs,
+    "observations": unreadable_observations,
+    "calls[…].reply": unreadable_replies,
+}
+"""By what it is that cannot be read."""
+
+
+def _with_completed(group: Group, change: Callable[[Episode], Episode]) -> Group:
+    return evolve(group, episodes=tuple(change(episode) if episode.completed else episode for episode in group.episodes))

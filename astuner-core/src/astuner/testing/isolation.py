@@ -1,0 +1,60 @@
+"""Undoing what code that is tried out does to this process: to its imports and its environment."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import MetadataPathFinder
+from pathlib import Path
+from types import ModuleType
+
+
+@contextmanager
+def undone_after(*directories: Path) -> Iterator[None]:
+    """Put back `sys.path` and `os.environ` at the end, and forget every module whose code lies below `directories`."""
+    path, environment = list(sys.path), dict(os.environ)
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        for name in {*environment, *os.environ}:
+            if os.environ.get(name) != environment.get(name):
+                _set_variable(name, environment.get(name))
+        forget_modules(*directories)
+
+
+def forget_modules(*directories: Path) -> None:
+    """Drop the modules below some directories from `sys.modules`, and what the import system remembers of any directory."""
+    places = tuple(f"{place}{os.sep}" for directory in directories for place in {directory.absolute(), directory.resolve()})
+    for name, module in list(sys.modules.items()):
+        if any(origin.startswith(places) for origin in _origins(module)):
+            del sys.modules[name]
+    for place in list(sys.path_importer_cache):
+        if f"{place}{os.sep}".startswith(places):
+            del sys.path_importer_cache[place]
+    look_again()
+
+
+def look_again() -> None:
+    """Let the import system, and `importlib.metadata`, find what was written a moment ago."""
+    importlib.invalidate_caches()
+    # Python 3.11 leaves this one out. On an instance, since there it is no classmethod either.
+    MetadataPathFinder().invalidate_caches()
+
+
+def _set_variable(name: str, value: str | None) -> None:
+    if value is None:
+        del os.environ[name]
+    else:
+        os.environ[name] = value
+
+
+def _origins(module: ModuleType) -> list[str]:
+    """Return where a module's code lies; read from its dict, since a lazy module would be loaded by asking it."""
+    facts = vars(module) if isinstance(module, ModuleType) else {}
+    file, path = facts.get("__file__"), facts.get("__path__", ())
+    # A namespace package has no file, and directories in its path.
+    return [file] if isinstance(file, str) else [f"{place}{os.sep}" for place in path]

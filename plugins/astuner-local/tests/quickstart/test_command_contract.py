@@ -1,0 +1,10 @@
+"""`astuner quickstart` keeps the contract of commands."""
+
+from __future__ import annotations
+
+from astuner.testing.contracts import CommandContract
+
+
+class TestQuickstart(CommandContract):
+    component = "astuner_local.quickstart.command:quickstart"
+    name = "quickstart"
