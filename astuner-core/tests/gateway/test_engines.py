@@ -20,6 +20,7 @@ from astuner.config.model import Config, Model
 from astuner.errors import DataError, PluginError
 from astuner.protocols import RunInfo
 from astuner.schema import Request, Sampling
+from astuner.testing.run_infos import run_info
 
 USER = [{"role": "user", "content": "hello"}]
 
@@ -67,17 +68,8 @@ def test_a_bad_script_line_is_named(tmp_path: Path) -> None:
         read_script(path)
 
 
-def run_info(directory: Path, model: Path) -> RunInfo:
-    config = Config(model=Model(path=str(model)))
-    return RunInfo(
-        project_name="p",
-        experiment_name="e",
-        backbone="debug",
-        directory=directory,
-        config_dir=directory,
-        seed=1,
-        config=config,
-    )
+def run_of(directory: Path, model: Path) -> RunInfo:
+    return run_info(directory, config=Config(model=Model(path=str(model))))
 
 
 @pytest.mark.asyncio
@@ -85,14 +77,14 @@ async def test_a_run_brings_the_tokenizer_and_the_script(renderer: Any, tmp_path
     renderer.tokenizer.save_pretrained(tmp_path / "model")
     (tmp_path / "script.jsonl").write_text('{"reply": "seven"}\n')
     options = ScriptedEngine.Options(script="script.jsonl")
-    engine = ScriptedEngine.from_run(options, run_info(tmp_path, tmp_path / "model"))
+    engine = ScriptedEngine.from_run(options, run_of(tmp_path, tmp_path / "model"))
     await engine.start()
     assert (await said(engine, "x"))[0] == "seven<|im_end|>"
 
 
 def test_an_engine_with_nothing_to_say_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="Set 'replies', or 'script'"):
-        ScriptedEngine.from_run(ScriptedEngine.Options(), run_info(tmp_path, tmp_path))
+        ScriptedEngine.from_run(ScriptedEngine.Options(), run_of(tmp_path, tmp_path))
 
 
 @pytest.mark.asyncio

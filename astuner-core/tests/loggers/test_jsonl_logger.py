@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from astuner.builtin.jsonl_logger import JsonlLogger
-from astuner.config.model import Config
 from astuner.errors import RunFailed
-from astuner.protocols import RunInfo
+from astuner.testing.run_infos import run_info
 
 TRAIN = {"reward/mean": 0.5, "signal/calls": 8, "loss/policy": -0.25}
 VALIDATION = {"val/reward/mean": 0.75, "val/pass@4": 1.0}
@@ -21,15 +20,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def test_the_file_is_metrics_jsonl_in_the_run_directory(tmp_path: Path) -> None:
-    info = RunInfo(
-        project_name="p",
-        experiment_name="e",
-        backbone="local",
-        directory=tmp_path / "run",
-        config_dir=tmp_path,
-        seed=0,
-        config=Config(),
-    )
+    info = run_info(tmp_path)
     logger = JsonlLogger.from_run(None, info)
     logger.log(1, TRAIN)
     assert rows(tmp_path / "run" / "metrics.jsonl") == [{"step": 1, "kind": "train", **TRAIN}]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from astuner.config.model import Config
 from astuner.protocols import RunInfo
 from astuner.testing.isolation import undone_after
+from astuner.testing.run_infos import run_info as made_up
 
 Install = Callable[..., Path]
 
@@ -30,12 +30,4 @@ def config_dir(tmp_path: Path, install: Install) -> Iterator[Path]:
 
 @pytest.fixture
 def run_info(tmp_path: Path) -> RunInfo:
-    return RunInfo(
-        project_name="p",
-        experiment_name="e",
-        backbone="debug",
-        directory=tmp_path / "run",
-        config_dir=tmp_path,
-        seed=1,
-        config=Config(),
-    )
+    return made_up(tmp_path)

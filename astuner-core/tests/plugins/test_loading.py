@@ -134,7 +134,7 @@ class Strict:
         return self
 """
     offer(install, source, "acme_from_run")
-    assert make(find("strict"), None, run_info).seen == (None, "e")
+    assert make(find("strict"), None, run_info).seen == (None, "experiment")
 
 
 def test_options_are_the_only_argument_of_the_constructor(install: Install, run_info: RunInfo) -> None:

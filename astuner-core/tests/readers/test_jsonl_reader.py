@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from astuner.builtin.jsonl_reader import JsonlReader
-from astuner.config.model import Config
 from astuner.config.sections import DatasetFileSection, FileSplit
 from astuner.errors import DataError
-from astuner.protocols import RunInfo
 from astuner.schema import Task
+from astuner.testing.run_infos import run_info
 
 
 def write(folder: Path, *lines: str, name: str = "train.jsonl") -> Path:
@@ -93,15 +92,7 @@ def test_the_limit_ends_the_split(tmp_path: Path) -> None:
 
 def test_a_reader_made_for_a_run_starts_paths_at_its_configuration(tmp_path: Path) -> None:
     rows(tmp_path, {"question": "q"}, name="dev.jsonl")
-    info = RunInfo(
-        project_name="p",
-        experiment_name="e",
-        backbone="local",
-        directory=tmp_path / "run",
-        config_dir=tmp_path,
-        seed=0,
-        config=Config(),
-    )
+    info = run_info(tmp_path)
     options = JsonlReader.Options(validation=FileSplit(file_path="dev.jsonl"))
     assert [task.main_query for task in JsonlReader.from_run(options, info).read("validation")] == ["q"]
 

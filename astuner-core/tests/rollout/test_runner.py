@@ -15,12 +15,13 @@ from astuner.config.model import Config, Data
 from astuner.config.rollout import Rollout
 from astuner.errors import RunFailed
 from astuner.gateway import TemplateRenderer
-from astuner.protocols import Judge, RunInfo, Workflow
+from astuner.protocols import Judge, Workflow
 from astuner.rollout.host import open_rollouts
 from astuner.rollout.recipe import Parts
 from astuner.rollout.runner import Round
 from astuner.runs.episode_store import EpisodeFiles, read_episodes
 from astuner.schema import Sampling, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.testing.run_infos import run_info
 from astuner.testing.tokenizer import tiny_tokenizer
 
 TASKS = [Task(f"question {i}", task_id=f"t{i}") for i in range(3)]
@@ -70,15 +71,7 @@ class Playing:
 
     async def _play(self, repeats: int, replay: bool, step: int) -> Any:
         options = {"max_retries": 0, "episode_timeout_s": 20.0, "failure_budget": 1.0, **self.options}
-        run = RunInfo(
-            project_name="p",
-            experiment_name="e",
-            backbone="test",
-            directory=self.directory,
-            config_dir=self.directory,
-            seed=1,
-            config=Config(rollout=Rollout(**options), data=Data()),
-        )
+        run = run_info(self.directory, directory=self.directory, config=Config(rollout=Rollout(**options), data=Data()))
         parts = Parts(
             make_workflow=self.workflow,
             trainable_targets=None,

@@ -15,7 +15,6 @@ from astuner.config.trainer import TrainerCommon
 from astuner.errors import RunFailed
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.hooks import Hooks
-from astuner.protocols import RunInfo
 from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.control import RunControl
 from astuner.runs.directory import RunDirectory
@@ -24,6 +23,7 @@ from astuner.runs.loop import STEPS_WITHOUT_SIGNAL, Progress, drive
 from astuner.runs.reporting import Loggers, NamedLogger
 from astuner.schema import CheckpointSaved, Event, Notice, StepReport, ValidationReport
 from astuner.testing.episodes import episode, group
+from astuner.testing.run_infos import run_info
 
 
 class Listener:
@@ -89,15 +89,7 @@ class Stage:
         hooks = Hooks(Catalog())
         assert hooks.register(self.listener, "listener")
         store = EpisodeFiles(directory.episodes)
-        info = RunInfo(
-            project_name="p",
-            experiment_name="e",
-            backbone="b",
-            directory=self.path,
-            config_dir=self.path,
-            seed=0,
-            config=Config(trainer_common=self.trainer),
-        )
+        info = run_info(self.path, directory=self.path, config=Config(trainer_common=self.trainer))
         control = RunControl(
             store=store,
             hooks=hooks,

@@ -12,26 +12,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginEventAccumulator
 from tensorboard.util import tensor_util
 
-from astuner.config.model import Config
-from astuner.protocols import RunInfo
 from astuner.schema import Call, Episode, Group, Split, Task, Unjudged, Verdict, WorkflowOutput
+from astuner.testing.run_infos import run_info
 from astuner_loggers.tensorboard import TensorboardLogger
 
 
-def run_info(directory: Path) -> RunInfo:
-    return RunInfo(
-        project_name="p",
-        experiment_name="e",
-        backbone="local",
-        directory=directory,
-        config_dir=directory,
-        seed=0,
-        config=Config(),
-    )
-
-
 def made(directory: Path, **options: Any) -> TensorboardLogger:
-    return TensorboardLogger.from_run(TensorboardLogger.Options(**options), run_info(directory))
+    return TensorboardLogger.from_run(TensorboardLogger.Options(**options), run_info(directory, directory=directory))
 
 
 def read(directory: Path, accumulator: Any = EventAccumulator) -> dict[str, list[tuple[int, Any]]]:
@@ -143,6 +130,7 @@ sys.modules["tensorboard"] = None  # what an import finds where the package is n
 from pathlib import Path
 from astuner.errors import PluginError
 from astuner_loggers.tensorboard import TensorboardLogger
+from astuner.testing.run_infos import run_info
 try:
     TensorboardLogger(TensorboardLogger.Options(), Path({str(tmp_path)!r}))
 except PluginError as error:

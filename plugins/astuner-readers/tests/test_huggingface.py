@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from astuner.config.model import Config
 from astuner.errors import DataError
-from astuner.protocols import RunInfo
 from astuner.schema import Task
+from astuner.testing.run_infos import run_info
 from astuner_readers.huggingface import HuggingFaceReader
 
 datasets = pytest.importorskip("datasets", reason="comes with the extra hf")
@@ -46,9 +45,7 @@ def save(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def reader(folder: Path, **options: Any) -> HuggingFaceReader:
-    info = RunInfo(
-        project_name="p", experiment_name="e", backbone="local", directory=folder, config_dir=folder, seed=0, config=Config()
-    )
+    info = run_info(folder)
     return HuggingFaceReader.from_run(HuggingFaceReader.Options(**options), info)
 
 

@@ -1,6 +1,7 @@
 """The kit for authors of plugins. The contract of each kind is in `astuner.testing.contracts`; the fixtures come by pytest.
 
 * `episode`, `group`, `sample`: made-up results of the rollout, for judges, loggers and estimators;
+* `run_info`: what a component is told of its run;
 * `write_distribution`, `write_wheel`: a distribution made on the spot, installed in a directory or as a file for pip;
 * `write_project`: a YAML and all that it names, for a run without any model;
 * `Played`: what the fixture `run` returns;
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
     from astuner.testing.episodes import episode, group, sample
     from astuner.testing.played import Played
     from astuner.testing.project import write_project
+    from astuner.testing.run_infos import run_info
     from astuner.testing.tokenizer import tiny_tokenizer
 
 __all__ = [
     "Played",
     "episode",
     "group",
+    "run_info",
     "sample",
     "tiny_tokenizer",
     "write_distribution",
@@ -34,6 +37,7 @@ _HOMES = {
     "Played": "played",
     "episode": "episodes",
     "group": "episodes",
+    "run_info": "run_infos",
     "sample": "episodes",
     "tiny_tokenizer": "tokenizer",
     "write_distribution": "distribution",

@@ -19,10 +19,10 @@ from unittest import SkipTest
 
 import attrs
 
-from astuner.config.model import Config
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.protocols import RunInfo
 from astuner.testing.contracts.shape import call_problem
+from astuner.testing.run_infos import run_info
 
 SELF_CONTAINED = "astuner_self_contained"
 
@@ -50,15 +50,7 @@ class Contract:
 
     def run_info(self, directory: Path) -> RunInfo:
         """Return the run that the component is made in."""
-        return RunInfo(
-            project_name="contract",
-            experiment_name="contract",
-            backbone="debug",
-            directory=directory / "run",
-            config_dir=directory,
-            seed=7,
-            config=Config(),
-        )
+        return run_info(directory)
 
     def make(self, directory: Path) -> Any:
         """Return the component, made as core makes it: options structured strictly, then `from_run` or the constructor."""

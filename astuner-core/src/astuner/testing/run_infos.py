@@ -1,0 +1,25 @@
+"""What a component is told of its run, for tests that make one by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+
+from astuner.config.model import Config
+from astuner.protocols import RunInfo
+
+
+def run_info(home: Path, /, **changes: Any) -> RunInfo:
+    """Return a run whose YAML would lie in `home` and whose own directory is `run/` there; `changes` are fields of it."""
+    plain = RunInfo(
+        project_name="project",
+        experiment_name="experiment",
+        backbone="debug",
+        directory=home / "run",
+        config_dir=home,
+        seed=7,
+        config=Config(),
+    )
+    return evolve(plain, **changes)
