@@ -1,73 +1,162 @@
-"""The wheels that would be published: complete, well described, and enough by themselves."""
+"""What would be published: complete, well described, and enough by itself for the commands that the documents give."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shlex
 import subprocess
 import sys
 import venv
 import zipfile
+from email.message import Message
+from email.parser import HeaderParser
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 REPOSITORY = Path(__file__).parents[2]
-PACKAGES = ("astuner-core", *(f"plugins/{path.name}" for path in sorted((REPOSITORY / "plugins").glob("astuner-*"))))
+PLUGINS = tuple(sorted(path.name for path in (REPOSITORY / "plugins").glob("astuner-*")))
+SOURCES = {"astuner-core": REPOSITORY / "astuner-core", **{name: REPOSITORY / "plugins" / name for name in PLUGINS}}
+INSTALLING = re.compile(r"^(?: {4})?(pip install astuner-core\b.*)$", re.MULTILINE)
+
+
+def commands(document: Path) -> list[str]:
+    return INSTALLING.findall(document.read_text(encoding="utf-8"))
+
+
+COMMANDS = sorted({text for folder in (REPOSITORY, *SOURCES.values()) for text in commands(folder / "README.md")})
 
 
 @pytest.fixture(scope="session")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("wheels")
-    for package in PACKAGES:
-        subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", str(out), str(REPOSITORY / package)], check=True)
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the source distribution of every package, and the wheel that is built from it."""
+    out = tmp_path_factory.mktemp("published")
+    for source in SOURCES.values():
+        subprocess.run(
+            [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(source)], check=True, timeout=300
+        )
     return out
 
 
-def python(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([home / "bin" / "python", *arguments], capture_output=True, text=True, check=False)
+def wheel_of(published: Path, name: str) -> Path:
+    (wheel,) = published.glob(f"{name.replace('-', '_')}-*.whl")
+    return wheel
 
 
-def install(home: Path, wheels: Path, *names: str) -> None:
-    """Install as `pip install NAME…` would, with our own packages taken from the wheels alone."""
-    venv.create(home, with_pip=True)
-    constraints = REPOSITORY / "constraints" / "base.txt"
-    found = python(home, "-m", "pip", "install", "-q", "--find-links", str(wheels), "-c", str(constraints), *names)
-    assert found.returncode == 0, found.stderr
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))).decode()
+    return HeaderParser().parsestr(text)
 
 
-def test_every_package_has_a_wheel(wheels: Path):
-    built = {path.name.split("-")[0] for path in wheels.glob("*.whl")}
-    assert built == {Path(package).name.replace("-", "_") for package in PACKAGES}
+class Installed:
+    """A fresh environment, in which a command was run as it stands in a document."""
+
+    def __init__(self, home: Path, published: Path) -> None:
+        venv.create(home, with_pip=True)
+        self.home, self.report = home, home / "report.json"
+        self.environment = {
+            **os.environ,
+            "PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "PIP_FIND_LINKS": f"{published} {os.environ.get('PIP_FIND_LINKS', '')}".strip(),
+            "PIP_CONSTRAINT": str(REPOSITORY / "constraints" / "base.txt"),
+            "PIP_REPORT": str(self.report),
+            "PIP_COMPILE": "0",  # to byte code, which takes longer than all the rest and is of no use here
+        }
+
+    def call(self, *command: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        program = str(self.home / "bin" / command[0])
+        return subprocess.run(
+            [program, *command[1:]],
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            cwd=self.home,
+            check=False,
+            timeout=timeout,
+        )
+
+    def pip_install(self, command: str) -> None:
+        done = self.call(*shlex.split(command), timeout=1200)
+        assert done.returncode == 0, done.stderr[-4000:]
+
+    def origins(self) -> dict[str, str]:
+        """Return where each of our own packages was taken from, as pip reports it."""
+        items = json.loads(self.report.read_text())["install"]
+        found = {item["metadata"]["name"]: item["download_info"]["url"] for item in items}
+        return {name: url for name, url in found.items() if name.startswith("astuner-")}
 
 
-def test_every_wheel_is_well_described(wheels: Path):
-    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *map(str, wheels.glob("*.whl"))], check=True)
+def test_every_package_has_a_source_distribution_and_a_wheel(published: Path):
+    names = {name.replace("-", "_") for name in SOURCES}
+    assert {path.name.split("-")[0] for path in published.glob("*.whl")} == names
+    assert {path.name.split("-")[0] for path in published.glob("*.tar.gz")} == names
 
 
-def test_every_wheel_is_typed_and_bounds_the_core(wheels: Path):
-    for path in wheels.glob("*.whl"):
-        with zipfile.ZipFile(path) as wheel:
-            names = wheel.namelist()
-            metadata = wheel.read(next(name for name in names if name.endswith("METADATA"))).decode()
-        assert any(name.endswith("py.typed") for name in names), path.name
-        assert "License-Expression: Apache-2.0" in metadata
-        if not path.name.startswith("astuner_core"):
-            assert "astuner-core" in metadata
-            assert ">=0.1" in metadata
-            assert "<0.2" in metadata
+def test_all_of_it_is_well_described(published: Path):
+    files = [str(path) for path in published.iterdir() if path.name.endswith((".whl", ".tar.gz"))]
+    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], check=True, timeout=120)
 
 
-@pytest.mark.parametrize("plugin", [name for name in PACKAGES if name not in ("astuner-core", "plugins/astuner-local")])
-def test_a_plugin_works_alone_with_core(wheels: Path, tmp_path: Path, plugin: str):
-    name = Path(plugin).name
-    install(tmp_path / "venv", wheels, name)
-    listed = python(tmp_path / "venv", "-m", "astuner", "plugin", "list")
-    assert listed.returncode == 0, listed.stderr
-    assert name in listed.stdout
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_wheel_holds_every_file_of_its_sources(published: Path, name: str):
+    source = SOURCES[name] / "src"
+    files = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
+    expected = {file for file in files if "__pycache__" not in file and not file.endswith(".pyc")}
+    with zipfile.ZipFile(wheel_of(published, name)) as wheel:
+        assert expected <= set(wheel.namelist())
 
 
-def test_core_alone_answers_and_names_what_brings_a_trainer(wheels: Path, tmp_path: Path):
-    install(tmp_path / "venv", wheels, "astuner-core")
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_wheel_is_typed_and_licensed(published: Path, name: str):
+    wheel = wheel_of(published, name)
+    with zipfile.ZipFile(wheel) as archive:
+        assert any(file.endswith("/py.typed") for file in archive.namelist())
+    assert metadata(wheel)["License-Expression"] == "Apache-2.0"
+
+
+def test_the_core_holds_the_scaffolds_of_plugins(published: Path):
+    with zipfile.ZipFile(wheel_of(published, "astuner-core")) as wheel:
+        assert any(name.startswith("astuner/scaffold/") and "pyproject" in name for name in wheel.namelist())
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_a_plugin_bounds_the_core_below_and_above(published: Path, name: str):
+    requirements = map(Requirement, metadata(wheel_of(published, name)).get_all("Requires-Dist"))
+    bounds = [str(part) for requirement in requirements if requirement.name == "astuner-core" for part in requirement.specifier]
+    assert sorted(bounds) == ["<0.2", ">=0.1"]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_packages_readme_says_how_to_install_it(name: str):
+    assert any(name in command for command in commands(SOURCES[name] / "README.md"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_documented_command_installs_from_the_wheels_alone(published: Path, tmp_path: Path, command: str):
+    made = Installed(tmp_path / "venv", published)
+    made.pip_install(command)
+    named = {Requirement(word).name for word in shlex.split(command)[2:]}
+    assert named == set(made.origins())
+    assert all(url.startswith("file://") for url in made.origins().values())
+    assert made.call("pip", "check").stdout == "No broken requirements found.\n"
+    listed = made.call("astuner", "plugin", "list", "--json")
+    assert (listed.returncode, listed.stderr) == (0, "")
+    rows = json.loads(listed.stdout)
+    assert {row["dist"] for row in rows} == named
+    assert [row["name"] for row in rows if row["problem"]] == []
+
+
+def test_core_alone_answers_and_names_what_brings_a_trainer(published: Path, tmp_path: Path):
+    made = Installed(tmp_path / "venv", published)
+    made.pip_install("pip install astuner-core")
     (tmp_path / "run.yaml").write_text("astuner: {model: {path: some/model}, rollout: {user_workflow: './a.py:A'}}\n")
-    refused = python(tmp_path / "venv", "-m", "astuner", "run", "--conf", str(tmp_path / "run.yaml"), "--backbone", "local")
-    assert refused.returncode == 2
-    assert "pip install astuner-local" in refused.stderr
+    brings = {"debug": "'astuner-core[rollout]'", "local": "astuner-local", "verl": "astuner-verl", "trinity": "astuner-trinity"}
+    for backbone, package in brings.items():
+        refused = made.call("astuner", "run", "--conf", str(tmp_path / "run.yaml"), "--backbone", backbone)
+        assert refused.returncode == 2
+        assert f"pip install {package}" in refused.stderr
+        assert "Traceback" not in refused.stderr

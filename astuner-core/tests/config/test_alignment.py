@@ -126,6 +126,15 @@ def test_the_defaults_of_the_trainer_are_not_changed(load: Load) -> None:
     assert DEFAULTS["actor"] == {"lr": 1.0, "mini": 256, "clip": {"low": 0.1, "high": 0.3}, "extra": {}}
 
 
+def test_without_asking_the_trainer_rows_are_checked_all_the_same(load: Load) -> None:
+    def raising() -> dict[str, Any]:
+        raise AssertionError("the trainer was asked")
+
+    table = Alignment(root="verl", rows=(Row("data.train_batch_size", "n", value=lambda n: per_step(n, 5)),), defaults=raising)
+    [problem] = align(table, load(), ask_trainer=False).problems
+    assert problem.key == "astuner.data.train_batch_size"
+
+
 def test_open_sections_are_values_too(load: Load) -> None:
     table = Alignment(root="verl", rows=(Row("rollout.*", "engine_kwargs"),))
     assert native(load, "    vllm: {port: 1}\n", table=table).tree == {"engine_kwargs": {"vllm": {"port": 1}}}

@@ -55,7 +55,22 @@ def test_key_of_a_secret_is_known_by_its_name(key: str) -> None:
     assert is_secret(key)
 
 
-@pytest.mark.parametrize("key", ["tokenizer", "max_tokens", "query_field", "monkey", "keyboard", "path"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "tokenizer",
+        "max_tokens",
+        "query_field",
+        "monkey",
+        "keyboard",
+        "path",
+        "final_answer_key",
+        "answerKey",
+        "eos_token",
+        "api_key_env",
+        "token_file",
+    ],
+)
 def test_other_keys_are_not_taken_for_secrets(key: str) -> None:
     assert not is_secret(key)
 

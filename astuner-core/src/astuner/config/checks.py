@@ -13,6 +13,7 @@ from astuner.config.model import Config
 from astuner.config.paths import model_directory, resolve_path
 from astuner.config.places import ROOT, Locate, problem_at
 from astuner.config.sections import DOCUMENTED, TRACKERS
+from astuner.config.similar_paths import similar_path
 from astuner.errors import Problem
 
 _NEED_SIBLINGS = ("grpo", "dr_grpo", "rloo")
@@ -55,7 +56,11 @@ class _Checks:
             return
         directory = model_directory(path, self.config_dir)
         if directory and not directory.is_dir():
-            self.problem("model.path", f"there is no directory {directory}. Give {example}.")
+            # Loading has made the path absolute; the suggestion is for the file.
+            inside = directory.is_relative_to(self.config_dir)
+            written = f"./{directory.relative_to(self.config_dir)}" if inside else path
+            similar = similar_path(written, self.config_dir)
+            self.problem("model.path", f"there is no directory {directory}. Give {example}.", similar)
         unused = [key for key in ("lora_alpha", "target_modules") if f"model.{key}" in self.user_keys]
         if unused and self.config.model.lora_rank == 0:
             self.notices.append(
@@ -127,12 +132,14 @@ class _Checks:
             value = options.get("file_path") if isinstance(options, Mapping) else None
             if isinstance(value, str) and not resolve_path(value, self.config_dir).is_file():
                 message = f"there is no file {resolve_path(value, self.config_dir)}."
-                self.problem(f"task_reader.dataset_file.{split}.file_path", message)
+                key = f"task_reader.dataset_file.{split}.file_path"
+                self.problem(key, message, similar_path(value, self.config_dir))
 
     def services(self) -> None:
         for name, service in self.config.services.items():
             if service.cwd is not None and not resolve_path(service.cwd, self.config_dir).is_dir():
-                self.problem(f"services.{name}.cwd", f"there is no directory {resolve_path(service.cwd, self.config_dir)}.")
+                message = f"there is no directory {resolve_path(service.cwd, self.config_dir)}."
+                self.problem(f"services.{name}.cwd", message, similar_path(service.cwd, self.config_dir))
 
     def unused_sections(self) -> None:
         for kind, sections, chosen in self._components():

@@ -47,7 +47,7 @@ class JudgeChoice:
 
     judge: str
     """A judge's name, or `package.module->Class`."""
-    weight: float = 1.0
+    weight: float = field(default=1.0, validator=ge(0))
     """Share in the combined reward; 0 only records it."""
     options: Mapping[str, Any] = field(factory=dict)
     """Its options; its own section `task_judge.NAME` when empty."""

@@ -13,6 +13,7 @@ from astuner.config.aliases import ROOT_ALIASES
 from astuner.config.faults import closest
 from astuner.config.model import Config
 from astuner.config.places import KNOWN_NATIVE_ROOTS, ROOT, Place
+from astuner.config.similar_paths import similar_path
 from astuner.config.trees import Tree
 from astuner.config.yaml_lines import read_yaml
 from astuner.errors import ConfigError, Problem
@@ -50,7 +51,8 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise ConfigError([Problem(message="there is no such file.", file=path)]) from error
+        similar = similar_path(path.name, path.parent)
+        raise ConfigError([Problem(message="there is no such file.", file=path, suggestion=similar)]) from error
     except OSError as error:
         raise ConfigError([Problem(message=f"the file cannot be read: {error.strerror}.", file=path)]) from error
     except UnicodeDecodeError as error:

@@ -19,6 +19,7 @@ from astuner.config.overrides import Overrides, read_overrides
 from astuner.config.paths import model_directory
 from astuner.config.places import ROOT, Locate, Place, Places, dotted
 from astuner.config.schema_keys import walk_schema
+from astuner.config.secrets import Secrets
 from astuner.config.sections import DOCUMENTED, DatasetFileSection, is_offered
 from astuner.config.structuring import make_converter, problems_of
 from astuner.config.trees import Tree, flatten, merge
@@ -48,6 +49,11 @@ class LoadedConfig:
     """What the user should be told once."""
     locate: Locate
     """From a dotted key to its file and line; `(Path("--set a.b"), 0)` for one set on the command line."""
+
+    @property
+    def secrets(self) -> Secrets:
+        """What must not be told of it."""
+        return Secrets.of(self.resolved, self.native)
 
     @property
     def directory(self) -> Path:
@@ -86,6 +92,7 @@ def load_config(
     _name_after(whole[ROOT], path)
     interpolation = Interpolation(whole)
     whole = interpolation.resolved()
+    secrets = Secrets.of(chosen, whole)
     unresolved = problems_of(FaultsError(interpolation.faults), key="", locate=locate)
     problems += _check_documented(whole[ROOT], locate, is_offered)
     try:
@@ -93,12 +100,12 @@ def load_config(
     except FaultsError as error:
         faults = [_explained(fault, interpolation.replaced) for fault in error.faults]
         problems += problems_of(FaultsError(faults), key=ROOT, locate=locate)
-        raise ConfigError(_once(problems, unresolved)) from error
+        raise ConfigError([*map(secrets.hide_in_problem, _once(problems, unresolved))]) from None
     user_keys = _user_keys(chosen[ROOT], converter.unstructure(config), interpolation.replaced)
     config = _with_absolute_paths(config, path.parent)
     found, notices = check_between_keys(config, config_dir=path.parent, user_keys=user_keys, locate=locate)
     if problems or found or unresolved:
-        raise ConfigError(_once([*problems, *found], unresolved))
+        raise ConfigError([*map(secrets.hide_in_problem, _once([*problems, *found], unresolved))])
     overridden = flatten({**command.tree.pop(ROOT), **command.tree})
     old_spellings = renaming.notice()
     return LoadedConfig(

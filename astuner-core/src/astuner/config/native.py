@@ -49,14 +49,17 @@ class Native:
     problems: tuple[Problem, ...] = ()
 
 
-def align(alignment: Alignment, loaded: LoadedConfig) -> Native:
-    """Return the native configuration that follows from a configuration, and what is wrong with it."""
-    return _Aligning(alignment, loaded).result()
+def align(alignment: Alignment, loaded: LoadedConfig, *, ask_trainer: bool = True) -> Native:
+    """Return the native configuration that follows from a configuration, and what is wrong with it.
+
+    `ask_trainer` False leaves out what may import the trainer, its defaults and its own check: then not all is found.
+    """
+    return _Aligning(alignment, loaded, ask_trainer).result()
 
 
 class _Aligning:
-    def __init__(self, alignment: Alignment, loaded: LoadedConfig) -> None:
-        self._alignment, self._loaded = alignment, loaded
+    def __init__(self, alignment: Alignment, loaded: LoadedConfig, ask_trainer: bool) -> None:
+        self._alignment, self._loaded, self._ask_trainer = alignment, loaded, ask_trainer
         self._ours = flatten(loaded.resolved)
         self._ours |= _open_sections(loaded)
         self._raw: Mapping[str, Any] = loaded.native.get(alignment.root, {})
@@ -67,7 +70,7 @@ class _Aligning:
     def result(self) -> Native:
         """Lay default, constants, rows and the raw section over each other, in this order."""
         alignment = self._alignment
-        defaults = dict(alignment.defaults()) if alignment.defaults is not None else {}
+        defaults = dict(alignment.defaults()) if alignment.defaults is not None and self._ask_trainer else {}
         known = flatten(defaults)
         tree: Tree = defaults
         self._note(known, "default", "")
@@ -78,7 +81,7 @@ class _Aligning:
         aligned = dict(self._sources)
         self._override(aligned, known)
         tree = merge(tree, self._raw)
-        if not self._problems:
+        if self._ask_trainer and not self._problems:
             self._problems += [self._fault(fault) for fault in alignment.check(tree)]
         leaves = flatten(tree)
         values = [self._sources[key] for key in sorted(leaves) if key in self._sources]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from astuner.config.places import KNOWN_NATIVE_ROOTS, ROOT, Place, dotted
 from astuner.config.trees import Tree
 from astuner.config.yaml_lines import read_yaml
 from astuner.errors import ConfigError, Problem
+
+_KEY = re.compile(r"[\w.\-\[\]]*")
 
 
 @define(eq=False)
@@ -34,6 +37,8 @@ class Overrides:
         place = Path(f"--set {typed}")
         path = typed.split(".")
         if not equals or not all(path):
+            # Without `=` the rest may be a value, and that of a secret.
+            place = Path(f"--set {_KEY.match(typed)[0]}")  # type: ignore[index]  # it matches any text
             self.problems.append(Problem(message="write it as KEY=VALUE, for example rollout.temperature=0.7.", file=place))
             return
         root = path[0] if path[0] in self.native_roots else ROOT

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
-from astuner.config.loading import LoadedConfig
 from astuner.config.places import ROOT
+
+if TYPE_CHECKING:
+    from astuner.config.loading import LoadedConfig
 
 REDACTED = "<redacted>"
 
 _SECRET_WORDS = frozenset({"key", "keys", "apikey", "apikeys", "token", "secret", "secrets", "password", "passwords", "passwd"})
+_NAMED = frozenset(
+    {"answer", "question", "query", "prompt", "response", "reference", "reward", "score", "label", "image", "text", "task"}
+    | {"metadata", "column", "primary", "foreign", "sort", "group", "cache"}
+    | {"eos", "bos", "pad", "unk", "mask", "stop", "special"}
+)
+"""Before `key` or `token` they make it the name of a field, as in `answer_key`, or a piece of text, as in `eos_token`."""
+_WHERE = frozenset({"env", "var", "variable", "file", "path", "name", "field", "column"})
+"""At the end they say that only the place of a secret is named, as in `api_key_env`."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_SECRET_VALUE = re.compile(r"\b(sk-[A-Za-z0-9_\-|]{6,}|hf_[A-Za-z0-9]{16,})|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+_SECRET_VALUE = re.compile(
+    r"\b(sk-[A-Za-z0-9_\-|]{6,}|hf_[A-Za-z0-9]{16,}|gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_\w{16,})|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+)
 _ENVIRONMENT = re.compile(r"\$\{oc\.env:\w+\}")
 
 
@@ -36,12 +49,20 @@ def redact_text(text: str) -> str:
     """Take the secrets out of a YAML text, leaving everything else, comments too, as it was written."""
     for start, end in sorted(_secret_spans(text), reverse=True):
         text = text[:start] + REDACTED + text[end:]
+    return redact_values(text)
+
+
+def redact_values(text: str) -> str:
+    """Take out of any text what looks like a secret by itself: `sk-…`, `hf_…`, a password in an address."""
     return _SECRET_VALUE.sub(REDACTED, text)
 
 
 def is_secret(key: str) -> bool:
-    """Whether a key's name says that its value is a secret; `tokenizer` or `max_tokens` does not."""
-    return any(word.lower() in _SECRET_WORDS for word in _WORDS.findall(key))
+    """Whether a key's name says that its value is a secret; `tokenizer`, `max_tokens` or `answer_key` does not."""
+    words = [word.lower() for word in _WORDS.findall(key)]
+    if words and words[-1] in _WHERE:
+        return False
+    return any(word in _SECRET_WORDS and before not in _NAMED for before, word in pairwise(["", *words]))
 
 
 def _redacted(value: Any, secret: bool) -> Any:
@@ -51,7 +72,7 @@ def _redacted(value: Any, secret: bool) -> Any:
         return [_redacted(item, secret) for item in value]
     if not isinstance(value, str):
         return value
-    return REDACTED if secret and value else _SECRET_VALUE.sub(REDACTED, value)
+    return REDACTED if secret and value else redact_values(value)
 
 
 def _secret_spans(text: str) -> set[tuple[int, int]]:

@@ -18,6 +18,8 @@ from astuner.config.places import KeyPath, dotted
 from astuner.errors import ConfigError, Problem
 
 _MERGE = "tag:yaml.org,2002:merge"
+_SIMPLE_KEY = "while scanning a simple key"
+_OPENED = (_SIMPLE_KEY, "while parsing a flow", "while scanning a quoted scalar")
 INT = re.compile(r"[-+]?(0|[1-9][0-9_]*|0x[0-9a-fA-F]+)$")
 FLOAT = re.compile(
     r"""[-+]?([0-9][0-9_]*\.[0-9_]*([eE][-+]?[0-9]+)?
@@ -61,8 +63,12 @@ def read_yaml(text: str, file: Path) -> Document:
         walk = _Walk(loader=loader, file=file)
         values = None if node is None else walk.value(node, ())
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+        # What is not closed is noticed far below, often at the end of the file: where it was opened tells more.
+        opened = error.context_mark if str(error.context).startswith(_OPENED) else None
+        mark = opened or error.problem_mark or error.context_mark
         message = f"This is not YAML: {error.problem or error.context}."
+        if error.context == _SIMPLE_KEY:
+            message += " A key is written `key: value`, with a blank behind the colon."
         raise ConfigError([Problem(message=message, file=file, line=mark.line + 1 if mark else None)]) from error
     except yaml.YAMLError as error:
         raise ConfigError([Problem(message=f"This is not YAML: {' '.join(str(error).split())}.", file=file)]) from error

@@ -78,12 +78,17 @@ class Catalog:
             for entry in everything.select(group=group)
         ]
         found.sort(key=lambda candidate: (list(KINDS).index(candidate.kind), candidate.name, candidate.dist or ""))
-        keep = [c for c in found if unwanted.isdisjoint(map(_normalised, (c.name, c.dist or "", f"{c.dist}/{c.name}")))]
+        keep = [candidate for candidate in found if unwanted.isdisjoint(_names(candidate))]
         return cls(found=tuple(keep), disabled=tuple(candidate for candidate in found if candidate not in keep))
 
     def all(self) -> tuple[Candidate, ...]:
         """Return every component, ordered by kind and name."""
         return self._found
+
+    def without_effect(self, disabled: Iterable[str]) -> list[str]:
+        """Return which of the names in `disabled` leave nothing out."""
+        left_out = {name for candidate in self._disabled for name in _names(candidate)}
+        return [text for text in disabled if _normalised(text) not in left_out]
 
     def candidates(self, kind: str) -> tuple[Candidate, ...]:
         """Return the components of a kind, ordered by name."""
@@ -122,9 +127,10 @@ class Catalog:
             return f"{nothing}; for a class in a module write `{module}:{name}`", None
         remedy = _how_to_get(kind, place)
         installed = f"; installed: {self._installed(kind)}"
-        suggestion = difflib.get_close_matches(place.name, [c.name for c in self.candidates(kind)], n=1)
         if remedy:
             return f"{nothing}{installed}. {remedy}", None
+        names = [*(c.name for c in self.candidates(kind)), *(name for other, name in known.BROUGHT_BY if other == kind)]
+        suggestion = difflib.get_close_matches(place.name, names, n=1)
         if suggestion:
             return f"{nothing}{installed}.", suggestion[0]
         return f"{nothing}{installed}. Give {FORMS}", None
@@ -157,6 +163,12 @@ def _candidate(kind: str, entry: EntryPoint, installed: Installed) -> Candidate:
         missing=missing,
         remedy=known.install_command(brings) if missing else None,
     )
+
+
+def _names(candidate: Candidate) -> set[str]:
+    """Return what `disabled` may call a component."""
+    names = (candidate.name, candidate.dist or "", f"{candidate.dist}/{candidate.name}")
+    return set(map(_normalised, names))
 
 
 def _target(entry: EntryPoint) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import version
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -16,7 +17,7 @@ def incompatibility(candidate: Candidate, running: str | None = None) -> str | N
     """Return why this core does not suit the plugin, or None. A plugin that names no range is taken as it is."""
     if candidate.core_requirement is None:
         return None
-    running = running or version(CORE)
+    running = running or _running()
     try:
         suits = SpecifierSet(candidate.core_requirement).contains(running, prereleases=True)
     except InvalidSpecifier:
@@ -34,3 +35,9 @@ def require_compatible(candidate: Candidate) -> None:
         f"{candidate.blame}: {reason}. Upgrade the plugin ({newer.replace('install', 'install --upgrade', 1)}) "
         f"or take the core it was made for ({install_command(f'{CORE}{candidate.core_requirement}')})"
     )
+
+
+@cache
+def _running() -> str:
+    # Core does not change under a running process, and reading its metadata takes a millisecond for each plugin of a list.
+    return version(CORE)

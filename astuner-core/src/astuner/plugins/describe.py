@@ -13,6 +13,8 @@ from typing import Any, get_args, get_type_hints
 import attrs
 from attrs import frozen
 
+from astuner.config.show import redact_tree
+
 _MODULES = re.compile(r"\b(?:[a-z_][\w]*\.)+(?=[A-Za-z])")
 """The modules before a name: `collections.abc.Mapping`."""
 
@@ -64,7 +66,7 @@ def _fields(options: type[Any], prefix: str) -> Iterator[OptionDescription]:
             name=prefix + attribute.name,
             type=_type_text(kind),
             required=attribute.default is attrs.NOTHING,
-            default=_default(attribute.default),
+            default=_default(attribute),
             doc=docs.get(attribute.name, ""),
         )
 
@@ -82,9 +84,11 @@ def _type_text(kind: Any) -> str:
     return _MODULES.sub("", text).replace("NoneType", "None")
 
 
-def _default(default: Any) -> Any:
+def _default(attribute: attrs.Attribute[Any]) -> Any:
+    default: Any = attribute.default
     if default is attrs.NOTHING:
         return None
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # attrs types the class as a function
-        return "(computed)" if default.takes_self else default.factory()
-    return default
+        default = "(computed)" if default.takes_self else default.factory()
+    # A default may come from the environment of the one who looks.
+    return redact_tree({attribute.name: default})[attribute.name] if isinstance(default, str | Mapping) else default

@@ -8,12 +8,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 BROUGHT_BY: Mapping[tuple[str, str], str] = {
+    ("backbone", "debug"): "astuner-core[rollout]",
     ("backbone", "local"): "astuner-local",
     ("backbone", "verl"): "astuner-verl",
     ("backbone", "trinity"): "astuner-trinity",
     ("engine", "local"): "astuner-local",
     ("engine", "vllm"): "astuner-vllm",
     ("engine", "openai"): "astuner-core[rollout]",
+    ("engine", "scripted"): "astuner-core[rollout]",
     ("judge", "math"): "astuner-judges",
     ("judge", "rubrics_auto_grader"): "astuner-judges",
     ("judge", "env_service"): "astuner-judges",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -13,26 +13,20 @@ CORE = "astuner-core"
 
 
 class Facts:
-    """The metadata of a distribution. Reading it takes a millisecond, so it is read once."""
+    """The metadata of a distribution, read once."""
 
     def __init__(self, dist: Distribution) -> None:
-        """Read name, version and extras; the requirements wait until they are asked for."""
-        self._dist = dist
-        metadata = dist.metadata
-        self.name: str = metadata["Name"]
-        self.version: str = metadata["Version"]
-        self.extras = frozenset(canonicalize_name(extra) for extra in metadata.get_all("Provides-Extra") or ())
+        """Read name, version and extras; the requirements are parsed when they are asked for."""
+        headers = _headers(dist)
+        (self.name,) = headers.get("name") or (dist.name,)
+        (self.version,) = headers.get("version") or (dist.version,)
+        self.extras = frozenset(map(canonicalize_name, headers.get("provides-extra", ())))
         """Normalised."""
+        self._lines = headers.get("requires-dist") or ()
 
     @cached_property
     def _requirements(self) -> tuple[Requirement, ...]:
-        found = []
-        for line in self._dist.requires or ():
-            try:
-                found.append(Requirement(line))
-            except InvalidRequirement:
-                continue  # pip refuses such a distribution, so only a hand-made one gets here
-        return tuple(found)
+        return tuple(requirement for line in self._lines if (requirement := _parsed(line)) is not None)
 
     def needed(self, extras: Iterable[str]) -> Iterator[Requirement]:
         """Yield what applies on this machine: under the extra `""` what always applies, under another what it adds."""
@@ -95,6 +89,37 @@ class Installed:
             except PackageNotFoundError:
                 self._by_name[name] = None
         return self._by_name[name]
+
+
+def _headers(dist: Distribution) -> Mapping[str, Sequence[str]]:
+    """Return the headers of the metadata by name in lower case.
+
+    `Distribution.metadata` would parse the README behind them too, and again at each access: that is most of a listing's time.
+    """
+    text = dist.read_text("METADATA")
+    if text is None:  # a format of before wheels, whose requirements stand elsewhere
+        return {"requires-dist": dist.requires or (), "provides-extra": dist.metadata.get_all("Provides-Extra") or ()}
+    found: dict[str, list[str]] = {}
+    name = ""
+    for line in text.splitlines():
+        if not line:
+            break
+        if line[0] in " \t":
+            found[name][-1] += f" {line.strip()}"
+        else:
+            name, _, value = line.partition(":")
+            name = name.lower()
+            found.setdefault(name, []).append(value.strip())
+    return found
+
+
+@cache
+def _parsed(line: str) -> Requirement | None:
+    # Plugins need much the same packages, so most lines are seen many times.
+    try:
+        return Requirement(line)
+    except InvalidRequirement:
+        return None  # pip refuses such a distribution, so only a hand-made one gets here
 
 
 def _applies(requirement: Requirement, extra: str) -> bool:

@@ -8,7 +8,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import attrs
 import pluggy
+
+from astuner.config.show import redact_tree
 
 VARIABLE = "ASTUNER_TRACE_HOOKS"
 
@@ -20,9 +23,17 @@ def trace_if_asked(manager: pluggy.PluginManager) -> None:
 
 
 def _before(hook: str, implementations: Sequence[pluggy.HookImpl], arguments: Mapping[str, Any]) -> None:
-    given = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in arguments.items())
+    given = ", ".join(f"{name}={_shown(name, value)}" for name, value in arguments.items())
     asked = ", ".join(implementation.plugin_name for implementation in reversed(implementations))
     print(f"{hook}({given}) -> {asked or 'nobody'}", file=sys.stderr)
+
+
+def _shown(name: str, value: Any) -> str:
+    if name != "options" or not attrs.has(type(value)):
+        return reprlib.repr(value)
+    # Where keys and passwords are.
+    fields = redact_tree({item.name: getattr(value, item.name) for item in attrs.fields(type(value))})
+    return f"{type(value).__name__}({', '.join(f'{key}={reprlib.repr(item)}' for key, item in fields.items())})"
 
 
 def _after(outcome: pluggy.Result[Any], hook: str, *_: Any) -> None:

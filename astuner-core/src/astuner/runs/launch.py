@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, frozen
 
+from astuner.config.secrets import redact_command
 from astuner.errors import AstunerError, Interrupted, UsageError
+from astuner.plugins.requirements import CORE
 from astuner.rollout.sampler import TaskSampler
 from astuner.runs.control import RunControl, stop_on_signals
 from astuner.runs.directory import RunDirectory
@@ -103,6 +105,8 @@ class _Run:
         from astuner.plugins.hooks import Hooks
 
         self._plan, self._directory, self._stack = plan, directory, stack
+        self._secrets = plan.loaded.secrets
+        stack.enter_context(self._secrets.hidden_in_errors())
         config = plan.loaded.config
         self._early: list[tuple[str, Literal["info", "warning"]]] = []
         self._loggers: Loggers | None = None
@@ -118,6 +122,7 @@ class _Run:
 
     def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
         """Tell the user something; before the loggers are there it waits for them."""
+        text = self._secrets.hide(text)
         if self._loggers is None:
             self._early.append((text, level))
             return
@@ -140,6 +145,7 @@ class _Run:
         self._write_config()
         self._loggers = Loggers(self._make_loggers(), on_failure=lambda text: self.notify(text))
         self._stack.callback(self._loggers.close)
+        self.notify(_header(plan), "info")
         for text, level in [*((text, "info") for text in plan.notices), *self._early]:
             self.notify(text, level)
         self._directory.write_state(status="running")
@@ -197,12 +203,14 @@ class _Run:
         from astuner.config.show import redact_text, redact_tree, to_yaml
 
         loaded = self._plan.loaded
-        self._directory.write_config(given=redact_text(loaded.text), resolved=to_yaml(loaded), native=redact_tree(loaded.native))
+        self._directory.write_config(
+            given=redact_text(loaded.text), resolved=to_yaml(loaded), native=redact_tree(self.info.native)
+        )
 
     def _write_failure(self, error: BaseException) -> None:
         reason = str(error) if isinstance(error, AstunerError) else f"{type(error).__name__}: {error}"
         try:
-            self._directory.write_state(status="failed", reason=reason)
+            self._directory.write_state(status="failed", reason=self._secrets.hide(reason))
         except AstunerError as full:
             # The disk may be what failed; the error under way is the one to show.
             print(f"warning: {full}", file=sys.stderr)
@@ -218,6 +226,14 @@ def plugins_in_use(plan: Plan) -> list[dict[str, str]]:
     return [{"kind": c.kind, "name": c.name, "distribution": c.dist or c.target, "version": c.version or ""} for c in chosen]
 
 
+def _header(plan: Plan) -> str:
+    """Return the line that a run begins with: core's version, and everything that is not core's own with its origin."""
+    others = [row for row in plugins_in_use(plan) if row["distribution"] != CORE]
+    origins = (f" ({row['distribution']} {row['version']})" if row["version"] else "" for row in others)
+    listed = ", ".join(f"{row['kind']} {row['name']}{origin}" for row, origin in zip(others, origins, strict=True))
+    return f"{CORE} {version(CORE)}; plugins: {listed or 'none'}"
+
+
 def _run_facts(plan: Plan) -> dict[str, Any]:
     config = plan.loaded.config
     return {
@@ -229,7 +245,7 @@ def _run_facts(plan: Plan) -> dict[str, Any]:
         "versions": {"astuner-core": version("astuner-core"), "python": platform.python_version()},
         "plugins": plugins_in_use(plan),
         "git": _git_state(plan.loaded.path.parent),
-        "command": sys.argv,
+        "command": redact_command(sys.argv),
     }
 
 

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
+from astuner.config.faults import closest
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.protocols import Reader, RunInfo
 from astuner.rollout.recipe import Component, Recipe
 from astuner.rollout.sampler import TaskSampler
+from astuner.runs.extension_options import check_extension_options
+from astuner.runs.own_code import check_own_code, names_code
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
@@ -75,16 +78,10 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     chooser = _Chooser(loaded, catalog)
     config = loaded.config
     chooser.attempt(lambda: _require(catalog, config.plugins.required))
+    chooser.attempt(lambda: _check_disabled(catalog, config.plugins.disabled))
+    chooser.attempt(lambda: check_own_code(loaded))
+    chooser.attempt(lambda: check_extension_options(loaded, catalog))
     chosen_backbone = chooser.choose("backbone", config.backbone, "astuner.backbone", {})
-    reader_type = config.task_reader.type
-    reader = chooser.choose(
-        "reader",
-        reader_type,
-        "astuner.task_reader.type",
-        config.task_reader.options_of(reader_type),
-        f"task_reader.{reader_type}",
-    )
-    judges = tuple(judge for judge in _judges(chooser, loaded) if judge is not None)
     tracker_type = config.context_tracker.context_tracker_type
     tracker = chooser.choose(
         "tracker",
@@ -96,18 +93,30 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     engine = None
     if config.rollout.name != "auto":
         name = config.rollout.name
-        engine = chooser.choose("engine", name, "astuner.rollout.name", config.rollout.options_of(name), f"rollout.{name}")
+        options = config.rollout.options_of(name)
+        engine = chooser.choose("engine", name, "astuner.rollout.name", options, f"rollout.{name}", words=("auto",))
     estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
     estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
-    chooser.attempt(lambda: _check_workflow(loaded))
     notices = list(loaded.notices)
-    native = None
+    idle = catalog.without_effect(config.plugins.disabled)
+    notices += [f"plugins.disabled: '{name}' is not installed, so there is nothing to leave out." for name in idle]
     if chosen_backbone is not None:
         notices += chooser.check_honoured(chosen_backbone)
-        native = chooser.align(chosen_backbone)
-        notices += native.notices if native else ()
+    # What may be the user's own code comes last: it is imported only when nothing else is known to be wrong.
+    reader_type = config.task_reader.type
+    reader = chooser.choose(
+        "reader",
+        reader_type,
+        "astuner.task_reader.type",
+        config.task_reader.options_of(reader_type),
+        f"task_reader.{reader_type}",
+    )
+    judges = tuple(judge for judge in _judges(chooser, loaded) if judge is not None)
+    native = chooser.align(chosen_backbone) if chosen_backbone is not None else None
+    notices += native.notices if native else ()
     chooser.finish()
+    _check_workflow(loaded)
     if chosen_backbone is None or reader is None or tracker is None or estimator is None:
         raise AssertionError("a missing component is a problem, and finish() raises problems")
     recipe = Recipe(workflow=config.rollout.user_workflow or "", judges=judges, tracker=tracker, engine=engine)
@@ -136,22 +145,36 @@ class _Chooser:
         try:
             check()
         except ConfigError as error:
-            self._problems.extend(error.problems)
+            self._problems.extend(self._placed(problem) for problem in error.problems)
         except PluginError as error:
             self._problems.append(Problem(message=str(error)))
 
-    def choose(self, kind: str, spec: str, key: str, values: Mapping[str, Any], section: str | None = None) -> Component | None:
-        """Return the component a key names, its options structured; None after noting what is wrong with it."""
+    def choose(
+        self,
+        kind: str,
+        spec: str,
+        key: str,
+        values: Mapping[str, Any],
+        section: str | None = None,
+        words: Sequence[str] = (),
+    ) -> Component | None:
+        """Return the component a key names, its options structured; None after noting what is wrong with it.
+
+        `words` may stand there too and are no component's name. Code of the user is left alone where something is wrong already.
+        """
         from astuner.plugins.drivers import load
         from astuner.plugins.options import options_for
 
+        if names_code(spec) and self._problems:
+            return None
         try:
-            candidate = self._usable(self._catalog.find(kind, spec, config_dir=self._loaded.path.parent, key=key), key)
+            candidate = self._usable(self._find(kind, spec, key), key)
             options = options_for(
                 load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate
             )
         except ConfigError as error:
-            self._problems.extend(self._placed(problem) for problem in error.problems)
+            problems = [evolve(one, suggestion=one.suggestion or closest(spec, words)) for one in error.problems]
+            self._problems.extend(map(self._placed, problems))
             return None
         except PluginError as error:
             self._problems.append(self._placed(Problem(key=key, message=str(error))))
@@ -169,13 +192,16 @@ class _Chooser:
         return notices
 
     def align(self, backbone: Component) -> Native | None:
-        """Return the backbone's own configuration, after noting what is wrong with it."""
+        """Return the backbone's own configuration, after noting what is wrong with it.
+
+        The trainer, which may be heavy, is asked only when nothing else is known to be wrong.
+        """
         from astuner.config.native import align
         from astuner.plugins.drivers import load
 
         alignment = getattr(load(backbone.candidate), "alignment", None)
         root = backbone.candidate.name if alignment is None else alignment.root
-        native = None if alignment is None else align(alignment, self._loaded)
+        native = None if alignment is None else align(alignment, self._loaded, ask_trainer=not self._problems)
         self._problems.extend(native.problems if native else ())
         if alignment is None and root in self._loaded.native:
             message = (
@@ -187,7 +213,20 @@ class _Chooser:
     def finish(self) -> None:
         """Raise what was collected."""
         if self._problems:
-            raise ConfigError(list(dict.fromkeys(self._problems)))
+            hide = self._loaded.secrets.hide_in_problem
+            raise ConfigError(list(dict.fromkeys(map(hide, self._problems))))
+
+    def _find(self, kind: str, spec: str, key: str) -> Candidate:
+        try:
+            return self._catalog.find(kind, spec, config_dir=self._loaded.path.parent, key=key)
+        except ConfigError as error:
+            from astuner.runs.earlier import way_back
+
+            back = way_back(Path(self._loaded.config.experiment_dir), kind, spec)
+            if back is None:
+                raise
+            told = [evolve(problem, message=f"{problem.message.rstrip('.')}. {back}") for problem in error.problems]
+            raise ConfigError(told) from error
 
     def _usable(self, candidate: Candidate, key: str) -> Candidate:
         if candidate.missing:
@@ -209,24 +248,30 @@ def _judges(chooser: _Chooser, loaded: LoadedConfig) -> list[Component | None]:
     if judge.judges:
         found = []
         for position, choice in enumerate(judge.judges):
-            key = f"astuner.task_judge.judges.{position}"
-            one = chooser.choose(
-                "judge", choice.judge, f"{key}.judge", choice.options or judge.options_of(choice.judge), f"{key[8:]}.options"
-            )
+            place = f"task_judge.judges[{position}]"
+            section = f"{place}.options" if choice.options else f"task_judge.{choice.judge}"
+            options = choice.options or judge.options_of(choice.judge)
+            one = chooser.choose("judge", choice.judge, f"astuner.{place}.judge", options, section)
             found.append(None if one is None else evolve(one, weight=choice.weight))
         return found
     name = judge.judge_protocol if judge.judge_type == OWN_JUDGE else judge.judge_type
     if name is None:
         return []
     key = "judge_protocol" if judge.judge_type == OWN_JUDGE else "judge_type"
-    return [chooser.choose("judge", name, f"astuner.task_judge.{key}", judge.options_of(name), f"task_judge.{name}")]
+    section = f"task_judge.{name}"
+    return [chooser.choose("judge", name, f"astuner.task_judge.{key}", judge.options_of(name), section, words=(OWN_JUDGE,))]
 
 
 def _loggers(chooser: _Chooser, loaded: LoadedConfig) -> list[Component | None]:
-    key = "astuner.trainer_common.logger"
-    wanted: dict[str, Mapping[str, Any]] = {"jsonl": {}}  # metrics.jsonl is part of every run directory
-    wanted.update({choice.name: choice.options for choice in loaded.config.trainer_common.logger})
-    return [chooser.choose("logger", name, key, options, f"trainer_common.logger.{name}") for name, options in wanted.items()]
+    key = "trainer_common.logger"
+    # metrics.jsonl is part of every run directory.
+    wanted: dict[str, tuple[str, Mapping[str, Any]]] = {"jsonl": (key, {})}
+    for position, choice in enumerate(loaded.config.trainer_common.logger):
+        wanted[choice.name] = (f"{key}[{position}]", choice.options)
+    return [
+        chooser.choose("logger", name, f"astuner.{place}", options, f"{place}.{name}")
+        for name, (place, options) in wanted.items()
+    ]
 
 
 def _require(catalog: Catalog, required: Sequence[str]) -> None:
@@ -234,9 +279,27 @@ def _require(catalog: Catalog, required: Sequence[str]) -> None:
 
     installed = {canonicalize_name(candidate.dist) for candidate in catalog.all() if candidate.dist}
     problems = [
-        Problem(key="astuner.plugins.required", message=f"'{name}' is not installed or is disabled: pip install {name}")
-        for name in required
+        Problem(
+            key=f"astuner.plugins.required[{position}]",
+            message=f"'{name}' is not installed or is disabled: pip install {name}.",
+            suggestion=closest(name, installed),
+        )
+        for position, name in enumerate(required)
         if canonicalize_name(name) not in installed
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _check_disabled(catalog: Catalog, disabled: Sequence[str]) -> None:
+    """Refuse a name that leaves nothing out and is like one that would; any other may be there for another machine."""
+    names = {name for candidate in catalog.all() for name in (candidate.name, candidate.dist) if name is not None}
+    idle = catalog.without_effect(disabled)
+    similar = {position: closest(name, names) for position, name in enumerate(disabled) if name in idle}
+    problems = [
+        Problem(key=f"astuner.plugins.disabled[{position}]", message="nothing of this name is installed.", suggestion=meant)
+        for position, meant in similar.items()
+        if meant is not None
     ]
     if problems:
         raise ConfigError(problems)

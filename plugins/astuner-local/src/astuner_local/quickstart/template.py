@@ -1,18 +1,23 @@
-"""Writes the project: the files of `project/` as they are, and the tasks."""
+"""Writes the project: the files of `project/` as they are, the tasks, and the schema of the configuration."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from random import Random
 
+from astuner.config.json_schema import schema_text
 from astuner.errors import UsageError
 from astuner_local.tiny.arithmetic import HELD_OUT, SHOWN, distinct_questions
 
 TRAINING_TASKS = 320
 VALIDATION_TASKS = 64
+
+SCHEMA = "astuner.schema.json"
+"""What the first line of `tune.yaml` names."""
 
 SEED_LINE = "  seed: 0\n"
 """Of the template of `tune.yaml`; the only thing in it that is filled in."""
@@ -37,11 +42,17 @@ def write_project(directory: Path, seed: int) -> None:
     text = configuration.read_text(encoding="utf-8")
     configuration.write_text(text.replace(SEED_LINE, f"  seed: {seed}\n"), encoding="utf-8")
 
+    (directory / SCHEMA).write_text(schema_text(_say), encoding="utf-8")
+
     tasks = directory / "tasks"
     tasks.mkdir()
     random = Random(seed)
     _write_tasks(tasks / "train.jsonl", random, SHOWN, TRAINING_TASKS)
     _write_tasks(tasks / "validation.jsonl", random, HELD_OUT, VALIDATION_TASKS)
+
+
+def _say(broken: str) -> None:
+    print(f"not in {SCHEMA}: {broken}", file=sys.stderr)
 
 
 def _write_tasks(file: Path, random: Random, numbers: Sequence[int], count: int) -> None:

@@ -1,0 +1,26 @@
+"""`astuner doctor`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--conf", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Look at what this YAML needs, too.")
+@click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
+def doctor(conf: Path | None, in_json: bool) -> int:
+    """Say what is installed, what would run and what is missing. Exits 1 when something is broken; shows no secret."""
+    from astuner.doctor.report import examine
+    from astuner.doctor.table import write_table
+
+    report = examine(conf)
+    if in_json:
+        document = {"healthy": report.healthy, "rows": [row.as_dict() for row in report.rows]}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        write_table(report.rows, sys.stdout)
+    return 0 if report.healthy else 1

@@ -1,0 +1,43 @@
+"""The file or directory that a misspelt path probably meant."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from astuner.config.faults import closest
+from astuner.config.paths import resolve_path
+
+
+def similar_path(written: str, config_dir: Path) -> str | None:
+    """Return an existing path like one that is not there, written in the same way; None when there is none."""
+    missing = resolve_path(written, config_dir)
+    found = Path(missing.anchor)
+    for part in missing.parts[1:]:
+        if not (found / part).exists():
+            similar = _similar_name(part, found)
+            if similar is None:
+                return None
+            found /= similar
+        else:
+            found /= part
+    return _written_like(found, written, config_dir)
+
+
+def _similar_name(name: str, directory: Path) -> str | None:
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return None
+    # That two names end in `.jsonl` makes them no more alike.
+    stem, ending = os.path.splitext(name)
+    stems = [os.path.splitext(other)[0] for other in names if os.path.splitext(other)[1] == ending]
+    similar = closest(stem, stems)
+    return similar + ending if similar is not None else closest(name, names, likeness=0.8)
+
+
+def _written_like(path: Path, written: str, config_dir: Path) -> str:
+    if Path(written).is_absolute() or written.startswith("~"):
+        return str(path)
+    relative = os.path.relpath(path, config_dir)
+    return f"./{relative}" if written.startswith("./") else relative

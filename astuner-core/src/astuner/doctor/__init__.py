@@ -1,0 +1,1 @@
+"""What `astuner doctor` looks at: one concern per module, each returning rows for one table."""

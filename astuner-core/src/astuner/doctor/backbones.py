@@ -1,0 +1,86 @@
+"""Which backbones could run a configuration, and why the others could not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from attrs import frozen
+
+from astuner.doctor.rows import Row, Status
+from astuner.errors import AstunerError, ConfigError, Problem
+from astuner.plugins import known
+from astuner.plugins.catalog import Catalog
+
+
+@frozen(kw_only=True)
+class Trial:
+    """What planning a run with one backbone said."""
+
+    backbone: str
+    problems: tuple[Problem, ...]
+    command: str | None = None
+    """What installs it, where it is one of ours and not there."""
+
+
+def try_backbones(conf: Path, catalog: Catalog, chosen: str | None) -> tuple[Trial, ...]:
+    """Plan the run with every backbone that is installed or known, and with the one that the configuration names."""
+    installed = dict.fromkeys(candidate.name for candidate in catalog.candidates("backbone"))
+    ours = [name for kind, name in known.BROUGHT_BY if kind == "backbone"]
+    names = dict.fromkeys([*installed, *ours, *([chosen] if chosen else [])])
+    return tuple(
+        Trial(
+            backbone=name,
+            problems=_planned(conf, name, catalog),
+            command=None if name in installed else known.command_for("backbone", name),
+        )
+        for name in names
+    )
+
+
+def common_problems(trials: Sequence[Trial]) -> tuple[Problem, ...]:
+    """Return what every backbone stumbles over: what is wrong with the configuration itself."""
+    first, *others = trials
+    return tuple(problem for problem in first.problems if all(problem in other.problems for other in others))
+
+
+def backbone_rows(trials: Sequence[Trial], chosen: str | None, told: Collection[Problem]) -> Iterator[Row]:
+    """Yield each backbone; those that cannot run the configuration with every reason that is not `told` above."""
+    for trial in trials:
+        what = f"{trial.backbone} (chosen)" if trial.backbone == chosen else trial.backbone
+        if not trial.problems:
+            yield Row(area="backbones", what=what, detail="can run this configuration")
+            continue
+        reasons = ["not installed"] if trial.command else []
+        reasons += ["the configuration has problems that are named above"] if set(told).intersection(trial.problems) else []
+        reasons += [str(problem) for problem in trial.problems if problem not in told and not _is_absence(problem, trial)]
+        status: Status = "broken" if trial.backbone == chosen else "missing" if trial.command else "warning"
+        yield Row(area="backbones", what=what, status=status, detail="\n".join(reasons), remedy=trial.command or "")
+
+
+def _is_absence(problem: Problem, trial: Trial) -> bool:
+    return trial.command is not None and problem.key == "astuner.backbone"
+
+
+def _planned(conf: Path, backbone: str, catalog: Catalog) -> tuple[Problem, ...]:
+    from astuner.runs.plan import plan_run
+
+    try:
+        plan = plan_run(conf, backbone=backbone)
+    except ConfigError as error:
+        return error.problems
+    except AstunerError as error:
+        return (Problem(message=str(error)),)
+    return _without_engine(plan.backbone.candidate.name, plan.recipe.engine is None, catalog, conf.parent)
+
+
+def _without_engine(backbone: str, automatic: bool, catalog: Catalog, config_dir: Path) -> tuple[Problem, ...]:
+    """Return what `debug` says when it starts without an engine: it takes that of astuner-local where none is named."""
+    if backbone != "debug" or not automatic:
+        return ()
+    try:
+        found = catalog.find("engine", "local", config_dir=config_dir, key="astuner.rollout.name")
+    except ConfigError as error:
+        return error.problems
+    lacks = f"{found.blame} needs {', '.join(found.missing)}, which is not installed: {found.remedy}"
+    return (Problem(key="astuner.rollout.name", message=lacks),) if found.missing else ()

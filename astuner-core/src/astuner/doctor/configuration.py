@@ -1,0 +1,56 @@
+"""A configuration: whether it is right, and everything that it needs of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from astuner.config.loading import LoadedConfig, load_config
+from astuner.doctor.backbones import backbone_rows, common_problems, try_backbones
+from astuner.doctor.environments import environment_rows
+from astuner.doctor.extensions import extension_rows
+from astuner.doctor.model import model_rows
+from astuner.doctor.ports import port_rows
+from astuner.doctor.rows import Row
+from astuner.doctor.space import space_rows
+from astuner.errors import ConfigError, Problem
+from astuner.plugins.catalog import Catalog
+
+
+def configuration_rows(conf: Path) -> Iterator[Row]:
+    """Yield all about a configuration; of one that cannot be loaded, what is wrong with it and nothing that depends on it."""
+    conf = conf.absolute()
+    try:
+        loaded = load_config(conf)
+    except ConfigError as error:
+        yield from _problem_rows(error.problems)
+        detail = "model, ports, disk and extensions are looked at when the configuration can be loaded"
+        yield Row(area="configuration", what="the rest", status="warning", detail=detail)
+        yield from backbone_rows(try_backbones(conf, Catalog.discover(), None), None, error.problems)
+        return
+    yield from _loaded_rows(loaded, conf)
+
+
+def _loaded_rows(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:
+    config = loaded.config
+    catalog = Catalog.discover(disabled=config.plugins.disabled)
+    trials = try_backbones(conf, catalog, config.backbone)
+    problems = common_problems(trials)
+    yield from _problem_rows(problems)
+    if not problems:
+        yield Row(area="configuration", what=conf.name, detail="valid")
+    for notice in loaded.notices:
+        yield Row(area="configuration", what="notice", detail=notice)
+    # The engine that `debug` is given may have a model of its own, or none; any other run trains this one.
+    weightless = config.backbone == "debug" and config.rollout.name != "auto"
+    yield from model_rows(config.model.path, weightless=weightless)
+    yield from port_rows(config)
+    yield from space_rows(Path(config.experiment_dir))
+    yield from extension_rows(catalog, config.plugins.options)
+    yield from backbone_rows(trials, config.backbone, problems)
+    yield from environment_rows((config.backbone,))
+
+
+def _problem_rows(problems: tuple[Problem, ...]) -> Iterator[Row]:
+    for problem in problems:
+        yield Row(area="configuration", what=problem.key or "file", status="broken", detail=str(problem))

@@ -1,0 +1,113 @@
+"""Python, astuner-core, the distributions that offer components, and the packages that engines need. Imports none of them."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, distribution, version
+from itertools import groupby
+
+from astuner.doctor.rows import Row
+from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.compat import incompatibility
+from astuner.plugins.known import install_command
+from astuner.plugins.requirements import CORE, Installed
+
+ENGINES: Mapping[str, str | None] = {
+    "torch": "astuner-local",
+    "transformers": "astuner-core[rollout]",
+    "vllm": "astuner-vllm",
+    "verl": "astuner-verl",
+    "trinity-rft": "astuner-trinity",
+    "ray": None,
+}
+"""Packages that only some backbones and engines need, and which of ours brings each; Ray comes with verl and trinity-rft."""
+
+
+def python_rows() -> Iterator[Row]:
+    """Yield the interpreter and the machine."""
+    system = f"{platform.system()} {platform.machine()}, {platform.python_implementation()} at {sys.executable}"
+    yield Row(area="python", what=f"Python {platform.python_version()}", detail=system)
+
+
+def distribution_rows(catalog: Catalog) -> Iterator[Row]:
+    """Yield astuner-core and every distribution with components: its version, range of core, and what it lacks."""
+    installed = Installed()
+    yield _requirements_row(CORE, installed, "the core")
+    if lacks := installed.unmet(installed.facts(distribution(CORE)), ("rollout",)):
+        needs = f"lacks {', '.join(lacks)}, which every rollout needs"
+        remedy = install_command(f"{CORE}[rollout]")
+        yield Row(area="plugins", what=f"{CORE}[rollout]", status="missing", detail=needs, remedy=remedy)
+
+    def by_dist(candidate: Candidate) -> str:
+        return candidate.dist or ""
+
+    offered = sorted((c for c in catalog.all() if c.dist not in (None, CORE)), key=by_dist)
+    for name, group in groupby(offered, by_dist):
+        candidates = list(group)
+        if reason := incompatibility(candidates[0]):
+            newer = install_command(name).replace("install", "install --upgrade", 1)
+            yield Row(area="plugins", what=candidates[0].provider, status="broken", detail=reason, remedy=newer)
+        else:
+            yield _requirements_row(name, installed, _offer(candidates))
+        yield from _extras_rows(candidates)
+    yield from _ambiguous(catalog)
+
+
+def engine_rows() -> Iterator[Row]:
+    """Yield which of the engines' packages are installed."""
+    for name, brings in ENGINES.items():
+        try:
+            yield Row(area="engines", what=name, detail=version(name))
+        except PackageNotFoundError:
+            remedy = install_command(brings) if brings else ""
+            detail = "not installed; only some backbones need it"
+            yield Row(area="engines", what=name, status="missing", detail=detail, remedy=remedy)
+
+
+def _requirements_row(name: str, installed: Installed, offer: str) -> Row:
+    facts = installed.facts(distribution(name))
+    what, missing = f"{facts.name} {facts.version}", installed.unmet(facts)
+    if missing:
+        lacks = f"lacks {', '.join(missing)}"
+        return Row(area="plugins", what=what, status="broken", detail=lacks, remedy=install_command(name))
+    return Row(area="plugins", what=what, detail=offer)
+
+
+def _offer(candidates: Sequence[Candidate]) -> str:
+    made_for = candidates[0].core_requirement
+    offer = ", ".join(f"{c.kind} {c.name}" for c in candidates)
+    return f"{offer}; made for {f'{CORE}{made_for}' if made_for else f'any {CORE}'}"
+
+
+def _extras_rows(candidates: Sequence[Candidate]) -> Iterator[Row]:
+    """Yield the components that lack something beyond what their whole distribution lacks."""
+    installed = Installed()
+    common = set(installed.unmet(installed.facts(distribution(candidates[0].dist or ""))))
+    for candidate in candidates:
+        lacks = [text for text in candidate.missing if text not in common]
+        if lacks:
+            yield Row(
+                area="plugins",
+                what=f"{candidate.kind} {candidate.name}",
+                status="missing",
+                detail=f"lacks {', '.join(lacks)}",
+                remedy=candidate.remedy or "",
+            )
+
+
+def _ambiguous(catalog: Catalog) -> Iterator[Row]:
+    def by_name(candidate: Candidate) -> tuple[str, str]:
+        return candidate.kind, candidate.name
+
+    for (kind, name), group in groupby(sorted(catalog.all(), key=by_name), by_name):
+        candidates = list(group)
+        if len(candidates) > 1:
+            yield Row(
+                area="plugins",
+                what=f"{kind} {name}",
+                status="warning",
+                detail=f"offered by {', '.join(c.provider for c in candidates)}",
+                remedy=f"write {' or '.join(f'{c.dist}/{c.name}' for c in candidates)}",
+            )

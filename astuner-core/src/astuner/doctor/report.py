@@ -1,0 +1,66 @@
+"""Everything that the doctor says, in one list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import evolve, frozen
+
+from astuner.config.show import redact_tree
+from astuner.doctor.cluster import ray_rows
+from astuner.doctor.configuration import configuration_rows
+from astuner.doctor.environments import environment_rows
+from astuner.doctor.extensions import extension_rows
+from astuner.doctor.gpu import gpu_rows
+from astuner.doctor.packages import distribution_rows, engine_rows, python_rows
+from astuner.doctor.rows import Row
+from astuner.doctor.secrets import Variables, key_rows
+from astuner.doctor.space import space_rows
+from astuner.plugins.catalog import Catalog
+
+
+@frozen(kw_only=True)
+class Report:
+    """The rows, without any secret."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is broken; a chosen backbone that cannot run the configuration is."""
+        return all(row.status != "broken" for row in self.rows)
+
+
+def examine(conf: Path | None = None) -> Report:
+    """Look at this environment, and at what a configuration needs of it."""
+    variables = Variables.read(conf.absolute().parent if conf else None)
+    return Report(rows=tuple(_without_secrets(row, variables) for row in _rows(conf, variables)))
+
+
+def _rows(conf: Path | None, variables: Variables) -> Iterator[Row]:
+    catalog = Catalog.discover()
+    yield from python_rows()
+    yield from distribution_rows(catalog)
+    yield from engine_rows()
+    if conf is None:
+        yield from environment_rows()
+    yield from gpu_rows()
+    yield from ray_rows()
+    yield from key_rows(variables, _text(conf))
+    if conf is None:
+        yield from extension_rows(catalog, {})
+        yield from space_rows(Path.cwd())
+    else:
+        yield from configuration_rows(conf)
+
+
+def _text(conf: Path | None) -> str:
+    # What is wrong with the file itself is said where it is loaded.
+    return conf.read_text(encoding="utf-8", errors="replace") if conf else ""
+
+
+def _without_secrets(row: Row, variables: Variables) -> Row:
+    clean = redact_tree(row.as_dict())
+    what, detail, remedy = (variables.hide(clean[name]) for name in ("what", "detail", "remedy"))
+    return evolve(row, what=what, detail=detail, remedy=remedy)

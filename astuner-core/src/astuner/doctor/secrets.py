@@ -1,0 +1,78 @@
+"""API keys: whether they are set, and never what they are."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from attrs import frozen
+
+from astuner.config.show import REDACTED, is_secret
+from astuner.doctor.rows import Row
+
+WELL_KNOWN = (
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "DASHSCOPE_API_KEY",
+    "HF_TOKEN",
+    "WANDB_API_KEY",
+    "SWANLAB_API_KEY",
+)
+"""What models, judges, data sets and loggers are usually paid or opened with."""
+
+_USED = re.compile(r"\$\{oc\.env:\s*([A-Za-z_]\w*)\s*(,)?")
+_LONG_ENOUGH = 6
+"""Shorter values would be found by chance in ordinary text."""
+
+
+@frozen(kw_only=True)
+class Variables:
+    """The environment variables of a run, by where they come from. Taken before `.env` is loaded into the environment."""
+
+    environment: Mapping[str, str]
+    dotenv: Mapping[str, str]
+
+    @classmethod
+    def read(cls, config_dir: Path | None) -> Variables:
+        """Read the environment, and the `.env` of a configuration's directory."""
+        file = config_dir / ".env" if config_dir else None
+        dotenv: Mapping[str, str | None] = {}
+        if file is not None and file.is_file():
+            from dotenv import dotenv_values
+
+            dotenv = dotenv_values(file)
+        return cls(environment=dict(os.environ), dotenv={name: value or "" for name, value in dotenv.items()})
+
+    def source(self, name: str) -> str | None:
+        """Return where a variable is set; None where it is not, or is empty."""
+        if self.environment.get(name):
+            return "the environment"
+        # The environment wins over the file, even with an empty value.
+        return ".env" if name not in self.environment and self.dotenv.get(name) else None
+
+    def hide(self, text: str) -> str:
+        """Take every secret out of a text: all values of `.env`, and those of variables whose names say so."""
+        secret = [value for name, value in self.environment.items() if is_secret(name)]
+        hidden = {value for value in (*secret, *self.dotenv.values()) if len(value) >= _LONG_ENOUGH}
+        for value in sorted(hidden, key=len, reverse=True):
+            text = text.replace(value, REDACTED)
+        return text
+
+
+def key_rows(variables: Variables, config_text: str = "") -> Iterator[Row]:
+    """Yield the well-known keys and every variable that a configuration takes from the environment."""
+    uses = _USED.findall(re.sub(r"(?m)(^|\s)#.*$", "", config_text))
+    with_default = {name: all(comma for other, comma in uses if other == name) for name, _ in uses}
+    for name in dict.fromkeys((*with_default, *WELL_KNOWN)):
+        source = variables.source(name)
+        if source is not None:
+            yield Row(area="keys", what=name, detail=f"set in {source}")
+        elif name not in with_default:
+            yield Row(area="keys", what=name, status="missing", detail="not set")
+        elif with_default[name]:
+            yield Row(area="keys", what=name, detail="not set; the configuration has a default for it")
+        else:
+            remedy = f"set it, add it to .env, or write ${{oc.env:{name},DEFAULT}}"
+            yield Row(area="keys", what=name, status="broken", detail="not set; the configuration takes it", remedy=remedy)

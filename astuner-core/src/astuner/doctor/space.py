@@ -1,0 +1,51 @@
+"""Room for the run: on the disk of its directory, and in memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from astuner.doctor.rows import Row
+
+LITTLE_DISK_BYTES = 5 * 2**30
+LITTLE_MEMORY_BYTES = 2 * 2**30
+
+
+def space_rows(run_directory: Path) -> Iterator[Row]:
+    """Yield free disk space where the run directory is or would be, and free memory."""
+    there = next(path for path in (run_directory, *run_directory.parents) if path.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        detail = f"{run_directory} cannot be written: {there} is not a directory that this user may write to"
+        yield Row(area="space", what="disk", status="broken", detail=detail, remedy="set experiment_dir")
+    else:
+        free = shutil.disk_usage(there).free
+        detail = f"{_gib(free)} free at {run_directory}"
+        if free < LITTLE_DISK_BYTES:
+            yield Row(area="space", what="disk", status="warning", detail=detail, remedy="free some, or set experiment_dir")
+        else:
+            yield Row(area="space", what="disk", detail=detail)
+    available = available_memory_bytes()
+    if available is not None:
+        little = available < LITTLE_MEMORY_BYTES
+        yield Row(area="space", what="memory", status="warning" if little else "ok", detail=f"{_gib(available)} available")
+
+
+def available_memory_bytes(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Return what may still be taken, within the container's limit where there is one; None where the system does not say."""
+    try:
+        lines = (proc / "meminfo").read_text(encoding="utf-8").splitlines()
+        available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return None
+    try:
+        limit = (cgroup / "memory.max").read_text(encoding="utf-8").strip()
+        used = int((cgroup / "memory.current").read_text(encoding="utf-8"))
+    except OSError:
+        return available
+    return available if limit == "max" else max(min(available, int(limit) - used), 0)
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"

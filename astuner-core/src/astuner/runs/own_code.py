@@ -1,0 +1,54 @@
+"""The user's code that a configuration names by its place: looked at before it is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from astuner.config.loading import LoadedConfig
+from astuner.config.places import problem_at
+from astuner.errors import ConfigError, Problem
+from astuner.plugins.source_names import missing_in_source
+from astuner.plugins.specs import parse
+
+
+def names_code(spec: str) -> bool:
+    """Whether a text names a class by its place, and not an installed component."""
+    return ":" in spec or "->" in spec or spec.strip().endswith(".py")
+
+
+def check_own_code(loaded: LoadedConfig) -> None:
+    """Raise `ConfigError` for every file, module or class that is not there; nothing is imported."""
+    problems = [problem for key, spec in _named(loaded) if (problem := _problem(spec, key, loaded)) is not None]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _named(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
+    config = loaded.config
+    named = {
+        "backbone": config.backbone,
+        "task_reader.type": config.task_reader.type,
+        "task_judge.judge_type": config.task_judge.judge_type,
+        "context_tracker.context_tracker_type": config.context_tracker.context_tracker_type,
+        "rollout.name": config.rollout.name,
+        "trainer_common.algorithm.adv_estimator": config.trainer_common.algorithm.adv_estimator,
+        "rollout.user_workflow": config.rollout.user_workflow,
+    }
+    if config.task_judge.judge_type == "customized_protocol":
+        named["task_judge.judge_protocol"] = config.task_judge.judge_protocol
+    named |= {f"task_judge.judges[{place}].judge": choice.judge for place, choice in enumerate(config.task_judge.judges)}
+    named |= {f"trainer_common.logger[{place}]": choice.name for place, choice in enumerate(config.trainer_common.logger)}
+    for key, spec in named.items():
+        if spec is not None and names_code(spec):
+            yield f"astuner.{key}", spec
+
+
+def _problem(spec: str, key: str, loaded: LoadedConfig) -> Problem | None:
+    missing = missing_in_source(spec, loaded.directory)
+    if missing is not None:
+        return problem_at(key, f"{missing.message}.", loaded.locate, missing.suggestion)
+    try:
+        parse(spec, loaded.directory)
+    except ValueError as error:
+        return problem_at(key, f"{spec!r}: {error}.", loaded.locate)
+    return None

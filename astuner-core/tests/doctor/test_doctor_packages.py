@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Rows = Callable[..., "dict[tuple[str, str], dict[str, str]]"]
+Install = Callable[..., None]
+
+JUDGE = {"astuner.judges": {"strict": "acme:S"}}
+
+
+def test_a_plugin_is_a_row_with_its_version_components_and_range(rows: Rows, install: Install) -> None:
+    install("acme-judges", "1.2.0", entry_points=JUDGE)
+    row = rows()["plugins", "acme-judges 1.2.0"]
+    assert (row["status"], row["detail"]) == ("ok", "judge strict; made for astuner-core>=0.1,<0.2")
+
+
+def test_a_plugin_for_another_core_is_broken_and_the_upgrade_is_named(rows: Rows, install: Install) -> None:
+    install("acme-judges", "1.2.0", requires=["astuner-core>=9"], entry_points=JUDGE)
+    row = rows()["plugins", "acme-judges 1.2.0"]
+    assert row["status"] == "broken"
+    assert "it needs astuner-core>=9" in row["detail"]
+    assert row["remedy"] == "pip install --upgrade acme-judges"
+
+
+def test_a_missing_requirement_is_broken_and_the_command_is_named(rows: Rows, install: Install) -> None:
+    install("acme-judges", requires=["acme-absent>=2"], entry_points=JUDGE)
+    row = rows()["plugins", "acme-judges 1.0"]
+    assert (row["status"], row["detail"], row["remedy"]) == ("broken", "lacks acme-absent>=2", "pip install acme-judges")
+
+
+def test_a_missing_extra_is_missing_for_its_component_alone(rows: Rows, install: Install) -> None:
+    install("acme", requires=["acme-absent; extra == 'board'"], entry_points={"astuner.loggers": {"board": "a:B", "flat": "a:F"}})
+    found = rows()
+    row = found["plugins", "logger board"]
+    assert (row["status"], row["remedy"]) == ("missing", "pip install 'acme[board]'")
+    assert ("plugins", "logger flat") not in found
+
+
+def test_one_name_from_two_packages_is_a_warning_with_both_ways(rows: Rows, install: Install) -> None:
+    install("acme-judges", entry_points=JUDGE)
+    install("bolt-judges", entry_points=JUDGE)
+    row = rows()["plugins", "judge strict"]
+    assert (row["status"], row["remedy"]) == ("warning", "write acme-judges/strict or bolt-judges/strict")
+
+
+def test_engines_are_told_from_metadata_alone(rows: Rows, install: Install) -> None:
+    install("vllm", "0.99", files={"vllm/__init__.py": "raise RuntimeError('imported')"}, requires=())
+    assert rows()["engines", "vllm"]["detail"] == "0.99"
+
+
+def test_verl_and_trinity_in_one_environment_are_a_warning(rows: Rows, install: Install) -> None:
+    install("astuner-verl", "0.1")
+    assert ("engines", "verl and trinity") not in rows()
+    install("astuner-trinity", "0.1")
+    assert rows()["engines", "verl and trinity"]["status"] == "warning"
+
+
+def test_an_extension_with_a_misspelt_hook_is_broken(rows: Rows, install: Install) -> None:
+    source = "from astuner import hookimpl\nclass A:\n    @hookimpl\n    def astuner_step_finishd(self, report): ...\n"
+    install("acme-audit", "0.3", files={"acme_audit.py": source}, entry_points={"astuner.hooks": {"audit": "acme_audit:A"}})
+    row = rows()["extensions", "hook"]
+    assert row["status"] == "broken"
+    assert "hook 'audit' from acme-audit 0.3 (acme_audit:A)" in row["detail"]
+    assert "Did you mean 'astuner_step_finished'?" in row["detail"]
+
+
+def test_extensions_that_work_are_listed(rows: Rows, install: Install) -> None:
+    source = "from astuner import hookimpl\nclass A:\n    @hookimpl\n    def astuner_step_finished(self, report): ...\n"
+    install("acme-audit", "0.3", files={"acme_audit.py": source}, entry_points={"astuner.hooks": {"audit": "acme_audit:A"}})
+    assert rows()["extensions", "hooks"]["detail"] == "audit (acme-audit 0.3)"
+
+
+def test_a_core_without_its_rollout_extra_names_the_one_command(rows: Rows, install: Install) -> None:
+    install("starlette", "0.0.1", requires=())
+    row = rows()["plugins", "astuner-core[rollout]"]
+    assert (row["status"], row["remedy"]) == ("missing", "pip install 'astuner-core[rollout]'")
+    assert row["detail"] == "lacks starlette>=0.40 (0.0.1 is installed), which every rollout needs"

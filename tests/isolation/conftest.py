@@ -1,0 +1,65 @@
+"""Environments with real wheels in them: one per scenario, over the third-party packages of the one that the tests run in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from environments import Environment, Wheel
+
+from astuner.testing.distribution import write_wheel
+from astuner.testing.project import write_tokenizer
+
+REPOSITORY = Path(__file__).parents[2]
+MADE_FOR = ("astuner-core>=0.1,<0.2",)
+
+
+@pytest.fixture(scope="session")
+def core_wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("core")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), str(REPOSITORY / "astuner-core")]
+    subprocess.run(build, check=True, capture_output=True, timeout=120)
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("model") / "tokenizer"
+    write_tokenizer(directory)
+    return directory
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Wheel:
+    """Writes the wheel of a third party."""
+
+    def write(
+        name: str,
+        version: str,
+        entry_points: Mapping[str, Mapping[str, str]],
+        *,
+        files: Mapping[str, str],
+        requires: Sequence[str] = MADE_FOR,
+    ) -> Path:
+        return write_wheel(tmp_path / "wheels", name, version, files, entry_points, requires)
+
+    return write
+
+
+@pytest.fixture
+def environment(tmp_path: Path, core_wheel: Path, tokenizer: Path) -> Environment:
+    """An environment with nothing of ours but core."""
+    home = tmp_path / "venv"
+    venv.create(home)
+    made = Environment(home, tokenizer)
+    (site,) = home.glob("lib/python*/site-packages")
+    # Third-party packages come from the environment of the tests; what is installed here goes before them.
+    (site / "third_party.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    made.install(core_wheel)
+    return made

@@ -1,0 +1,69 @@
+"""An environment of a scenario: what is installed in it, and its `astuner` command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from attrs import frozen
+
+from astuner.testing.project import write_project
+
+TASKS = [{"task_id": f"sum-{number}", "main_query": "What is 2 + 2?", "answer": "4"} for number in range(3)]
+
+Wheel = Callable[..., Path]
+
+
+@frozen
+class Environment:
+    """A virtual environment that holds astuner-core and what a scenario installs, and the `astuner` command in it."""
+
+    home: Path
+    tokenizer: Path
+    """Made once, shared by the projects of all environments."""
+
+    def install(self, *wheels: Path) -> None:
+        """Install wheels with pip, offline and without their requirements: a scenario says what is missing."""
+        self._pip("install", "--no-index", "--no-deps", "--no-compile", *map(str, wheels))
+
+    def uninstall(self, name: str) -> None:
+        self._pip("uninstall", "--yes", name)
+
+    def astuner(self, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run the command in the environment's own directory, as a user does."""
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        offline = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+        return subprocess.run(
+            [str(self.home / "bin" / "astuner"), *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            env=environment | offline | variables,
+            cwd=self.home,
+            check=False,
+            timeout=120,
+        )
+
+    def run(self, conf: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return self.astuner("run", "--conf", conf, *arguments, **variables)
+
+    def listed(self) -> list[dict[str, object]]:
+        """Return the rows of `plugin list` that are not core's own."""
+        found = self.astuner("plugin", "list", "--json")
+        assert (found.returncode, found.stderr) == (0, "")
+        return [row for row in json.loads(found.stdout) if row["dist"] != "astuner-core"]
+
+    def project(self, judge: str | None = None, *, settings: Mapping[str, object] | None = None) -> Path:
+        """Write a project that the backbone `debug` plays without a model, and return its YAML."""
+        directory = self.home / "project"
+        directory.mkdir()
+        (directory / "model").symlink_to(self.tokenizer)
+        return write_project(directory, judge, tasks=TASKS, settings=settings)
+
+    def _pip(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "pip", "--python", str(self.home / "bin" / "python"), "--disable-pip-version-check"]
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stderr
