@@ -330,9 +330,9 @@ class Backbone(Protocol):
     """Trains. Its class imports light; `train` runs in the driver and may start other processes.
 
     Every key of the schema has to be accounted for: honoured by core, by `honours` or by a row of the alignment, `inapplicable`
-    or refused. Two more class attributes may be there: `refuses: Mapping[str, str]`, key patterns whose setting is an error, with
-    the reason, and `alignment: astuner.config.alignment.Alignment`, the table from our keys to a configuration of its own,
-    which then comes as `run.native`.
+    or refused. More class attributes may be there: `refuses: Mapping[str, str]`, key patterns whose setting is an error, with the
+    reason; `alignment: astuner.config.alignment.Alignment`, the table from our keys to a configuration of its own, which then
+    comes as `run.native`; `default_engine: str`, what `rollout.name: auto` means to a backbone that brings no engine of its own.
     """
 
     name: ClassVar[str]

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import evolve
 
-from astuner.errors import ConfigError, PluginError, Problem, UsageError
-from astuner.plugins.catalog import Catalog
-from astuner.protocols import Control, Engine, RunInfo, TaskSource
+from astuner.errors import UsageError
+from astuner.protocols import Control, RunInfo, TaskSource
 from astuner.schema import Event, Group, Notice, StepReport, Task, ValidationReport
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ class DebugBackbone:
     """Plays `debug.debug_first_n_tasks` tasks and prints every episode; breakpoints in the workflow and the judge work."""
 
     name: ClassVar[str] = "debug"
+    default_engine: ClassVar[str] = "local"
     honours: ClassVar[tuple[str, ...]] = (
         "debug.debug_max_parallel",
         "debug.debug_first_n_tasks",
@@ -101,7 +101,9 @@ def _play(run: RunInfo, tasks: Any, round_: Round, recipe: Recipe, control: Cont
     from astuner.rollout.host import open_rollouts
 
     parts = recipe.build(run, control.hooks)
-    engine = _engine(run, recipe, control)
+    if recipe.engine is None:
+        raise AssertionError("a plan has an engine for every backbone with a default one")
+    engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
 
     async def play(wanted: list[Task]) -> list[Group] | None:
         from astuner.gateway import load_renderer
@@ -134,18 +136,3 @@ def _play(run: RunInfo, tasks: Any, round_: Round, recipe: Recipe, control: Cont
                 raise
 
     return asyncio.run(play(list(tasks)))
-
-
-def _engine(run: RunInfo, recipe: Recipe, control: Control) -> Engine:
-    if recipe.engine is not None:
-        return control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
-    catalog = Catalog.discover(disabled=run.config.plugins.disabled)
-    try:
-        candidate = catalog.find("engine", "local", config_dir=run.config_dir, key="astuner.rollout.name")
-    except (ConfigError, PluginError) as error:
-        message = (
-            "debug needs an engine: `pip install astuner-local` brings one that runs model.path in this process, "
-            "or name another: `name: openai` with `engine: {base_url: …, model: …}`, or `scripted`"
-        )
-        raise ConfigError([Problem(key="astuner.rollout.name", message=message)]) from error
-    return control.hooks.make_engine(candidate, None, run)()

@@ -31,7 +31,7 @@ def try_backbones(conf: Path, catalog: Catalog, chosen: str | None) -> tuple[Tri
     return tuple(
         Trial(
             backbone=name,
-            problems=_planned(conf, name, catalog),
+            problems=_planned(conf, name),
             command=None if name in installed else known.command_for("backbone", name),
         )
         for name in names
@@ -62,25 +62,13 @@ def _is_absence(problem: Problem, trial: Trial) -> bool:
     return trial.command is not None and problem.key == "astuner.backbone"
 
 
-def _planned(conf: Path, backbone: str, catalog: Catalog) -> tuple[Problem, ...]:
+def _planned(conf: Path, backbone: str) -> tuple[Problem, ...]:
     from astuner.runs.plan import plan_run
 
     try:
-        plan = plan_run(conf, backbone=backbone)
+        plan_run(conf, backbone=backbone)
     except ConfigError as error:
         return error.problems
     except AstunerError as error:
         return (Problem(message=str(error)),)
-    return _without_engine(plan.backbone.candidate.name, plan.recipe.engine is None, catalog, conf.parent)
-
-
-def _without_engine(backbone: str, automatic: bool, catalog: Catalog, config_dir: Path) -> tuple[Problem, ...]:
-    """Return what `debug` says when it starts without an engine: it takes that of astuner-local where none is named."""
-    if backbone != "debug" or not automatic:
-        return ()
-    try:
-        found = catalog.find("engine", "local", config_dir=config_dir, key="astuner.rollout.name")
-    except ConfigError as error:
-        return error.problems
-    lacks = f"{found.blame} needs {', '.join(found.missing)}, which is not installed: {found.remedy}"
-    return (Problem(key="astuner.rollout.name", message=lacks),) if found.missing else ()
+    return ()

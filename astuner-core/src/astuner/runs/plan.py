@@ -90,11 +90,12 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         config.context_tracker.options_of(tracker_type),
         f"context_tracker.{tracker_type}",
     )
+    named = config.rollout.name
+    engine_name = named if named != "auto" else chooser.default_engine(chosen_backbone)
     engine = None
-    if config.rollout.name != "auto":
-        name = config.rollout.name
-        options = config.rollout.options_of(name)
-        engine = chooser.choose("engine", name, "astuner.rollout.name", options, f"rollout.{name}", words=("auto",))
+    if engine_name is not None:
+        options = config.rollout.options_of(engine_name)
+        engine = chooser.choose("engine", engine_name, "astuner.rollout.name", options, f"rollout.{engine_name}", words=("auto",))
     estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
     estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
@@ -180,6 +181,13 @@ class _Chooser:
             self._problems.append(self._placed(Problem(key=key, message=str(error))))
             return None
         return Component(candidate=candidate, options=options)
+
+    def default_engine(self, backbone: Component | None) -> str | None:
+        """Return the engine that a backbone takes when the user names none; None where it brings its own."""
+        from astuner.plugins.drivers import load
+
+        name: str | None = getattr(load(backbone.candidate), "default_engine", None) if backbone is not None else None
+        return name
 
     def check_honoured(self, backbone: Component) -> list[str]:
         """Note the keys that the user set and the backbone does not honour; return what to tell about the inapplicable ones."""
