@@ -28,7 +28,8 @@ class Environment:
 
     def install(self, *wheels: Path) -> None:
         """Install wheels with pip, offline and without their requirements: a scenario says what is missing."""
-        self._pip("install", "--no-index", "--no-deps", "--no-compile", *map(str, wheels))
+        # What the environment of the tests has is not what this one has: core and each wheel are really installed here.
+        self._pip("install", "--no-index", "--no-deps", "--no-compile", "--ignore-installed", *map(str, wheels))
 
     def uninstall(self, name: str) -> None:
         self._pip("uninstall", "--yes", name)
@@ -65,5 +66,7 @@ class Environment:
 
     def _pip(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "pip", "--python", str(self.home / "bin" / "python"), "--disable-pip-version-check"]
-        done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=120)
+        # The pins of the environment of the tests are not those of a scenario either.
+        variables = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
+        done = subprocess.run([*command, *arguments], capture_output=True, text=True, env=variables, check=False, timeout=120)
         assert done.returncode == 0, done.stderr

@@ -3,8 +3,8 @@
 An extension is any object with methods marked `@astuner.hookimpl`; it is found through the entry-point group `astuner.hooks`.
 Two sorts of hooks: `astuner_make_*` are *deciding* (`firstresult`: core's own implementation comes last, an extension may answer
 in its place or wrap it, and an exception stops the run with the blame attached), all others are *events* (each listener is called
-by itself, one that raises is named and the rest still hear). Events are dispatched in the driver by one thread; those of rollout
-processes travel there as data.
+by itself, one that raises is named and the rest still hear). Events are told in the driver; those of rollout processes travel
+there as data. Each spec says when it is called, and in which process and thread.
 """
 
 from __future__ import annotations
@@ -44,11 +44,20 @@ class ReaderSpecs:
 
     @_deciding
     def astuner_make_reader(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Reader | None:
-        """Make the reader of the run. Driver, once, before anything heavy starts."""
+        """Make the reader of the run.
+
+        When: once, before anything else of the run is made; for `astuner run --dry-run` too.
+        Where: the driver, main thread.
+        """
 
     @_event
     def astuner_tasks_read(self, split: str, count: int) -> None:
-        """A split was read to its end for the first time. Driver."""
+        """A split was read to its end for the first time.
+
+        When: once for `train`, then once for `validation`, with a count of 0 for a split that is not configured; before the
+        loggers are made.
+        Where: the driver, main thread.
+        """
 
 
 class JudgeSpecs:
@@ -56,11 +65,19 @@ class JudgeSpecs:
 
     @_deciding
     def astuner_make_judge(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Judge | None:
-        """Make a judge. Each rollout process, once."""
+        """Make a judge; it is whole, with `observe` and `judge`, when core has made it.
+
+        When: once for each judge of the run, before the first episode.
+        Where: each rollout process; for the backbones `debug` and `local` that is the driver.
+        """
 
     @_event
     def astuner_group_judged(self, group: Group) -> None:
-        """All siblings of a task have their findings. Driver, as data."""
+        """All siblings of a task have their findings; failed siblings and those that were not judged are among them.
+
+        When: with the report of the group's step or validation, after the loggers have written it.
+        Where: the driver, main thread, wherever the group was judged.
+        """
 
 
 class TrackerSpecs:
@@ -68,7 +85,11 @@ class TrackerSpecs:
 
     @_deciding
     def astuner_make_tracker(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeTracker | None:
-        """Return a factory; it is called once per episode. Each rollout process."""
+        """Return what makes a tracker: it is called without arguments, once per episode.
+
+        When: once, before the first episode.
+        Where: each rollout process; for the backbones `debug` and `local` that is the driver.
+        """
 
 
 class EngineSpecs:
@@ -76,7 +97,12 @@ class EngineSpecs:
 
     @_deciding
     def astuner_make_engine(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEngine | None:
-        """Return a factory; it is called once per rollout process."""
+        """Return what makes an engine: it is called without arguments, once per rollout process.
+
+        When: once, before the first episode; not for the engine that a backbone brings itself, as `local` does under
+        `rollout.name: auto`.
+        Where: each rollout process; for the backbones `debug` and `local` that is the driver.
+        """
 
 
 class LoggerSpecs:
@@ -84,7 +110,11 @@ class LoggerSpecs:
 
     @_deciding
     def astuner_make_logger(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Logger | None:
-        """Make one logger. Driver, once per run."""
+        """Make one logger.
+
+        When: once for each logger of the run, after the tasks are read and before `astuner_run_started`.
+        Where: the driver, main thread.
+        """
 
 
 class BackboneSpecs:
@@ -92,39 +122,71 @@ class BackboneSpecs:
 
     @_deciding
     def astuner_make_backbone(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Backbone | None:
-        """Make the backbone. Driver, once per run."""
+        """Make the backbone.
+
+        When: once, right after `astuner_run_started`; what it implements of the events begins to listen then.
+        Where: the driver, main thread.
+        """
 
 
 class RunSpecs:
-    """The life of a run. All in the driver."""
+    """The life of a run, of a resumed one and of `astuner eval`."""
 
     @_event
     def astuner_run_started(self, run_info: RunInfo, plugins: Sequence[Mapping[str, str]]) -> None:
-        """The configuration is valid and the run directory is locked; nothing heavy has started."""
+        """The configuration is valid, the run directory is locked and written, and nothing heavy has started.
+
+        When: once, after the loggers are made and before the backbone is. A run that fails before this has no further event.
+        Where: the driver, main thread.
+        """
 
     @_event
     def astuner_episode_finished(self, episode: Episode) -> None:
-        """An episode was judged and stored."""
+        """An episode is in the run store, with its finding; one that failed has none.
+
+        When: with the report of its step or validation, after its group was told, siblings in order.
+        Where: the driver, main thread, wherever it was played.
+        """
 
     @_event
     def astuner_step_finished(self, report: StepReport) -> None:
-        """A training step is done and logged."""
+        """A training step is done and logged.
+
+        When: after the groups and the episodes of the step were told. Steps that a resumed run repeats are told again.
+        Where: the driver, main thread; the next step waits for the listeners.
+        """
 
     @_event
     def astuner_validation_finished(self, report: ValidationReport) -> None:
-        """A validation pass is done and logged."""
+        """A validation pass is done and logged.
+
+        When: after its groups and episodes were told.
+        Where: the driver, main thread; training waits for the listeners.
+        """
 
     @_event
     def astuner_checkpoint_saved(self, step: int, path: Path) -> None:
-        """A checkpoint is complete on disk."""
+        """A checkpoint is complete on disk.
+
+        When: after the run store was synced and older checkpoints were removed.
+        Where: the driver, main thread.
+        """
 
     @_event
     def astuner_notice(self, notice: Notice) -> None:
-        """Something was said to the user."""
+        """Something was said to the user.
+
+        When: after the loggers have shown it; what was said before there were loggers is told once they are made.
+        Where: the driver, in the thread that spoke: the only event that does not always come from the main thread.
+        """
 
     @_event
     def astuner_run_finished(self, run_info: RunInfo, exit_code: int) -> None:
-        """The run is over; everything is closed."""
+        """The run is over: 0 is done, 130 interrupted with the state saved, anything else failed.
+
+        When: once for each `astuner_run_started`, also when the run failed; the backbone is closed, the loggers are not yet.
+        Where: the driver, main thread.
+        """
 
 
 SPECS = (ReaderSpecs, JudgeSpecs, TrackerSpecs, EngineSpecs, LoggerSpecs, BackboneSpecs, RunSpecs)

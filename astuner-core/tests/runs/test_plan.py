@@ -13,7 +13,7 @@ from astuner.runs.plan import Plan, plan_run
 YAML = """\
 astuner:
   model: {path: org/name}
-  rollout: {user_workflow: "./agent.py:Agent"}
+  rollout: {user_workflow: "./agent.py:Agent", name: openai, openai: {base_url: "http://127.0.0.1:1/v1", model: none}}
   task_reader:
     type: dataset_file
     dataset_file: {training: {file_path: train.jsonl}}

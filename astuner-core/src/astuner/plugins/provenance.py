@@ -21,7 +21,7 @@ class Provenance:
     """The extensions that had the component in hand, outermost first."""
 
     def row(self) -> Mapping[str, str]:
-        """Return it in strings, for `run.json` and the `run_started` event."""
+        """Return it in strings, for `run.json`."""
         candidate = self.candidate
         return {
             "kind": candidate.kind,

@@ -81,6 +81,10 @@ class RunDirectory:
         attempts = [*self.run.get("attempts", []), {"started": _now(), "pid": os.getpid()}]
         write_json(self._run_file, {**info, "attempts": attempts})
 
+    def amend_run(self, **more: Any) -> None:
+        """Add to `run.json` what is known only later."""
+        write_json(self._run_file, {**self.run, **more})
+
     def write_config(self, *, given: str, resolved: str, native: Mapping[str, Any]) -> None:
         """Write `config.yaml`: as given, as resolved, and what the backbone was handed natively. Secrets are gone already."""
         import yaml

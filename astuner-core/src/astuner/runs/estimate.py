@@ -25,7 +25,9 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     plan = plan_run(conf, overrides, backbone)
     config = plan.loaded.config
     info = plan.run_info()
-    tasks = plan.sample_tasks(Hooks(plan.catalog).make_reader(plan.reader.candidate, plan.reader.options, info))
+    hooks = Hooks(plan.catalog, options=config.plugins.options)
+    hooks.check_pending()
+    tasks = plan.sample_tasks(hooks.make_reader(plan.reader.candidate, plan.reader.options, info))
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
     rows += _training_rows(config, tasks) if info.backbone != "debug" else []
     rows += [("memory for weights", _memory(config))]

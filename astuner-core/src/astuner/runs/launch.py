@@ -169,16 +169,18 @@ class _Run:
                 backbone.close()
             if self.control.stop:
                 raise Interrupted(f"stopped after step {progress.step}; go on with --resume")
-            exit_code = 0
             self._directory.write_state(status="finished")
+            exit_code = 0
         except Interrupted:
             exit_code = 130
             self._directory.write_state(status="interrupted")
             raise
         except BaseException as error:
+            exit_code = 130 if isinstance(error, KeyboardInterrupt) else getattr(error, "exit_code", 1)
             self._write_failure(error)
             raise
         finally:
+            self._write_provenance()
             hooks.run_finished(info, exit_code)
         return RunOutcome(
             exit_code=0,
@@ -206,6 +208,13 @@ class _Run:
         self._directory.write_config(
             given=redact_text(loaded.text), resolved=to_yaml(loaded), native=redact_tree(self.info.native)
         )
+
+    def _write_provenance(self) -> None:
+        """Write down who made each component and who wrapped it; rollout processes of their own know theirs alone."""
+        try:
+            self._directory.amend_run(made=[dict(made.row()) for made in self._hooks.provenance])
+        except AstunerError as full:
+            print(f"warning: {full}", file=sys.stderr)
 
     def _write_failure(self, error: BaseException) -> None:
         reason = str(error) if isinstance(error, AstunerError) else f"{type(error).__name__}: {error}"

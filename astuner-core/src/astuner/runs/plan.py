@@ -90,12 +90,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         config.context_tracker.options_of(tracker_type),
         f"context_tracker.{tracker_type}",
     )
-    named = config.rollout.name
-    engine_name = named if named != "auto" else chooser.default_engine(chosen_backbone)
-    engine = None
-    if engine_name is not None:
-        options = config.rollout.options_of(engine_name)
-        engine = chooser.choose("engine", engine_name, "astuner.rollout.name", options, f"rollout.{engine_name}", words=("auto",))
+    engine = _engine(chooser, loaded, chosen_backbone)
     estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
     estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
@@ -158,10 +153,12 @@ class _Chooser:
         values: Mapping[str, Any],
         section: str | None = None,
         words: Sequence[str] = (),
+        why: str = "",
     ) -> Component | None:
         """Return the component a key names, its options structured; None after noting what is wrong with it.
 
-        `words` may stand there too and are no component's name. Code of the user is left alone where something is wrong already.
+        `words` may stand there too and are no component's name; `why` begins what is said about one that the user did not name.
+        Code of the user is left alone where something is wrong already.
         """
         from astuner.plugins.drivers import load
         from astuner.plugins.options import options_for
@@ -169,7 +166,7 @@ class _Chooser:
         if names_code(spec) and self._problems:
             return None
         try:
-            candidate = self._usable(self._find(kind, spec, key), key)
+            candidate = self._usable(self._found(kind, spec, key, why), key)
             options = options_for(
                 load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate
             )
@@ -182,12 +179,11 @@ class _Chooser:
             return None
         return Component(candidate=candidate, options=options)
 
-    def default_engine(self, backbone: Component | None) -> str | None:
-        """Return the engine that a backbone takes when the user names none; None where it brings its own."""
-        from astuner.plugins.drivers import load
-
-        name: str | None = getattr(load(backbone.candidate), "default_engine", None) if backbone is not None else None
-        return name
+    def _found(self, kind: str, spec: str, key: str, why: str) -> Candidate:
+        try:
+            return self._find(kind, spec, key)
+        except ConfigError as error:
+            raise ConfigError([evolve(one, message=f"{why}{one.message}") for one in error.problems]) from error
 
     def check_honoured(self, backbone: Component) -> list[str]:
         """Note the keys that the user set and the backbone does not honour; return what to tell about the inapplicable ones."""
@@ -249,6 +245,21 @@ class _Chooser:
             return problem
         place = self._loaded.locate(problem.key)
         return problem if place is None else evolve(problem, file=place[0], line=place[1])
+
+
+def _engine(chooser: _Chooser, loaded: LoadedConfig, backbone: Component | None) -> Component | None:
+    """Return the engine that the user names, or the one that the backbone takes for `auto`; None where it brings its own."""
+    from astuner.plugins.drivers import load
+
+    rollout, key = loaded.config.rollout, "astuner.rollout.name"
+    name: str | None = rollout.name
+    why = ""
+    if name == "auto":
+        name = getattr(load(backbone.candidate), "default_engine", None) if backbone is not None else None
+        why = f"the backbone '{loaded.config.backbone}' takes the engine '{name}' where none is named, and: "
+    if name is None:
+        return None
+    return chooser.choose("engine", name, key, rollout.options_of(name), f"rollout.{name}", words=("auto",), why=why)
 
 
 def _judges(chooser: _Chooser, loaded: LoadedConfig) -> list[Component | None]:

@@ -1,0 +1,94 @@
+"""How a run is told and written down, whichever way it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astuner.errors import RunFailed, UsageError
+
+AUDIT = """
+from pathlib import Path
+
+from attrs import frozen
+
+from astuner import hookimpl
+
+
+class Audit:
+    @frozen(kw_only=True)
+    class Options:
+        file: str
+        '''Where the exit code goes.'''
+
+    def __init__(self, options):
+        self._file = Path(options.file)
+
+    @hookimpl(wrapper=True)
+    def astuner_make_judge(self):
+        return (yield)
+
+    @hookimpl
+    def astuner_run_finished(self, exit_code):
+        self._file.write_text(str(exit_code))
+"""
+JUDGE = "class Judge:\n    def compute_reward(self, workflow_task, workflow_output):\n        {does}\n"
+
+
+@pytest.fixture
+def audited(fake_distribution: Callable[..., Path], tmp_path: Path) -> dict[str, Any]:
+    """The settings of a run that an extension listens to; it writes the exit code beside them."""
+    requires = ("astuner-core>=0.1,<0.2",)
+    hooks = {"astuner.hooks": {"audit": "acme_audit:Audit"}}
+    fake_distribution("acme-audit", "0.3", {"acme_audit.py": AUDIT}, hooks, requires)
+    return {"plugins": {"options": {"audit": {"file": str(tmp_path / "code")}}}}
+
+
+def judge(tmp_path: Path, does: str) -> str:
+    (tmp_path / "own_judge.py").write_text(JUDGE.format(does=does))
+    return f"{tmp_path}/own_judge.py:Judge"
+
+
+def test_a_good_end_is_told_as_0(run: Any, audited: dict[str, Any], tmp_path: Path) -> None:
+    run(settings=audited)
+    assert (tmp_path / "code").read_text() == "0"
+
+
+def test_a_failed_run_is_told_as_1(run: Any, audited: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(RunFailed):
+        run(judge(tmp_path, "raise KeyError('answer')"), settings=audited)
+    assert (tmp_path / "code").read_text() == "1"
+
+
+def test_an_error_of_usage_inside_a_run_is_told_as_2(run: Any, audited: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "acme_engine.py").write_text(
+        "from astuner.errors import UsageError\n"
+        "class Engine:\n"
+        "    def __init__(self):\n"
+        "        raise UsageError('no such port')\n"
+    )
+    with pytest.raises(UsageError, match="no such port"):
+        run(settings={**audited, "rollout": {"name": f"{tmp_path}/acme_engine.py:Engine"}})
+    assert (tmp_path / "code").read_text() == "2"
+
+
+def test_who_made_and_wrapped_each_component_is_written_down(run: Any, audited: dict[str, Any]) -> None:
+    played = run(settings=audited)
+    made = json.loads((played.directory / "run.json").read_text())["made"]
+    [judge] = [row for row in made if row["kind"] == "judge"]
+    assert judge["made_by"] == "astuner-core"
+    assert judge["wrapped_by"] == "hook 'audit' from acme-audit 0.3 (acme_audit:Audit)"
+    assert {row["kind"] for row in made} >= {"reader", "logger", "backbone", "tracker", "engine", "judge"}
+
+
+def test_a_dry_run_gives_extensions_their_options(cli: Any, run: Any, audited: dict[str, Any]) -> None:
+    from astuner.testing.project import write_project
+
+    played = run(settings=audited)
+    conf = write_project(played.directory.parent / "again", settings=audited)
+    shown = cli("run", "--conf", conf, "--dry-run")
+    assert (shown.code, "left out" in shown.err) == (0, False)

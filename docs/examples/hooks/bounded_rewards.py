@@ -1,0 +1,33 @@
+"""Wraps every judge: rewards are kept between 0 and 1, and a failure stays one."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from astuner import Judge, Verdict, hookimpl
+from astuner.schema import Episode, Group, Unjudged
+
+
+class BoundedRewards:
+    @hookimpl(wrapper=True)
+    def astuner_make_judge(self) -> Generator[None, Judge, Judge]:
+        made = yield
+        return _Bounded(made)
+
+
+class _Bounded(Judge):
+    def __init__(self, inner: Judge) -> None:
+        self._inner = inner
+
+    async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
+        return await self._inner.observe(episode, environment)
+
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        return [_bounded(finding) for finding in await self._inner.judge(group)]
+
+
+def _bounded(finding: Verdict | Unjudged) -> Verdict | Unjudged:
+    return evolve(finding, reward=min(max(finding.reward, 0.0), 1.0)) if isinstance(finding, Verdict) else finding

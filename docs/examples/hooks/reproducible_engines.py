@@ -1,0 +1,22 @@
+"""Decides: looks at the engine that core makes, and stops the run when its answers depend on what shares a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from astuner import hookimpl
+from astuner.protocols import Engine, MakeEngine
+
+
+class ReproducibleEngines:
+    @hookimpl(wrapper=True)
+    def astuner_make_engine(self) -> Generator[None, MakeEngine, MakeEngine]:
+        make = yield
+
+        def checked() -> Engine:
+            engine = make()
+            if not engine.capabilities.reproducible:
+                raise ValueError(f"{type(engine).__name__} is not reproducible: choose another rollout.name")
+            return engine
+
+        return checked

@@ -1,0 +1,65 @@
+"""A clone of the repository and an environment of its own, in which the README's first command is run once for all tests."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LIMIT_S = 1200
+
+Bash = Callable[[str, Path], str]
+Blocks = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="session")
+def blocks() -> Blocks:
+    """The texts of a document's blocks in a language: `blocks(document, "bash")`."""
+
+    def found(document: Path, language: str) -> list[str]:
+        return [text.strip() for named, text in BLOCK.findall(document.read_text(encoding="utf-8")) if named == language]
+
+    return found
+
+
+@pytest.fixture(scope="session")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tracked files as they are in the working tree, in a directory of their own."""
+    home = tmp_path_factory.mktemp("clone") / "astuner"
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=REPOSITORY, capture_output=True, check=True).stdout
+    for name in filter(None, listed.decode().split("\0")):
+        if (REPOSITORY / name).is_file():
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(REPOSITORY / name, home / name)
+    return home
+
+
+@pytest.fixture(scope="session")
+def activated_bash(tmp_path_factory: pytest.TempPathFactory) -> Bash:
+    """Runs a script in a fresh virtual environment, and returns what it printed: `activated_bash(script, directory)`."""
+    home = tmp_path_factory.mktemp("venv")
+    venv.create(home, with_pip=True)
+
+    def run(script: str, cwd: Path) -> str:
+        # What a command prints of a path must not depend on how wide pytest's own terminal is.
+        environment = {**os.environ, "COLUMNS": "200"}
+        command = ["bash", "-c", f"set -e; . {home}/bin/activate\n{script}"]
+        ended = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        assert ended.returncode == 0, f"{script}\n{ended.stdout[-4000:]}{ended.stderr[-4000:]}"
+        return ended.stdout + ended.stderr
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def first_command_said(clone: Path, activated_bash: Bash, blocks: Blocks) -> str:
+    """What the README's first command printed: it has installed everything and tuned `my-agent` in the clone."""
+    return activated_bash(blocks(REPOSITORY / "README.md", "bash")[0], clone)

@@ -1,0 +1,76 @@
+"""`docs/plugins.md` is followed from its first block to its last: files are written, commands are run, outputs are compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+DOCUMENT = REPOSITORY / "docs" / "plugins.md"
+EXAMPLES = sorted((REPOSITORY / "tutorial" / "plugins").glob("*/README.md"))
+
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# ([\w./-]+\.\w+)\n")
+
+Bash = Callable[[str, Path], str]
+Blocks = Callable[[Path, str], list[str]]
+
+
+def follow(document: Path, home: Path, bash: Bash) -> int:
+    """Do what a document says in an empty directory; return how many commands were run.
+
+    `python` and `yaml` blocks become the file that their first line names, a `diff` is applied, `bash` is run. Each line of a
+    `text` must stand in the output of the command before it, and a `toml` in some file that is there.
+    """
+    said, commands = "", 0
+    for language, text in BLOCK.findall(document.read_text(encoding="utf-8")):
+        match language:
+            case "bash":
+                said, commands = bash(text, home), commands + 1
+            case "text":
+                missing = [line for line in text.splitlines() if _plain(line) not in _plain(said)]
+                assert not missing, f"not in the output: {missing}\n{said}"
+            case "diff":
+                (home / "edit.diff").write_text(text)
+                bash("git apply edit.diff && rm edit.diff", home)
+            case "python" | "yaml":
+                named = FILE.match(text)
+                assert named, f"names no file: {text}"
+                file = home / named[1]
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+            case "toml":
+                assert [file for file in home.rglob("*.toml") if text in file.read_text(encoding="utf-8")], f"in no file: {text}"
+            case _:
+                raise AssertionError(f"nothing is done with a block in {language}:\n{text}")
+    return commands
+
+
+def _plain(text: str) -> str:
+    """Return a text without what depends on the width of columns."""
+    return " ".join(text.split())
+
+
+@pytest.mark.usefixtures("first_command_said")
+def test_the_page_can_be_followed_from_an_empty_directory(tmp_path: Path, activated_bash: Bash):
+    assert follow(DOCUMENT, tmp_path, activated_bash) >= 10
+
+
+def test_the_edit_of_the_page_is_as_short_as_it_says():
+    (edit, *_) = [text for language, text in BLOCK.findall(DOCUMENT.read_text(encoding="utf-8")) if language == "diff"]
+    changed = [line for line in edit.splitlines() if re.match(r"[+-](?![+-])", line)]
+    assert 0 < len(changed) <= 15
+
+
+@pytest.mark.usefixtures("first_command_said")
+@pytest.mark.parametrize("document", EXAMPLES, ids=lambda path: path.parent.name)
+def test_an_example_is_installed_by_its_command_and_keeps_its_contract(
+    document: Path, clone: Path, activated_bash: Bash, blocks: Blocks
+):
+    for command in blocks(document, "bash"):
+        activated_bash(command, clone)
+    said = activated_bash(f"astuner plugin check {document.parent.name}", clone)
+    assert " 0 failed" in said

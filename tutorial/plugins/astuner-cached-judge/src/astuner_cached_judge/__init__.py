@@ -1,0 +1,1 @@
+"""Keeps the verdicts of judges on disk, so that the same episodes are judged once."""

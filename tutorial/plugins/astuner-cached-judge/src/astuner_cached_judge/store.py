@@ -1,0 +1,99 @@
+"""Verdicts in a file of SQLite, which several processes may read and write at once."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+
+from astuner.schema import Unjudged, Verdict
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, verdicts TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS counts (run TEXT, judge TEXT, found INTEGER, asked INTEGER, PRIMARY KEY (run, judge))",
+)
+
+LOCK_TIMEOUT_S = 30.0
+"""How long to wait for another process that writes."""
+
+
+@attrs.frozen(kw_only=True)
+class Count:
+    """Episodes of one judge in one run."""
+
+    judge: str
+    found: int
+    """Answered from the file."""
+    asked: int
+    """Answered by the judge."""
+
+
+class VerdictStore:
+    """A connection lasts as long as one call, so the store may be used in any thread and after a fork."""
+
+    def __init__(self, path: Path) -> None:
+        """Create the file where there is none; raises `sqlite3.Error` for one that cannot be written or is something else."""
+        self._path = path
+        with self._writing() as connection:
+            for table in TABLES:
+                connection.execute(table)
+
+    def find(self, keys: Iterable[str]) -> dict[str, list[Verdict]]:
+        """Return what is kept under these keys."""
+        with self._connected() as connection:
+            rows = [connection.execute("SELECT key, verdicts FROM verdicts WHERE key = ?", (key,)).fetchone() for key in keys]
+        return {key: [Verdict(**verdict) for verdict in json.loads(text)] for key, text in filter(None, rows)}
+
+    def add(self, found: Mapping[str, Sequence[Verdict | Unjudged]]) -> None:
+        """Keep what is nothing but verdicts; what is there already stays."""
+        texts = [(key, text) for key, findings in found.items() if (text := _text(findings)) is not None]
+        with self._writing() as connection:
+            connection.executemany("INSERT OR IGNORE INTO verdicts VALUES (?, ?)", texts)
+
+    def count(self, run: str, judge: str, *, found: int, asked: int) -> None:
+        """Add to the counts of a run."""
+        with self._writing() as connection:
+            connection.execute(
+                "INSERT INTO counts VALUES (?, ?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET found = found + excluded.found, asked = asked + excluded.asked",
+                (run, judge, found, asked),
+            )
+
+    def counts(self, run: str) -> list[Count]:
+        """Return the counts of all processes of a run, by judge."""
+        with self._connected() as connection:
+            rows = connection.execute("SELECT judge, found, asked FROM counts WHERE run = ? ORDER BY judge", (run,)).fetchall()
+        return [Count(judge=judge, found=found, asked=asked) for judge, found, asked in rows]
+
+    def forget_counts(self, run: str) -> None:
+        """Begin a run at zero."""
+        with self._writing() as connection:
+            connection.execute("DELETE FROM counts WHERE run = ?", (run,))
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        connection = sqlite3.connect(self._path, timeout=LOCK_TIMEOUT_S)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._connected() as connection, connection:
+            yield connection
+
+
+def _text(findings: Sequence[Verdict | Unjudged]) -> str | None:
+    """Return verdicts as JSON; None when one is a failure, or is more than JSON can hold."""
+    if not all(type(finding) is Verdict for finding in findings):
+        return None
+    try:
+        # A reward may be a scalar of numpy, which `float` takes.
+        return json.dumps([attrs.asdict(finding) for finding in findings], allow_nan=False, default=float)
+    except (TypeError, ValueError):
+        return None
