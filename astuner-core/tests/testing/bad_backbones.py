@@ -10,6 +10,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, ClassVar
 
+from astuner.plugins.catalog import Candidate
 from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.directory import RunDirectory
 from astuner.schema import CheckpointSaved, Event, StepReport, ValidationReport
@@ -140,6 +141,31 @@ class LeavesATask(Counting):
         loop.run_until_complete(asyncio.sleep(0))
         self.loops.append((loop, task))
         yield from super().train(*arguments)
+
+
+class Quiet:
+    """As much of an engine as is closed."""
+
+    async def close(self) -> None: ...
+
+
+QUIET = Candidate(kind="engine", name="quiet", target=f"{__name__}:Quiet", source="path")
+
+
+class ClosesItsEngine(Counting):
+    closes = True
+
+    def train(self, run: Any, tasks: Any, recipe: Any, control: Any) -> Generator[Event]:
+        engine = control.hooks.make_engine(QUIET, None, run)()
+        try:
+            yield from super().train(run, tasks, recipe, control)
+        finally:
+            if self.closes:
+                asyncio.run(engine.close())
+
+
+class LeavesItsEngine(ClosesItsEngine):
+    closes = False
 
 
 class IgnoresStops(Counting):

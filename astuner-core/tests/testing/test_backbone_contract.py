@@ -31,6 +31,7 @@ BAD = [
     ("test_closing_in_the_middle_leaves_nothing_running", "LeavesAThread", "thread 'left-behind' still there"),
     ("test_closing_in_the_middle_leaves_nothing_running", "LeavesAProcess", "process"),
     ("test_closing_in_the_middle_leaves_nothing_running", "LeavesATask", "asyncio task 'left-behind' still there"),
+    ("test_engines_are_closed", "LeavesItsEngine", "engine quiet #1 was never closed"),
     ("test_a_stop_is_obeyed_and_saved", "IgnoresStops", "stopped after step 1, it went on to step 4"),
     ("test_a_stop_is_obeyed_and_saved", "SavesNothingWhenStopped", "the last checkpoint is of step none"),
     ("test_a_resumed_run_goes_on", "StartsOver", "resumed from the checkpoint of step 1, it began with step [1]"),
@@ -68,6 +69,11 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_bad_backbone_breaks_its_rule(outcome_of: Any, rule: str, bad: str, words: str):
     outcome = outcome_of(BackboneContract, rule, component=f"bad_backbones:{bad}")
     assert (outcome.status, words in outcome.message) == ("failed", True), outcome.message
+
+
+def test_a_backbone_that_closes_its_engine_keeps_the_rule(outcome_of: Any):
+    outcome = outcome_of(BackboneContract, "test_engines_are_closed", component="bad_backbones:ClosesItsEngine")
+    assert outcome.status == "passed", outcome.message
 
 
 def test_a_backbone_that_only_plays_obeys_a_stop_too(outcome_of: Any):

@@ -131,6 +131,19 @@ class BackboneContract(Contract):
             f"{self._blame}: {', '.join(left)} still there after close(); end them in a `finally` of train, or in close()"
         )
 
+    def test_engines_are_closed(self, tmp_path: Path) -> None:
+        """Each engine that it makes through the hooks is closed when the events are closed after the first step."""
+        with self._attempt(tmp_path) as attempt:
+            events = attempt.train()
+            next((event for event in events if isinstance(event, StepReport)), None)
+            events.close()
+        if not attempt.engines.made:
+            raise SkipTest(f"{self._blame}: made no engine through the hooks")
+        assert not attempt.engines.open, (
+            f"{self._blame}: engine {', '.join(attempt.engines.open)} was never closed; await engine.close() in a `finally` "
+            "(astuner.rollout.host.open_rollouts does)"
+        )
+
     def test_a_stop_is_obeyed_and_saved(self, tmp_path: Path) -> None:
         """After `control.stop` at most the step under way is finished; a checkpoint of the last step is saved."""
         with self._attempt(tmp_path) as attempt:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
-from astuner.plugins.catalog import Catalog
+from astuner.hookspecs import hookimpl
+from astuner.plugins.catalog import Candidate, Catalog
 from astuner.plugins.hooks import Hooks
 from astuner.runs.control import RunControl
 from astuner.runs.directory import RunDirectory
@@ -17,7 +18,7 @@ from astuner.runs.episode_store import EpisodeFiles
 from astuner.schema import CheckpointSaved, Event, StepReport
 
 if TYPE_CHECKING:
-    from astuner.protocols import Backbone, RunInfo
+    from astuner.protocols import Backbone, MakeEngine, RunInfo
     from astuner.rollout.sampler import TaskSampler
     from astuner.runs.plan import Plan
 
@@ -32,6 +33,8 @@ class Rehearsal:
     control: RunControl
     directory: RunDirectory
     backbone: Backbone
+    engines: EnginesWatched
+    """Those that the backbone made through the hooks."""
 
     def train(self) -> Generator[Event]:
         """Yield the events of training, keeping the run directory's account of them."""
@@ -48,6 +51,36 @@ class Rehearsal:
         """Yield the events of one validation pass with `model.path`."""
         with closing(self.backbone.evaluate(self.info, self.tasks, self.plan.recipe, None, self.control)) as events:
             yield from events
+
+
+class EnginesWatched:
+    """An extension that notes which engines are made, and which of them are closed."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.open: list[str] = []
+
+    @hookimpl(wrapper=True)
+    def astuner_make_engine(self, candidate: Candidate) -> Generator[None, MakeEngine, MakeEngine]:
+        """Watch each engine that the factory makes."""
+        make = yield
+        return lambda: self._watched(make(), f"{candidate.name} #{len(self.made) + 1}")
+
+    def _watched(self, engine: Any, name: str) -> Any:
+        close = engine.close
+
+        async def watched_close() -> None:
+            if name in self.open:
+                self.open.remove(name)
+            await close()
+
+        try:
+            engine.close = watched_close
+        except AttributeError:
+            return engine  # its class has slots, so nobody can look
+        self.made.append(name)
+        self.open.append(name)
+        return engine
 
 
 @contextmanager
@@ -67,6 +100,8 @@ def rehearse(conf: Path, *, resume: bool = False) -> Iterator[Rehearsal]:
         store = EpisodeFiles(directory.episodes, replay_after=(step or -1) if resume else None)
         stack.callback(store.close)
         hooks = Hooks(Catalog())
+        engines = EnginesWatched()
+        hooks.register(engines, "the contract of backbones")
         info = evolve(plan.run_info(attempt=directory.attempts + 1), directory=directory.path)
         tasks = plan.sample_tasks(hooks.make_reader(plan.reader.candidate, plan.reader.options, info))
         directory.write_run({"backbone": plan.backbone.candidate.name})
@@ -79,4 +114,6 @@ def rehearse(conf: Path, *, resume: bool = False) -> Iterator[Rehearsal]:
             notify=lambda text, level: None,
             progress=lambda what, done, total: None,
         )
-        yield Rehearsal(plan=plan, info=info, tasks=tasks, control=control, directory=directory, backbone=backbone)
+        yield Rehearsal(
+            plan=plan, info=info, tasks=tasks, control=control, directory=directory, backbone=backbone, engines=engines
+        )
