@@ -9,7 +9,7 @@ from attrs import evolve
 
 from astuner.builtin.judges import as_judge
 from astuner.protocols import Judge
-from astuner.rollout.judging import WeightedJudge, close_judge, combine, judge_group
+from astuner.rollout.judging import WeightedJudge, combine, judge_group
 from astuner.schema import Failure, Unjudged, Verdict, WorkflowOutput
 from astuner.testing.episodes import episode, group
 
@@ -124,8 +124,10 @@ class Shaped:
 
 def test_every_judge_of_several_is_closed():
     first, second = Closing(), Closing()
-    judge = combine([WeightedJudge("a", 1.0, first), WeightedJudge("b", 1.0, Shaped()), WeightedJudge("c", 1.0, second)])
-    asyncio.run(close_judge(judge))
+    judge = combine(
+        [WeightedJudge("a", 1.0, first), WeightedJudge("b", 1.0, as_judge(Shaped())), WeightedJudge("c", 1.0, second)]
+    )
+    asyncio.run(judge.close())
     assert (first.closed, second.closed) == (1, 1)
 
 
@@ -140,7 +142,7 @@ def test_a_simple_judge_is_closed_too():
             self.closed = True
 
     simple = Simple()
-    asyncio.run(close_judge(as_judge(simple)))
+    asyncio.run(as_judge(simple).close())
     assert simple.closed
 
 

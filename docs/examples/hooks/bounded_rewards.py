@@ -28,6 +28,9 @@ class _Bounded(Judge):
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
         return [_bounded(finding) for finding in await self._inner.judge(group)]
 
+    async def close(self) -> None:
+        await self._inner.close()
+
 
 def _bounded(finding: Verdict | Unjudged) -> Verdict | Unjudged:
     return evolve(finding, reward=min(max(finding.reward, 0.0), 1.0)) if isinstance(finding, Verdict) else finding

@@ -24,14 +24,16 @@ EXPECTED = "a float, (float, bool) or a Verdict, finite, is expected"
 
 
 def as_judge(judge: Any, *, blame: str | None = None, timeout_s: float | None = None) -> Judge:
-    """Return a whole judge for a class, an object or a function that judges one episode; a whole judge passes as it is.
+    """Return a whole judge for a class, an object or a function that judges one episode; an `astuner.Judge` passes as it is.
 
     `blame` begins the message of a failure; `timeout_s` bounds each call. Raises `PluginError` for anything else.
     """
     if isinstance(judge, type):
         judge = judge()
-    if isinstance(judge, Judge) or (callable(getattr(judge, "judge", None)) and callable(getattr(judge, "observe", None))):
-        return cast("Judge", judge)
+    if isinstance(judge, Judge):
+        return judge
+    if callable(getattr(judge, "judge", None)) and callable(getattr(judge, "observe", None)):
+        return ShapedJudge(judge)
     blame = blame or f"judge {getattr(judge, '__qualname__', type(judge).__qualname__)}"
     compute_reward = getattr(judge, "compute_reward", judge if inspect.isroutine(judge) else None)
     if not callable(compute_reward):
@@ -39,18 +41,38 @@ def as_judge(judge: Any, *, blame: str | None = None, timeout_s: float | None = 
             f"{blame} is {judge!r}; a judge is a subclass of astuner.Judge, a class with "
             "`compute_reward(self, workflow_task, workflow_output)`, or a function of these two"
         )
-    return EpisodeJudge(compute_reward, blame=blame, timeout_s=timeout_s, close=getattr(judge, "close", None))
+    return EpisodeJudge(compute_reward, blame=blame, timeout_s=timeout_s, owner=judge)
+
+
+class ShapedJudge(Judge):
+    """Stands for an object that has the methods of a judge and is none; its `close`, if it has one, may be sync."""
+
+    def __init__(self, inner: Any) -> None:
+        """Keep the user's object."""
+        self._inner = inner
+
+    async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
+        """Let it look."""
+        seen: Mapping[str, Any] = await self._inner.observe(episode, environment)
+        return seen
+
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        """Let it judge."""
+        findings: Sequence[Verdict | Unjudged] = await self._inner.judge(group)
+        return findings
+
+    async def close(self) -> None:
+        """Let it release what it holds."""
+        await _close(self._inner)
 
 
 class EpisodeJudge(Judge):
     """Judges each episode by itself; a failure is one episode's."""
 
-    def __init__(
-        self, compute_reward: ComputeReward, *, blame: str, timeout_s: float | None, close: Callable[[], Any] | None = None
-    ) -> None:
-        """Keep the user's functions, which may be sync or async."""
+    def __init__(self, compute_reward: ComputeReward, *, blame: str, timeout_s: float | None, owner: Any = None) -> None:
+        """Keep the user's function, which may be sync or async, and the object that it belongs to."""
         self._compute_reward = compute_reward
-        self._close = close
+        self._owner = owner
         self._blame = blame
         self._timeout_s = timeout_s
 
@@ -60,8 +82,7 @@ class EpisodeJudge(Judge):
 
     async def close(self) -> None:
         """Let the user's object release what it holds."""
-        if callable(self._close) and inspect.isawaitable(closing := self._close()):
-            await closing
+        await _close(self._owner)
 
     async def _one(self, episode: Episode) -> Verdict | Unjudged:
         try:
@@ -82,6 +103,12 @@ class EpisodeJudge(Judge):
             return await self._compute_reward(*arguments)
         answer = await _in_thread(self._compute_reward, *arguments)
         return await answer if inspect.isawaitable(answer) else answer
+
+
+async def _close(judge: Any) -> None:
+    close = getattr(judge, "close", None)
+    if callable(close) and inspect.isawaitable(closing := close()):
+        await closing
 
 
 def _workflow_task(episode: Episode) -> WorkflowTask:

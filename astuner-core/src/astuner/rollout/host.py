@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from astuner.protocols import Engine, EpisodeStore, Judge, RunInfo
-from astuner.rollout.judging import close_judge
 from astuner.rollout.recipe import Parts
 from astuner.rollout.runner import RolloutRunner
 from astuner.schema import Episode, Sampling
@@ -54,7 +53,7 @@ async def open_rollouts(
 
 async def _close_judge(judge: Judge, notify: Callable[[str], None]) -> None:
     try:
-        await close_judge(judge)
+        await judge.close()
     except Exception as error:  # noqa: BLE001  # the run's result is complete; what a judge leaves behind is told
         notify(f"the judge could not be closed: {type(error).__name__}: {error}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -52,7 +51,7 @@ class _WeightedSum(Judge):
     async def close(self) -> None:
         """Close each."""
         for weighted in self._judges:
-            await close_judge(weighted.judge)
+            await weighted.judge.close()
 
     def _as_seen_by(self, weighted: WeightedJudge, group: Group) -> Group:
         return evolve(
@@ -72,13 +71,6 @@ class _WeightedSum(Judge):
                 rationales.append(f"{weighted.name}: {verdict.rationale}")
         decided = [success for success in successes if success is not None]
         return Verdict(reward, all(decided) if decided else None, components=components, rationale="\n".join(rationales) or None)
-
-
-async def close_judge(judge: Judge) -> None:
-    """Let a judge release what it holds; one that only has the shape of a judge need not be able to."""
-    close = getattr(judge, "close", None)
-    if callable(close) and inspect.isawaitable(closing := close()):
-        await closing
 
 
 async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float) -> Group:

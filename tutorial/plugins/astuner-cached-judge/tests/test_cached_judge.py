@@ -39,6 +39,7 @@ class Counting(Judge):
     def __init__(self, answer: Callable[[Episode], Verdict | Unjudged] | None = None) -> None:
         self.asked: list[list[str]] = []
         self.environments: list[Any] = []
+        self.closed = False
         self._answer = answer or (
             lambda one: Verdict(float(len(said(one))), True, rewards={"a": 0.5}, components={"x": 0.1}, rationale="ü")
         )
@@ -46,6 +47,9 @@ class Counting(Judge):
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
         self.environments.append(environment)
         return {"seen": 1}
+
+    async def close(self) -> None:
+        self.closed = True
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
         self.asked.append([said(one) for one in group.episodes if one.completed])
@@ -197,6 +201,12 @@ def test_the_environment_reaches_the_inner_judge(cached: Any) -> None:
     judge, world = Counting(), object()
     assert asyncio.run(cached(judge).observe(episode(), world)) == {"seen": 1}
     assert judge.environments == [world]
+
+
+def test_the_inner_judge_is_closed(cached: Any) -> None:
+    judge = Counting()
+    asyncio.run(cached(judge).close())
+    assert judge.closed
 
 
 def test_many_groups_at_once_are_each_answered_for_themselves(cached: Any) -> None:

@@ -44,6 +44,10 @@ class CachedJudge(Judge):
         """Return one finding per completed episode, in their order."""
         return await (self._judge_each(group) if self._pointwise else self._judge_whole(group))
 
+    async def close(self) -> None:
+        """Let the inner judge release what it holds."""
+        await self._inner.close()
+
     async def _judge_whole(self, group: Group) -> Sequence[Verdict | Unjudged]:
         episodes = sum(episode.completed for episode in group.episodes)
         key = group_key(self._key, group)
