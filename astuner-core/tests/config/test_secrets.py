@@ -10,8 +10,8 @@ import pytest
 from attrs import frozen
 
 from astuner.config.loading import LoadedConfig, load_config
+from astuner.config.redaction import REDACTED
 from astuner.config.secrets import Secrets, redact_command
-from astuner.config.show import REDACTED
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.plugins.describe import describe_options
 from astuner.plugins.options import options_for

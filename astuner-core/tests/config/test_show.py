@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from astuner.config.loading import LoadedConfig, load_config
-from astuner.config.show import REDACTED, is_secret, redact_text, redact_tree, to_yaml
+from astuner.config.redaction import REDACTED, is_secret, redact_text, redact_tree
+from astuner.config.show import to_yaml
 
 
 def test_shown_configuration_loads_to_the_same(load: Callable[..., LoadedConfig], tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from astuner.config.honour import Honour, HonourTable, chosen_sections
 from astuner.config.native import Native, align
 from astuner.config.places import ROOT
-from astuner.config.show import redact_tree
+from astuner.config.redaction import redact_tree
 from astuner.config.trees import flatten
 
 if TYPE_CHECKING:

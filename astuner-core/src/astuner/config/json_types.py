@@ -17,7 +17,7 @@ import attrs
 from astuner.config.components import ONE_OR_MANY, OPEN
 from astuner.config.faults import is_list, is_literal, is_union
 from astuner.config.json_bounds import Bounds, bounds_of
-from astuner.config.show import is_secret
+from astuner.config.redaction import is_secret
 from astuner.config.structuring import make_converter
 from astuner.config.trainer import LoggerChoice
 from astuner.plugins.describe import field_docs

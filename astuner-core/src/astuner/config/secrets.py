@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 from attrs import evolve, frozen
 
-from astuner.config.show import REDACTED, is_secret, redact_text, redact_values
+from astuner.config.redaction import REDACTED, is_secret, redact_text, redact_values
 from astuner.errors import AstunerError, ConfigError, Problem
 
 _LONG_ENOUGH = 6

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
-from astuner.config.show import redact_tree
+from astuner.config.redaction import redact_tree
 from astuner.doctor.cluster import ray_rows
 from astuner.doctor.configuration import configuration_rows
 from astuner.doctor.environments import environment_rows

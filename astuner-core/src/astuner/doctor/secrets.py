@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.config.show import REDACTED, is_secret
+from astuner.config.redaction import REDACTED, is_secret
 from astuner.doctor.rows import Row
 
 WELL_KNOWN = (

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_type_hints
 import attrs
 from attrs import frozen
 
-from astuner.config.show import redact_tree
+from astuner.config.redaction import redact_tree
 
 _MODULES = re.compile(r"\b(?:[a-z_][\w]*\.)+(?=[A-Za-z])")
 """The modules before a name: `collections.abc.Mapping`."""

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import pluggy
 
-from astuner.config.show import redact_tree
+from astuner.config.redaction import redact_tree
 
 VARIABLE = "ASTUNER_TRACE_HOOKS"
 

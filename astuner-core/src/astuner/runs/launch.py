@@ -202,7 +202,8 @@ class _Run:
         return made
 
     def _write_config(self) -> None:
-        from astuner.config.show import redact_text, redact_tree, to_yaml
+        from astuner.config.redaction import redact_text, redact_tree
+        from astuner.config.show import to_yaml
 
         loaded = self._plan.loaded
         self._directory.write_config(

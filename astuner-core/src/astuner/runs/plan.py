@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
-from astuner.config.faults import closest
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.protocols import Reader, RunInfo
 from astuner.rollout.recipe import Component, Recipe
 from astuner.rollout.sampler import TaskSampler
+from astuner.runs.choosing import Chooser
 from astuner.runs.extension_options import check_extension_options
-from astuner.runs.own_code import check_own_code, names_code
+from astuner.runs.own_code import check_own_code
+from astuner.runs.plugin_lists import check_disabled, check_required
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
     from astuner.config.native import Native
-    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.plugins.catalog import Catalog
 
 OWN_JUDGE = "customized_protocol"
 """The `judge_type` that means: the judge named by `judge_protocol`, or the workflow's own rewards."""
@@ -75,10 +76,10 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
 
     loaded = load_config(conf, overrides, backbone)
     catalog = Catalog.discover(disabled=loaded.config.plugins.disabled)
-    chooser = _Chooser(loaded, catalog)
+    chooser = Chooser(loaded, catalog)
     config = loaded.config
-    chooser.attempt(lambda: _require(catalog, config.plugins.required))
-    chooser.attempt(lambda: _check_disabled(catalog, config.plugins.disabled))
+    chooser.attempt(lambda: check_required(catalog, config.plugins.required))
+    chooser.attempt(lambda: check_disabled(catalog, config.plugins.disabled))
     chooser.attempt(lambda: check_own_code(loaded))
     chooser.attempt(lambda: check_extension_options(loaded, catalog))
     chosen_backbone = chooser.choose("backbone", config.backbone, "astuner.backbone", {})
@@ -129,125 +130,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     )
 
 
-class _Chooser:
-    """Chooses components and collects every problem on the way."""
-
-    def __init__(self, loaded: LoadedConfig, catalog: Catalog) -> None:
-        self._loaded, self._catalog = loaded, catalog
-        self._problems: list[Problem] = []
-
-    def attempt(self, check: Callable[[], None]) -> None:
-        """Run a check and keep its problems."""
-        try:
-            check()
-        except ConfigError as error:
-            self._problems.extend(self._placed(problem) for problem in error.problems)
-        except PluginError as error:
-            self._problems.append(Problem(message=str(error)))
-
-    def choose(
-        self,
-        kind: str,
-        spec: str,
-        key: str,
-        values: Mapping[str, Any],
-        section: str | None = None,
-        words: Sequence[str] = (),
-        why: str = "",
-    ) -> Component | None:
-        """Return the component a key names, its options structured; None after noting what is wrong with it.
-
-        `words` may stand there too and are no component's name; `why` begins what is said about one that the user did not name.
-        Code of the user is left alone where something is wrong already.
-        """
-        from astuner.plugins.drivers import load
-        from astuner.plugins.options import options_for
-
-        if names_code(spec) and self._problems:
-            return None
-        try:
-            candidate = self._usable(self._found(kind, spec, key, why), key)
-            options = options_for(
-                load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate
-            )
-        except ConfigError as error:
-            problems = [evolve(one, suggestion=one.suggestion or closest(spec, words)) for one in error.problems]
-            self._problems.extend(map(self._placed, problems))
-            return None
-        except PluginError as error:
-            self._problems.append(self._placed(Problem(key=key, message=str(error))))
-            return None
-        return Component(candidate=candidate, options=options)
-
-    def _found(self, kind: str, spec: str, key: str, why: str) -> Candidate:
-        try:
-            return self._find(kind, spec, key)
-        except ConfigError as error:
-            raise ConfigError([evolve(one, message=f"{why}{one.message}") for one in error.problems]) from error
-
-    def check_honoured(self, backbone: Component) -> list[str]:
-        """Note the keys that the user set and the backbone does not honour; return what to tell about the inapplicable ones."""
-        from astuner.config.honour import HonourTable, check_honoured
-        from astuner.plugins.drivers import load
-
-        table = HonourTable.of(load(backbone.candidate), backbone.candidate.name)
-        problems, notices = check_honoured(self._loaded, table)
-        self._problems.extend(problems)
-        return notices
-
-    def align(self, backbone: Component) -> Native | None:
-        """Return the backbone's own configuration, after noting what is wrong with it.
-
-        The trainer, which may be heavy, is asked only when nothing else is known to be wrong.
-        """
-        from astuner.config.native import align
-        from astuner.plugins.drivers import load
-
-        alignment = getattr(load(backbone.candidate), "alignment", None)
-        root = backbone.candidate.name if alignment is None else alignment.root
-        native = None if alignment is None else align(alignment, self._loaded, ask_trainer=not self._problems)
-        self._problems.extend(native.problems if native else ())
-        if alignment is None and root in self._loaded.native:
-            message = (
-                f"the backbone '{root}' has no native configuration, so nothing here would have an effect. Remove the section."
-            )
-            self._problems.append(self._placed(Problem(key=root, message=message)))
-        return native
-
-    def finish(self) -> None:
-        """Raise what was collected."""
-        if self._problems:
-            hide = self._loaded.secrets.hide_in_problem
-            raise ConfigError(list(dict.fromkeys(map(hide, self._problems))))
-
-    def _find(self, kind: str, spec: str, key: str) -> Candidate:
-        try:
-            return self._catalog.find(kind, spec, config_dir=self._loaded.path.parent, key=key)
-        except ConfigError as error:
-            from astuner.runs.earlier import way_back
-
-            back = way_back(Path(self._loaded.config.experiment_dir), kind, spec)
-            if back is None:
-                raise
-            told = [evolve(problem, message=f"{problem.message.rstrip('.')}. {back}") for problem in error.problems]
-            raise ConfigError(told) from error
-
-    def _usable(self, candidate: Candidate, key: str) -> Candidate:
-        if candidate.missing:
-            needs = ", ".join(candidate.missing)
-            raise ConfigError(
-                [Problem(key=key, message=f"{candidate.blame} needs {needs}, which is not installed: {candidate.remedy}")]
-            )
-        return candidate
-
-    def _placed(self, problem: Problem) -> Problem:
-        if problem.line is not None or problem.key is None:
-            return problem
-        place = self._loaded.locate(problem.key)
-        return problem if place is None else evolve(problem, file=place[0], line=place[1])
-
-
-def _engine(chooser: _Chooser, loaded: LoadedConfig, backbone: Component | None) -> Component | None:
+def _engine(chooser: Chooser, loaded: LoadedConfig, backbone: Component | None) -> Component | None:
     """Return the engine that the user names, or the one that the backbone takes for `auto`; None where it brings its own."""
     from astuner.plugins.drivers import load
 
@@ -262,7 +145,7 @@ def _engine(chooser: _Chooser, loaded: LoadedConfig, backbone: Component | None)
     return chooser.choose("engine", name, key, rollout.options_of(name), f"rollout.{name}", words=("auto",), why=why)
 
 
-def _judges(chooser: _Chooser, loaded: LoadedConfig) -> list[Component | None]:
+def _judges(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
     judge = loaded.config.task_judge
     if judge.judges:
         found = []
@@ -281,7 +164,7 @@ def _judges(chooser: _Chooser, loaded: LoadedConfig) -> list[Component | None]:
     return [chooser.choose("judge", name, f"astuner.task_judge.{key}", judge.options_of(name), section, words=(OWN_JUDGE,))]
 
 
-def _loggers(chooser: _Chooser, loaded: LoadedConfig) -> list[Component | None]:
+def _loggers(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
     key = "trainer_common.logger"
     # metrics.jsonl is part of every run directory.
     wanted: dict[str, tuple[str, Mapping[str, Any]]] = {"jsonl": (key, {})}
@@ -291,37 +174,6 @@ def _loggers(chooser: _Chooser, loaded: LoadedConfig) -> list[Component | None]:
         chooser.choose("logger", name, f"astuner.{place}", options, f"{place}.{name}")
         for name, (place, options) in wanted.items()
     ]
-
-
-def _require(catalog: Catalog, required: Sequence[str]) -> None:
-    from packaging.utils import canonicalize_name
-
-    installed = {canonicalize_name(candidate.dist) for candidate in catalog.all() if candidate.dist}
-    problems = [
-        Problem(
-            key=f"astuner.plugins.required[{position}]",
-            message=f"'{name}' is not installed or is disabled: pip install {name}.",
-            suggestion=closest(name, installed),
-        )
-        for position, name in enumerate(required)
-        if canonicalize_name(name) not in installed
-    ]
-    if problems:
-        raise ConfigError(problems)
-
-
-def _check_disabled(catalog: Catalog, disabled: Sequence[str]) -> None:
-    """Refuse a name that leaves nothing out and is like one that would; any other may be there for another machine."""
-    names = {name for candidate in catalog.all() for name in (candidate.name, candidate.dist) if name is not None}
-    idle = catalog.without_effect(disabled)
-    similar = {position: closest(name, names) for position, name in enumerate(disabled) if name in idle}
-    problems = [
-        Problem(key=f"astuner.plugins.disabled[{position}]", message="nothing of this name is installed.", suggestion=meant)
-        for position, meant in similar.items()
-        if meant is not None
-    ]
-    if problems:
-        raise ConfigError(problems)
 
 
 def _check_workflow(loaded: LoadedConfig) -> None:
