@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from astuner.cli import exit_code_of
-from astuner_local.tiny import warm_start
+from astuner_local.tiny import maker, warm_start
 
 
 @pytest.fixture
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm_start, "MOST_STEPS", 2)
     monkeypatch.setattr(warm_start, "COOLDOWN_STEPS", 2)
+    monkeypatch.setattr(maker, "ATTEMPTS", 1)
 
 
 def test_the_command_is_imported_without_anything_heavy() -> None:
