@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 
+from astuner.config.faults import NO_SUCH_KEY
 from astuner.config.loading import LoadedConfig, load_config
 from astuner.config.redaction import REDACTED
 from astuner.config.secrets import Secrets, redact_command
@@ -142,3 +143,8 @@ def test_an_override_may_use_what_dotenv_sets(write: Callable[..., Path], monkey
 
 def secrets_of(**values: Any) -> Secrets:
     return Secrets.of(values)
+
+
+def test_a_misspelt_key_that_sounds_like_a_secret_gets_its_suggestion() -> None:
+    problem = Problem(key="astuner.rollout.local.kv_token", message=NO_SUCH_KEY, suggestion="kv_tokens")
+    assert Secrets(frozenset({"9"})).hide_in_problem(problem).suggestion == "kv_tokens"

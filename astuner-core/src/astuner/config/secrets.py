@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 from attrs import evolve, frozen
 
+from astuner.config.faults import NO_SUCH_KEY
 from astuner.config.redaction import REDACTED, is_secret, redact_text, redact_values
 from astuner.errors import AstunerError, ConfigError, Problem
 
@@ -37,7 +38,9 @@ class Secrets:
         """Take the values out of a message; what is wrong at the key of a secret is told without any value."""
         message, suggestion = self.hide(problem.message), problem.suggestion
         if problem.key is not None and any(map(is_secret, problem.key.split("."))):
-            message, suggestion = _without(message, self.values), None
+            message = _without(message, self.values)
+            # The name of a key is no secret; what is like a value tells of the value.
+            suggestion = suggestion if NO_SUCH_KEY in message else None
         return evolve(problem, message=message, suggestion=suggestion)
 
     def hide_in_error(self, error: BaseException) -> None:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from astuner.config.faults import closest
+from astuner.config.native import Native, align
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.rollout.recipe import Component
 from astuner.runs.own_code import names_code
 
 if TYPE_CHECKING:
+    from astuner.config.alignment import Alignment
     from astuner.config.loading import LoadedConfig
-    from astuner.config.native import Native
     from astuner.plugins.catalog import Candidate, Catalog
 
 
@@ -85,24 +86,35 @@ class Chooser:
         self._problems.extend(problems)
         return notices
 
+    def check_alignment(self, backbone: Component) -> None:
+        """Note what is wrong with the backbone's own configuration as far as that is known without its trainer."""
+        alignment = self._alignment(backbone)
+        if alignment is not None:
+            self._problems.extend(align(alignment, self._loaded, ask_trainer=False).problems)
+        elif backbone.candidate.name in self._loaded.native:
+            name = backbone.candidate.name
+            message = (
+                f"the backbone '{name}' has no native configuration, so nothing here would have an effect. Remove the section."
+            )
+            self._problems.append(self._placed(Problem(key=name, message=message)))
+
     def align(self, backbone: Component) -> Native | None:
         """Return the backbone's own configuration, after noting what is wrong with it.
 
         The trainer, which may be heavy, is asked only when nothing else is known to be wrong.
         """
-        from astuner.config.native import align
+        alignment = self._alignment(backbone)
+        if alignment is None or self._problems:
+            return None
+        native = align(alignment, self._loaded)
+        self._problems.extend(native.problems)
+        return native
+
+    def _alignment(self, backbone: Component) -> Alignment | None:
         from astuner.plugins.drivers import load
 
-        alignment = getattr(load(backbone.candidate), "alignment", None)
-        root = backbone.candidate.name if alignment is None else alignment.root
-        native = None if alignment is None else align(alignment, self._loaded, ask_trainer=not self._problems)
-        self._problems.extend(native.problems if native else ())
-        if alignment is None and root in self._loaded.native:
-            message = (
-                f"the backbone '{root}' has no native configuration, so nothing here would have an effect. Remove the section."
-            )
-            self._problems.append(self._placed(Problem(key=root, message=message)))
-        return native
+        alignment: Alignment | None = getattr(load(backbone.candidate), "alignment", None)
+        return alignment
 
     def finish(self) -> None:
         """Raise what was collected."""

@@ -100,6 +100,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     notices += [f"plugins.disabled: '{name}' is not installed, so there is nothing to leave out." for name in idle]
     if chosen_backbone is not None:
         notices += chooser.check_honoured(chosen_backbone)
+        chooser.check_alignment(chosen_backbone)
     # What may be the user's own code comes last: it is imported only when nothing else is known to be wrong.
     reader_type = config.task_reader.type
     reader = chooser.choose(
