@@ -54,11 +54,11 @@ class HonourTable:
 
     @classmethod
     def of(cls, backbone: Any, name: str | None = None) -> HonourTable:
-        """Read it off a backbone's class; `refuses` and `alignment` may be missing there."""
+        """Read it off a backbone's class. What is missing there is empty: keys that nobody speaks of are refused by name."""
         return cls(
             backbone=name or backbone.name,
-            honours=tuple(backbone.honours),
-            inapplicable=backbone.inapplicable,
+            honours=tuple(getattr(backbone, "honours", ())),
+            inapplicable=getattr(backbone, "inapplicable", {}),
             refuses=getattr(backbone, "refuses", {}),
             alignment=getattr(backbone, "alignment", None),
         )

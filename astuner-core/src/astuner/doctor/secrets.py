@@ -9,7 +9,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.config.redaction import REDACTED, is_secret
+from astuner.config.redaction import is_secret
+from astuner.config.secrets import Secrets
 from astuner.doctor.rows import Row
 
 WELL_KNOWN = (
@@ -23,8 +24,6 @@ WELL_KNOWN = (
 """What models, judges, data sets and loggers are usually paid or opened with."""
 
 _USED = re.compile(r"\$\{oc\.env:\s*([A-Za-z_]\w*)\s*(,)?")
-_LONG_ENOUGH = 6
-"""Shorter values would be found by chance in ordinary text."""
 
 
 @frozen(kw_only=True)
@@ -54,11 +53,8 @@ class Variables:
 
     def hide(self, text: str) -> str:
         """Take every secret out of a text: all values of `.env`, and those of variables whose names say so."""
-        secret = [value for name, value in self.environment.items() if is_secret(name)]
-        hidden = {value for value in (*secret, *self.dotenv.values()) if len(value) >= _LONG_ENOUGH}
-        for value in sorted(hidden, key=len, reverse=True):
-            text = text.replace(value, REDACTED)
-        return text
+        named = [value for name, value in self.environment.items() if is_secret(name)]
+        return Secrets(frozenset((*named, *self.dotenv.values()))).hide(text)
 
 
 def key_rows(variables: Variables, config_text: str = "") -> Iterator[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from astuner.testing.contracts.backbone import BackboneContract
-from astuner.testing.contracts.base import Contract, self_contained
+from astuner.testing.contracts.base import Contract, Rules, self_contained
 from astuner.testing.contracts.command import CommandContract
 from astuner.testing.contracts.engine import EngineContract
 from astuner.testing.contracts.estimator import EstimatorContract
@@ -30,6 +30,7 @@ __all__ = [
     "Outcome",
     "PackageContract",
     "ReaderContract",
+    "Rules",
     "TrackerContract",
     "rules_of",
     "run_contract",

@@ -12,7 +12,7 @@ import inspect
 import pickle
 import sys
 from collections.abc import Callable, Mapping
-from functools import lru_cache, reduce
+from functools import cache, reduce
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from unittest import SkipTest
@@ -35,7 +35,11 @@ def self_contained(rule: Rule) -> Rule:
     return rule
 
 
-class Contract:
+class Rules:
+    """A class of rules, which are its methods `test_*`; each takes nothing, or `tmp_path`, an empty directory."""
+
+
+class Contract(Rules):
     """Rules for one component. Subclass the contract of its kind as `class TestMine(JudgeContract)`."""
 
     kind: ClassVar[str]
@@ -78,13 +82,7 @@ class Contract:
     @classmethod
     def candidate(cls) -> Candidate:
         """Return the component as the catalog describes it, for messages; by its path where no distribution offers it."""
-        target = cls.target()
-        for offered in _installed(cls.kind, tuple(sys.path)):
-            if _imported(offered.target) is target:
-                return offered
-        name = getattr(target, "__qualname__", type(target).__name__)
-        module = getattr(target, "__module__", "?")
-        return Candidate(kind=cls.kind, name=name, target=f"{module}:{name}", source="path")
+        return _candidate_of(cls)
 
     @self_contained
     def test_it_is_made_as_core_makes_it(self) -> None:
@@ -142,10 +140,16 @@ class Contract:
         )
 
 
-@lru_cache(maxsize=64)
-def _installed(kind: str, path: tuple[str, ...]) -> tuple[Candidate, ...]:
-    """Return what is installed of a kind; asked for each message, and slow to find out."""
-    return Catalog.discover(kinds=(kind,)).all()
+@cache
+def _candidate_of(contract: type[Contract]) -> Candidate:
+    # Every message wants it, and reading what is installed takes milliseconds.
+    target = contract.target()
+    for offered in Catalog.discover(kinds=(contract.kind,)).all():
+        if _imported(offered.target) is target:
+            return offered
+    name = getattr(target, "__qualname__", type(target).__name__)
+    module = getattr(target, "__module__", "?")
+    return Candidate(kind=contract.kind, name=name, target=f"{module}:{name}", source="path")
 
 
 def _imported(target: str) -> Any:

@@ -31,7 +31,7 @@ EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 METHODS: Mapping[str, Sequence[str]] = {
     "reader": ("read",),
-    "judge": ("observe", "judge"),
+    "judge": ("observe", "judge", "close"),
     "tracker": ("samples",),
     "engine": ("start", "generate", "release", "update_weights", "pause", "resume", "close"),
     "logger": ("log", "log_episodes", "close"),

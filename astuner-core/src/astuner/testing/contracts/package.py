@@ -22,8 +22,7 @@ from astuner.plugins.describe import describe_options
 from astuner.plugins.hooks import Hooks
 from astuner.plugins.kinds import KINDS
 from astuner.plugins.requirements import CORE
-from astuner.testing.contracts.base import Contract, self_contained
-from astuner.testing.contracts.running import rules_of
+from astuner.testing.contracts.base import Rules, self_contained
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -67,10 +66,9 @@ print("\\n" + json.dumps(rows))
 """
 
 
-class PackageContract(Contract):
+class PackageContract(Rules):
     """Rules for a distribution that offers components. All of them run in `astuner plugin check`."""
 
-    kind: ClassVar[str] = "package"
     distribution: ClassVar[str]
     """Its name, as `pip install` takes it."""
 
@@ -202,11 +200,6 @@ class PackageContract(Contract):
         assert found.returncode == 0, f"{self._blame}: importing its entry points ended the process:\n{found.stderr[-2000:]}"
         rows: list[tuple[str, list[str]]] = json.loads(found.stdout.splitlines()[-1])
         return [(entry, error, heavy) for entry, (error, heavy) in zip(entries, rows, strict=True)]
-
-
-# The rules for a single component do not apply to a package; `test_…` that is None is no test.
-for _rule in rules_of(Contract):
-    setattr(PackageContract, _rule, None)
 
 
 def _loaded(entry: EntryPoint) -> Any:

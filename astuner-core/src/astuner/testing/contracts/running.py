@@ -10,7 +10,7 @@ from unittest import SkipTest
 
 from attrs import frozen
 
-from astuner.testing.contracts.base import SELF_CONTAINED, Contract
+from astuner.testing.contracts.base import SELF_CONTAINED, Rules
 
 
 @frozen(kw_only=True)
@@ -26,19 +26,19 @@ class Outcome:
     """Why it failed or was skipped."""
 
 
-def rules_of(contract: type[Contract], *, only_self_contained: bool = False) -> tuple[str, ...]:
+def rules_of(contract: type[Rules], *, only_self_contained: bool = False) -> tuple[str, ...]:
     """Return the names of a contract's rules, those of every kind first."""
     names = [name for base in reversed(contract.__mro__) for name in vars(base) if name.startswith("test_")]
     chosen = [name for name in dict.fromkeys(names) if callable(getattr(contract, name, None))]
     return tuple(name for name in chosen if not only_self_contained or getattr(getattr(contract, name), SELF_CONTAINED, False))
 
 
-def run_contract(contract: type[Contract], *, only_self_contained: bool = False) -> tuple[Outcome, ...]:
+def run_contract(contract: type[Rules], *, only_self_contained: bool = False) -> tuple[Outcome, ...]:
     """Run the rules of a contract, each on a fresh instance and with an empty directory of its own."""
     return tuple(_run_rule(contract, rule) for rule in rules_of(contract, only_self_contained=only_self_contained))
 
 
-def _run_rule(contract: type[Contract], name: str) -> Outcome:
+def _run_rule(contract: type[Rules], name: str) -> Outcome:
     rule = getattr(contract(), name)
     meaning = " ".join((rule.__doc__ or name).strip().split("\n\n")[0].split())
     with tempfile.TemporaryDirectory(prefix="astuner-contract-") as directory:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
@@ -14,7 +13,6 @@ from unittest import SkipTest
 import numpy as np
 from attrs import frozen
 
-from astuner.plugins.catalog import Candidate
 from astuner.plugins.describe import describe_options
 from astuner.protocols import EpisodeIdentity, Tracked, Tracker
 from astuner.schema import Call, Sample
@@ -65,12 +63,6 @@ class TrackerContract(Contract):
     """Rules for trackers, on made-up token trees in which every sampled id says where it comes from."""
 
     kind: ClassVar[str] = "tracker"
-
-    @classmethod
-    @cache
-    def candidate(cls) -> Candidate:
-        """Return the tracker as the catalog describes it; looked up once, since each rule makes many trackers."""
-        return super().candidate()
 
     @self_contained
     def test_it_returns_tracked(self, tmp_path: Path) -> None:
