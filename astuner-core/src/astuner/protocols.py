@@ -10,7 +10,7 @@ A class that must know the run has a classmethod `from_run(options, run_info)`, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -23,6 +23,7 @@ from astuner.schema import (
     Episode,
     Event,
     Group,
+    Message,
     Request,
     Sample,
     Split,
@@ -150,11 +151,60 @@ class EpisodeIdentity:
 
 
 class Tracker(Protocol):
-    """Reads training samples off an episode's recorded calls. Made per episode, in the rollout process; data in, data out."""
+    """Reads training samples off an episode's recorded calls. Made per episode, in the rollout process; data in, data out.
+
+    A tracker that also manages the conversation has the two methods of `ContextPolicy`; without them a model is shown every
+    message, and an environment is given every answer as it is.
+    """
 
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
         """Return the samples. Each sampled token is trained at most once, and each untrained one is counted under a reason."""
         ...
+
+
+@frozen(kw_only=True, eq=False)
+class ContextRoom:
+    """What a context policy has to work with."""
+
+    max_prompt_tokens: int
+    """Most tokens that the messages may take, rendered: the context less the longest answer."""
+    count_tokens: Callable[[Sequence[Message]], int]
+    """Counts the tokens of messages as the model's template renders them; an estimate where there is no tokenizer."""
+    ask_model: Callable[[Sequence[Message], int], Awaitable[str]]
+    """Asks the model under training, with the most tokens to answer with; the call is recorded and trained as any other."""
+
+
+@runtime_checkable
+class ContextPolicy(Protocol):
+    """What a tracker decides when no workflow does (`rollout.use_agentscope_protocol: false`); one instance per episode."""
+
+    async def view(self, messages: Sequence[Message], room: ContextRoom) -> Sequence[Message]:
+        """Return what the model is shown of the whole conversation so far; called before each of its turns."""
+        ...
+
+    def action(self, reply: Message) -> Message:
+        """Return the assistant message that the environment is given for a reply."""
+        ...
+
+
+@runtime_checkable
+class Detector(Protocol):
+    """Looks for abnormal behaviour in what a model sampled. Runs in the rollout process, after each trained call; made once."""
+
+    def look(self, output: Sampled) -> str | None:
+        """Return the evidence, short enough to be read in a table; None when there is nothing to see."""
+        ...
+
+
+@frozen(kw_only=True, eq=False)
+class Sampled:
+    """One sampled answer, as a detector sees it."""
+
+    call: Call
+    text: str
+    """What was sampled, special tokens included, without the token that ended the turn."""
+    special_tokens: frozenset[str]
+    """The texts of the tokenizer's special tokens; those that tool calls and reasoning are written with are not among them."""
 
 
 class Estimator(Protocol):

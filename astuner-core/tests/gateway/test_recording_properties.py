@@ -20,8 +20,9 @@ from astuner.builtin.linear_tracker import LinearTracker
 from astuner.builtin.timeline_tracker import TimelineTracker
 from astuner.gateway import EpisodeRecorder, EpisodeSpec, TemplateRenderer
 from astuner.gateway.answers import Answer, Done
+from astuner.gateway.dialects.chat_completions import chat_request
 from astuner.gateway.keys import Caller
-from astuner.gateway.request import ChatRequest, read_request
+from astuner.gateway.request import ChatRequest
 from astuner.gateway.streams import prompt_length, stream_ids
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Capabilities, Chunk, Request, Sampling
@@ -111,7 +112,7 @@ class Client:
         body = {"model": "m", "messages": self.messages, **extra}
         if self.agent != "toolless":
             body["tools"] = TOOLS if self.agent != "changer" or self.rng.random() < 0.7 else TOOLS[:1]
-        request = read_request(json.dumps(body).encode())
+        request = chat_request(body)
         first = self.recorder._begun
         turn = self.recorder.begin(request, Caller("s", self.agent, self.agent))
         for index in range(first, first + request.n):

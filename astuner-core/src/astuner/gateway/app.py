@@ -1,4 +1,4 @@
-"""The HTTP application: three routes, as plain ASGI."""
+"""The HTTP application: a route for each API, as plain ASGI."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import logging
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from astuner.gateway.answers import END_OF_STREAM, Answer, Delta, Done, Envelope, event
+from astuner.gateway.answers import Answer, Delta, Done
+from astuner.gateway.dialects import DIALECTS, Dialect, Writer
+from astuner.gateway.dialects.dialect import bearer
 from astuner.gateway.errors import ApiError
 from astuner.gateway.keys import Caller, read_key
-from astuner.gateway.request import ChatRequest, read_request
+from astuner.gateway.request import ChatRequest
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -47,7 +49,7 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
 
     async def models(request: Request) -> Response:
         try:
-            authorise(episodes, request.scope)
+            authorise(episodes, bearer(request.scope["headers"]))
         except ApiError as error:
             return JSONResponse(error.body, error.status)
         shown = {"id": model_name, "object": "model", "created": 0, "owned_by": "astuner"}
@@ -55,12 +57,16 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
 
     async def unknown(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        text = f"{request.method} {request.url.path} is not served; POST /v1/chat/completions and GET /v1/models are."
+        served = ", ".join(f"POST {dialect.path}" for dialect in DIALECTS)
+        text = f"{request.method} {request.url.path} is not served; {served} and GET /v1/models are."
         return JSONResponse(ApiError(status, text).body, status)
 
     return Starlette(
         routes=[
-            Route("/v1/chat/completions", Completions(episodes, model_name, max_body_bytes), methods=["POST"]),
+            *(
+                Route(dialect.path, Generation(episodes, dialect, model_name, max_body_bytes), methods=["POST"])
+                for dialect in DIALECTS
+            ),
             Route("/v1/models", models, methods=["GET"]),
             Route("/healthz", healthy, methods=["GET"]),
         ],
@@ -68,51 +74,53 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
     )
 
 
-class Completions:
-    """Answers POST /v1/chat/completions. An ASGI application of its own, so that nothing is buffered or parsed twice."""
+class Generation:
+    """Answers the requests of one API. An ASGI application of its own, so that nothing is buffered or parsed twice."""
 
-    def __init__(self, episodes: Episodes, model_name: str, max_body_bytes: int) -> None:
+    def __init__(self, episodes: Episodes, dialect: Dialect, model_name: str, max_body_bytes: int) -> None:
         """See `make_app`."""
         self._episodes = episodes
+        self._dialect = dialect
         self._model_name = model_name
         self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; every failure is an answer in OpenAI's error shape."""
+        """Serve one request; every failure is an answer in the API's own error shape."""
         try:
-            recorder, caller = authorise(self._episodes, scope)
-            request = read_request(await read_body(scope, receive, self._max_body_bytes))
+            recorder, caller = authorise(self._episodes, self._dialect.key(scope["headers"]))
+            request = self._dialect.read(await read_body(scope, receive, self._max_body_bytes))
             turn = recorder.begin(request, caller)
         except ApiError as error:
-            await _refuse(send, error)
+            await self._refuse(send, error)
         except Exception as error:
             log.exception("the gateway failed on a request")
-            await _refuse(send, ApiError(500, f"The gateway failed: {error!r}"))
+            await self._refuse(send, ApiError(500, f"The gateway failed: {error!r}"))
         else:
             await self._serve(turn, request, receive, send)
 
     async def _serve(self, turn: Turn, request: ChatRequest, receive: Receive, send: Send) -> None:
         watch = asyncio.create_task(_watch(receive, turn))
-        envelope = Envelope(id=turn.id, model=self._model_name)
+        writer = self._dialect.writer(request, id_=turn.id, model=self._model_name)
         try:
             if request.stream:
-                await _stream(turn, request, envelope, send)
+                await _stream(turn, request.n, writer, send)
             else:
-                await _answer(turn, request, envelope, send)
+                await _reply(send, 200, writer.whole(await _answers(turn, request.n)))
         except ApiError as error:
-            await _refuse(send, error)
+            await self._refuse(send, error)
         except ConnectionAbortedError:
             log.debug("a client left before its answer")
         finally:
             watch.cancel()
             await turn.cancel()
 
+    async def _refuse(self, send: Send, error: ApiError) -> None:
+        await _reply(send, error.status, json.dumps(self._dialect.error(error)).encode(), error.headers)
 
-def authorise(episodes: Episodes, scope: Scope) -> tuple[EpisodeRecorder, Caller]:
-    """Find the episode and the agent of a request; raises ApiError (401)."""
-    value = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-    scheme, _, key = value.decode("latin-1").partition(" ")
-    caller = read_key(key.strip()) if scheme.lower() == "bearer" else None
+
+def authorise(episodes: Episodes, key: str) -> tuple[EpisodeRecorder, Caller]:
+    """Find the episode and the agent of a key; raises ApiError (401)."""
+    caller = read_key(key)
     recorder = episodes.recorder(caller.secret) if caller is not None else None
     if recorder is None or caller is None:
         text = "This API key belongs to no open episode. Keys come from the tuner of a workflow and end with its episode."
@@ -153,48 +161,40 @@ async def _next(turn: Turn) -> Delta | Done:
     return happened
 
 
-async def _answer(turn: Turn, request: ChatRequest, envelope: Envelope, send: Send) -> None:
+async def _answers(turn: Turn, choices: int) -> list[Answer]:
     answers: dict[int, Answer] = {}
-    while len(answers) < request.n:
+    while len(answers) < choices:
         happened = await _next(turn)
         if isinstance(happened, Done) and isinstance(happened.result, Answer):
             answers[happened.choice] = happened.result
-    await _reply(send, 200, envelope.whole([answers[number] for number in range(request.n)]))
+    return [answers[number] for number in range(choices)]
 
 
-async def _stream(turn: Turn, request: ChatRequest, envelope: Envelope, send: Send) -> None:
+async def _stream(turn: Turn, choices: int, writer: Writer, send: Send) -> None:
     # Nothing is sent before the first tokens: an engine that fails at once is answered with a status.
     happened = await _next(turn)
     await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
-    opened = [envelope.part(choice, {"role": "assistant", "content": ""}) for choice in range(request.n)]
-    await _part(send, b"".join(opened))
-    answers: list[Answer] = []
+    await _part(send, writer.opening())
+    answers: dict[int, Answer] = {}
     try:
         while True:
             if isinstance(happened, Delta):
-                await _part(send, envelope.part(happened.choice, happened.fields, logprobs=happened.logprobs))
+                await _part(send, writer.delta(happened))
             elif isinstance(happened.result, Answer):
-                answer = happened.result
-                answers.append(answer)
-                rest = answer.logprobs or None
-                await _part(send, envelope.part(happened.choice, {}, answer.finish_reason, rest))
-                if len(answers) == request.n:
+                answers[happened.choice] = happened.result
+                await _part(send, writer.done(happened.choice, happened.result))
+                if len(answers) == choices:
                     break
             happened = await _next(turn)
     except ApiError as error:
-        # The status is out; SDKs raise what they find under `error` in an event.
-        await _part(send, event(error.body), more=False)
+        # The status is out.
+        await _part(send, writer.broken(error), more=False)
         return
-    usage = envelope.usage(answers) if request.include_usage else b""
-    await _part(send, usage + END_OF_STREAM, more=False)
+    await _part(send, writer.closing([answers[number] for number in range(choices)]), more=False)
 
 
 async def _part(send: Send, body: bytes, *, more: bool = True) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": more})
-
-
-async def _refuse(send: Send, error: ApiError) -> None:
-    await _reply(send, error.status, json.dumps(error.body).encode(), error.headers)
 
 
 async def _reply(send: Send, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:

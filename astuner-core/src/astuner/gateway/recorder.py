@@ -35,7 +35,7 @@ class Turn:
     """One request of a client: a call per choice, all of them under way."""
 
     def __init__(self, id_: str) -> None:
-        """`id_` is the response's id."""
+        """`id_` is unique to the response."""
         self.id = id_
         self.events: asyncio.Queue[Delta | Done | None] = asyncio.Queue()
         """What happens to the choices; None when the client is gone."""

@@ -39,8 +39,8 @@ class Names:
         self._episode_id = episode_id
 
     def response(self, agent: str, seed: int) -> str:
-        """Return the id of a response."""
-        return f"chatcmpl-{self._digest(agent, seed, 'response')}"
+        """Return what is unique in the id of a response; each API puts a prefix of its own before it."""
+        return self._digest(agent, seed, "response")
 
     def tool_calls(self, agent: str, seed: int) -> Callable[[int], str]:
         """Return what makes the id of the n-th tool call of an answer."""

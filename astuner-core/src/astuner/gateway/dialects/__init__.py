@@ -1,0 +1,11 @@
+"""The HTTP APIs that agents speak: each reads its bodies into one kind of request, and writes the same answers its own way."""
+
+from __future__ import annotations
+
+from astuner.gateway.dialects.chat_completions import ChatCompletions
+from astuner.gateway.dialects.dialect import Dialect, Writer
+
+DIALECTS: tuple[Dialect, ...] = (ChatCompletions(),)
+"""What the gateway serves, one route each."""
+
+__all__ = ["DIALECTS", "Dialect", "Writer"]

@@ -1,0 +1,198 @@
+"""`POST /v1/chat/completions`, as OpenAI has it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from astuner.gateway.dialects.dialect import Headers, bearer
+from astuner.gateway.dialects.events import event, json_bytes
+from astuner.gateway.dialects.fields import integer, json_object, number, strings
+from astuner.gateway.errors import bad_request
+from astuner.gateway.messages import normalise
+from astuner.gateway.request import ChatRequest
+
+if TYPE_CHECKING:
+    from astuner.gateway.answers import Answer, Delta
+    from astuner.gateway.errors import ApiError
+
+IGNORED = ("presence_penalty", "frequency_penalty", "repetition_penalty", "min_p", "logit_bias")
+"""Fields that would change the distribution and that no engine is asked for."""
+
+MOST_CHOICES = 128
+
+END_OF_STREAM = b"data: [DONE]\n\n"
+
+
+class ChatCompletions:
+    """The API that most agents speak."""
+
+    path = "/v1/chat/completions"
+
+    def key(self, headers: Headers) -> str:
+        """Return the bearer token."""
+        return bearer(headers)
+
+    def read(self, raw: bytes) -> ChatRequest:
+        """Parse a body; raises ApiError (400)."""
+        return chat_request(json_object(raw))
+
+    def writer(self, request: ChatRequest, *, id_: str, model: str) -> ChatWriter:
+        """Return what writes `chat.completion` and its chunks."""
+        return ChatWriter(request=request, id=f"chatcmpl-{id_}", model=model)
+
+    def error(self, error: ApiError) -> Mapping[str, Any]:
+        """Return OpenAI's error object."""
+        return error.body
+
+
+def chat_request(body: Mapping[str, Any]) -> ChatRequest:
+    """Read a body of chat completions; raises ApiError (400) that names the reason and the parameter."""
+    if body.get("functions"):
+        raise bad_request("'functions' is not served; send 'tools'.", "functions")
+    if "audio" in (body.get("modalities") or ()):
+        raise bad_request("Audio output is not served.", "modalities")
+    tools = _tools(body.get("tools"))
+    choice = body.get("tool_choice") or "auto"
+    options = body.get("stream_options")
+    kwargs = body.get("chat_template_kwargs")
+    if kwargs is not None and not isinstance(kwargs, dict):
+        raise bad_request("'chat_template_kwargs' must be an object.", "chat_template_kwargs")
+    return ChatRequest(
+        messages=normalise(body.get("messages")),
+        tools=tools,
+        calls_tools=bool(tools) and choice != "none",
+        parallel_tool_calls=body.get("parallel_tool_calls") is not False,
+        constraint=_tool_constraint(choice, tools) or _format_constraint(body.get("response_format")),
+        n=integer(body, "n", 1, MOST_CHOICES) or 1,
+        stop=strings(body, "stop"),
+        seed=integer(body, "seed", None, None),
+        logprobs=bool(body.get("logprobs")),
+        top_logprobs=(integer(body, "top_logprobs", 0, 20) or 0) if body.get("logprobs") else 0,
+        max_tokens=integer(body, "max_completion_tokens", 1, None) or integer(body, "max_tokens", 1, None),
+        temperature=number(body, "temperature", 0.0, 100.0),
+        top_p=number(body, "top_p", 0.0, 1.0),
+        top_k=integer(body, "top_k", -1, None),
+        stream=bool(body.get("stream")),
+        include_usage=isinstance(options, dict) and bool(options.get("include_usage")),
+        template_kwargs=kwargs or {},
+        ignored=tuple(name for name in IGNORED if body.get(name)),
+        body=body,
+    )
+
+
+@frozen(kw_only=True)
+class ChatWriter:
+    """Writes one chat completion."""
+
+    request: ChatRequest
+    id: str
+    model: str
+    created: int = field(factory=lambda: int(time.time()))
+
+    def whole(self, answers: Sequence[Answer]) -> bytes:
+        """Return the body of a response that is not streamed."""
+        choices = [
+            {
+                "index": number,
+                "message": {**answer.reply, "refusal": None},
+                "logprobs": _logprobs(answer.logprobs),
+                "finish_reason": answer.finish_reason,
+            }
+            for number, answer in enumerate(answers)
+        ]
+        return json_bytes({**self._head("chat.completion"), "choices": choices, "usage": usage(answers)})
+
+    def opening(self) -> bytes:
+        """Return the chunk that begins each choice."""
+        return b"".join(self._chunk(choice, {"role": "assistant", "content": ""}) for choice in range(self.request.n))
+
+    def delta(self, delta: Delta) -> bytes:
+        """Return a chunk."""
+        return self._chunk(delta.choice, delta.fields, logprobs=delta.logprobs)
+
+    def done(self, choice: int, answer: Answer) -> bytes:
+        """Return the chunk that carries the finish reason."""
+        return self._chunk(choice, {}, answer.finish_reason, answer.logprobs or None)
+
+    def closing(self, answers: Sequence[Answer]) -> bytes:
+        """Return the usage, where it was asked for, and the end."""
+        if not self.request.include_usage:
+            return END_OF_STREAM
+        return event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(answers)}) + END_OF_STREAM
+
+    def broken(self, error: ApiError) -> bytes:
+        """Return the error in an event: SDKs raise what they find there."""
+        return event(error.body)
+
+    def _chunk(
+        self,
+        choice: int,
+        delta: Mapping[str, Any],
+        finish_reason: str | None = None,
+        logprobs: Sequence[Mapping[str, Any]] | None = None,
+    ) -> bytes:
+        fields = {"index": choice, "delta": delta, "logprobs": _logprobs(logprobs), "finish_reason": finish_reason}
+        return event({**self._head("chat.completion.chunk"), "choices": [fields]})
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.model, "system_fingerprint": None}
+
+
+def usage(answers: Sequence[Answer]) -> Mapping[str, Any]:
+    """Count tokens as OpenAI does: the prompt once, all choices' answers."""
+    prompt = max(answer.prompt_tokens for answer in answers)
+    completion = sum(answer.completion_tokens for answer in answers)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": min(answer.cached_tokens for answer in answers)},
+    }
+
+
+def _logprobs(content: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any] | None:
+    return None if content is None else {"content": content, "refusal": None}
+
+
+def _tools(tools: Any) -> tuple[Mapping[str, Any], ...]:
+    if tools is None:
+        return ()
+    if not isinstance(tools, list):
+        raise bad_request("'tools' must be a list.", "tools")
+    for place, tool in enumerate(tools):
+        function = tool.get("function") if isinstance(tool, dict) else None
+        if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+            raise bad_request(f"tools[{place}] must be a function with a name.", f"tools[{place}]")
+    return tuple(tools)
+
+
+def _tool_constraint(choice: Any, tools: tuple[Mapping[str, Any], ...]) -> Mapping[str, Any] | None:
+    if choice in ("auto", "none"):
+        return None
+    if not tools:
+        raise bad_request("'tool_choice' is set, but there are no 'tools'.", "tool_choice")
+    if choice == "required":
+        return {"type": "tool_call", "tools": tools}
+    function = choice.get("function") if isinstance(choice, dict) else None
+    name = function.get("name") if isinstance(function, dict) else None
+    named = tuple(tool for tool in tools if tool["function"]["name"] == name)
+    if not named:
+        known = ", ".join(tool["function"]["name"] for tool in tools)
+        raise bad_request(f"'tool_choice' is {choice!r}; say auto, none, required, or name one of: {known}.", "tool_choice")
+    return {"type": "tool_call", "tools": named}
+
+
+def _format_constraint(wanted: Any) -> Mapping[str, Any] | None:
+    kind = wanted.get("type") if isinstance(wanted, dict) else wanted
+    if kind in (None, "text"):
+        return None
+    if kind == "json_object":
+        return {"type": "json_object"}
+    described = wanted.get("json_schema") if isinstance(wanted, dict) else None
+    if kind != "json_schema" or not isinstance(described, dict) or not isinstance(described.get("schema"), dict):
+        raise bad_request("'response_format' must be text, json_object, or json_schema with a schema.", "response_format")
+    return {"type": "json_schema", "schema": described["schema"]}

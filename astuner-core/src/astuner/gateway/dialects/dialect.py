@@ -1,0 +1,72 @@
+"""What an HTTP API of the gateway is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from astuner.gateway.answers import Answer, Delta
+    from astuner.gateway.errors import ApiError
+    from astuner.gateway.request import ChatRequest
+
+Headers = Sequence[tuple[bytes, bytes]]
+"""Names in lower case, as ASGI has them."""
+
+
+class Dialect(Protocol):
+    """One API: a route, how its bodies are read, and how answers and errors are written. It holds no state."""
+
+    path: str
+    """Of the route, which takes POST: `/v1/…`."""
+
+    def key(self, headers: Headers) -> str:
+        """Return the API key that a request came with; empty when it came with none."""
+        ...
+
+    def read(self, raw: bytes) -> ChatRequest:
+        """Parse a body; raises ApiError (400) that names the reason and the parameter."""
+        ...
+
+    def writer(self, request: ChatRequest, *, id_: str, model: str) -> Writer:
+        """Return what writes the response to one request; `id_` is unique to it, `model` the served model's name."""
+        ...
+
+    def error(self, error: ApiError) -> Mapping[str, Any]:
+        """Return the JSON body of a refusal, in the shape that the API's clients raise."""
+        ...
+
+
+class Writer(Protocol):
+    """Writes one response: either `whole`, or a stream that is `opening`, `delta` and `done` as they happen, and `closing`."""
+
+    def whole(self, answers: Sequence[Answer]) -> bytes:
+        """Return the body of a response that is not streamed; the answers are ordered by choice."""
+        ...
+
+    def opening(self) -> bytes:
+        """Return what a stream begins with."""
+        ...
+
+    def delta(self, delta: Delta) -> bytes:
+        """Return the events for the next part of a choice."""
+        ...
+
+    def done(self, choice: int, answer: Answer) -> bytes:
+        """Return the events for the end of a choice."""
+        ...
+
+    def closing(self, answers: Sequence[Answer]) -> bytes:
+        """Return what a stream ends with, once every choice is done; the answers are ordered by choice."""
+        ...
+
+    def broken(self, error: ApiError) -> bytes:
+        """Return the events for a failure after the stream has begun; nothing follows them."""
+        ...
+
+
+def bearer(headers: Headers) -> str:
+    """Return the token of `Authorization: Bearer …`; empty when there is none."""
+    value = next((value for name, value in headers if name == b"authorization"), b"")
+    scheme, _, key = value.decode("latin-1").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""

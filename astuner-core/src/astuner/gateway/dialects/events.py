@@ -1,0 +1,18 @@
+"""JSON on the wire, whole and as server-sent events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def json_bytes(body: Mapping[str, Any]) -> bytes:
+    """Encode a body; half surrogate pairs, which a model may sample, survive."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def event(body: Mapping[str, Any], name: str | None = None) -> bytes:
+    """Return a server-sent event, with its name in APIs that name them."""
+    head = b"" if name is None else f"event: {name}\n".encode()
+    return head + b"data: " + json_bytes(body) + b"\n\n"
