@@ -9,13 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.gateway.parsing import HermesParser, read_call
+from astuner.gateway.formats import STYLES
+from astuner.gateway.formats.json_text import read_call
+from astuner.gateway.parsing import AnswerParser
 
+TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {}}}]
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
 
 
+def hermes(*, tools: bool = True, **options: Any) -> AnswerParser:
+    return AnswerParser(STYLES["hermes"], tools=TOOLS if tools else (), **options)
+
+
 def parse(*texts: str, **options: Any) -> dict[str, Any]:
-    parser = HermesParser(**{"tools": True, **options})
+    parser = hermes(**options)
     pieces = [piece for text in texts for piece in parser.feed(text)] + list(parser.finish())
     found: dict[str, Any] = {"content": "", "reasoning": "", "calls": [], "malformed": parser.malformed}
     for piece in pieces:
@@ -87,7 +94,7 @@ def test_arguments_written_as_a_string_are_unpacked() -> None:
 
 
 def test_calls_beyond_the_first_are_dropped_where_one_is_wanted() -> None:
-    parser = HermesParser(tools=True, parallel=False)
+    parser = hermes(parallel=False)
     assert len([*parser.feed(CALL + CALL), *parser.finish()]) == 1
     assert parser.dropped == 1
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
-from typing import Literal, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
-from attrs import frozen
+from attrs import field, frozen
 
 from astuner.gateway.decoding import begun
 
@@ -18,13 +16,13 @@ class Piece:
 
     kind: Literal["content", "reasoning", "tool_call"]
     text: str
-    """The text, or the arguments of a tool call as the model wrote them."""
+    """The text, or the arguments of a tool call: as the model wrote them where they are JSON, and as JSON where they are not."""
     name: str = ""
     """Of the tool."""
 
 
 class ReplyParser(Protocol):
-    """Reads one answer. Other formats of tool calls are other classes, chosen by the renderer."""
+    """Reads one answer. Each format of tool calls has its own, chosen by the renderer."""
 
     malformed: int
     """Tool calls that could not be read; they stay in the content as they were written."""
@@ -40,21 +38,70 @@ class ReplyParser(Protocol):
         ...
 
 
-THINK, THINK_END = "<think>", "</think>"
-CALL, CALL_END = "<tool_call>", "</tool_call>"
+@frozen(kw_only=True)
+class Found:
+    """What a format read at the start of a text."""
+
+    end: int
+    """Where it ends."""
+    pieces: tuple[Piece, ...]
+    """The calls, and as content what could not be read."""
+    malformed: int = 0
 
 
-class HermesParser:
-    """Reads `<think>…</think>` at the start, and `<tool_call>{"name": …, "arguments": …}</tool_call>` anywhere after it."""
+class CallFormat(Protocol):
+    """How a family of models writes tool calls."""
 
-    def __init__(self, *, tools: bool, parallel: bool = True, thinking: bool = False) -> None:
-        """`tools`: read tool calls. `parallel`: more than one. `thinking`: the prompt already opened the reasoning."""
+    @property
+    def openers(self) -> Sequence[str]:
+        """The strings that begin a call, or a section of calls."""
+        ...
+
+    @property
+    def bare(self) -> str:
+        """The character that begins a call when an answer begins with it, or nothing."""
+        ...
+
+    @property
+    def closers(self) -> str:
+        """The characters of which one is the last of every call."""
+        ...
+
+    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> Found | None:
+        """Read the calls that a text begins with; None when more text is needed, which `final` rules out."""
+        ...
+
+
+@frozen(kw_only=True)
+class Style:
+    """How a family writes its answers."""
+
+    calls: CallFormat
+    think: tuple[str, str] = field(default=("<think>", "</think>"))
+    """What stands around the reasoning, at the start of an answer."""
+
+    def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
+        """Return a parser for the answer to a rendered prompt."""
+        thinking = prompt.rstrip().endswith(self.think[0])
+        return AnswerParser(self, tools=tools, parallel=parallel, thinking=thinking)
+
+
+class AnswerParser:
+    """Reads reasoning at the start of an answer, and tool calls anywhere after it."""
+
+    def __init__(
+        self, style: Style, *, tools: Sequence[Mapping[str, Any]], parallel: bool = True, thinking: bool = False
+    ) -> None:
+        """`tools`: those whose calls are read. `parallel`: more than one call. `thinking`: the prompt opened the reasoning."""
         self.malformed = 0
         self.dropped = 0
+        self._format = style.calls
+        self._think, self._think_end = style.think
         self._tools = tools
         self._parallel = parallel
         self._state = "reasoning" if thinking else "start"
         self._held = ""
+        self._fresh = ""
         self._gap = ""
         self._calls = 0
         self._said = False
@@ -62,36 +109,40 @@ class HermesParser:
     def feed(self, text: str) -> Iterator[Piece]:
         """Yield what is certain after some more text."""
         self._held += text
-        state = ""
-        while state != self._state:
-            state = self._state
-            yield from getattr(self, f"_{state}")()
+        self._fresh = text
+        yield from self._proceed()
 
     def finish(self) -> Iterator[Piece]:
         """Yield what was held back, at the end of the text."""
+        while self._state == "call":
+            yield from self._read(final=True)
+            yield from self._proceed()
         rest, self._held = self._held, ""
         if self._state == "reasoning" and rest.strip():
             yield Piece("reasoning", rest.rstrip() if self._said else rest.strip())
-        elif self._state == "call":
-            self.malformed += 1
-            yield Piece("content", f"{self._gap}{CALL}{rest}")
         elif self._state in ("start", "content"):
             if self._calls and not (self._said and rest.strip()):
                 rest = rest.strip()
             if rest:
                 yield Piece("content", rest)
 
+    def _proceed(self) -> Iterator[Piece]:
+        state = ""
+        while state != self._state:
+            state = self._state
+            yield from getattr(self, f"_{state}")()
+
     def _start(self) -> Iterator[Piece]:
         text = self._held.lstrip()
-        if text.startswith(THINK):
-            self._held = text[len(THINK) :]
+        if text.startswith(self._think):
+            self._held = text[len(self._think) :]
             self._state = "reasoning"
-        elif not THINK.startswith(text):
-            self._state = "content"
+        elif not self._think.startswith(text):
+            self._begin(text)
         yield from ()
 
     def _reasoning(self) -> Iterator[Piece]:
-        text, end, rest = self._held.partition(THINK_END)
+        text, end, rest = self._held.partition(self._think_end)
         if not self._said:
             text = text.lstrip()
         if end:
@@ -101,7 +152,7 @@ class HermesParser:
             if text.rstrip():
                 yield Piece("reasoning", text.rstrip())
             return
-        certain = text[: len(text) - begun(text, (THINK_END,))].rstrip()
+        certain = text[: len(text) - begun(text, (self._think_end,))].rstrip()
         self._held = text[len(certain) :]
         if certain:
             self._said = True
@@ -110,84 +161,57 @@ class HermesParser:
     def _after(self) -> Iterator[Piece]:
         self._held = self._held.lstrip()
         if self._held:
-            self._state = "content"
+            self._begin(self._held)
         yield from ()
+
+    def _begin(self, text: str) -> None:
+        self._state = "content"
+        if self._tools and self._format.bare and text.startswith(self._format.bare):
+            self._enter_call(len(self._held) - len(text))
 
     def _content(self) -> Iterator[Piece]:
         if not self._tools:
             certain, self._held = self._held, ""
         else:
-            text, call, rest = self._held.partition(CALL)
-            if call:
-                self._state = "call"
-                certain, self._held = text.rstrip(), rest
-                self._gap = text[len(certain) :]
+            openers = self._format.openers
+            place = min((place for place in map(self._held.find, openers) if place >= 0), default=-1)
+            if place >= 0:
+                certain = self._held[:place].rstrip()
+                self._enter_call(place)
+                self._gap = self._gap[len(certain) :]
             else:
-                certain = text[: len(text) - begun(text, (CALL,))].rstrip()
-                self._held = text[len(certain) :]
+                certain = self._held[: len(self._held) - begun(self._held, openers)].rstrip()
+                self._held = self._held[len(certain) :]
         if self._calls and not self._said:
             certain = certain.lstrip()
         if certain:
             self._said = True
             yield Piece("content", certain)
 
+    def _enter_call(self, place: int) -> None:
+        self._state = "call"
+        self._gap, self._held = self._held[:place], self._held[place:]
+        self._fresh = self._held
+
     def _call(self) -> Iterator[Piece]:
-        block, end, rest = self._held.partition(CALL_END)
-        if not end:
+        # Reading again is worth it only when what may end a call has come.
+        if any(closer in self._fresh for closer in self._format.closers):
+            yield from self._read(final=False)
+
+    def _read(self, *, final: bool) -> Iterator[Piece]:
+        found = self._format.read(self._held, self._tools, final=final)
+        if found is None:
             return
-        self._held = rest
+        self._held = self._held[found.end :]
         self._state = "content"
-        read = read_call(block)
-        if read is None:
-            self.malformed += 1
-            self._said = True
-            yield Piece("content", f"{self._gap}{CALL}{block}{CALL_END}")
-        elif self._calls and not self._parallel:
-            self.dropped += 1
-        else:
-            self._calls += 1
-            yield Piece("tool_call", read[1], read[0])
-
-
-_SPACE = re.compile(r"[ \t\n\r]*")
-_DECODER = json.JSONDecoder()
-
-
-def read_call(block: str) -> tuple[str, str] | None:
-    """Return the name and the arguments of a tool call, the latter as the model wrote them; None when it cannot be read."""
-    try:
-        members = dict(_members(block.strip()))
-        name = json.loads(members["name"])
-        arguments = json.loads(members["arguments"])
-    except (ValueError, KeyError, IndexError, RecursionError):
-        return None
-    if not isinstance(name, str) or not name:
-        return None
-    if isinstance(arguments, dict):
-        return name, members["arguments"]
-    # Some models write the arguments as a string that holds JSON.
-    return (name, arguments or "{}") if isinstance(arguments, str) else None
-
-
-def _members(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the members of a JSON object, each value as it is written; raises ValueError on anything else."""
-    place = _expect(text, 0, "{")
-    while True:
-        key, place = _DECODER.raw_decode(text, place)
-        if not isinstance(key, str):
-            raise ValueError("a key must be a string")
-        start = _expect(text, _SPACE.match(text, place).end(), ":")  # type: ignore[union-attr] # it always matches
-        _, place = _DECODER.raw_decode(text, start)
-        yield key, text[start:place]
-        place = _SPACE.match(text, place).end()  # type: ignore[union-attr] # it always matches
-        if text[place] == "}":
-            if place + 1 != len(text):
-                raise ValueError("text after the object")
-            return
-        place = _expect(text, place, ",")
-
-
-def _expect(text: str, place: int, character: str) -> int:
-    if text[place] != character:
-        raise ValueError(f"expected {character}")
-    return _SPACE.match(text, place + 1).end()  # type: ignore[union-attr] # it always matches
+        self.malformed += found.malformed
+        for piece in found.pieces:
+            if piece.kind != "tool_call":
+                self._said = True
+                yield Piece("content", self._gap + piece.text)
+            elif self._calls and not self._parallel:
+                self.dropped += 1
+            else:
+                self._calls += 1
+                yield piece
+            self._gap = ""

@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from astuner.errors import AstunerError
 from astuner.gateway.errors import bad_request
-from astuner.gateway.messages import arguments_of
-from astuner.gateway.parsing import HermesParser, ReplyParser
+from astuner.gateway.formats import STYLES, recognise
+from astuner.gateway.rendering_compiled import CompiledTemplate
+from astuner.gateway.rendering_shape import PROBE, USER, TemplateShape, find_shape
 
 if TYPE_CHECKING:
+    from astuner.gateway.parsing import ReplyParser
     from astuner.schema import Ids, Message
 
-PROBE = "qzprobe"
-"""A word that no template contains."""
+__all__ = ["PROBE", "Renderer", "TemplateRenderer", "load_renderer"]
 
 LONGEST_CACHED = 1 << 15
 """Characters of a text whose ids are kept."""
@@ -30,7 +32,17 @@ class Renderer(Protocol):
 
     @property
     def turn_ends(self) -> Mapping[int, str]:
-        """The token ids that end an assistant turn, with their text."""
+        """The token ids with which a model ends its turn, with their text: generation stops at them."""
+        ...
+
+    @property
+    def closers(self) -> Mapping[int, str]:
+        """The token ids that close an answer in a rendered conversation: the turn ends, and what stands in their place."""
+        ...
+
+    @property
+    def vocabulary(self) -> int:
+        """Every token id is below it."""
         ...
 
     def render(
@@ -50,8 +62,8 @@ class Renderer(Protocol):
         """Return the text of ids, special tokens included."""
         ...
 
-    def parser(self, prompt: str, *, tools: bool, parallel: bool) -> ReplyParser:
-        """Return a parser for the answer to a rendered prompt."""
+    def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
+        """Return a parser for the answer to a rendered prompt; `tools` are those whose calls are read."""
         ...
 
 
@@ -62,35 +74,52 @@ class TemplateRenderer:
     tool results into a user message. A message that would vanish all the same is refused.
     """
 
-    def __init__(self, tokenizer: Any, turn_ends: Sequence[int] = ()) -> None:
-        """`tokenizer` is a `transformers` tokenizer with a chat template; `turn_ends` adds to the ends found in it."""
-        if not getattr(tokenizer, "chat_template", None):
-            raise AstunerError(
-                f"model.path: the tokenizer of '{getattr(tokenizer, 'name_or_path', '')}' has no chat template, so messages "
-                "cannot become tokens. Use an instruct model, or add a chat_template.jinja beside its tokenizer."
-            )
+    def __init__(self, tokenizer: Any, turn_ends: Sequence[int] = (), *, tool_call_format: str = "auto") -> None:
+        """`tokenizer` is a `transformers` tokenizer with a chat template; `turn_ends` adds to the ends found in it.
+
+        `tool_call_format` names a style of `formats.STYLES`; `auto` is the one in which the template writes calls.
+        """
+        self._check(tokenizer)
         self.tokenizer = tokenizer
+        self._template = CompiledTemplate(tokenizer)
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._backend = backend if backend is not None and hasattr(backend, "encode") else None
         # The siblings of a group start from the same prompt.
         self._encode_cached: Callable[[str], Ids] = lru_cache(maxsize=256)(self._encode)
-        self._turn_ends = {**self._find_turn_ends(), **{number: self.decode((number,)) for number in turn_ends}}
-        self._inline_calls = not self._shows(
-            [_USER, {"role": "assistant", "content": "", "tool_calls": [_call(PROBE)]}, _TOOL, _USER], PROBE
-        )
-        self._tools_as_user = not self._shows([_USER, _assistant(self._inline_calls), {**_TOOL, "content": PROBE}], PROBE)
+        self.specials: Mapping[str, int] = {str(word): int(number) for number, word in tokenizer.added_tokens_decoder.items()}
+        found = self._find_ends()
+        # A message of gpt-oss ends with <|end|> after each channel; only the other two end its turn.
+        inner = {"<|end|>"} if {"<|channel|>", "<|return|>"} <= self.specials.keys() else set()
+        self._closers = {**found, **{number: self.decode((number,)) for number in turn_ends}}
+        self._turn_ends = {number: word for number, word in self._closers.items() if word not in inner}
+        self.shape: TemplateShape = find_shape(lambda messages: self._apply(messages, (), False, {}))
+        if tool_call_format == "auto":
+            tool_call_format = recognise(self.shape.called, self.specials)
+        self.tool_call_format = tool_call_format
+        self._style = STYLES[tool_call_format]
 
     @property
     def turn_ends(self) -> Mapping[int, str]:
         """The tokenizer's end-of-sequence token and the end-of-turn tokens that its template writes."""
         return self._turn_ends
 
+    @property
+    def closers(self) -> Mapping[int, str]:
+        """The turn ends, and for gpt-oss the token that its template writes in their place."""
+        return self._closers
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """One more than the largest id of the tokenizer."""
+        return 1 + max(int(number) for number in self.tokenizer.get_vocab().values())
+
     def render(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, generate: bool, kwargs: Mapping[str, Any]
     ) -> str:
         """Return the text of a conversation; see `Renderer`."""
+        self._refuse_parallel(messages)
         try:
-            text = self._apply(self._prepared(messages), tools, generate, kwargs)
+            text = self._apply(self.shape.prepared(messages), tools, generate, kwargs)
         except Exception as error:  # noqa: BLE001 - a template is code of the model's author and raises what it likes
             raise bad_request(f"The model's chat template refuses these messages: {error}", "messages") from None
         try:
@@ -110,9 +139,12 @@ class TemplateRenderer:
             return str(self._backend.decode(ids, skip_special_tokens=False))
         return str(self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
-    def parser(self, prompt: str, *, tools: bool, parallel: bool) -> ReplyParser:
-        """Return a parser of Hermes tool calls and `<think>` reasoning."""
-        return HermesParser(tools=tools, parallel=parallel, thinking=prompt.rstrip().endswith("<think>"))
+    def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
+        """Return a parser of the model's own tool calls and reasoning.
+
+        Where the template shows but one call of an answer, the parser reads but one.
+        """
+        return self._style.parser(prompt, tools=tools, parallel=parallel and self.shape.many_calls)
 
     def _encode(self, text: str) -> Ids:
         if self._backend is not None:
@@ -125,52 +157,32 @@ class TemplateRenderer:
     def _apply(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], generate: bool, kwargs: Mapping[str, Any]
     ) -> str:
-        return str(
-            self.tokenizer.apply_chat_template(
-                messages, tools=list(tools) or None, add_generation_prompt=generate, tokenize=False, **kwargs
+        return self._template(messages, tools, generate, kwargs)
+
+    def _check(self, tokenizer: Any) -> None:
+        if not getattr(tokenizer, "chat_template", None):
+            raise AstunerError(
+                f"model.path: the tokenizer of '{getattr(tokenizer, 'name_or_path', '')}' has no chat template, so messages "
+                "cannot become tokens. Use an instruct model, or add a chat_template.jinja beside its tokenizer."
             )
-        )
 
-    def _prepared(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        prepared: list[dict[str, Any]] = []
-        for message in messages:
-            if message["role"] == "tool" and self._tools_as_user:
-                text = f"<tool_response>\n{message['content']}\n</tool_response>"
-                # Templates that insist on alternating roles take parallel results as one message.
-                if prepared and prepared[-1].get("results"):
-                    prepared[-1]["content"] += f"\n{text}"
-                else:
-                    prepared.append({"role": "user", "content": text, "results": True})
-            elif message.get("tool_calls"):
-                prepared.append(self._with_calls(message))
-            else:
-                prepared.append(dict(message))
-        return prepared
+    def _refuse_parallel(self, messages: Sequence[Message]) -> None:
+        if self.shape.many_calls:
+            return
+        for number, message in enumerate(messages):
+            if len(message.get("tool_calls") or ()) > 1:
+                raise bad_request(
+                    f"messages[{number}] holds more than one tool call, of which the model's chat template shows the first only. "
+                    "Send one call for each message.",
+                    f"messages[{number}].tool_calls",
+                )
 
-    def _with_calls(self, message: Message) -> dict[str, Any]:
-        calls = [
-            {**call, "function": {**call["function"], "arguments": arguments_of(call["function"]["arguments"])}}
-            for call in message["tool_calls"]
-        ]
-        if not self._inline_calls:
-            return {**message, "tool_calls": calls}
-        functions = [{key: call["function"][key] for key in ("name", "arguments")} for call in calls]
-        blocks = [f"<tool_call>\n{json.dumps(function, ensure_ascii=False)}\n</tool_call>" for function in functions]
-        content = "\n".join([message["content"], *blocks] if message["content"] else blocks)
-        return {**{key: value for key, value in message.items() if key != "tool_calls"}, "content": content}
-
-    def _shows(self, messages: Sequence[Message], word: str) -> bool:
-        try:
-            return word in self._apply(messages, (), False, {})
-        except Exception:  # noqa: BLE001 - the template refuses what is tried here, which is the answer
-            return False
-
-    def _find_turn_ends(self) -> dict[int, str]:
+    def _find_ends(self) -> dict[int, str]:
         """Collect the special tokens that follow an assistant's text in the template, and the end-of-sequence token."""
-        specials = {str(token): int(number) for number, token in self.tokenizer.added_tokens_decoder.items()}
+        specials = self.specials
         found = set()
         try:
-            text = self._apply([_USER, {"role": "assistant", "content": PROBE}, _USER], (), False, {})
+            text = self._apply([USER, {"role": "assistant", "content": PROBE}, USER], (), False, {})
         except Exception as error:
             raise AstunerError(
                 f"model.path: the chat template of '{self.tokenizer.name_or_path}' cannot render a user and an assistant "
@@ -182,16 +194,20 @@ class TemplateRenderer:
             found.add(first)
         if self.tokenizer.eos_token is not None:
             found.add(str(self.tokenizer.eos_token))
-        # Some models end a turn that calls tools with another token than a plain answer (Llama's <|eom_id|>), and a model
-        # that ends its text has nothing more to say.
-        ends = r"<\|(eot_id|eom_id|im_end|return|call|endoftext|end_of_text)\|>"
+        # Some models end a turn that calls tools with another token than a plain answer (Llama's <|eom_id|>, GLM's
+        # <|observation|>), and a model that ends its text has nothing more to say.
+        ends = r"<\|(eot_id|eom_id|im_end|return|call|observation|endoftext|end_of_text)\|>"
         found.update(token for token in specials if re.fullmatch(ends, token))
         numbers = {token: specials.get(token, self.tokenizer.convert_tokens_to_ids(token)) for token in found}
         return {int(number): token for token, number in sorted(numbers.items()) if number is not None}
 
 
-def load_renderer(model_path: str) -> TemplateRenderer:
-    """Load the tokenizer of a model, a local folder or a hub id, with the ends that its generation configuration names."""
+def load_renderer(model_path: str, *, tool_call_format: str = "auto") -> TemplateRenderer:
+    """Load the tokenizer of a model, a local folder or a hub id, with the ends that its generation configuration names.
+
+    The chat template that comes with a tokenizer is what defines a model: it renders wherever there is one. A tokenizer
+    without one is rendered by the `renderers` library, when that knows the model by its name.
+    """
     from transformers import AutoTokenizer, GenerationConfig
 
     try:
@@ -203,19 +219,14 @@ def load_renderer(model_path: str) -> TemplateRenderer:
     except (OSError, ValueError):
         # A model need not have this file; its tokenizer and template say how a turn ends.
         ends = None
-    return TemplateRenderer(tokenizer, [ends] if isinstance(ends, int) else ends or ())
+    turn_ends = [ends] if isinstance(ends, int) else ends or ()
+    if not tokenizer.chat_template:
+        from astuner.gateway.rendering_library import LibraryRenderer, family_of
 
-
-_USER: Mapping[str, Any] = {"role": "user", "content": "x"}
-_TOOL: Mapping[str, Any] = {"role": "tool", "content": "x", "tool_call_id": "123456789", "name": "x"}
-
-
-def _call(name: str) -> dict[str, Any]:
-    return {"id": "123456789", "type": "function", "function": {"name": name, "arguments": {}}}
-
-
-def _assistant(inline: bool) -> dict[str, Any]:
-    return {"role": "assistant", "content": "x"} if inline else {"role": "assistant", "content": "", "tool_calls": [_call("x")]}
+        family = family_of(Path(model_path).name)
+        if family is not None:
+            return LibraryRenderer(tokenizer, family, turn_ends, tool_call_format=tool_call_format)
+    return TemplateRenderer(tokenizer, turn_ends, tool_call_format=tool_call_format)
 
 
 def _refuse_losses(messages: Sequence[Message], text: str) -> None:

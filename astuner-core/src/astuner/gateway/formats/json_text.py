@@ -1,0 +1,94 @@
+"""JSON out of sampled text, each value as the model wrote it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_DECODER = json.JSONDecoder()
+
+
+def read_call(block: str, keys: tuple[str, ...] = ("arguments",)) -> tuple[str, str] | None:
+    """Return the name and the arguments of `{"name": …, "arguments": …}`; None when they cannot be read.
+
+    The arguments are the model's own text. `keys` are the names under which they may stand.
+    """
+    try:
+        text = block.strip()
+        members = dict(_members(text))
+        name = json.loads(members["name"])
+        written = next(members[key] for key in keys if key in members)
+        arguments = json.loads(written)
+    except (ValueError, KeyError, IndexError, StopIteration, RecursionError):
+        return None
+    if not isinstance(name, str) or not name:
+        return None
+    if isinstance(arguments, dict):
+        return name, written
+    # Some models write the arguments as a string that holds JSON.
+    return (name, arguments or "{}") if isinstance(arguments, str) else None
+
+
+def read_object(text: str) -> str | None:
+    """Return the text of a JSON object without the white space around it; None when it is anything else."""
+    text = text.strip()
+    return text if isinstance(value(text), dict) else None
+
+
+def value(text: str) -> Any:
+    """Return the value of a JSON text; None when it is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def end_of_value(text: str, place: int) -> int | None:
+    """Return where the JSON value ends that begins at a place; None when it is cut off or no JSON."""
+    try:
+        return _DECODER.raw_decode(text, place)[1]
+    except (ValueError, IndexError, RecursionError):
+        return None
+
+
+def elements(text: str, place: int) -> list[str] | None:
+    """Return the elements of the JSON array that begins at a place, each as it is written; None when they cannot be read."""
+    found: list[str] = []
+    try:
+        place = _expect(text, place, "[")
+        while text[place] != "]":
+            _, end = _DECODER.raw_decode(text, place)
+            found.append(text[place:end])
+            place = _SPACE.match(text, end).end()  # type: ignore[union-attr] # it always matches
+            if text[place] != "]":
+                place = _expect(text, place, ",")
+    except (ValueError, IndexError, RecursionError):
+        return None
+    return found
+
+
+def _members(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the members of a JSON object, each value as it is written; raises ValueError on anything else."""
+    place = _expect(text, 0, "{")
+    while True:
+        key, place = _DECODER.raw_decode(text, place)
+        if not isinstance(key, str):
+            raise ValueError("a key must be a string")
+        start = _expect(text, _SPACE.match(text, place).end(), ":")  # type: ignore[union-attr] # it always matches
+        _, place = _DECODER.raw_decode(text, start)
+        yield key, text[start:place]
+        place = _SPACE.match(text, place).end()  # type: ignore[union-attr] # it always matches
+        if text[place] == "}":
+            if place + 1 != len(text):
+                raise ValueError("text after the object")
+            return
+        place = _expect(text, place, ",")
+
+
+def _expect(text: str, place: int, character: str) -> int:
+    if text[place] != character:
+        raise ValueError(f"expected {character}")
+    return _SPACE.match(text, place + 1).end()  # type: ignore[union-attr] # it always matches
