@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from astuner.builtin.linear_tracker import LinearTracker
-from astuner.builtin.timeline_tracker import TimelineTracker
+from astuner.builtin.trackers.linear import LinearTracker
+from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.gateway.streams import conversation, stream_ids
 from astuner.protocols import EpisodeIdentity
 from astuner.schema import Call

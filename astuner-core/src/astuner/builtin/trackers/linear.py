@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
-from astuner.builtin.timeline_tracker import path_sample
-from astuner.gateway.streams import Stretch, by_index, stretches
+from astuner.builtin.trackers.path_rows import row_of, sample_of, untrained_tokens
+from astuner.gateway.streams import Stretch, by_index, leaves, stretches
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call
 
@@ -21,16 +20,12 @@ class LinearTracker:
         row = None
         done: dict[int, int] = {}
         if first is not None:
-            paths = [stretches(known, index) for index in sorted(known)]
-            longest = max((path for path in paths if _holds(path, first)), key=_length)
-            row = path_sample(longest, done, identity)
-        untrained: Counter[str] = Counter()
-        for call in calls:
-            reason = call.untrained or "branch_not_linear"
-            missing = len(call.output_ids) - done.get(call.index, 0)
-            if missing:
-                untrained[reason] += missing
-        return Tracked(samples=[row] if row is not None else [], untrained=dict(untrained))
+            paths = [stretches(known, leaf) for leaf in leaves(known)]
+            row = row_of(max((path for path in paths if _holds(path, first)), key=_length), done)
+        return Tracked(
+            samples=[sample_of(row, identity)] if row is not None else [],
+            untrained=untrained_tokens(calls, done, "branch_not_linear"),
+        )
 
 
 def _holds(path: Sequence[Stretch], first: int) -> bool:

@@ -1,0 +1,112 @@
+"""The part of a growing conversation that a model is shown: how it began, and its turns since a place that only moves on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import evolve, frozen
+
+from astuner.schema import Message
+
+LEFT_OUT = "[{count} earlier messages are left out here.]"
+SUMMARY = "[Summary of {count} earlier messages]\n{summary}"
+"""What the model is told of the messages that it is not shown."""
+
+SYSTEM = ("system", "developer")
+
+
+@frozen(kw_only=True)
+class ContextWindow:
+    """The conversation less the messages between `head` and `start`.
+
+    A turn is an assistant message with everything up to the next one; no turn is shown in part.
+    """
+
+    head: int
+    """Messages at the beginning that stay."""
+    start: int
+    """From where on all are shown."""
+    summary: str = ""
+    """Stands for the messages that a summary was made of."""
+    summarised: int = 0
+    """How many these are."""
+
+    @classmethod
+    def opened(cls, messages: Sequence[Message]) -> ContextWindow:
+        """Return the window of a conversation in which the model has not spoken yet: all of it stays."""
+        return cls(head=len(messages), start=len(messages))
+
+    def shown(self, messages: Sequence[Message]) -> list[Message]:
+        """Return what is shown, with a note where something is left out. System messages always are."""
+        head = list(messages[: self.head])
+        note = self._note(self.left_out(messages))
+        return [*(with_text(head, note) if note else head), *self._late_system(messages), *messages[self.start :]]
+
+    def left_out(self, messages: Sequence[Message]) -> int:
+        """Return how many messages are not shown."""
+        return max(0, self.start - self.head - len(self._late_system(messages)))
+
+    def turns(self, messages: Sequence[Message]) -> list[int]:
+        """Return where the turns begin that are shown and not part of the head."""
+        return [place for place in turn_starts(messages) if place >= max(self.start, self.head)]
+
+    def moved(self, messages: Sequence[Message], keep: int, fits: Callable[[Sequence[Message]], bool]) -> ContextWindow:
+        """Return the window moved on to the last `keep` turns, or to fewer, down to one, until it fits.
+
+        Where even one does not fit beside everything that the conversation began with, its first system messages and its first
+        user message must do.
+        """
+        found = self
+        passed = self.start if self.start > self.head else 0
+        for head in dict.fromkeys((self.head, min(self.head, core_head(messages)))):
+            places = [place for place in turn_starts(messages) if place >= max(passed, head)]
+            for place in places[max(0, len(places) - keep) :]:
+                found = evolve(self, head=head, start=place)
+                if fits(found.shown(messages)):
+                    return found
+        return found
+
+    def _late_system(self, messages: Sequence[Message]) -> list[Message]:
+        return [message for message in messages[self.head : self.start] if message["role"] in SYSTEM]
+
+    def _note(self, left_out: int) -> str:
+        dropped = left_out - self.summarised
+        parts = [SUMMARY.format(count=self.summarised, summary=self.summary)] if self.summary else []
+        return "\n\n".join([*parts, *([LEFT_OUT.format(count=dropped)] if dropped > 0 else [])])
+
+
+def with_text(messages: Sequence[Message], text: str) -> list[Message]:
+    """Return messages that end with a text of the user, added to the last one where that is the user's.
+
+    Many templates refuse two messages of the user in a row.
+    """
+    last = messages[-1] if messages else None
+    if last is None or last["role"] != "user" or not isinstance(last.get("content"), str):
+        return [*messages, {"role": "user", "content": text}]
+    return [*messages[:-1], {**last, "content": f"{last['content']}\n\n{text}"}]
+
+
+def core_head(messages: Sequence[Message]) -> int:
+    """Return how many messages come up to the first of the user, where only system messages stand before it."""
+    for place, message in enumerate(messages):
+        if message["role"] not in SYSTEM:
+            return place + 1 if message["role"] == "user" else place
+    return len(messages)
+
+
+def turn_starts(messages: Sequence[Message]) -> list[int]:
+    """Return where assistant messages begin a turn: no later message is the result of an earlier tool call."""
+    starts: list[int] = []
+    callers: dict[object, int] = {}
+    asked = 0
+    for place, message in enumerate(messages):
+        if message["role"] == "assistant":
+            starts.append(place)
+            for call in message.get("tool_calls") or ():
+                # Some environments use the same ids in every turn: the latest call is meant.
+                callers[call.get("id")] = asked = place
+        elif message["role"] == "tool":
+            caller = callers.get(message.get("tool_call_id"), asked)
+            while starts and starts[-1] > caller:
+                starts.pop()
+    return starts

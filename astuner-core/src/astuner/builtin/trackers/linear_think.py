@@ -1,0 +1,63 @@
+"""Shows a model the conversation without what it thought before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from astuner.builtin.trackers.path_rows import every_answer, sample_of, untrained_tokens
+from astuner.builtin.trackers.thinking import last_boxed, without_reasoning
+from astuner.builtin.trackers.timeline import path_rows
+from astuner.gateway.streams import Stretch
+from astuner.protocols import ContextRoom, EpisodeIdentity, Tracked
+from astuner.schema import Call, Message
+
+
+class LinearThinkTracker:
+    """Reasoning is part of the answer that it leads to, and of no later prompt.
+
+    A turn that reasoned is therefore followed by a new branch; samples are the paths of the tree, as those of `timeline`.
+    """
+
+    @frozen(kw_only=True)
+    class Options:
+        """What the environment is given, and what is trained."""
+
+        remove_think_before_submit_as_action: bool = False
+        """Give the environment the answer without its reasoning."""
+        extract_box_before_submit_as_action: bool = False
+        r"""Give the environment only what stands in the last `\boxed{…}`, where there is one."""
+        train_history_infer_token: bool = True
+        """Train every answer of a path; False trains the last one alone."""
+
+    def __init__(self, options: Options | None = None) -> None:
+        """Take the options."""
+        self._options = options or self.Options()
+
+    def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
+        """Return one sample per path; answers before a path's last are untrained for the reason `history_answer` on demand."""
+        done: dict[int, int] = {}
+        wanted = every_answer if self._options.train_history_infer_token else _last_answer
+        rows = path_rows(calls, done, wanted)
+        return Tracked(
+            samples=[sample_of(row, identity) for row in rows], untrained=untrained_tokens(calls, done, "history_answer")
+        )
+
+    async def view(self, messages: Sequence[Message], room: ContextRoom) -> Sequence[Message]:
+        """Return all messages, without the reasoning of answers."""
+        return [without_reasoning(message) for message in messages]
+
+    def action(self, reply: Message) -> Message:
+        """Return the part of the reply that the environment is to see."""
+        if self._options.remove_think_before_submit_as_action:
+            reply = without_reasoning(reply)
+        content = reply.get("content")
+        if self._options.extract_box_before_submit_as_action and isinstance(content, str):
+            boxed = last_boxed(content)
+            reply = reply if boxed is None else {**reply, "content": boxed}
+        return reply
+
+
+def _last_answer(part: Stretch, path: Sequence[Stretch]) -> bool:
+    return part is next(other for other in reversed(path) if other.sampled)

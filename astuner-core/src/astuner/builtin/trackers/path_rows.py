@@ -1,0 +1,101 @@
+"""Rows along the paths of the token tree: what is trained in each, before it is a sample."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+from attrs import frozen
+
+from astuner.gateway.streams import Stretch, joined
+from astuner.protocols import EpisodeIdentity
+from astuner.schema import Call, Sample
+
+Wanted = Callable[[Stretch, Sequence[Stretch]], bool]
+"""Whether an answer is to be trained in a path that holds it."""
+
+
+@frozen(kw_only=True, eq=False)
+class Span:
+    """Sampled ids of one call that a row trains."""
+
+    call: Call
+    first: int
+    last: int
+    """Behind the last of them, both counted in the call's output."""
+    place: int
+    """Where the first of them stands in the row."""
+
+    @property
+    def end(self) -> int:
+        """Where the row goes on after them."""
+        return self.place + self.last - self.first
+
+
+@frozen(kw_only=True, eq=False)
+class Row:
+    """One path of the tree and what is trained on it."""
+
+    path: Sequence[Stretch]
+    spans: tuple[Span, ...]
+    """In the order of the row; at least one."""
+
+    @property
+    def agent(self) -> str:
+        """Whose conversation it is."""
+        return self.path[-1].call.agent
+
+
+def every_answer(part: Stretch, path: Sequence[Stretch]) -> bool:
+    """Train every answer of a path."""
+    return True
+
+
+def row_of(path: Sequence[Stretch], done: dict[int, int], wanted: Wanted = every_answer) -> Row | None:
+    """Take what is wanted of a path and not trained yet, and count it in `done` (sampled tokens by call).
+
+    None when that is nothing.
+    """
+    spans = []
+    for part in path:
+        first = done.get(part.call.index, 0)
+        if part.call.untrained is None and part.sampled > first and wanted(part, path):
+            spans.append(Span(call=part.call, first=first, last=part.sampled, place=part.start + part.fed + first))
+            done[part.call.index] = part.sampled
+    return Row(path=path, spans=tuple(spans)) if spans else None
+
+
+def sample_of(row: Row, identity: EpisodeIdentity) -> Sample:
+    """Make the sample of a row. It ends with its last trained token: what follows teaches nothing."""
+    end = max(span.end for span in row.spans)
+    ids = joined(row.path)[:end]
+    mask = np.zeros(end, bool)
+    logprobs = np.zeros(end, np.float32)
+    for span in row.spans:
+        mask[span.place : span.end] = True
+        logprobs[span.place : span.end] = span.call.logprobs[span.first : span.last]
+    return Sample(
+        episode_id=identity.episode_id,
+        task_id=identity.task_id,
+        repeat=identity.repeat,
+        agent=row.agent,
+        ids=ids,
+        mask=mask,
+        logprobs=logprobs,
+        calls=tuple(dict.fromkeys(span.call.index for span in row.spans)),
+    )
+
+
+def untrained_tokens(calls: Iterable[Call], done: Mapping[int, int], reason: str | None = None) -> dict[str, int]:
+    """Count the sampled tokens of calls that say why they are untrained, and under `reason` all others that are not `done`.
+
+    Without a `reason` there are no others: a token that is missing then is not explained away.
+    """
+    untrained: Counter[str] = Counter()
+    for call in calls:
+        why = call.untrained or reason
+        missing = len(call.output_ids) - done.get(call.index, 0)
+        if why is not None and missing:
+            untrained[why] += missing
+    return dict(untrained)

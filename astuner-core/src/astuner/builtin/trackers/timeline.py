@@ -1,0 +1,66 @@
+"""Samples along the paths of the token tree: each agent's turns in one row, a further row per branch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from astuner.builtin.trackers.branching import describe_branches
+from astuner.builtin.trackers.path_rows import Row, Wanted, every_answer, row_of, sample_of, untrained_tokens
+from astuner.builtin.trackers.text_merging import merge_by_text
+from astuner.gateway.streams import Stretch, by_index, leaves, stretches
+from astuner.protocols import EpisodeIdentity, Tracked
+from astuner.schema import Call, Sample
+
+if TYPE_CHECKING:
+    from astuner.protocols import RunInfo
+
+
+class TimelineTracker:
+    """One sample per path from a root of the tree to a leaf.
+
+    What two paths share is trained in the first of them and context in the others.
+    """
+
+    def __init__(self, *, merges_text: bool = False, ignores_tools: bool = True, reports_branches: bool = False) -> None:
+        """Exact by itself; see `context_tracker.timeline_merging_policy` and `detect_timeline_snap`."""
+        self._merges_text, self._ignores_tools, self._reports_branches = merges_text, ignores_tools, reports_branches
+
+    @classmethod
+    def from_run(cls, options: None, run_info: RunInfo) -> TimelineTracker:
+        """Make one with what the section `context_tracker` says."""
+        section = run_info.config.context_tracker
+        policy = section.timeline_merging_policy
+        return cls(
+            merges_text=policy.timeline_compare_level == "text",
+            ignores_tools=policy.ignore_tools,
+            reports_branches=section.detect_timeline_snap,
+        )
+
+    def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
+        """Return the samples in the order of their last calls, and the tokens of untrained calls by reason."""
+        done: dict[int, int] = {}
+        rows = path_rows(calls, done)
+        if self._merges_text:
+            rows = merge_by_text(rows, ignore_tools=self._ignores_tools)
+        return Tracked(
+            samples=[sample_of(row, identity) for row in rows],
+            untrained=untrained_tokens(calls, done),
+            notices=describe_branches(calls, identity) if self._reports_branches else {},
+        )
+
+
+def path_rows(calls: Sequence[Call], done: dict[int, int], wanted: Wanted = every_answer) -> list[Row]:
+    """Return the rows of all paths, and count what they train in `done` (sampled tokens by call)."""
+    known = by_index(calls)
+    rows = (row_of(stretches(known, leaf), done, wanted) for leaf in leaves(known))
+    return [row for row in rows if row is not None]
+
+
+def path_sample(path: Sequence[Stretch], done: dict[int, int], identity: EpisodeIdentity) -> Sample | None:
+    """Make the sample of one path out of what is not trained yet, and count it in `done` (sampled tokens by call).
+
+    None when the path has nothing left to train.
+    """
+    row = row_of(path, done)
+    return None if row is None else sample_of(row, identity)

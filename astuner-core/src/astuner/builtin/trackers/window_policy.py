@@ -1,0 +1,63 @@
+"""Moves the window of a conversation on when it is too long, and has what falls out summarised where that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astuner.builtin.trackers.context_window import ContextWindow
+from astuner.builtin.trackers.summaries import Summarise, fold
+from astuner.protocols import ContextRoom
+from astuner.schema import Message
+
+
+class WindowPolicy:
+    """The window of one episode."""
+
+    def __init__(self, *, keep_turns: int, summarise: Summarise | None, summary_tokens: int) -> None:
+        """`keep_turns` stay when the window moves; without `summarise` the others are left out, with a note."""
+        self.notices: dict[str, str] = {}
+        """What a user should read, by what it is about."""
+        self._keep_turns, self._summarise, self._summary_tokens = keep_turns, summarise, summary_tokens
+        self._window: ContextWindow | None = None
+
+    def shown(self, messages: Sequence[Message]) -> list[Message]:
+        """Return what is shown as long as the window stays; the first call hands over how the conversation began."""
+        return self._opened(messages).shown(messages)
+
+    def turns(self, messages: Sequence[Message]) -> int:
+        """Return how many turns are shown."""
+        return len(self._opened(messages).turns(messages))
+
+    async def move(self, messages: Sequence[Message], room: ContextRoom) -> list[Message]:
+        """Move the window on and return what is shown then: what it was where nothing more can be left out."""
+        window = self._opened(messages)
+
+        def fits(shown: Sequence[Message], reserve: int = 0) -> bool:
+            return room.count_tokens(shown) + reserve <= room.max_prompt_tokens
+
+        reserve = self._summary_tokens if self._summarise is not None else 0
+        moved = window.moved(messages, self._keep_turns, lambda shown: fits(shown, reserve))
+        if (moved.head, moved.start) != (window.head, window.start):
+            if self._summarise is not None:
+                moved = await self._folded(window, moved, messages, room, self._summarise)
+            if not fits(moved.shown(messages)):
+                moved = moved.moved(messages, self._keep_turns, fits)
+            self._window = moved
+        return moved.shown(messages)
+
+    async def _folded(
+        self, window: ContextWindow, moved: ContextWindow, messages: Sequence[Message], room: ContextRoom, summarise: Summarise
+    ) -> ContextWindow:
+        try:
+            return await fold(window, moved, messages, room, summarise)
+        except Exception as error:  # noqa: BLE001 - whatever keeps a summary from being made must not cost the episode
+            self.notices["context_summary"] = (
+                f"context_tracker: a summary could not be made ({type(error).__name__}: {error}); "
+                "where that happens the oldest messages are left out without one"
+            )
+            return moved
+
+    def _opened(self, messages: Sequence[Message]) -> ContextWindow:
+        if self._window is None:
+            self._window = ContextWindow.opened(messages)
+        return self._window

@@ -1,0 +1,1 @@
+"""Clients of services outside of the run, shared by readers, judges and trackers."""
