@@ -4,18 +4,110 @@ from __future__ import annotations
 
 import json
 import socket
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import openai
 import pytest
 
 from astuner.errors import AstunerError
 from astuner.gateway import Gateway
 from astuner.gateway.keys import mint, read_key
+from astuner.schema import Capabilities, Chunk, Request
 
 USER = [{"role": "user", "content": "hello"}]
+
+ADD = {"name": "add", "parameters": {"type": "object"}}
+
+BODIES: dict[str, dict[str, Any]] = {
+    "/chat/completions": {
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "hello"}], "name": "me"},
+            {"role": "assistant", "content": "hi", "reasoning_content": "hm", "tool_calls": [{"id": "1", "function": ADD}]},
+            {"role": "tool", "content": "3", "tool_call_id": "1"},
+        ],
+        "tools": [{"type": "function", "function": ADD}],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+        "n": 1,
+        "stop": ["x"],
+        "seed": 1,
+        "logprobs": True,
+        "top_logprobs": 1,
+        "max_tokens": 5,
+        "max_completion_tokens": 5,
+        "temperature": 1,
+        "top_p": 1,
+        "top_k": 5,
+        "stream": False,
+        "stream_options": {},
+        "response_format": {"type": "json_schema", "json_schema": {"schema": {}}},
+        "chat_template_kwargs": {},
+        "reasoning_effort": "low",
+        "modalities": ["text"],
+        "functions": [],
+        "logit_bias": {},
+    },
+    "/responses": {
+        "input": [
+            {"role": "user", "content": [{"type": "input_text", "text": "hello"}]},
+            {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
+            {"type": "function_call", "call_id": "1", "name": "add", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "1", "output": "3"},
+        ],
+        "instructions": "be brief",
+        "tools": [{"type": "function", **ADD}],
+        "tool_choice": {"type": "function", "name": "add"},
+        "parallel_tool_calls": True,
+        "max_output_tokens": 5,
+        "text": {"format": {"type": "text"}},
+        "reasoning": {"effort": "low"},
+        "metadata": {},
+        "store": True,
+        "previous_response_id": None,
+        "include": [],
+        "top_logprobs": 1,
+        "truncation": "auto",
+        "stream": False,
+    },
+    "/completions": {
+        "prompt": "hello",
+        "suffix": "",
+        "echo": False,
+        "best_of": 1,
+        "n": 1,
+        "stop": "x",
+        "seed": 1,
+        "logprobs": 1,
+        "max_tokens": 5,
+        "stream": False,
+        "stream_options": {},
+    },
+}
+
+ODD = [
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    10**400,
+    "",
+    "x",
+    "\ud800",
+    [],
+    {},
+    [[]],
+    [None],
+    [5],
+    {"type": []},
+    {"type": "function"},
+    {"x": 1},
+]
+"""Values of every JSON type, few of them right anywhere."""
 
 
 @asynccontextmanager
@@ -77,6 +169,13 @@ async def test_what_sdks_send_is_taken(serving: Any) -> None:
         ({"tool_choice": "required"}, "tool_choice"),
         ({"response_format": {"type": "yaml"}}, "response_format"),
         ({"functions": [{"name": "add"}]}, "functions"),
+        ({"modalities": ["text", "audio"]}, "modalities"),
+        ({"stream": "yes"}, "stream"),
+        ({"stream_options": "usage"}, "stream_options"),
+        ({"chat_template_kwargs": []}, "chat_template_kwargs"),
+        ({"logprobs": 2}, "logprobs"),
+        ({"messages": [{"role": ["user"], "content": "x"}]}, "messages[0].role"),
+        ({"messages": [{"role": "assistant", "tool_calls": [{"function": "add"}]}]}, "messages[0].tool_calls[0].function"),
     ],
 )
 async def test_a_bad_body_is_400_and_names_the_parameter(serving: Any, change: dict[str, Any], param: str) -> None:
@@ -92,6 +191,72 @@ async def test_a_bad_body_is_400_and_names_the_parameter(serving: Any, change: d
 async def test_what_is_not_a_json_object_is_400(serving: Any, body: bytes) -> None:
     response, _ = await post(serving, body)
     assert response.status_code == 400
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("path", BODIES)
+@pytest.mark.parametrize(
+    "value",
+    ["NaN", "-Infinity", "1e400", "1" + "0" * 5000, "[" * 101 + "]" * 101, '{"a":' * 900 + "1" + "}" * 900],
+    ids=["nan", "infinity", "too large", "too many digits", "deep list", "deep object"],
+)
+async def test_numbers_and_nestings_that_nothing_could_carry_are_400(serving: Any, path: str, value: str) -> None:
+    body = json.dumps({**BODIES[path], "metadata": "VALUE"}).replace('"VALUE"', value)
+    async with serving("yes") as stage, http(stage) as client:
+        response = await client.post(path, content=body)
+    assert response.status_code == 400
+    assert response.json()["error"]["message"]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("path", BODIES)
+async def test_every_field_takes_or_refuses_a_value_of_any_type(serving: Any, path: str) -> None:
+    bodies = [{**BODIES[path], name: value} for name in BODIES[path] for value in ODD]
+    if path != "/completions":
+        name = "messages" if path == "/chat/completions" else "input"
+        items = BODIES[path][name]
+        odd_items = [
+            [*items[:place], {**item, key: value}, *items[place + 1 :]]
+            for place, item in enumerate(items)
+            for key in item
+            for value in ODD
+        ]
+        bodies += [{**BODIES[path], name: changed} for changed in odd_items]
+    async with serving(lambda prompt, request: "yes") as stage, http(stage) as client:
+        statuses = {(await client.post(path, content=json.dumps(body))).status_code for body in bodies}
+    assert statuses == {200, 400}
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("path", BODIES)
+async def test_errors_have_one_shape_in_every_api_of_openai(serving: Any, path: str) -> None:
+    body = BODIES[path]
+    async with serving(engine=Down(), max_calls=1, gateway={"max_body_bytes": 5000}) as stage, http(stage) as client:
+        responses = [
+            await client.post(path, json={**body, "x": "y" * 5000}),
+            await client.post(path, json=body, headers={"Authorization": "Bearer x"}),
+            await client.post(path, json=body),
+            await client.post(path, json=body),
+        ]
+    assert [response.status_code for response in responses] == [413, 401, 503, 429]
+    assert {tuple(response.json()["error"]) for response in responses} == {("message", "type", "param", "code")}
+    assert responses[2].headers["retry-after"] == "1"
+
+
+class Down:
+    """An engine whose server is gone."""
+
+    capabilities = Capabilities()
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def release(self, session: str) -> None: ...
+
+    async def generate(self, request: Request) -> AsyncIterator[Chunk]:
+        raise ConnectionRefusedError("no engine at 127.0.0.1")
+        yield
 
 
 @pytest.mark.asyncio
@@ -112,7 +277,10 @@ async def test_a_body_over_the_limit_without_a_length_is_413(serving: Any) -> No
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("header", [None, "Bearer nonsense", "Bearer sk-guessed.WyJhIiwiYSJd", "Basic abc", "Bearer \xe9.x"])
+@pytest.mark.parametrize(
+    "header",
+    [None, "Bearer nonsense", "Bearer sk-guessed.WyJhIiwiYSJd", "Basic abc", "Bearer \xe9.x", "Bearer a.NQ", "Bearer a.W10"],
+)
 async def test_a_key_of_nobody_is_401(serving: Any, header: str | None) -> None:
     async with serving("yes") as stage, httpx.AsyncClient(base_url=stage.gateway.base_url) as client:
         headers = {"Authorization": header.encode("latin-1")} if header else {}
@@ -139,6 +307,11 @@ def test_a_key_holds_agent_and_target(agent: str, target: str | None) -> None:
     assert (caller.secret, caller.agent, caller.target_tag) == ("secret", agent, target or agent)
 
 
+@pytest.mark.parametrize("who", ["[" * 5000, '["\\ud800", "x"]', "5", "[1, 2]", '{"agent": 1}', "null"])
+def test_what_no_tuner_wrote_is_no_key(who: str) -> None:
+    assert read_key(f"secret.{urlsafe_b64encode(who.encode()).decode()}") is None
+
+
 @pytest.mark.asyncio
 async def test_models_and_health(serving: Any) -> None:
     async with serving("yes", gateway={"model_name": "mine"}) as stage, http(stage) as client:
@@ -149,13 +322,22 @@ async def test_models_and_health(serving: Any) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_model_is_found_by_its_name(serving: Any) -> None:
+    async with serving("yes", gateway={"model_name": "Qwen/Qwen3-8B"}) as stage:
+        client = stage.socket_client()
+        assert (await client.models.retrieve("Qwen/Qwen3-8B")).id == "Qwen/Qwen3-8B"
+        with pytest.raises(openai.NotFoundError, match="'Qwen/Qwen3-8B' is"):
+            await client.models.retrieve("gpt-5")
+
+
+@pytest.mark.asyncio
 async def test_other_endpoints_say_what_is_served(serving: Any) -> None:
     async with serving("yes") as stage, http(stage) as client:
-        response = await client.post("/responses", json={})
+        response = await client.post("/embeddings", json={})
         wrong = await client.get("/chat/completions")
     assert response.status_code == 404
     assert "POST /v1/chat/completions" in response.json()["error"]["message"]
-    assert wrong.status_code == 405
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
 
 
 @pytest.mark.asyncio

@@ -11,6 +11,7 @@ from typing import Any
 import openai
 import pytest
 
+from astuner.gateway import Gateway
 from astuner.gateway.streams import stream_ids
 from astuner.schema import Capabilities, Chunk, Request
 
@@ -164,6 +165,53 @@ async def test_reasoning_that_the_template_opens_is_read(serving: Any) -> None:
         )
     assert answer.choices[0].message.reasoning_content == "hm"
     assert answer.choices[0].message.content == "three"
+
+
+@pytest.mark.asyncio
+async def test_reasoning_tokens_are_counted(serving: Any, renderer: Any) -> None:
+    async with serving("<think>\nhm, hm\n</think>\n\nthree") as stage:
+        answer = await stage.client().chat.completions.create(model="any", messages=USER)
+        plain = await stage.client().chat.completions.create(model="any", messages=[*USER, *USER], stop=["<think>"])
+    counted = answer.usage.completion_tokens_details.reasoning_tokens
+    said = renderer.decode(stage.recorder.calls[0].output_ids[:counted])
+    assert (said, plain.usage.completion_tokens_details.reasoning_tokens) == ("<think>\nhm, hm", 0)
+
+
+@pytest.mark.asyncio
+async def test_a_late_system_message_reaches_the_model(serving: Any, renderer: Any) -> None:
+    messages = [*USER, {"role": "assistant", "content": "3"}, {"role": "system", "content": "now be brief"}, *USER]
+    async with serving("yes") as stage:
+        await stage.client().chat.completions.create(model="any", messages=messages)
+    assert "system\nnow be brief<|im_end|>" in renderer.decode(stage.recorder.calls[0].prompt_ids)
+
+
+@pytest.mark.asyncio
+async def test_a_late_system_message_that_the_template_drops_is_refused(serving: Any, make_renderer: Any) -> None:
+    async with serving("yes") as stage:
+        gateway = Gateway(stage.engine, make_renderer("deaf"))
+        await gateway.start()
+        client = gateway.open_episode(stage.recorder.spec).tuner.as_raw_openai_sdk_client()
+        with pytest.raises(openai.BadRequestError, match="the model would never see it") as caught:
+            await client.chat.completions.create(model="any", messages=[*USER, {"role": "developer", "content": "be brief"}])
+        await gateway.close()
+    assert caught.value.param == "messages[1]"
+
+
+@pytest.mark.asyncio
+async def test_two_names_are_two_conversations(serving: Any) -> None:
+    async with serving("yes") as stage:
+        for name in ("ann", "bob", "ann"):
+            named = [{**USER[0], "name": name}]
+            await stage.client().chat.completions.create(model="any", messages=named)
+    assert [call.parent for call in stage.recorder.calls] == [None, None, 0]
+
+
+@pytest.mark.asyncio
+async def test_a_reasoning_effort_is_a_variable_of_the_template(serving: Any) -> None:
+    async with serving(["yes", "yes"]) as stage:
+        for effort in ("low", "high"):
+            await stage.client().chat.completions.create(model="any", messages=USER, reasoning_effort=effort)
+    assert [call.parent for call in stage.recorder.calls] == [None, None]
 
 
 @pytest.mark.asyncio
@@ -387,6 +435,14 @@ class Slow:
             self.under_way -= 1
 
 
+async def ask(client: Any, api: str, **asked: Any) -> Any:
+    if api == "responses":
+        return await client.responses.create(model="any", input="hello", **asked)
+    if api == "completions":
+        return await client.completions.create(model="any", prompt="hello", **asked)
+    return await client.chat.completions.create(model="any", messages=USER, **asked)
+
+
 async def until(true: Any) -> None:
     for _ in range(400):
         if true():
@@ -397,11 +453,12 @@ async def until(true: Any) -> None:
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("way", ["client", "socket_client"])
-async def test_a_client_that_leaves_cancels_the_generation(serving: Any, way: str) -> None:
+@pytest.mark.parametrize("api", ["chat", "responses", "completions"])
+async def test_a_client_that_leaves_cancels_the_generation(serving: Any, way: str, api: str) -> None:
     engine = Slow()
     async with serving(engine=engine) as stage:
         client = getattr(stage, way)()
-        task = asyncio.create_task(client.chat.completions.create(model="any", messages=USER))
+        task = asyncio.create_task(ask(client, api))
         await until(lambda: engine.under_way)
         task.cancel()
         await until(lambda: not engine.under_way)
@@ -412,10 +469,11 @@ async def test_a_client_that_leaves_cancels_the_generation(serving: Any, way: st
 
 @pytest.mark.asyncio
 @pytest.mark.parametrize("way", ["client", "socket_client"])
-async def test_a_client_that_leaves_a_stream_cancels_the_generation(serving: Any, way: str) -> None:
+@pytest.mark.parametrize("api", ["chat", "responses", "completions"])
+async def test_a_client_that_leaves_a_stream_cancels_the_generation(serving: Any, way: str, api: str) -> None:
     engine = Slow()
     async with serving(engine=engine) as stage:
-        stream = await getattr(stage, way)().chat.completions.create(model="any", messages=USER, stream=True)
+        stream = await ask(getattr(stage, way)(), api, stream=True)
         await anext(aiter(stream))
         assert engine.under_way
         await stream.close()

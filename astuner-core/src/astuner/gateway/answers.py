@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -17,10 +18,24 @@ class Answer:
     reply: Message
     finish_reason: str
     """`stop`, `length` or `tool_calls`."""
+    stop_string: str | None = None
+    """The one of the request's stop strings that ended it."""
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    """Of the completion tokens, those up to the end of the reasoning."""
     logprobs: Sequence[Mapping[str, Any]] | None = None
+
+
+def reasoning_tokens(reply: Message, ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> int:
+    """Count the sampled ids up to the end of the reasoning: the fewest whose text holds all of it."""
+    reasoning = reply.get("reasoning_content")
+    if not reasoning:
+        return 0
+    place = decode(ids).find(reasoning)
+    end = place + len(reasoning)
+    return bisect_left(range(len(ids)), end, key=lambda count: len(decode(ids[:count]))) if place >= 0 else len(ids)
 
 
 @frozen(eq=False)
@@ -31,6 +46,9 @@ class Delta:
     fields: Mapping[str, Any]
     """As in `choices[].delta` of a chat completion; a tool call comes in one piece."""
     logprobs: Sequence[Mapping[str, Any]] | None = None
+    prompt_tokens: int = 0
+    """As the answer will have it: some streams begin with what their prompt counts."""
+    cached_tokens: int = 0
 
 
 @frozen(eq=False)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from astuner.gateway.answers import Answer, Delta, Done
 from astuner.gateway.dialects import DIALECTS, Dialect, Writer
-from astuner.gateway.dialects.dialect import bearer
-from astuner.gateway.errors import ApiError
+from astuner.gateway.dialects.anthropic_messages import AnthropicMessages, anthropic_key, error_body
+from astuner.gateway.dialects.anthropic_request import messages_request
+from astuner.gateway.dialects.fields import json_object
+from astuner.gateway.errors import ApiError, bad_request
 from astuner.gateway.keys import Caller, read_key
+from astuner.gateway.openapi import document
 from astuner.gateway.request import ChatRequest
 
 if TYPE_CHECKING:
@@ -44,34 +48,60 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
     from starlette.responses import JSONResponse
     from starlette.routing import Route
 
+    the_model = {"id": model_name, "object": "model", "created": 0, "owned_by": "astuner"}
+
     async def healthy(request: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
+    async def described(request: Request) -> Response:
+        return JSONResponse(document())
+
     async def models(request: Request) -> Response:
-        try:
-            authorise(episodes, bearer(request.scope["headers"]))
-        except ApiError as error:
-            return JSONResponse(error.body, error.status)
-        shown = {"id": model_name, "object": "model", "created": 0, "owned_by": "astuner"}
-        return JSONResponse({"object": "list", "data": [shown]})
+        authorise(episodes, anthropic_key(request.scope["headers"]))
+        return JSONResponse({"object": "list", "data": [the_model]})
+
+    async def model(request: Request) -> Response:
+        authorise(episodes, anthropic_key(request.scope["headers"]))
+        name = request.path_params["name"]
+        if name != model_name:
+            raise ApiError(404, f"There is no model '{name}' here; '{model_name}' is.", code="model_not_found", param="model")
+        return JSONResponse(the_model)
+
+    async def count(request: Request) -> Response:
+        recorder, caller = authorise(episodes, anthropic_key(request.scope["headers"]))
+        raw = await read_body(request.scope, request.receive, max_body_bytes)
+        return JSONResponse({"input_tokens": recorder.count(messages_request(json_object(raw), counting=True), caller)})
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, ApiError)
+        return JSONResponse(_body(request, error), error.status, {name.decode(): value.decode() for name, value in error.headers})
 
     async def unknown(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         served = ", ".join(f"POST {dialect.path}" for dialect in DIALECTS)
         text = f"{request.method} {request.url.path} is not served; {served} and GET /v1/models are."
-        return JSONResponse(ApiError(status, text).body, status)
+        headers = error.headers if isinstance(error, HTTPException) else None
+        return JSONResponse(_body(request, ApiError(status, text)), status, headers)
 
-    return Starlette(
+    generations = {dialect.path: Generation(episodes, dialect, model_name, max_body_bytes) for dialect in DIALECTS}
+    others = Starlette(
         routes=[
-            *(
-                Route(dialect.path, Generation(episodes, dialect, model_name, max_body_bytes), methods=["POST"])
-                for dialect in DIALECTS
-            ),
+            *(Route(path, generation, methods=["POST"]) for path, generation in generations.items()),
+            Route(f"{AnthropicMessages.path}/count_tokens", count, methods=["POST"]),
             Route("/v1/models", models, methods=["GET"]),
+            Route("/v1/models/{name:path}", model, methods=["GET"]),
             Route("/healthz", healthy, methods=["GET"]),
+            Route("/openapi.json", described, methods=["GET"]),
         ],
-        exception_handlers={HTTPException: unknown},
+        exception_handlers={HTTPException: unknown, ApiError: refused},
     )
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        # The framework's layers around a route take longer than the rest of what is done for a short request.
+        posted = scope["type"] == "http" and scope["method"] == "POST"
+        await (generations.get(scope["path"], others) if posted else others)(scope, receive, send)
+
+    return app
 
 
 class Generation:
@@ -92,8 +122,12 @@ class Generation:
             turn = recorder.begin(request, caller)
         except ApiError as error:
             await self._refuse(send, error)
-        except Exception as error:
-            log.exception("the gateway failed on a request")
+        except RecursionError:
+            await self._refuse(send, bad_request("The body is nested too deeply to be read."))
+        except Exception as error:  # noqa: BLE001 - whatever it was, the client is answered; it is logged below
+            # Without the message of the error, which may quote the body.
+            places = "".join(traceback.format_tb(error.__traceback__))
+            log.error("the gateway failed on a request: %s\n%s", type(error).__name__, places)
             await self._refuse(send, ApiError(500, f"The gateway failed: {error!r}"))
         else:
             await self._serve(turn, request, receive, send)
@@ -103,9 +137,9 @@ class Generation:
         writer = self._dialect.writer(request, id_=turn.id, model=self._model_name)
         try:
             if request.stream:
-                await _stream(turn, request.n, writer, send)
+                await _stream(turn, request.choices, writer, send)
             else:
-                await _reply(send, 200, writer.whole(await _answers(turn, request.n)))
+                await _reply(send, 200, writer.whole(await _answers(turn, request.choices)))
         except ApiError as error:
             await self._refuse(send, error)
         except ConnectionAbortedError:
@@ -116,6 +150,11 @@ class Generation:
 
     async def _refuse(self, send: Send, error: ApiError) -> None:
         await _reply(send, error.status, json.dumps(self._dialect.error(error)).encode(), error.headers)
+
+
+def _body(request: Request, error: ApiError) -> Mapping[str, Any]:
+    """Return a refusal in the shape of the API that the request's path belongs to."""
+    return error_body(error) if request.url.path.startswith(AnthropicMessages.path) else error.body
 
 
 def authorise(episodes: Episodes, key: str) -> tuple[EpisodeRecorder, Caller]:
@@ -132,7 +171,8 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     """Read a body of at most `limit` bytes; raises ApiError (413)."""
     declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     parts, size = [], 0
-    more = not (declared.isdigit() and int(declared) > limit)
+    # Python reads no number of thousands of digits.
+    more = not (declared.isdigit() and (len(declared) > 18 or int(declared) > limit))
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":

@@ -34,6 +34,9 @@ def read_key(key: str) -> Caller | None:
     secret, dot, who = key.partition(".")
     try:
         agent, target = json.loads(urlsafe_b64decode(who + "=" * (-len(who) % 4)))
-    except ValueError:
+        agent.encode()
+        target.encode()
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        # Whatever else a client holds up: no list of two strings that can be written down is ours.
         return None
-    return Caller(secret, agent, target) if dot and isinstance(agent, str) and isinstance(target, str) else None
+    return Caller(secret, agent, target) if dot else None

@@ -12,6 +12,9 @@ from astuner.schema import Message
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
+TEXT_PARTS: Mapping[str, str] = {"text": "text", "refusal": "refusal"}
+"""The types of content parts that are text, and the field that holds it."""
+
 
 def normalise(messages: Any) -> tuple[Message, ...]:
     """Return messages with plain text content, `developer` as `system`, and nothing but what carries meaning.
@@ -57,24 +60,31 @@ def arguments_of(text: str) -> Any:
 
 def _canonical(arguments: str) -> str:
     parsed = arguments_of(arguments)
-    return arguments if isinstance(parsed, str) else json.dumps(parsed, sort_keys=True, separators=(",", ":"))
+    if isinstance(parsed, str):
+        return arguments
+    try:
+        return json.dumps(parsed, sort_keys=True, separators=(",", ":"))
+    except RecursionError:
+        # What was nested just not too deeply to be read.
+        return arguments
 
 
 def _message(message: Any, place: str) -> Message:
     if not isinstance(message, dict):
         raise bad_request(f"{place} must be an object.", place)
-    role = ROLES.get(message.get("role") or "")
+    asked = message.get("role")
+    role = ROLES.get(asked) if isinstance(asked, str) else None
     if role is None:
-        raise bad_request(f"{place}.role is {message.get('role')!r}; known roles: {', '.join(ROLES)}.", f"{place}.role")
+        raise bad_request(f"{place}.role is {asked!r}; known roles: {', '.join(ROLES)}.", f"{place}.role")
     for legacy in ("function_call", "audio"):
         if message.get(legacy):
             raise bad_request(f"{place}.{legacy} is not served; send 'tool_calls' and text content.", f"{place}.{legacy}")
-    found: dict[str, Any] = {"role": role, "content": _text(message.get("content"), f"{place}.content")}
+    found: dict[str, Any] = {"role": role, "content": text_of(message.get("content"), f"{place}.content")}
     calls = message.get("tool_calls")
     if role == "assistant":
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         if reasoning:
-            found["reasoning_content"] = _text(reasoning, f"{place}.reasoning_content")
+            found["reasoning_content"] = text_of(reasoning, f"{place}.reasoning_content")
         if calls:
             found["tool_calls"] = _calls(calls, f"{place}.tool_calls")
         if not found["content"] and isinstance(message.get("refusal"), str):
@@ -93,7 +103,11 @@ def _message(message: Any, place: str) -> Message:
     return found
 
 
-def _text(content: Any, place: str) -> str:
+def text_of(content: Any, place: str, parts: Mapping[str, str] = TEXT_PARTS) -> str:
+    """Return content that is a text or a list of parts as one text; `parts` names the types of part that are text.
+
+    Raises ApiError (400) at any other part, since nothing is dropped in silence.
+    """
     if content is None:
         return ""
     if isinstance(content, str):
@@ -102,8 +116,9 @@ def _text(content: Any, place: str) -> str:
         raise bad_request(f"{place} must be a string or a list of parts.", place)
     texts = []
     for number, part in enumerate(content):
-        kind = "text" if isinstance(part, str) else part.get("type") if isinstance(part, dict) else None
-        text = part if isinstance(part, str) else part.get(kind) if kind in ("text", "refusal") else None
+        kind = part.get("type") if isinstance(part, dict) else None
+        key = parts.get(kind) if isinstance(kind, str) else None
+        text = part if isinstance(part, str) else None if key is None else part.get(key)
         if not isinstance(text, str):
             raise bad_request(
                 f"{place}[{number}] is a part of type {kind!r}; only text is served, and nothing is dropped in silence.",
@@ -118,7 +133,8 @@ def _calls(calls: Any, place: str) -> list[dict[str, Any]]:
         raise bad_request(f"{place} must be a list.", place)
     found = []
     for number, call in enumerate(calls):
-        function: Mapping[str, Any] = (call.get("function") or {}) if isinstance(call, dict) else {}
+        given = call.get("function") if isinstance(call, dict) else None
+        function: Mapping[str, Any] = given if isinstance(given, dict) else {}
         arguments = function.get("arguments")
         if isinstance(arguments, dict):
             arguments = json.dumps(arguments, ensure_ascii=False)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from astuner.schema import Message
 
@@ -17,6 +17,12 @@ class ChatRequest:
     """One request of an agent."""
 
     messages: tuple[Message, ...]
+    prompts: tuple[str | tuple[int, ...], ...] = ()
+    """Texts or token ids to go on with as they are, in place of messages; each has choices of its own."""
+    previous: str | None = None
+    """The id, without its prefix, of the response of this episode that the messages go on from."""
+    preamble: int = 0
+    """How many of the first messages belong to this request alone and are not said again after its response."""
     tools: tuple[Mapping[str, Any], ...] = ()
     calls_tools: bool = False
     """Whether tool calls are read out of the answer."""
@@ -24,6 +30,7 @@ class ChatRequest:
     constraint: Mapping[str, Any] | None = None
     """The grammar that was asked for, by `type`: `json_object`, `json_schema` (`schema`), `tool_call` (`tools`)."""
     n: int = 1
+    """Choices; of every prompt, where there are prompts."""
     stop: tuple[str, ...] = ()
     seed: int | None = None
     logprobs: bool = False
@@ -40,6 +47,19 @@ class ChatRequest:
     """Fields that were sent, would matter, and have no effect."""
     body: Mapping[str, Any]
     """The same as a body of `/v1/chat/completions`, for engines that speak that API themselves."""
+    sent: Mapping[str, Any] = field(factory=dict)
+    """The body as the client sent it, for APIs that say it back."""
+
+    @property
+    def choices(self) -> int:
+        """All choices of the answer."""
+        return self.n * max(1, len(self.prompts))
+
+    def after(self, earlier: Sequence[Message]) -> ChatRequest:
+        """Return the request with the messages that were said before it."""
+        own = self.preamble
+        messages = (*self.messages[:own], *earlier, *self.messages[own:])
+        return evolve(self, messages=messages, body={**self.body, "messages": list(messages)})
 
     def without_tools(self) -> ChatRequest:
         """Return the request as if no tools had come with it."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from astuner.gateway.dialects.anthropic_messages import AnthropicMessages
 from astuner.gateway.dialects.chat_completions import ChatCompletions
+from astuner.gateway.dialects.completions import Completions
 from astuner.gateway.dialects.dialect import Dialect, Writer
+from astuner.gateway.dialects.responses import Responses
 
-DIALECTS: tuple[Dialect, ...] = (ChatCompletions(),)
+DIALECTS: tuple[Dialect, ...] = (ChatCompletions(), Completions(), Responses(), AnthropicMessages())
 """What the gateway serves, one route each."""
 
 __all__ = ["DIALECTS", "Dialect", "Writer"]

@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from astuner.gateway.dialects.dialect import Headers, bearer
 from astuner.gateway.dialects.events import event, json_bytes
-from astuner.gateway.dialects.fields import integer, json_object, number, strings
+from astuner.gateway.dialects.fields import LARGEST, flag, integer, json_object, members, number, strings, text
 from astuner.gateway.errors import bad_request
 from astuner.gateway.messages import normalise
 from astuner.gateway.request import ChatRequest
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from astuner.gateway.answers import Answer, Delta
     from astuner.gateway.errors import ApiError
 
-IGNORED = ("presence_penalty", "frequency_penalty", "repetition_penalty", "min_p", "logit_bias")
+IGNORED = ("presence_penalty", "frequency_penalty", "repetition_penalty", "min_p", "logit_bias", "web_search_options")
 """Fields that would change the distribution and that no engine is asked for."""
 
 MOST_CHOICES = 128
+
+MOST_LOGPROBS = 20
 
 END_OF_STREAM = b"data: [DONE]\n\n"
 
@@ -53,32 +55,31 @@ def chat_request(body: Mapping[str, Any]) -> ChatRequest:
     """Read a body of chat completions; raises ApiError (400) that names the reason and the parameter."""
     if body.get("functions"):
         raise bad_request("'functions' is not served; send 'tools'.", "functions")
-    if "audio" in (body.get("modalities") or ()):
-        raise bad_request("Audio output is not served.", "modalities")
+    if body.get("modalities") not in (None, [], ["text"]):
+        raise bad_request("'modalities' may be ['text'] alone; no other output is served.", "modalities")
     tools = _tools(body.get("tools"))
     choice = body.get("tool_choice") or "auto"
-    options = body.get("stream_options")
-    kwargs = body.get("chat_template_kwargs")
-    if kwargs is not None and not isinstance(kwargs, dict):
-        raise bad_request("'chat_template_kwargs' must be an object.", "chat_template_kwargs")
+    logprobs = flag(body, "logprobs", False)
+    effort = text(body, "reasoning_effort")
     return ChatRequest(
         messages=normalise(body.get("messages")),
         tools=tools,
         calls_tools=bool(tools) and choice != "none",
-        parallel_tool_calls=body.get("parallel_tool_calls") is not False,
+        parallel_tool_calls=flag(body, "parallel_tool_calls", True),
         constraint=_tool_constraint(choice, tools) or _format_constraint(body.get("response_format")),
         n=integer(body, "n", 1, MOST_CHOICES) or 1,
         stop=strings(body, "stop"),
         seed=integer(body, "seed", None, None),
-        logprobs=bool(body.get("logprobs")),
-        top_logprobs=(integer(body, "top_logprobs", 0, 20) or 0) if body.get("logprobs") else 0,
-        max_tokens=integer(body, "max_completion_tokens", 1, None) or integer(body, "max_tokens", 1, None),
+        logprobs=logprobs,
+        top_logprobs=(integer(body, "top_logprobs", 0, MOST_LOGPROBS) or 0) if logprobs else 0,
+        max_tokens=integer(body, "max_completion_tokens", 1, LARGEST) or integer(body, "max_tokens", 1, LARGEST),
         temperature=number(body, "temperature", 0.0, 100.0),
         top_p=number(body, "top_p", 0.0, 1.0),
-        top_k=integer(body, "top_k", -1, None),
-        stream=bool(body.get("stream")),
-        include_usage=isinstance(options, dict) and bool(options.get("include_usage")),
-        template_kwargs=kwargs or {},
+        top_k=integer(body, "top_k", -1, LARGEST),
+        stream=flag(body, "stream", False),
+        include_usage=flag(members(body, "stream_options"), "include_usage", False),
+        # Templates of models that can be asked for an effort know it by this name; to others it is one more variable.
+        template_kwargs={**({"reasoning_effort": effort} if effort else {}), **members(body, "chat_template_kwargs")},
         ignored=tuple(name for name in IGNORED if body.get(name)),
         body=body,
     )
@@ -150,6 +151,7 @@ def usage(answers: Sequence[Answer]) -> Mapping[str, Any]:
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
+        "completion_tokens_details": {"reasoning_tokens": sum(answer.reasoning_tokens for answer in answers)},
         "prompt_tokens_details": {"cached_tokens": min(answer.cached_tokens for answer in answers)},
     }
 

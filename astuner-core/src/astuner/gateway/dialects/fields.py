@@ -3,21 +3,57 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from astuner.gateway.errors import bad_request
 
+DEEPEST = 100
+"""Levels of lists and objects in a body. What is deeper would overrun those who walk it: templates, engines, encoders."""
+
+LARGEST = 2**31 - 1
+"""What counts and sizes may be: engines keep them in 32 bits."""
+
 
 def json_object(raw: bytes) -> dict[str, Any]:
-    """Parse a body; raises ApiError (400) for anything but an object."""
+    """Parse a body; raises ApiError (400) for anything but an object of finite numbers, at most `DEEPEST` levels deep."""
     try:
-        body = json.loads(raw)
+        body = json.loads(raw, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise bad_request(f"The body is not valid JSON: {error}.") from None
     if not isinstance(body, dict):
         raise bad_request("The body must be a JSON object.")
+    # Most bodies have too few brackets to be deep, which is known at once.
+    if raw.count(b"{") + raw.count(b"[") > DEEPEST and _is_deep(body):
+        raise bad_request(f"The body is nested more than {DEEPEST} levels deep.")
     return body
+
+
+def text(body: Mapping[str, Any], name: str) -> str | None:
+    """Return a string field, or None when it is absent or null."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise bad_request(f"{name!r} must be a string, not {shown(value)}.", name)
+    return value
+
+
+def flag(body: Mapping[str, Any], name: str, default: bool) -> bool:
+    """Return a field that is true or false; `default` when it is absent or null."""
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise bad_request(f"{name!r} must be true or false, not {shown(value)}.", name)
+    return value
+
+
+def members(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a field that is an object; an empty one when it is absent or null."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise bad_request(f"{name!r} must be an object, not {shown(value)}.", name)
+    return value or {}
 
 
 def integer(body: Mapping[str, Any], name: str, low: int | None, high: int | None) -> int | None:
@@ -28,10 +64,10 @@ def integer(body: Mapping[str, Any], name: str, low: int | None, high: int | Non
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise bad_request(f"{name!r} must be an integer, not {value!r}.", name)
+        raise bad_request(f"{name!r} must be an integer, not {shown(value)}.", name)
     if (low is not None and value < low) or (high is not None and value > high):
         bounds = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise bad_request(f"{name!r} must be {bounds}, not {value}.", name)
+        raise bad_request(f"{name!r} must be {bounds}, not {shown(value)}.", name)
     return value
 
 
@@ -41,7 +77,7 @@ def number(body: Mapping[str, Any], name: str, low: float, high: float) -> float
     if value is None:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
-        raise bad_request(f"{name!r} must be a number from {low:g} to {high:g}, not {value!r}.", name)
+        raise bad_request(f"{name!r} must be a number from {low:g} to {high:g}, not {shown(value)}.", name)
     return float(value)
 
 
@@ -52,3 +88,39 @@ def strings(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if not isinstance(found, list) or not all(isinstance(text, str) and text for text in found):
         raise bad_request(f"{name!r} must be a string or a list of strings, none of them empty.", name)
     return tuple(found)
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error shows it."""
+    said = repr(value)
+    return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+
+
+_SHOWN = 80
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no JSON number")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(f"{digits[:_SHOWN]} is too large for a number")
+    return value
+
+
+def _is_deep(body: Any) -> bool:
+    level = [body]
+    for _ in range(DEEPEST):
+        # What a parser made is exactly of these types, and asking for them is fastest.
+        below = [
+            child
+            for parent in level
+            for child in (parent.values() if type(parent) is dict else parent)
+            if type(child) is dict or type(child) is list
+        ]
+        if not below:
+            return False
+        level = below
+    return True

@@ -1,0 +1,202 @@
+"""`POST /v1/messages`, as Anthropic has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from astuner.gateway.answers import Answer
+from astuner.gateway.dialects.anthropic_request import INVALID_JSON, messages_request
+from astuner.gateway.dialects.dialect import Headers, bearer
+from astuner.gateway.dialects.events import event, json_bytes
+from astuner.gateway.dialects.fields import json_object
+
+if TYPE_CHECKING:
+    from astuner.gateway.answers import Delta
+    from astuner.gateway.errors import ApiError
+    from astuner.gateway.request import ChatRequest
+
+TYPES: Mapping[int, str] = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+"""Of errors, by status; every other one is an `invalid_request_error`."""
+
+STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
+
+UNSIGNED = "unsigned"
+"""The signature of every thought: clients insist on one, and the gateway knows its own answers by what they say."""
+
+
+class AnthropicMessages:
+    """The API of Anthropic's SDK, and of the agents made for it."""
+
+    path = "/v1/messages"
+
+    def key(self, headers: Headers) -> str:
+        """Return the key of `x-api-key`, or the bearer token."""
+        return anthropic_key(headers)
+
+    def read(self, raw: bytes) -> ChatRequest:
+        """Parse a body; raises ApiError (400)."""
+        return messages_request(json_object(raw))
+
+    def writer(self, request: ChatRequest, *, id_: str, model: str) -> MessageWriter:
+        """Return what writes a `message` and its events."""
+        return MessageWriter(id=f"msg_{id_}", model=model)
+
+    def error(self, error: ApiError) -> Mapping[str, Any]:
+        """Return Anthropic's error object."""
+        return error_body(error)
+
+
+@define(kw_only=True, eq=False)
+class MessageWriter:
+    """Writes one message. Its stream is a row of blocks, each begun and ended by an event of its own."""
+
+    id: str
+    model: str
+    _started: bool = field(default=False, init=False)
+    _blocks: int = field(default=0, init=False)
+    """How many were begun."""
+    _open: str | None = field(default=None, init=False)
+    """The type of the block that has not ended yet."""
+
+    def whole(self, answers: Sequence[Answer]) -> bytes:
+        """Return the body of a response that is not streamed."""
+        answer = answers[0]
+        ending = {**_ending(answer), "usage": usage(answer)}
+        return json_bytes({**self._message(), "content": list(_content(answer.reply)), **ending})
+
+    def opening(self) -> bytes:
+        """Return nothing: the message starts with what its prompt counts, which its first part tells."""
+        return b""
+
+    def delta(self, delta: Delta) -> bytes:
+        """Return the next part of a block, and what begins the block if it is a new one."""
+        parts = [self._start(delta)]
+        for name, value in delta.fields.items():
+            if name == "tool_calls":
+                parts += [self._tool_use(call) for call in value]
+            elif value and name in ("content", "reasoning_content"):
+                parts.append(self._text("text" if name == "content" else "thinking", value))
+        return b"".join(parts)
+
+    def done(self, choice: int, answer: Answer) -> bytes:
+        """Return the end of the last block."""
+        return self._start(answer) + self._end()
+
+    def closing(self, answers: Sequence[Answer]) -> bytes:
+        """Return why the message ended and what it counts, and its end."""
+        ending = {"type": "message_delta", "delta": _ending(answers[0]), "usage": usage(answers[0])}
+        return _event(ending) + _event({"type": "message_stop"})
+
+    def broken(self, error: ApiError) -> bytes:
+        """Return the error in an event: SDKs raise what they find there."""
+        return event(error_body(error), "error")
+
+    def _start(self, first: Answer | Delta) -> bytes:
+        if self._started:
+            return b""
+        self._started = True
+        start = {**self._message(), "usage": usage(first)}
+        return _event({"type": "message_start", "message": start}) + _event({"type": "ping"})
+
+    def _message(self) -> dict[str, Any]:
+        known = {"id": self.id, "type": "message", "role": "assistant", "model": self.model}
+        return {**known, "content": [], "stop_reason": None, "stop_sequence": None}
+
+    def _text(self, kind: str, text: str) -> bytes:
+        begun = b"" if self._open == kind else self._begin(_block(kind, ""))
+        return begun + self._part({"type": f"{kind}_delta", kind: text})
+
+    def _tool_use(self, call: Mapping[str, Any]) -> bytes:
+        block = {"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": {}}
+        written = call["function"]["arguments"]
+        if INVALID_JSON in (given := _input(written)):
+            written = json.dumps(given, ensure_ascii=False)
+        return self._begin(block) + self._part({"type": "input_json_delta", "partial_json": written}) + self._end()
+
+    def _begin(self, block: Mapping[str, Any]) -> bytes:
+        ended = self._end()
+        self._open = block["type"]
+        self._blocks += 1
+        return ended + _event({"type": "content_block_start", "index": self._blocks - 1, "content_block": block})
+
+    def _part(self, part: Mapping[str, Any]) -> bytes:
+        return _event({"type": "content_block_delta", "index": self._blocks - 1, "delta": part})
+
+    def _end(self) -> bytes:
+        kind, self._open = self._open, None
+        if kind is None:
+            return b""
+        signed = self._part({"type": "signature_delta", "signature": UNSIGNED}) if kind == "thinking" else b""
+        return signed + _event({"type": "content_block_stop", "index": self._blocks - 1})
+
+
+def anthropic_key(headers: Headers) -> str:
+    """Return the key of a request; empty when it came with none."""
+    key = next((value for name, value in headers if name == b"x-api-key"), b"")
+    return key.decode("latin-1").strip() or bearer(headers)
+
+
+def error_body(error: ApiError) -> Mapping[str, Any]:
+    """Return the JSON body of a refusal."""
+    # The words by which agents know that they have to shorten the conversation: this shape has no field for a code.
+    full = "prompt is too long: " if error.code == "context_length_exceeded" else ""
+    kind = TYPES.get(error.status, "invalid_request_error")
+    return {"type": "error", "error": {"type": kind, "message": f"{full}{error.message}"}}
+
+
+def usage(said: Answer | Delta) -> Mapping[str, int]:
+    """Count tokens as Anthropic does: what was known already is not part of the input. A part has no output to count yet."""
+    return {
+        "input_tokens": said.prompt_tokens - said.cached_tokens,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": said.cached_tokens,
+        "output_tokens": said.completion_tokens if isinstance(said, Answer) else 0,
+    }
+
+
+def _ending(answer: Answer) -> dict[str, Any]:
+    if answer.finish_reason == "stop" and answer.stop_string is not None:
+        return {"stop_reason": "stop_sequence", "stop_sequence": answer.stop_string}
+    return {"stop_reason": STOP_REASONS[answer.finish_reason], "stop_sequence": None}
+
+
+def _content(reply: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if reply.get("reasoning_content"):
+        yield {**_block("thinking", reply["reasoning_content"]), "signature": UNSIGNED}
+    if reply.get("content"):
+        yield _block("text", reply["content"])
+    for call in reply.get("tool_calls") or ():
+        function = call["function"]
+        yield {"type": "tool_use", "id": call["id"], "name": function["name"], "input": _input(function["arguments"])}
+
+
+def _block(kind: str, text: str) -> dict[str, Any]:
+    return {"type": kind, kind: text, **({"signature": ""} if kind == "thinking" else {})}
+
+
+def _input(arguments: str) -> Mapping[str, Any]:
+    """Return the arguments of a tool call as an object that any client can read."""
+    try:
+        found = json.loads(arguments)
+        # What Python reads as a number need not be one: NaN, Infinity, 1e999.
+        json.dumps(found, allow_nan=False)
+    except (ValueError, RecursionError):
+        found = arguments
+    return found if isinstance(found, dict) else {INVALID_JSON: arguments}
+
+
+def _event(body: Mapping[str, Any]) -> bytes:
+    return event(body, body["type"])

@@ -1,0 +1,194 @@
+"""Bodies of Anthropic's Messages API, told as bodies of chat completions: one conversation is one, whichever API it came by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from astuner.gateway.dialects.anthropic_tools import tool_choice, tool_list
+from astuner.gateway.dialects.chat_completions import chat_request
+from astuner.gateway.dialects.fields import integer, members, shown, strings, text
+from astuner.gateway.errors import bad_request
+from astuner.gateway.request import ChatRequest
+
+REFUSED = ("mcp_servers", "container")
+"""Fields that give the model tools which only Anthropic's own servers have."""
+
+THINKS = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
+"""Types of `thinking`, and whether the template opens the answer for it."""
+
+INVALID_JSON = "INVALID_JSON"
+"""The one key of an input that stands for arguments which are no JSON object: the API knows no other form."""
+
+Block = tuple[str, Mapping[str, Any]]
+"""A content block, after its place in the body."""
+
+
+def messages_request(body: Mapping[str, Any], *, counting: bool = False) -> ChatRequest:
+    """Read a body of the Messages API; raises ApiError (400) that names the reason and the place.
+
+    A body whose tokens are only to be counted need not say how many it wants.
+    """
+    for name in REFUSED:
+        if body.get(name):
+            raise bad_request(f"'{name}' is not served; declare the tools in 'tools' and run them in the agent.", name)
+    if not counting and integer(body, "max_tokens", 1, None) is None:
+        raise bad_request("'max_tokens' is missing.", "max_tokens")
+    tools = tool_list(body.get("tools"))
+    kwargs, ignored = _thinking(members(body, "thinking"))
+    output = members(body, "output_config")
+    chat: dict[str, Any] = {
+        **{name: body.get(name) for name in ("max_tokens", "temperature", "top_p", "top_k", "stream", "seed")},
+        **tool_choice(members(body, "tool_choice"), tools),
+        "messages": [*_system(body.get("system")), *_conversation(body.get("messages"))],
+        "tools": tools,
+        "stop": list(strings(body, "stop_sequences")),
+        "response_format": _format(output.get("format") or body.get("output_format")),
+        "reasoning_effort": text(output, "effort"),
+        "chat_template_kwargs": {**kwargs, **members(body, "chat_template_kwargs")},
+    }
+    if body.get("context_management"):
+        ignored = (*ignored, "context_management")
+    request = chat_request({name: value for name, value in chat.items() if value not in (None, [], {})})
+    return evolve(request, ignored=(*request.ignored, *ignored)) if ignored else request
+
+
+def _system(system: Any) -> Iterator[Mapping[str, Any]]:
+    if system:
+        yield {"role": "system", "content": [_text(block, place) for place, block in _blocks(system, "system")]}
+
+
+def _conversation(messages: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the messages; neighbours of one role are one turn, as the API has it."""
+    if not isinstance(messages, list) or not messages:
+        raise bad_request("'messages' must be a list with at least one message.", "messages")
+    turns: list[tuple[str, list[Block]]] = []
+    for number, message in enumerate(messages):
+        place = f"messages[{number}]"
+        if not isinstance(message, dict):
+            raise bad_request(f"{place} must be an object.", place)
+        role = message.get("role")
+        if role not in ("user", "assistant", "system"):
+            raise bad_request(f"{place}.role is {shown(role)}; known roles: user, assistant, system.", f"{place}.role")
+        blocks = _blocks(message.get("content"), f"{place}.content")
+        if not blocks and role != "assistant":
+            raise bad_request(f"{place}.content is empty.", f"{place}.content")
+        if turns and turns[-1][0] == role:
+            turns[-1][1].extend(blocks)
+        else:
+            turns.append((role, blocks))
+    if turns[-1][0] == "assistant":
+        raise bad_request(
+            "The last message is the assistant's, and no answer is begun in the middle; end with a message of the user.",
+            "messages",
+        )
+    for role, blocks in turns:
+        yield from [_assistant(blocks)] if role == "assistant" else _asked(role, blocks)
+
+
+def _asked(role: str, blocks: Sequence[Block]) -> Iterator[Mapping[str, Any]]:
+    """Yield a turn that is not the model's: its texts as one message, each tool result as one of its own."""
+    texts: list[str] = []
+    for place, block in blocks:
+        if block.get("type") != "tool_result" or role != "user":
+            texts.append(_text(block, place))
+            continue
+        if texts:
+            yield {"role": role, "content": texts}
+            texts = []
+        yield _result(block, place)
+    if texts:
+        yield {"role": role, "content": texts}
+
+
+def _result(block: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    if not isinstance(block.get("tool_use_id"), str):
+        raise bad_request(f"{place}.tool_use_id must be a string.", f"{place}.tool_use_id")
+    content = block.get("content")
+    parts = [] if content is None else [_text(part, at) for at, part in _blocks(content, f"{place}.content")]
+    if block.get("is_error"):
+        # Chat templates have no mark for it, and a model must see that its call failed.
+        parts = ["Error:", *parts]
+    return {"role": "tool", "tool_call_id": block["tool_use_id"], "content": parts}
+
+
+def _assistant(blocks: Sequence[Block]) -> Mapping[str, Any]:
+    texts: list[str] = []
+    thoughts: list[str] = []
+    calls: list[Mapping[str, Any]] = []
+    for place, block in blocks:
+        kind = block.get("type")
+        if kind == "tool_use":
+            calls.append(_call(block, place))
+        elif kind == "thinking":
+            thoughts.append(_string(block, "thinking", place))
+        elif kind != "redacted_thinking":
+            # What is redacted was encrypted by another model's server: there is nothing in it that could be read.
+            texts.append(_text(block, place))
+    # A streamed answer may have texts on both sides of a tool call; together they are what was said.
+    said: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
+    if any(thoughts):
+        said["reasoning_content"] = "".join(thoughts)
+    if calls:
+        said["tool_calls"] = calls
+    return said
+
+
+def _call(block: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    given = block.get("input")
+    if not isinstance(given, dict):
+        raise bad_request(f"{place}.input must be an object.", f"{place}.input")
+    raw = given.get(INVALID_JSON) if len(given) == 1 else None
+    arguments = raw if isinstance(raw, str) else json.dumps(given, ensure_ascii=False)
+    function = {"name": _string(block, "name", place), "arguments": arguments}
+    return {"id": _string(block, "id", place), "type": "function", "function": function}
+
+
+def _blocks(content: Any, place: str) -> list[Block]:
+    if isinstance(content, str):
+        return [(place, {"type": "text", "text": content})]
+    if not isinstance(content, list):
+        raise bad_request(f"{place} must be a string or a list of content blocks.", place)
+    blocks = [(f"{place}[{number}]", block) for number, block in enumerate(content)]
+    for at, block in blocks:
+        if not isinstance(block, dict):
+            raise bad_request(f"{at} must be an object.", at)
+    return blocks
+
+
+def _text(block: Mapping[str, Any], place: str) -> str:
+    if block.get("type") != "text":
+        kind = shown(block.get("type"))
+        raise bad_request(f"{place} is a block of type {kind} that is not served here, and nothing is dropped in silence.", place)
+    return _string(block, "text", place)
+
+
+def _string(block: Mapping[str, Any], name: str, place: str) -> str:
+    found = block.get(name)
+    if not isinstance(found, str):
+        raise bad_request(f"{place}.{name} must be a string.", f"{place}.{name}")
+    return found
+
+
+def _thinking(wanted: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+    """Return the variables of the template, and what has no effect.
+
+    `display` is not among it: what was thought is always shown, since an answer without it could not come back as it was.
+    """
+    kind = wanted.get("type")
+    if not wanted:
+        return {}, ()
+    if not isinstance(kind, str) or kind not in THINKS:
+        raise bad_request(f"'thinking.type' is {shown(kind)}; known: {', '.join(THINKS)}.", "thinking.type")
+    return {"enable_thinking": THINKS[kind]}, ("thinking.budget_tokens",) if wanted.get("budget_tokens") else ()
+
+
+def _format(wanted: Any) -> Mapping[str, Any] | None:
+    if wanted is None:
+        return None
+    if not isinstance(wanted, dict) or wanted.get("type") != "json_schema" or not isinstance(wanted.get("schema"), dict):
+        raise bad_request("'output_config.format' must be of type json_schema, with a schema.", "output_config.format")
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": wanted["schema"]}}

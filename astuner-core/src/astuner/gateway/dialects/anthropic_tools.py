@@ -1,0 +1,57 @@
+"""Tools of Anthropic's Messages API as those of chat completions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from astuner.gateway.dialects.fields import flag, shown
+from astuner.gateway.errors import bad_request
+
+CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+"""Types of `tool_choice` that name no tool, and their names in chat completions."""
+
+
+def tool_list(tools: Any) -> list[Mapping[str, Any]]:
+    """Return the tools; raises ApiError (400) naming one that is not the agent's own."""
+    if tools is None:
+        return []
+    if not isinstance(tools, list):
+        raise bad_request("'tools' must be a list.", "tools")
+    return [_tool(tool, f"tools[{number}]") for number, tool in enumerate(tools)]
+
+
+def tool_choice(choice: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return `tool_choice` and `parallel_tool_calls`; raises ApiError (400)."""
+    if not choice:
+        return {}
+    kind = choice.get("type")
+    wanted: Any = CHOICES.get(kind) if isinstance(kind, str) else None
+    if kind == "tool":
+        names = [tool["function"]["name"] for tool in tools]
+        if choice.get("name") not in names:
+            known = ", ".join(names) or "none"
+            raise bad_request(f"'tool_choice.name' is {shown(choice.get('name'))}; the tools are: {known}.", "tool_choice.name")
+        wanted = {"type": "function", "function": {"name": choice["name"]}}
+    if wanted is None:
+        raise bad_request(f"'tool_choice.type' is {shown(kind)}; known: {', '.join(CHOICES)}, tool.", "tool_choice.type")
+    return {"tool_choice": wanted, "parallel_tool_calls": not flag(choice, "disable_parallel_tool_use", False)}
+
+
+def _tool(tool: Any, place: str) -> Mapping[str, Any]:
+    if not isinstance(tool, dict):
+        raise bad_request(f"{place} must be an object.", place)
+    if tool.get("type") not in (None, "custom"):
+        raise bad_request(
+            f"{place}.type is {shown(tool['type'])}, whose meaning only Anthropic's models know; "
+            "declare a tool of your own with a name, a description and an input_schema.",
+            f"{place}.type",
+        )
+    if not isinstance(tool.get("name"), str) or not tool["name"] or not isinstance(tool.get("input_schema"), dict):
+        raise bad_request(f"{place} needs a name and an input_schema.", place)
+    if not isinstance(tool.get("description"), str | None):
+        raise bad_request(f"{place}.description must be a string.", f"{place}.description")
+    function = {"name": tool["name"], "parameters": tool["input_schema"]}
+    if tool.get("description") is not None:
+        function["description"] = tool["description"]
+    return {"type": "function", "function": function}

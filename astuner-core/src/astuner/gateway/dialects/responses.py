@@ -1,0 +1,243 @@
+"""`POST /v1/responses`, as OpenAI has it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from astuner.gateway.dialects.dialect import Headers, bearer
+from astuner.gateway.dialects.events import event, json_bytes
+from astuner.gateway.dialects.fields import json_object
+from astuner.gateway.dialects.responses_request import PREFIX, responses_request
+
+if TYPE_CHECKING:
+    from astuner.gateway.answers import Answer, Delta
+    from astuner.gateway.errors import ApiError
+    from astuner.gateway.request import ChatRequest
+
+SAID_BACK: Mapping[str, Any] = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": {"effort": None, "summary": None},
+    "store": True,
+    "temperature": None,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": None,
+    "truncation": "disabled",
+    "user": None,
+}
+"""Fields of the request that a response repeats, and what stands there when they were not sent."""
+
+TEXTS = {"reasoning": "reasoning_text", "message": "output_text"}
+"""The type of the one part that an item of text has; its events are named after it."""
+
+
+class Responses:
+    """The API of OpenAI's newer SDKs. It keeps nothing but what the episode records."""
+
+    path = "/v1/responses"
+
+    def key(self, headers: Headers) -> str:
+        """Return the bearer token."""
+        return bearer(headers)
+
+    def read(self, raw: bytes) -> ChatRequest:
+        """Parse a body; raises ApiError (400)."""
+        return responses_request(json_object(raw))
+
+    def writer(self, request: ChatRequest, *, id_: str, model: str) -> ResponseWriter:
+        """Return what writes a `response` and its events."""
+        return ResponseWriter(request=request, id=id_, model=model)
+
+    def error(self, error: ApiError) -> Mapping[str, Any]:
+        """Return OpenAI's error object, in the terms of this API."""
+        body = error.body
+        if (error.param or "").partition("[")[0] == "messages":
+            body["error"]["param"] = "input"
+        return body
+
+
+@define(kw_only=True, eq=False)
+class ResponseWriter:
+    """Writes one response: the same items, whether they are told as they come or at once."""
+
+    request: ChatRequest
+    id: str
+    """Unique to the response; its items share it."""
+    model: str
+    created: int = field(factory=lambda: int(time.time()))
+    _items: list[dict[str, Any]] = field(factory=list, init=False)
+    _open: dict[str, int] = field(factory=dict, init=False)
+    """The items of text that have not ended, by type."""
+    _texts: dict[int, list[str]] = field(factory=dict, init=False)
+    """What was said in them, by output index."""
+    _logprobs: list[Mapping[str, Any]] = field(factory=list, init=False)
+    _told: int = field(default=0, init=False)
+    """How many of those went into events."""
+    _events: int = field(default=0, init=False)
+
+    def whole(self, answers: Sequence[Answer]) -> bytes:
+        """Return the body of a response that is not streamed."""
+        for _ in self._take(answers[0].reply):
+            # The items are all that counts here.
+            pass
+        for _ in self._end(answers[0]):
+            pass
+        return json_bytes(self._response(*_outcome(answers[0]), usage=usage(answers[0])))
+
+    def opening(self) -> bytes:
+        """Return the events before the first item."""
+        response = self._response("in_progress")
+        return self._event("response.created", response=response) + self._event("response.in_progress", response=response)
+
+    def delta(self, delta: Delta) -> bytes:
+        """Return the events of the next part."""
+        self._logprobs += delta.logprobs or ()
+        return b"".join(self._take(delta.fields))
+
+    def done(self, choice: int, answer: Answer) -> bytes:
+        """Return the ends of the items that are still open."""
+        return b"".join(self._end(answer))
+
+    def closing(self, answers: Sequence[Answer]) -> bytes:
+        """Return the response as a whole."""
+        status, details = _outcome(answers[0])
+        return self._event(f"response.{status}", response=self._response(status, details, usage=usage(answers[0])))
+
+    def broken(self, error: ApiError) -> bytes:
+        """Return the response as a failure."""
+        failure = {"code": error.code or "server_error", "message": error.message}
+        return self._event("response.failed", response=self._response("failed", error=failure))
+
+    def _take(self, fields: Mapping[str, Any]) -> Iterator[bytes]:
+        """Add a part of the answer, in the form of a chat completion, to the items; yield the events of it."""
+        if fields.get("reasoning_content"):
+            yield from self._say("reasoning", fields["reasoning_content"])
+        if fields.get("content"):
+            yield from self._close("reasoning")
+            yield from self._say("message", fields["content"])
+        for call in fields.get("tool_calls") or ():
+            yield from self._close("reasoning")
+            yield from self._call(call)
+
+    def _end(self, answer: Answer) -> Iterator[bytes]:
+        self._logprobs += answer.logprobs or ()
+        if not self._items:
+            # An answer without a word is an answer.
+            yield from self._begin("message")
+        status = _outcome(answer)[0]
+        yield from self._close("reasoning", status)
+        yield from self._close("message", status)
+
+    def _say(self, kind: str, text: str) -> Iterator[bytes]:
+        # The text stays open beside the calls: what follows them belongs to the same message, as in a chat completion.
+        if kind not in self._open:
+            yield from self._begin(kind)
+        index = self._open[kind]
+        self._texts[index].append(text)
+        more: dict[str, Any] = {}
+        if kind == "message":
+            more["logprobs"] = _shown(self._logprobs[self._told :])
+            self._told = len(self._logprobs)
+        yield self._event(f"response.{TEXTS[kind]}.delta", **self._place(index), delta=text, **more)
+
+    def _begin(self, kind: str) -> Iterator[bytes]:
+        index = self._open[kind] = len(self._items)
+        self._texts[index] = []
+        named = {"id": f"rs_{self.id}_{index}", "type": kind, "summary": []}
+        if kind == "message":
+            named = {"id": f"msg_{self.id}_{index}", "type": kind, "role": "assistant"}
+        self._items.append({**named, "content": [], "status": "in_progress"})
+        yield self._event("response.output_item.added", output_index=index, item=self._items[index])
+        yield self._event("response.content_part.added", **self._place(index), part=_part(kind, "", ()))
+
+    def _close(self, kind: str, status: str = "completed") -> Iterator[bytes]:
+        index = self._open.pop(kind, None)
+        if index is None:
+            return
+        text = "".join(self._texts[index])
+        logprobs = self._logprobs if kind == "message" else ()
+        part = _part(kind, text, logprobs)
+        self._items[index] = {**self._items[index], "content": [part], "status": status}
+        more = {"logprobs": part["logprobs"]} if kind == "message" else {}
+        yield self._event(f"response.{TEXTS[kind]}.done", **self._place(index), text=text, **more)
+        yield self._event("response.content_part.done", **self._place(index), part=part)
+        yield self._event("response.output_item.done", output_index=index, item=self._items[index])
+
+    def _call(self, call: Mapping[str, Any]) -> Iterator[bytes]:
+        index, name, arguments = len(self._items), call["function"]["name"], call["function"]["arguments"]
+        item = {"id": f"fc_{self.id}_{index}", "type": "function_call", "call_id": call["id"], "name": name}
+        place = {"item_id": item["id"], "output_index": index}
+        self._items.append({**item, "arguments": arguments, "status": "completed"})
+        begun = {**item, "arguments": "", "status": "in_progress"}
+        yield self._event("response.output_item.added", output_index=index, item=begun)
+        yield self._event("response.function_call_arguments.delta", **place, delta=arguments)
+        yield self._event("response.function_call_arguments.done", **place, name=name, arguments=arguments)
+        yield self._event("response.output_item.done", output_index=index, item=self._items[index])
+
+    def _place(self, index: int) -> dict[str, Any]:
+        return {"item_id": self._items[index]["id"], "output_index": index, "content_index": 0}
+
+    def _event(self, kind: str, **fields: Any) -> bytes:
+        number, self._events = self._events, self._events + 1
+        return event({"type": kind, "sequence_number": number, **fields}, kind)
+
+    def _response(
+        self,
+        status: str,
+        details: Mapping[str, Any] | None = None,
+        *,
+        error: Mapping[str, Any] | None = None,
+        usage: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        sent = {name: self.request.sent.get(name) for name in SAID_BACK}
+        return {
+            "id": f"{PREFIX}{self.id}",
+            "object": "response",
+            "created_at": self.created,
+            "status": status,
+            "background": False,
+            "error": error,
+            "incomplete_details": details,
+            "model": self.model,
+            "output": self._items,
+            "usage": usage,
+            **{name: SAID_BACK[name] if value is None else value for name, value in sent.items()},
+        }
+
+
+def usage(answer: Answer) -> Mapping[str, Any]:
+    """Count tokens as this API does."""
+    return {
+        "input_tokens": answer.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": answer.cached_tokens},
+        "output_tokens": answer.completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": answer.reasoning_tokens},
+        "total_tokens": answer.prompt_tokens + answer.completion_tokens,
+    }
+
+
+def _outcome(answer: Answer) -> tuple[str, Mapping[str, Any] | None]:
+    cut = answer.finish_reason == "length"
+    return ("incomplete", {"reason": "max_output_tokens"}) if cut else ("completed", None)
+
+
+def _part(kind: str, text: str, logprobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    part = {"type": TEXTS[kind], "text": text}
+    return {**part, "annotations": [], "logprobs": _shown(logprobs)} if kind == "message" else part
+
+
+def _shown(logprobs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    def token(entry: Mapping[str, Any]) -> dict[str, Any]:
+        return {"token": entry["token"], "logprob": entry["logprob"], "bytes": entry["bytes"] or []}
+
+    return [{**token(entry), "top_logprobs": [token(other) for other in entry["top_logprobs"]]} for entry in logprobs]

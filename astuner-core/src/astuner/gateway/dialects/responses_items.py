@@ -1,0 +1,120 @@
+"""The items that go into `/v1/responses`, as chat messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from astuner.gateway.dialects.fields import shown
+from astuner.gateway.errors import bad_request
+from astuner.gateway.messages import text_of
+
+ROLES = ("user", "assistant", "system", "developer")
+
+MESSAGE_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+REASONING_PARTS = {"reasoning_text": "text", "summary_text": "text"}
+
+
+def messages_of(given: Any) -> list[dict[str, Any]]:
+    """Return the messages of an input, a text or a list of items; raises ApiError (400) naming the item that is not served.
+
+    What one answer said comes back as several items, its reasoning, its text and its calls: they are one message again.
+    """
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    if not isinstance(given, list) or not given:
+        raise bad_request("'input' must be a text or a list with at least one item.", "input")
+    messages: list[dict[str, Any]] = []
+    for number, item in enumerate(given):
+        said = _read(item, f"input[{number}]")
+        if said is None:
+            continue
+        if messages and _joins(messages[-1], said):
+            messages[-1] = _joined(messages[-1], said)
+        else:
+            messages.append(said)
+    return messages
+
+
+def _read(item: Any, place: str) -> dict[str, Any] | None:
+    if not isinstance(item, dict):
+        raise bad_request(f"{place} must be an object, not {shown(item)}.", place)
+    kind = item.get("type") or ("message" if "role" in item else None)
+    if kind == "item_reference":
+        text = f"{place} is an item_reference, but items are not kept by id. Send the item itself, or 'previous_response_id'."
+        raise bad_request(text, place)
+    reader = READERS.get(kind) if isinstance(kind, str) else None
+    if reader is None:
+        served = ", ".join(READERS)
+        raise bad_request(
+            f"{place} is an item of type {shown(kind)}, and nothing is dropped in silence; served: {served}.", place
+        )
+    return reader(item, place)
+
+
+def _message(item: Mapping[str, Any], place: str) -> dict[str, Any]:
+    role, content = item.get("role"), item.get("content")
+    if role not in ROLES:
+        raise bad_request(f"{place}.role is {shown(role)}; known roles: {', '.join(ROLES)}.", f"{place}.role")
+    if content is None and role != "assistant":
+        raise bad_request(f"{place}.content is missing.", f"{place}.content")
+    return {"role": role, "content": text_of(content, f"{place}.content", MESSAGE_PARTS)}
+
+
+def _call(item: Mapping[str, Any], place: str) -> dict[str, Any]:
+    function = {key: _string(item, key, place) for key in ("name", "arguments")}
+    return {
+        "role": "assistant",
+        "tool_calls": [{"id": _string(item, "call_id", place), "type": "function", "function": function}],
+    }
+
+
+def _call_output(item: Mapping[str, Any], place: str) -> dict[str, Any]:
+    if item.get("output") is None:
+        raise bad_request(f"{place}.output is missing.", f"{place}.output")
+    content = text_of(item["output"], f"{place}.output", MESSAGE_PARTS)
+    return {"role": "tool", "tool_call_id": _string(item, "call_id", place), "content": content}
+
+
+def _reasoning(item: Mapping[str, Any], place: str) -> dict[str, Any] | None:
+    for key in ("content", "summary"):
+        text = text_of(item.get(key), f"{place}.{key}", REASONING_PARTS)
+        if text:
+            return {"role": "assistant", "reasoning_content": text}
+    if item.get("encrypted_content"):
+        text = f"{place} holds nothing but encrypted_content, which the gateway cannot read. Send its 'content'."
+        raise bad_request(text, f"{place}.encrypted_content")
+    return None
+
+
+READERS: Mapping[str, Callable[[Mapping[str, Any], str], dict[str, Any] | None]] = {
+    "message": _message,
+    "function_call": _call,
+    "function_call_output": _call_output,
+    "reasoning": _reasoning,
+}
+
+
+def _string(item: Mapping[str, Any], key: str, place: str) -> str:
+    value = item.get(key)
+    if not isinstance(value, str):
+        raise bad_request(f"{place}.{key} must be a string, not {shown(value)}.", f"{place}.{key}")
+    return value
+
+
+def _joins(last: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
+    """Whether an item goes on with the answer of the items before it; thoughts begin an answer, and it has one text."""
+    if last["role"] != "assistant" or said["role"] != "assistant":
+        return False
+    if "reasoning_content" in said:
+        return not last.get("content") and not last.get("tool_calls")
+    return "tool_calls" in said or not last.get("content")
+
+
+def _joined(last: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+    calls = [*last.get("tool_calls", ()), *said.get("tool_calls", ())]
+    thoughts = [message["reasoning_content"] for message in (last, said) if message.get("reasoning_content")]
+    joined = {"role": "assistant", "content": said.get("content") or last.get("content")}
+    if thoughts:
+        joined["reasoning_content"] = "\n".join(thoughts)
+    return {**joined, "tool_calls": calls} if calls else joined

@@ -1,0 +1,106 @@
+"""Bodies of `/v1/responses`, read as requests for chat completions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve
+
+from astuner.gateway.dialects.chat_completions import MOST_LOGPROBS, chat_request
+from astuner.gateway.dialects.fields import LARGEST, flag, integer, members, shown, strings, text
+from astuner.gateway.dialects.responses_items import messages_of
+from astuner.gateway.errors import bad_request
+from astuner.gateway.request import ChatRequest
+
+REFUSED: Mapping[str, str] = {
+    "background": "answers are not kept for later",
+    "conversation": "conversations are not kept; send 'previous_response_id' or the items themselves",
+    "prompt": "there are no stored prompts; send 'instructions' and 'input'",
+    "context_management": "the context is never shortened here; shorten 'input'",
+}
+"""Fields that ask for what the gateway has not, and why."""
+
+PREFIX = "resp_"
+"""Of the ids of responses."""
+
+SAME = ("temperature", "top_p", "top_k", "seed", "stop", "parallel_tool_calls", "chat_template_kwargs")
+"""Fields that chat completions has too; some servers of this API take them all."""
+
+FUNCTION = ("name", "description", "parameters", "strict")
+
+
+def responses_request(body: Mapping[str, Any]) -> ChatRequest:
+    """Read a body; raises ApiError (400) that names the reason and the parameter."""
+    for name, why in REFUSED.items():
+        if body.get(name):
+            raise bad_request(f"{name!r} is not served: {why}.", name)
+    instructions = text(body, "instructions")
+    truncation = text(body, "truncation")
+    if truncation not in (None, "auto", "disabled"):
+        raise bad_request(f"'truncation' must be auto or disabled, not {shown(truncation)}.", "truncation")
+    previous = text(body, "previous_response_id")
+    flag(body, "store", True)
+    members(body, "metadata")
+    preamble = [{"role": "system", "content": instructions}] if instructions else []
+    chat: dict[str, Any] = {name: body[name] for name in SAME if body.get(name) is not None}
+    chat["messages"] = [*preamble, *messages_of(body.get("input"))]
+    chat["tools"] = _tools(body.get("tools")) or None
+    chat["tool_choice"] = _tool_choice(body.get("tool_choice"))
+    chat["max_tokens"] = integer(body, "max_output_tokens", 1, LARGEST)
+    chat["response_format"] = _response_format(members(body, "text").get("format"))
+    chat["reasoning_effort"] = _effort(members(body, "reasoning").get("effort"))
+    chat["stream"] = flag(body, "stream", False)
+    chat["logprobs"] = "message.output_text.logprobs" in strings(body, "include")
+    chat["top_logprobs"] = integer(body, "top_logprobs", 0, MOST_LOGPROBS) or 0
+    request = chat_request({name: value for name, value in chat.items() if value is not None})
+    ignored = [*request.ignored, *(["truncation"] if truncation == "auto" else ())]
+    ignored += ["text.verbosity"] if members(body, "text").get("verbosity") else ()
+    return evolve(
+        request,
+        previous=None if previous is None else previous.removeprefix(PREFIX),
+        preamble=len(preamble),
+        ignored=tuple(ignored),
+        sent=body,
+    )
+
+
+def _tools(tools: Any) -> list[dict[str, Any]]:
+    if tools is None:
+        return []
+    if not isinstance(tools, list):
+        raise bad_request("'tools' must be a list.", "tools")
+    found = []
+    for number, tool in enumerate(tools):
+        kind = tool.get("type") if isinstance(tool, dict) else None
+        if kind != "function":
+            text = f"tools[{number}] is {shown(kind)}; only tools of type 'function' are served, which the agent runs itself."
+            raise bad_request(text, f"tools[{number}]")
+        if not isinstance(tool.get("name"), str):
+            raise bad_request(f"tools[{number}] must be a function with a name.", f"tools[{number}]")
+        found.append({"type": "function", "function": {key: tool[key] for key in FUNCTION if tool.get(key) is not None}})
+    return found
+
+
+def _tool_choice(choice: Any) -> Any:
+    if isinstance(choice, dict) and choice.get("type") == "function":
+        return {"type": "function", "function": {"name": choice.get("name")}}
+    return choice
+
+
+def _effort(effort: Any) -> str | None:
+    if effort is not None and not isinstance(effort, str):
+        raise bad_request(f"'reasoning.effort' must be a string, not {shown(effort)}.", "reasoning.effort")
+    return effort
+
+
+def _response_format(wanted: Any) -> Mapping[str, Any] | None:
+    kind = wanted.get("type") if isinstance(wanted, dict) else wanted
+    if kind in (None, "text"):
+        return None
+    if isinstance(wanted, dict) and kind == "json_object":
+        return {"type": "json_object"}
+    if not isinstance(wanted, dict) or kind != "json_schema" or not isinstance(wanted.get("schema"), dict):
+        raise bad_request("'text.format' must be text, json_object, or json_schema with a schema.", "text.format")
+    described = {key: wanted[key] for key in ("name", "description", "schema", "strict") if wanted.get(key) is not None}
+    return {"type": "json_schema", "json_schema": described}
