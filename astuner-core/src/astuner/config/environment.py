@@ -1,0 +1,35 @@
+"""The section `environment`: which environment the episodes are played in, and how actions are read off answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import field, frozen
+
+from astuner.config.components import OPEN, Sections, section_of
+
+ActionPreference = Literal["code", "text", "box"]
+
+BY_TASK = "auto"
+"""The `environment_type` that means: the environment that each task's `env_type` names."""
+
+NO_ENVIRONMENT = "no_env"
+"""The `environment_type`, and the `env_type` of a task, that mean: none."""
+
+
+@frozen(kw_only=True)
+class Environment:
+    """Which environment the episodes are played in."""
+
+    environment_type: str = BY_TASK
+    """The environment of every task; `auto` takes the one that each task's `env_type` names, `no_env` none."""
+    env_action_preference: ActionPreference | None = None
+    """What an environment that leads is given of an answer: `text` is all of it, `code` its last fenced code block, `box` its
+    last `\\boxed{…}` or `<action>…</action>`. By default `text`, or what `task_reader.env_service` says if that is the reader."""
+    sections: Sections = field(factory=dict, metadata={OPEN: True})
+    """Options by environment name, as written."""
+
+    def options_of(self, name: str) -> Mapping[str, Any]:
+        """Return the section of an environment; empty when there is none."""
+        return section_of(self.sections, name)

@@ -1,0 +1,74 @@
+"""What an environment is given of an answer: all of it, its last code block, or what it put in a box."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from astuner.config.environment import ActionPreference
+    from astuner.schema import Message
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_BOX = re.compile(r"\\boxed\s*\{")
+_TAG = re.compile(r"<action>(.*?)</action>", re.DOTALL)
+
+
+@frozen
+class Action:
+    """An assistant message for the environment."""
+
+    message: Message
+    found: bool = True
+    """Whether what was looked for was there; otherwise the message holds the whole answer."""
+
+
+def as_action(message: Message, preference: ActionPreference) -> Action:
+    """Return the action in an answer. One that calls tools is an action as it is."""
+    if preference == "text" or message.get("tool_calls"):
+        return Action(message)
+    text = message.get("content") or ""
+    part = last_code_block(text) if preference == "code" else last_box(text)
+    return Action(message, found=False) if part is None else Action({**message, "content": part})
+
+
+def last_code_block(text: str) -> str | None:
+    """Return the content of the last fenced code block that is closed."""
+    found: str | None = None
+    fence, block = "", list[str]()
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if not fence:
+            # The name of a language holds no backtick: "```x```" within a line is no block.
+            if mark and "`" not in mark[2]:
+                fence, block = mark[1], []
+        elif mark and mark[1][0] == fence[0] and len(mark[1]) >= len(fence) and not mark[2].strip():
+            found, fence = "\n".join(block), ""
+        else:
+            block.append(line)
+    return found
+
+
+def last_box(text: str) -> str | None:
+    r"""Return the content of the last `\boxed{…}` or `<action>…</action>` that is closed, whichever begins later."""
+    ends = [(start.start(), content) for start in _BOX.finditer(text) if (content := _braced(text, start.end())) is not None]
+    ends += [(tag.start(), tag[1]) for tag in _TAG.finditer(text)]
+    return max(ends)[1].strip() if ends else None
+
+
+def _braced(text: str, start: int) -> str | None:
+    """Return what stands before the brace that closes the one before `start`; escaped braces are text."""
+    depth, place = 1, start
+    while place < len(text):
+        if text[place] == "\\":
+            place += 1
+        elif text[place] == "{":
+            depth += 1
+        elif text[place] == "}":
+            depth -= 1
+            if not depth:
+                return text[start:place]
+        place += 1
+    return None

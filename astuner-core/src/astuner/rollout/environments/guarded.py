@@ -1,0 +1,104 @@
+"""An environment as core calls it: what it returns is checked, and what it raises carries its name."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from astuner.schema import Message
+
+
+class EnvironmentFailed(Exception):
+    """An environment could not be made, raised, or returned something else than an environment does."""
+
+
+@frozen(kw_only=True)
+class Step:
+    """What came of an action."""
+
+    messages: tuple[Message, ...]
+    reward: float
+    done: bool
+    info: Mapping[str, Any]
+
+
+@frozen
+class GuardedEnvironment:
+    """Calls an environment. Every failure is an `EnvironmentFailed` that begins with its blame."""
+
+    environment: Any
+    blame: str
+
+    @property
+    def tools(self) -> Sequence[Mapping[str, Any]]:
+        """The tools that the model may call now, in OpenAI's form; an environment without the attribute has none."""
+        return tuple(getattr(self.environment, "tools", None) or ())
+
+    async def reset(self) -> tuple[Message, ...]:
+        """Return the first messages."""
+        messages = self._messages("reset", await self._call("reset"))
+        if not messages:
+            raise EnvironmentFailed(f"{self.blame}: reset returned no message; the model needs one to answer")
+        return messages
+
+    async def step(self, action: Message) -> Step:
+        """Act."""
+        found = await self._call("step", action)
+        if not isinstance(found, tuple | list) or len(found) != 4:
+            raise self._odd("step", found, "(messages, reward, done, info)")
+        messages, reward, done, info = found
+        if not isinstance(info, Mapping):
+            raise self._odd("step", info, "a mapping as info")
+        return Step(
+            messages=self._messages("step", messages), reward=self._number("step", reward), done=bool(done), info=dict(info)
+        )
+
+    async def evaluate(self) -> float:
+        """Return the score of the episode so far."""
+        return self._number("evaluate", await self._call("evaluate"))
+
+    async def _call(self, name: str, *arguments: Any) -> Any:
+        try:
+            found = getattr(self.environment, name)(*arguments)
+            if not inspect.isawaitable(found):
+                raise TypeError(f"it returned {found!r:.80} and is awaited: write `async def {name}`")
+            return await found
+        except Exception as error:
+            raise EnvironmentFailed(f"{self.blame}: {name} raised {type(error).__name__}: {error}{_place(error)}") from error
+
+    def _messages(self, name: str, found: Any) -> tuple[Message, ...]:
+        if isinstance(found, Mapping | str | bytes) or not isinstance(found, Sequence):
+            raise self._odd(name, found, "a list of messages")
+        for message in found:
+            if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+                raise self._odd(name, message, "messages as {'role': 'user', 'content': TEXT}")
+            try:
+                json.dumps(dict(message))
+            except (TypeError, ValueError) as error:
+                raise self._odd(name, message, f"messages of JSON values ({error})") from None
+        return tuple(dict(message) for message in found)
+
+    def _number(self, name: str, found: Any) -> float:
+        try:
+            number = float(found)
+        except (TypeError, ValueError):
+            number = math.nan
+        if isinstance(found, str) or not math.isfinite(number):
+            raise self._odd(name, found, "a finite number")
+        return number
+
+    def _odd(self, name: str, found: Any, wanted: str) -> EnvironmentFailed:
+        return EnvironmentFailed(f"{self.blame}: {name} gave {found!r:.120}; core needs {wanted}")
+
+
+def _place(error: BaseException) -> str:
+    """Return ` (file:line)` of where the error was raised, if that is not here."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return "" if frame.filename == __file__ else f" ({Path(frame.filename).name}:{frame.lineno})"

@@ -1,0 +1,84 @@
+"""A thread in which one environment lives (`rollout.isolation: thread`), so that one that blocks holds up nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class HomeThread:
+    """A thread with an event loop, for one episode. What blocks it for ever is left behind in it."""
+
+    def __init__(self, name: str) -> None:
+        """Start the thread."""
+        self._loop = asyncio.new_event_loop()
+        self._calls: set[asyncio.Task[Any]] = set()
+        threading.Thread(target=self._live, name=name, daemon=True).start()
+
+    async def run(self, function: Callable[..., Awaitable[T]], /, *arguments: Any, **named: Any) -> T:
+        """Await `function` in this thread's loop, from any other loop; cancelling cancels it at its next await."""
+        future = asyncio.run_coroutine_threadsafe(self._call(function, arguments, named), self._loop)
+        return await asyncio.wrap_future(future)
+
+    async def end(self, close: Callable[[], Awaitable[object]], within_s: float) -> None:
+        """Close what lives here once its last call is over, and end the thread; raises `TimeoutError` when that takes longer.
+
+        Half of the time is for that call. Where something blocks the thread, what lives here is closed after it all the same.
+        """
+        future = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._end(close, within_s / 2), self._loop))
+        done, _ = await asyncio.wait({future}, timeout=within_s)
+        if not done:
+            raise TimeoutError(f"not within {within_s:g} s")
+        future.result()
+
+    async def _call(self, function: Callable[..., Awaitable[T]], arguments: tuple[Any, ...], named: dict[str, Any]) -> T:
+        task = asyncio.current_task()
+        assert task is not None  # run_coroutine_threadsafe makes a task of every coroutine
+        self._calls.add(task)
+        try:
+            return await function(*arguments, **named)
+        finally:
+            self._calls.discard(task)
+
+    async def _end(self, close: Callable[[], Awaitable[object]], each_s: float) -> None:
+        try:
+            if self._calls:
+                await asyncio.wait(self._calls, timeout=each_s)
+            async with asyncio.timeout(each_s):
+                await close()
+        finally:
+            # After this coroutine's own result is out.
+            self._loop.call_soon(self._loop.stop)
+
+    def _live(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            # What the environment left running, as a heartbeat, ends with it.
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
+
+
+class LivesInThread:
+    """Stands for an environment in its thread: its coroutine methods run there, all else is passed through."""
+
+    def __init__(self, environment: Any, home: HomeThread) -> None:
+        """Keep both."""
+        self._environment, self._home = environment, home
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._environment, name)
+        if inspect.iscoroutinefunction(inspect.unwrap(value) if callable(value) else value):
+            return partial(self._home.run, value)
+        return value

@@ -1,0 +1,133 @@
+"""The life of an episode's environment: made, handed out, and closed whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from astuner.config.environment import NO_ENVIRONMENT
+from astuner.rollout.environments.choice import EnvironmentChoice, EnvironmentFinder
+from astuner.rollout.environments.guarded import EnvironmentFailed, GuardedEnvironment
+from astuner.rollout.environments.home_thread import HomeThread, LivesInThread
+
+if TYPE_CHECKING:
+    from astuner.plugins.catalog import Catalog
+    from astuner.protocols import RunInfo
+    from astuner.rollout.recipe import Component
+    from astuner.schema import WorkflowTask
+
+CLOSE_TIMEOUT_S = 10.0
+"""Longest that an environment may take to be closed: a run that is interrupted waits for it."""
+
+
+class LivingEnvironment:
+    """The environment of one episode."""
+
+    def __init__(self, environment: Any, *, name: str, blame: str, home: HomeThread | None) -> None:
+        """`home` is the thread in which it lives, if it has one of its own."""
+        self.name = name
+        self.blame = blame
+        self.facade = environment if home is None else LivesInThread(environment, home)
+        """What workflows and judges are given."""
+        self._environment, self._home = environment, home
+
+    @property
+    def guarded(self) -> GuardedEnvironment:
+        """The same, for the loop in which it leads."""
+        return GuardedEnvironment(self.facade, self.blame)
+
+    async def close(self, tell: Callable[[str], None]) -> None:
+        """Close it, in bounded time, also while the episode is being cancelled; a failure is told."""
+        closing = asyncio.ensure_future(self._close(tell))
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            # What it holds (a container, a server's instance) would outlive the run.
+            await closing
+            raise
+
+    async def _close(self, tell: Callable[[str], None]) -> None:
+        try:
+            if self._home is not None:
+                await self._home.end(self._ask_to_close, CLOSE_TIMEOUT_S)
+            else:
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await self._ask_to_close()
+        except Exception as error:  # noqa: BLE001  # the boundary for environments: the episode is complete without it
+            said = f"not within {CLOSE_TIMEOUT_S:g} s" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+            tell(f"{self.blame} could not be closed: {said}")
+
+    async def _ask_to_close(self) -> None:
+        closing = self._environment.close()
+        if inspect.isawaitable(closing):
+            await closing
+
+
+class Environments:
+    """Makes the environments of a rollout process."""
+
+    def __init__(self, choice: EnvironmentChoice, run_info: RunInfo, catalog: Catalog) -> None:
+        """Find them in `catalog`."""
+        self._choice, self._run_info = choice, run_info
+        self._finder = EnvironmentFinder(choice, catalog)
+        self._in_threads = run_info.config.rollout.isolation == "thread"
+
+    async def enter(
+        self, workflow_task: WorkflowTask, lives: AsyncExitStack, tell: Callable[[str], None]
+    ) -> LivingEnvironment | None:
+        """Make the environment of an episode, to be closed by `lives`; None when its task has none.
+
+        One that the task names and nobody offers is told. Raises `EnvironmentFailed`.
+        """
+        component = self._finder.of(workflow_task.env_type)
+        if component is not None:
+            living = await self._open(component, workflow_task)
+            lives.push_async_callback(living.close, tell)
+            return living
+        if workflow_task.env_type != NO_ENVIRONMENT:
+            why = self._finder.why_none(workflow_task.env_type)
+            tell(
+                f"WorkflowTask.gym_env is None: {why} If no task is to have an environment, say so by "
+                "environment.environment_type: no_env"
+            )
+        return None
+
+    async def _open(self, component: Component, workflow_task: WorkflowTask) -> LivingEnvironment:
+        blame = component.candidate.blame
+        make = partial(make_environment, component, workflow_task, self._run_info)
+        home = HomeThread(f"astuner-environment-{workflow_task.episode_id}") if self._in_threads else None
+        try:
+            environment = make() if home is None else await home.run(_later, make)
+        except BaseException as error:
+            if home is not None:
+                await home.end(_nothing, CLOSE_TIMEOUT_S)
+            if isinstance(error, Exception):
+                raise EnvironmentFailed(str(error)) from error
+            raise
+        return LivingEnvironment(environment, name=component.candidate.name, blame=blame, home=home)
+
+
+def make_environment(component: Component, workflow_task: WorkflowTask, run_info: RunInfo, *, target: Any = None) -> Any:
+    """Make an environment by the rule of all components, with the episode's task before the other arguments.
+
+    `target` is its class, where that is at hand.
+    """
+    from astuner.plugins.drivers import construct, load
+
+    target = load(component.candidate) if target is None else target
+    with_task: Any = partial(target, workflow_task)
+    if hasattr(target, "from_run"):
+        with_task.from_run = partial(target.from_run, workflow_task)
+    return construct(component.candidate, with_task, component.options, run_info)
+
+
+async def _later(make: Callable[[], Any]) -> Any:
+    return make()
+
+
+async def _nothing() -> None:
+    return None

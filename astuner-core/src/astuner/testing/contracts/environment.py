@@ -1,0 +1,251 @@
+"""The contract of environments: messages in OpenAI's form, rewards that are numbers, and an end on every path."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+from unittest import SkipTest
+
+from attrs import frozen
+
+from astuner.plugins.describe import describe_options
+from astuner.schema import Message, Task, WorkflowTask
+from astuner.testing.contracts.base import Contract, self_contained
+from astuner.testing.contracts.left_running import running, still_running
+from astuner.testing.contracts.shape import assert_method, call_problem
+from astuner.testing.contracts.waiting import run_bounded, within
+
+T = TypeVar("T")
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+@frozen(kw_only=True)
+class _Played:
+    """One episode."""
+
+    messages: tuple[tuple[Message, ...], ...]
+    """Those of `reset`, then those of each step."""
+    rewards: tuple[Any, ...]
+    infos: tuple[Any, ...]
+    dones: tuple[Any, ...]
+    score: Any
+
+
+class EnvironmentContract(Contract):
+    """Rules for environments, which are made anew for each episode and driven by a few actions."""
+
+    kind: ClassVar[str] = "environment"
+    timeout_s: ClassVar[float] = 60.0
+    """Longest time for one call."""
+    repeatable: ClassVar[bool] = True
+    """Whether the same actions on the same task have the same consequences; not so where chance is part of the game."""
+
+    def task(self) -> Task:
+        """Return a task that the environment can play."""
+        return Task("play", task_id="task-7")
+
+    def actions(self) -> Sequence[Message]:
+        """Return the answers of a model, given one after the other until the environment is done."""
+        return [{"role": "assistant", "content": text} for text in ("1", "hello", "")]
+
+    @self_contained
+    def test_it_is_made_as_core_makes_it(self) -> None:
+        """`from_run`, or else the constructor, takes the episode's task before what every component gets."""
+        target, blame = self.target(), self.candidate().blame
+        assert isinstance(target, type), f"{blame} is {target!r:.80}; an environment is a class, made for each episode"
+        if hasattr(target, "from_run"):
+            wrong = call_problem(target.from_run, ["workflow_task", "options", "run_info"])
+            assert not wrong, f"{blame}: core calls from_run(workflow_task, options, run_info), which does not fit: {wrong}"
+        else:
+            gets = ["workflow_task", *(["options"] if getattr(target, "Options", None) is not None else [])]
+            wrong = call_problem(target, gets)
+            assert not wrong, f"{blame}: core calls {target.__name__}({', '.join(gets)}): {wrong}"
+
+    @self_contained
+    def test_it_is_an_environment(self) -> None:
+        """It has the methods `reset()`, `step(action)`, `evaluate()` and `close()`, all async."""
+        for name, takes in (("reset", []), ("step", ["action"]), ("evaluate", []), ("close", [])):
+            assert_method(self.target(), name, takes, blame=self.candidate().blame, is_async=True)
+
+    def test_messages_are_in_the_form_of_openai(self, tmp_path: Path) -> None:
+        """`reset` gives at least one message, `step` any number: mappings of JSON values with a role and a content."""
+        played = self._play(tmp_path)
+        assert played.messages[0], f"{self._blame}: reset gave no message; the model needs one to answer"
+        for messages in played.messages:
+            for message in messages:
+                self._check_message(message)
+
+    def test_rewards_are_finite_numbers(self, tmp_path: Path) -> None:
+        """The reward of a step and the score are finite numbers, never None or NaN."""
+        played = self._play(tmp_path)
+        assert played.rewards, f"{self._blame}: no action was taken: give some in `actions()`"
+        for name, number in [*(("step", reward) for reward in played.rewards), ("evaluate", played.score)]:
+            finite = isinstance(number, int | float) and math.isfinite(number)
+            assert finite, f"{self._blame}: {name} gave the number {number!r}: give a finite Python float"
+
+    def test_done_is_a_bool_and_info_is_json(self, tmp_path: Path) -> None:
+        """`done` is a bool and `info` a mapping of JSON values; `is_success` in it is a bool."""
+        played = self._play(tmp_path)
+        for done, info in zip(played.dones, played.infos, strict=True):
+            assert isinstance(done, bool), f"{self._blame}: step gave done = {done!r}: give a bool"
+            assert isinstance(info, Mapping), f"{self._blame}: step gave info = {info!r:.80}: give a mapping"
+            self._check_json(info, "info")
+            said = info.get("is_success", False)
+            assert isinstance(said, bool), f"{self._blame}: info['is_success'] is {said!r}: give a bool, or leave it out"
+
+    def test_tools_are_in_the_form_of_openai(self, tmp_path: Path) -> None:
+        """`tools`, where there is such an attribute, are functions with a name, as OpenAI's chat API takes them."""
+
+        async def look(environment: Any) -> Any:
+            await self._within("reset", environment.reset())
+            return getattr(environment, "tools", None) or ()
+
+        for tool in self._with(tmp_path, look):
+            function = tool.get("function") if isinstance(tool, Mapping) else None
+            named = isinstance(function, Mapping) and isinstance(function.get("name"), str)
+            assert named, f"{self._blame}: a tool is {tool!r:.120}: write {{'type': 'function', 'function': {{'name': …}}}}"
+            self._check_json(tool, "a tool")
+
+    def test_siblings_begin_alike(self, tmp_path: Path) -> None:
+        """Two episodes of a task begin with the same messages: their rewards are compared with each other."""
+        first, second = (self._with(tmp_path, self._begin) for _ in range(2))
+        assert first == second, (
+            f"{self._blame}: reset gave {first!r:.200} and then {second!r:.200} for one task: let chance depend on the task alone"
+        )
+
+    def test_episodes_are_apart(self, tmp_path: Path) -> None:
+        """An episode goes the same way alone as beside another: nothing is kept in the class or the module."""
+        if not self.repeatable:
+            raise SkipTest("the environment is not repeatable")
+        alone = self._play(tmp_path)
+
+        async def beside(environment: Any) -> _Played:
+            other = self._made(tmp_path)
+            try:
+                found, _ = await asyncio.gather(self._drive(environment), self._drive(other))
+                return found
+            finally:
+                await self._within("close", other.close())
+
+        together = self._with(tmp_path, beside)
+        assert together == alone, f"{self._blame}: an episode depends on those beside it: keep its state on `self`"
+
+    def test_it_can_be_closed_at_any_time(self, tmp_path: Path) -> None:
+        """`close` comes in any state, also before `reset`, when an episode is interrupted."""
+
+        async def untouched(environment: Any) -> None:
+            return None
+
+        for what, play in (("before reset", untouched), ("after reset", self._begin), ("after its end", self._drive)):
+            try:
+                self._with(tmp_path, play)
+            except Exception as error:
+                if isinstance(error, AssertionError):
+                    raise
+                raise AssertionError(f"{self._blame}: close {what} raised {type(error).__name__}: {error}") from error
+
+    def test_nothing_is_left_running(self, tmp_path: Path) -> None:
+        """After `close` no task, thread or process of the environment goes on."""
+        before = running()
+        self._with(tmp_path, self._drive, and_then=self._no_tasks)
+        left = still_running(before)
+        assert not left, f"{self._blame}: after close there still run: {', '.join(left)}"
+
+    async def _no_tasks(self) -> None:
+        # What was cancelled by `close` has ended by now.
+        await asyncio.sleep(0)
+        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        assert not left, f"{self._blame}: close left a task running: {left[0].get_coro()}: cancel it and wait for it"
+
+    @property
+    def _blame(self) -> str:
+        return self.candidate().blame
+
+    def make(self, directory: Path) -> Any:
+        """Return the environment of one episode, made as core makes it."""
+        from astuner.plugins.options import options_for
+        from astuner.rollout.environments.lifetime import make_environment
+        from astuner.rollout.recipe import Component
+
+        self.prepare(directory)
+        info = self.run_info(directory)
+        info.directory.mkdir(parents=True, exist_ok=True)
+        options = options_for(self.target(), self.options, key=self.kind)
+        task = self.task()
+        workflow_task = WorkflowTask(task, task_id=task.task_id, env_type=task.env_type, episode_id=f"train/1/{task.task_id}/0")
+        component = Component(candidate=self.candidate(), options=options)
+        return make_environment(component, workflow_task, info, target=self.target())
+
+    def _made(self, directory: Path) -> Any:
+        needed = [option.name for option in describe_options(getattr(self.target(), "Options", None)) if option.required]
+        if needed and not self.options:
+            raise SkipTest(f"it needs options: set `options` ({', '.join(needed)})")
+        return self.make(directory)
+
+    def _with(
+        self, directory: Path, play: Callable[[Any], Awaitable[T]], and_then: Callable[[], Awaitable[None]] | None = None
+    ) -> T:
+        """Play with an environment of its own, and close it."""
+
+        async def whole() -> T:
+            environment = self._made(directory)
+            try:
+                found = await play(environment)
+            finally:
+                await self._within("close", environment.close())
+            if and_then is not None:
+                await and_then()
+            return found
+
+        return run_bounded(whole)
+
+    def _play(self, directory: Path) -> _Played:
+        return self._with(directory, self._drive)
+
+    async def _begin(self, environment: Any) -> Any:
+        return await self._within("reset", environment.reset())
+
+    async def _drive(self, environment: Any) -> _Played:
+        messages = [self._several("reset", await self._begin(environment))]
+        rewards, dones, infos = [], [], []
+        for action in self.actions():
+            found = await self._within("step", environment.step(action))
+            four = isinstance(found, tuple | list) and len(found) == 4
+            assert four, f"{self._blame}: step gave {found!r:.120}: return (messages, reward, done, info)"
+            messages.append(self._several("step", found[0]))
+            rewards.append(found[1])
+            dones.append(found[2])
+            infos.append(found[3])
+            if found[2]:
+                break
+        score = await self._within("evaluate", environment.evaluate())
+        return _Played(messages=tuple(messages), rewards=tuple(rewards), dones=tuple(dones), infos=tuple(infos), score=score)
+
+    async def _within(self, name: str, awaitable: Awaitable[T]) -> T:
+        return await within(self.timeout_s, f"{self._blame}: {name}", awaitable)
+
+    def _several(self, name: str, found: Any) -> tuple[Any, ...]:
+        several = isinstance(found, Sequence) and not isinstance(found, str | bytes)
+        assert several, f"{self._blame}: {name} gave {found!r:.120} for messages: give a list of them"
+        return tuple(found)
+
+    def _check_message(self, message: Any) -> None:
+        assert isinstance(message, Mapping), f"{self._blame}: a message is {message!r:.120}: give a mapping with role and content"
+        role, content = message.get("role"), message.get("content")
+        assert role in ROLES, f"{self._blame}: a message has the role {role!r}: use one of {', '.join(ROLES)}"
+        text = isinstance(content, str | list) or (content is None and message.get("tool_calls"))
+        assert text, f"{self._blame}: a message of the {role} has the content {content!r:.80}: give a text"
+        if role == "tool":
+            assert message.get("tool_call_id"), f"{self._blame}: a message of the tool has no tool_call_id: give that of the call"
+        self._check_json(message, "a message")
+
+    def _check_json(self, value: Any, what: str) -> None:
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise AssertionError(f"{self._blame}: {what} is no JSON ({error}): hold text, numbers, lists and mappings") from error

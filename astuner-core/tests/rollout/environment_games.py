@@ -1,0 +1,239 @@
+"""Small environments for the tests of the loop; loaded by their path. `log` says what was called, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import ClassVar
+
+from attrs import frozen
+
+
+class Guess:
+    """Find a number: each guess is answered by higher, lower or right, in two messages."""
+
+    log: ClassVar[list[str]] = []
+    threads: ClassVar[set[int]] = set()
+
+    def __init__(self, workflow_task):
+        self.secret = int(workflow_task.task.metadata.get("secret", 7))
+        self.guesses = 0
+        self.solved = False
+
+    async def reset(self):
+        self.note("reset")
+        return [{"role": "system", "content": "You guess."}, {"role": "user", "content": "Guess a number from 1 to 9."}]
+
+    async def step(self, action):
+        self.note(f"step {action['content']}")
+        self.guesses += 1
+        try:
+            guess = int(action["content"])
+        except ValueError:
+            return [{"role": "user", "content": "A number, please."}], -0.5, False, {"odd": True}
+        self.solved = guess == self.secret
+        if self.solved:
+            return [{"role": "user", "content": "right"}], 1.0, True, {"guess": guess, "is_success": True}
+        hint = "higher" if guess < self.secret else "lower"
+        messages = [{"role": "user", "content": hint}, {"role": "user", "content": f"{self.guesses} guesses so far"}]
+        return messages, -0.25, False, {"guess": guess, "is_success": False}
+
+    async def evaluate(self):
+        self.note("evaluate")
+        return float(self.solved)
+
+    async def close(self):
+        self.note("close")
+
+    def note(self, text):
+        self.log.append(text)
+        self.threads.add(threading.get_ident())
+
+
+class WithOptions(Guess):
+    @frozen(kw_only=True)
+    class Options:
+        highest: int = 9
+        """Highest number."""
+
+    def __init__(self, workflow_task, options):
+        super().__init__(workflow_task)
+        self.options = options
+
+    async def reset(self):
+        self.note("reset")
+        return [{"role": "user", "content": f"Guess a number from 1 to {self.options.highest}."}]
+
+
+class KnowsTheRun(Guess):
+    @classmethod
+    def from_run(cls, workflow_task, options, run_info):
+        made = cls(workflow_task)
+        made.name = run_info.experiment_name
+        return made
+
+    async def reset(self):
+        return [{"role": "user", "content": f"A run called {self.name}."}]
+
+
+class Talks(Guess):
+    """Answers at length, for ever."""
+
+    async def step(self, action):
+        return [{"role": "user", "content": "blah " * 300}], 0.0, False, {}
+
+
+class Calculator(Guess):
+    """Offers a tool, and wants its result told."""
+
+    tools = ({"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}},)
+
+    async def step(self, action):
+        self.note("step")
+        calls = action.get("tool_calls") or []
+        if not calls:
+            self.solved = action["content"] == "3"
+            return [], float(self.solved), True, {}
+        self.note(calls[0]["function"]["name"])
+        return [{"role": "tool", "tool_call_id": calls[0]["id"], "content": "3"}], 0.0, False, {}
+
+
+class FailsToBeMade(Guess):
+    def __init__(self, workflow_task):
+        raise OSError("no server")
+
+
+class FailsInReset(Guess):
+    async def reset(self):
+        raise OSError("no world")
+
+
+class FailsInStep(Guess):
+    async def step(self, action):
+        raise KeyError("door")
+
+
+class FailsInEvaluate(Guess):
+    async def evaluate(self):
+        raise ValueError("no score")
+
+
+class FailsInClose(Guess):
+    async def close(self):
+        self.note("close")
+        raise OSError("stuck")
+
+
+class Hangs(Guess):
+    async def step(self, action):
+        self.note("hanging")
+        await asyncio.sleep(600)
+
+
+class Beats(Guess):
+    """Keeps a heartbeat going while it lives, as a client of a server does."""
+
+    async def reset(self):
+        self.heartbeat = asyncio.ensure_future(self.beat())
+        return await super().reset()
+
+    async def beat(self):
+        try:
+            while True:
+                await asyncio.sleep(0.01)
+        finally:
+            self.note("last beat")
+
+    async def step(self, action):
+        await asyncio.sleep(0.05)
+        assert not self.heartbeat.done()
+        return await super().step(action)
+
+    async def close(self):
+        self.heartbeat.cancel()
+        await asyncio.wait([self.heartbeat])
+        self.note("close")
+
+
+class CleansUp(Guess):
+    async def step(self, action):
+        self.note("hanging")
+        try:
+            await asyncio.sleep(600)
+        finally:
+            await asyncio.sleep(0.05)
+            self.note("cleaned up")
+
+
+class ClosesSlowly(Guess):
+    async def close(self):
+        self.note("close")
+        await asyncio.sleep(0.2)
+        self.note("closed")
+
+
+class HangsInClose(Guess):
+    async def close(self):
+        self.note("close")
+        await asyncio.sleep(600)
+
+
+class BlocksForLong(Guess):
+    async def step(self, action):
+        time.sleep(1.0)
+        return await super().step(action)
+
+
+class Blocks(Guess):
+    """Holds the thread that it runs in."""
+
+    async def step(self, action):
+        time.sleep(0.3)
+        return await super().step(action)
+
+
+class SaysNothing(Guess):
+    async def reset(self):
+        return []
+
+
+class ReturnsText(Guess):
+    async def reset(self):
+        return "Guess!"
+
+
+class ReturnsThree(Guess):
+    async def step(self, action):
+        return [], 0.0, True
+
+
+class NoReward(Guess):
+    async def step(self, action):
+        return [], None, True, {}
+
+
+class NanScore(Guess):
+    async def evaluate(self):
+        return float("nan")
+
+
+class Blocking(Guess):
+    def reset(self):
+        return [{"role": "user", "content": "hi"}]
+
+
+class OddInfo(Guess):
+    async def step(self, action):
+        return [], 0.0, True, {"seen": {1}, "big": "x" * 70_000 if action["content"] == "big" else ""}
+
+
+class NoClose:
+    def __init__(self, workflow_task):
+        pass
+
+    async def reset(self): ...
+
+    async def step(self, action): ...
+
+    async def evaluate(self): ...
