@@ -58,6 +58,11 @@ class ChatModel(Protocol):
     api_key: str
     model: str
 
+    @property
+    def anthropic_base_url(self) -> str:
+        """The base URL for Anthropic's SDK, which adds `/v1` itself; the key is the same."""
+        ...
+
 
 class Tuner(Protocol):
     """The model under training, as a workflow reaches it. Lives in the rollout process, one per episode."""
@@ -68,6 +73,10 @@ class Tuner(Protocol):
 
     def as_raw_openai_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
         """Return an `openai.AsyncOpenAI` client that skips the socket. Its model name is ignored: any will do."""
+        ...
+
+    def as_raw_anthropic_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
+        """Return an `anthropic.AsyncAnthropic` client that skips the socket, where Anthropic's SDK is installed."""
         ...
 
     def as_agentscope_model(
@@ -90,22 +99,31 @@ class Workflow(ABC):
 
 @runtime_checkable
 class Environment(Protocol):
-    """A gym-like world of one episode. Runs in the rollout process, or is a client of a server."""
+    """A gym-like world of one episode. Runs in the rollout process, or is a client of a server.
 
-    async def reset(self) -> Sequence[Mapping[str, Any]]:
-        """Return the first messages."""
+    It is made for each episode, by the rule of all components with the episode's task before the other arguments:
+    `cls(workflow_task)`, `cls(workflow_task, options)` or `from_run(workflow_task, options, run_info)`. Making one is cheap;
+    `reset` starts what it needs. With `rollout.isolation: thread` it lives in a thread of its own and may block. An attribute
+    `tools`, where it has one, holds what the model may call, in OpenAI's form; it is read before each answer.
+    """
+
+    async def reset(self) -> Sequence[Message]:
+        """Return the first messages, in OpenAI's form."""
         ...
 
-    async def step(self, action: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], float, bool, Mapping[str, Any]]:
-        """Return (messages, reward, done, info) after an assistant message."""
+    async def step(self, action: Message) -> tuple[Sequence[Message], float, bool, Mapping[str, Any]]:
+        """Return (messages, reward, done, info) after an assistant message, which may hold `tool_calls`.
+
+        Any number of messages goes into the conversation. `info` is kept as JSON; `is_success` in it, a bool, is the episode's.
+        """
         ...
 
     async def evaluate(self) -> float:
-        """Return the score of the episode so far."""
+        """Return the score of the episode so far: its reward, where no judge is configured."""
         ...
 
     async def close(self) -> None:
-        """Release it; called on every path."""
+        """Release it. Called once on every path, whether or not `reset` was; soon, since a run that is interrupted waits."""
         ...
 
 
@@ -139,6 +157,8 @@ class Tracked:
     samples: Sequence[Sample]
     untrained: Mapping[str, int] = field(factory=dict)
     """Sampled tokens that no sample trains, by reason code."""
+    notices: Mapping[str, str] = field(factory=dict)
+    """What a user should read, by what it is about: of each such thing the first text of a run is told."""
 
 
 @frozen(kw_only=True)
@@ -189,7 +209,11 @@ class ContextPolicy(Protocol):
 
 @runtime_checkable
 class Detector(Protocol):
-    """Looks for abnormal behaviour in what a model sampled. Runs in the rollout process, after each trained call; made once."""
+    """Looks for abnormal behaviour in what a model sampled. Made once per rollout process.
+
+    It is asked on the event loop after each call that may be trained, so it must be quick. One that raises is named, and what it
+    would have found in that call is missing.
+    """
 
     def look(self, output: Sampled) -> str | None:
         """Return the evidence, short enough to be read in a table; None when there is nothing to see."""
@@ -203,8 +227,11 @@ class Sampled:
     call: Call
     text: str
     """What was sampled, special tokens included, without the token that ended the turn."""
-    special_tokens: frozenset[str]
-    """The texts of the tokenizer's special tokens; those that tool calls and reasoning are written with are not among them."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """The tools that the model was offered, in OpenAI's form; `call.tools` has them for the first call of a conversation only."""
+    special_tokens: tuple[str, ...] = ()
+    """The tokenizer's special tokens that were sampled, in order, without the one that ended the turn; those that tool calls and
+    reasoning are written with are not among them."""
 
 
 class Estimator(Protocol):

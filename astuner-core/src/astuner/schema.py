@@ -56,7 +56,7 @@ class WorkflowTask:
     task_id: str = ""
     env_type: str = "no_env"
     gym_env: Any = None
-    """The episode's environment, when the task has one."""
+    """The episode's environment (`astuner.protocols.Environment`), when the task has one; core closes it."""
     episode_id: str = ""
     repeat: int = 0
     """Position among the siblings of the group, from 0."""
@@ -71,7 +71,8 @@ class WorkflowOutput:
     """What a workflow hands back. A reward given here wins over the judge."""
 
     reward: float | Mapping[str, float] | None = None
-    """A float for the episode, or one per agent name."""
+    """A float for the episode, or a mapping from agent names. In a mapping `"*"` is the reward of the episode and of the agents
+    that are not named; without it that is the mean of the values."""
     is_success: bool | None = None
     metadata: Mapping[str, Any] = field(factory=dict, converter=_mapping)
     """For the judge, for example `final_answer`. JSON values only."""
@@ -236,6 +237,15 @@ class Failure:
     retried: bool = False
 
 
+@frozen(kw_only=True)
+class Finding:
+    """What a detector of abnormal behaviour saw in one call."""
+
+    call: int
+    """Its index in the episode."""
+    evidence: str
+
+
 @frozen(kw_only=True, eq=False)
 class Episode:
     """One run of the workflow on one task, with everything that was recorded of it."""
@@ -255,14 +265,19 @@ class Episode:
     observations: Mapping[str, Any] = field(factory=dict)
     """What the judge saw of the environment while it lived. JSON values only."""
     verdict: Verdict | Unjudged | None = None
-    findings: Mapping[str, Any] = field(factory=dict)
-    """Evidence of the detectors of abnormal behaviour, by detector name."""
+    findings: Mapping[str, tuple[Finding, ...]] = field(factory=dict)
+    """What each detector of abnormal behaviour found, by its name; empty for one that watched and found nothing."""
     duration_s: float = 0.0
 
     @property
     def completed(self) -> bool:
         """Whether the workflow came to its end."""
         return self.output is not None
+
+    @property
+    def abnormal(self) -> bool:
+        """Whether a detector found something; the reward is then `rollout.agent_madness_reward`, and no judge is asked."""
+        return any(self.findings.values())
 
     @property
     def reward(self) -> float | None:

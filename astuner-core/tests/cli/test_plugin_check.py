@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from astuner.testing.command_line import CommandResult
+from astuner.testing.contracts import CONTRACTS
 
 Cli = Callable[..., CommandResult]
 
@@ -126,7 +127,10 @@ def test_rules_that_need_an_option_wait_for_it(cli: Cli, offer: Callable[..., Pa
     assert "test_shapes_are_kept" in half["waiting"]
 
 
-def test_a_kind_without_a_contract_is_imported_all_the_same(cli: Cli, offer: Callable[..., Path]) -> None:
+def test_a_kind_without_a_contract_is_imported_all_the_same(
+    cli: Cli, offer: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(CONTRACTS, "detector")  # type: ignore[arg-type] # a Mapping to all others
     offer({"loops": "class Loops: ..."}, {"detector": {"loops": "acme_judges.loops:Loops"}})
     out = cli("plugin", "check", "acme-judges").out
     assert "  passed  It can be imported, by this core.\n  no contract for the kind 'detector'" in out

@@ -33,6 +33,28 @@ def test_workflow_is_required_unless_the_environment_leads(problem: OneProblem, 
     load("astuner:\n  model: {path: org/name}\n  rollout: {use_agentscope_protocol: false}\n")
 
 
+def test_a_workflow_and_an_environment_that_leads_exclude_each_other(problem: OneProblem) -> None:
+    found = problem("    use_agentscope_protocol: false\n")
+    assert (found.key, found.line) == ("astuner.rollout.user_workflow", 5)
+    assert "Remove this key to play the environment, or the other to play the workflow" in found.message
+
+
+def test_sections_of_environments_belong_to_those_that_tasks_may_name(load: Load) -> None:
+    told = "environment.maze is not used: chosen is guess."
+    assert told in load("  environment: {environment_type: guess, maze: {size: 3}}\n").notices
+    assert not any("environment" in notice for notice in load("  environment: {maze: {size: 3}}\n").notices)
+
+
+def test_a_misspelt_section_of_the_chosen_environment_is_a_problem(problem: OneProblem) -> None:
+    found = problem("  environment:\n    environment_type: guess\n    gues: {x: 1}\n")
+    assert (found.key, found.line, found.suggestion) == ("astuner.environment.gues", 8, "guess")
+
+
+def test_an_unknown_preference_of_actions_is_a_problem(problem: OneProblem) -> None:
+    found = problem("  environment: {env_action_preference: boxes}\n")
+    assert (found.message, found.suggestion) == ("expected one of code, text, box, got the text 'boxes'.", "box")
+
+
 def test_prompt_and_response_must_fit_into_the_context(problem: OneProblem) -> None:
     found = problem("    max_model_len: 17999\n")
     assert (found.key, found.line) == ("astuner.rollout.max_model_len", 6)

@@ -7,6 +7,8 @@ import os
 import threading
 import time
 
+import openai
+
 from astuner import Workflow, WorkflowOutput
 
 
@@ -37,3 +39,16 @@ class Raises(Workflow):
 class Dies(Workflow):
     async def execute(self, workflow_task, tuner):
         os._exit(3)
+
+
+class AsksForEver(Workflow):
+    """Goes on whatever the gateway answers."""
+
+    async def execute(self, workflow_task, tuner):
+        client = tuner.as_raw_openai_sdk_client()
+        tools = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object", "required": ["a"]}}}]
+        while True:
+            try:
+                await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "2 + 2?"}], tools=tools)
+            except openai.APIStatusError:
+                await asyncio.sleep(0.01)

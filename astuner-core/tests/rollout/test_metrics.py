@@ -25,6 +25,7 @@ def test_the_waterfall_counts_every_loss_with_its_reason():
         "signal/samples": 2,
         "signal/tokens_trainable": 6,
         "signal/tokens_nonzero_advantage": 6,
+        "signal/branches": 0,
         "signal/groups": 1,
         "signal/groups_without_signal": 0,
         "signal/lost/timeout": 1,

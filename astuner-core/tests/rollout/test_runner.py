@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from astuner.builtin.scripted_engine import ScriptedEngine
-from astuner.builtin.timeline_tracker import TimelineTracker
+from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.config.model import Config, Data
 from astuner.config.rollout import Rollout
 from astuner.errors import RunFailed

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from attrs import evolve, field, frozen
 
-from astuner.builtin.timeline_tracker import TimelineTracker, path_sample
+from astuner.builtin.trackers.timeline import TimelineTracker, path_sample
 from astuner.gateway.streams import by_index, stretches
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Sample
@@ -254,11 +254,11 @@ def test_a_failure_shows_the_calls_and_the_samples(outcome_of: Any):
 
 
 class TestTimeline(TrackerContract):
-    component = "astuner.builtin.timeline_tracker:TimelineTracker"
+    component = "astuner.builtin.trackers.timeline:TimelineTracker"
 
 
 class TestLinear(TrackerContract):
-    component = "astuner.builtin.linear_tracker:LinearTracker"
+    component = "astuner.builtin.trackers.linear:LinearTracker"
 
 
 class Chosen:

@@ -61,8 +61,9 @@ class DebugBackbone:
             for episode in group.episodes:
                 yield Notice(text=transcript(episode, tokens=True))
         if groups is not None:
-            rows = weigh(groups, make_estimator(run))
-            yield StepReport(step=1, metrics=rollout_metrics(groups, rows), groups=tuple(groups))
+            by_agent = run.config.trainer_common.algorithm.norm_adv_by_agent
+            rows = weigh(groups, make_estimator(run), by_agent=by_agent)
+            yield StepReport(step=1, metrics=rollout_metrics(groups, rows, by_agent=by_agent), groups=tuple(groups))
 
     def evaluate(
         self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control
@@ -108,7 +109,9 @@ def _play(run: RunInfo, tasks: Any, round_: Round, recipe: Recipe, control: Cont
     async def play(wanted: list[Task]) -> list[Group] | None:
         from astuner.gateway import load_renderer
 
-        renderer = load_renderer(run.config.model.path) if engine.capabilities.token_ids else None
+        model = run.config.model
+        takes_ids = engine.capabilities.token_ids
+        renderer = load_renderer(model.path, tool_call_format=model.tool_call_format) if takes_ids else None
         finished = 0
 
         def count(_: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import define, field
 
+from astuner.config.environment import BY_TASK
 from astuner.config.faults import closest
 from astuner.config.model import Config
 from astuner.config.paths import model_directory, resolve_path
@@ -70,8 +71,21 @@ class _Checks:
     def workflow(self) -> None:
         rollout = self.config.rollout
         if rollout.use_agentscope_protocol and not rollout.user_workflow:
-            message = "no workflow is given. Name one (`my_agent->MyWorkflow`), or set rollout.use_agentscope_protocol: false."
+            message = (
+                "no workflow is given. Name one (`my_agent->MyWorkflow`), or let an environment lead: "
+                "rollout.use_agentscope_protocol: false."
+            )
             self.problem("rollout.user_workflow", message)
+        elif not rollout.use_agentscope_protocol and rollout.user_workflow:
+            message = (
+                "a workflow is named, and rollout.use_agentscope_protocol: false lets the environment lead without one. "
+                "Remove this key to play the environment, or the other to play the workflow."
+            )
+            self.problem("rollout.user_workflow", message)
+        if rollout.use_agentscope_protocol and self.config.environment.env_action_preference is not None:
+            self.notices.append(
+                "environment.env_action_preference: without effect, since a workflow plays the episodes and chooses its actions."
+            )
 
     def lengths(self) -> None:
         data, room = self.config.data, self.config.rollout.max_model_len
@@ -161,6 +175,11 @@ class _Checks:
         yield "task_reader", reader.sections, _section_names([reader.type])
         yield "task_judge", judge.sections, _section_names(judges)
         yield "context_tracker", tracker.sections, _section_names([tracker.context_tracker_type])
+        environment = self.config.environment
+        # With `auto` the tasks choose among them.
+        by_task = environment.environment_type == BY_TASK
+        environments = list(environment.sections) if by_task else _section_names([environment.environment_type])
+        yield "environment", environment.sections, environments
         # With `auto` the backbone chooses the engine, and may take its options from there.
         yield "rollout", rollout.sections, list(rollout.sections) if rollout.name == "auto" else _section_names([rollout.name])
 

@@ -7,7 +7,7 @@ they were written: the component that is chosen structures its own (see `astuner
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from attrs import field, frozen
 from attrs.validators import ge
@@ -76,6 +76,19 @@ class TaskJudge:
 
 
 @frozen(kw_only=True)
+class TimelineMergingPolicy:
+    """Which conversations the tracker `timeline` makes one sample of."""
+
+    timeline_compare_level: Literal["token", "text"] = "token"
+    """`token` trains each sampled token under exactly the ids it was sampled under. `text` also trains an answer inside a later
+    conversation that holds it word for word, under another prefix: fewer samples, and inexact."""
+    ignore_tools: bool = True
+    """With `text`: conversations with different tools may be one sample. `token` compares ids, and tools are among them."""
+    force_inexact: bool = False
+    """Train with `text` all the same."""
+
+
+@frozen(kw_only=True)
 class ContextTracker:
     """How training samples are read off the calls of an episode."""
 
@@ -84,9 +97,18 @@ class ContextTracker:
     alien_llm_model: str = "qwen3-235b-a22b-instruct-2507"
     """The LLM that a tracker may ask for summaries."""
     alien_llm_response_length: int = field(default=512, validator=ge(1))
-    """Most tokens of its answer."""
+    """Most tokens of a summary, whoever writes it."""
     max_env_len: int = field(default=4096, validator=ge(1))
-    """Longest message of an environment, in tokens; the rest is cut off."""
+    """Longest message of a step of an environment that leads, in tokens; the rest is cut off, with a mark."""
+    timeline_merging_policy: TimelineMergingPolicy = field(factory=TimelineMergingPolicy)
+    fix_retokenization_drift: bool = True
+    """Always holds: a sampled token is never encoded again."""
+    detect_timeline_snap: bool = False
+    """Say where the conversation of an agent first branched into several samples (tracker `timeline`)."""
+    log_tool_format_check: bool = False
+    """Has no effect; malformed tool calls are told of once, and the detector `wrong_toolcall` keeps each."""
+    log_tool_format_error_detail: bool = False
+    """Has no effect; see `log_tool_format_check`."""
     sections: Sections = field(factory=dict, metadata={OPEN: True})
     """Options by tracker name, as written."""
 

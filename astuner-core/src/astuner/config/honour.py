@@ -127,6 +127,7 @@ def chosen_sections(config: LoadedConfig) -> tuple[str, ...]:
         "task_reader": chosen.task_reader.sections,
         "task_judge": chosen.task_judge.sections,
         "context_tracker": chosen.context_tracker.sections,
+        "environment": chosen.environment.sections,
         "rollout": chosen.rollout.sections,
     }
     return tuple(f"{key}.{name}" for key, named in sections.items() for name in named)

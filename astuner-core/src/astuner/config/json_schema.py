@@ -25,12 +25,19 @@ _NAMED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("task_judge.judge_type", "judge", ("customized_protocol",)),
     ("task_judge.judge_protocol", "judge", ()),
     ("context_tracker.context_tracker_type", "tracker", ()),
+    ("environment.environment_type", "environment", ("auto", "no_env")),
     ("rollout.name", "engine", ("auto",)),
     ("trainer_common.algorithm.adv_estimator", "estimator", ()),
 )
 """The keys that name a component: its kind, and the words that are no component's name."""
 
-_SECTIONS = {"task_reader": "reader", "task_judge": "judge", "context_tracker": "tracker", "rollout": "engine"}
+_SECTIONS = {
+    "task_reader": "reader",
+    "task_judge": "judge",
+    "context_tracker": "tracker",
+    "environment": "environment",
+    "rollout": "engine",
+}
 """Which section holds the options of which kind, under the components' names."""
 
 
@@ -58,6 +65,7 @@ def whole_schema(catalog: Catalog, *, native_roots: Iterable[str], on_broken: Ca
         "properties": dict(installed.sections("hook")),
         "additionalProperties": free_section(),
     }
+    _add_detectors(config, installed)
     _add_loggers(config, installed)
     _add_judges(config, installed)
     _add_old_spellings(config)
@@ -97,6 +105,13 @@ def _add_documented(config: Schema) -> None:
         section, _, name = path.partition(".")
         about = {"description": " ".join((documented.options.__doc__ or "").split())}
         _below(config, section)["properties"][name] = {**about, **class_schema(documented.options)}
+
+
+def _add_detectors(config: Schema, installed: InstalledComponents) -> None:
+    rollout = _below(config, "rollout")["properties"]
+    rollout["detectors"] |= {"properties": dict(installed.sections("detector")), "additionalProperties": free_section()}
+    checklist = rollout["compute_madness_checklist"]
+    checklist["items"] = suggesting(checklist["items"], installed.names("detector"))
 
 
 def _add_loggers(config: Schema, installed: InstalledComponents) -> None:

@@ -12,8 +12,24 @@ from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
 from astuner.config.components import ContextTracker, TaskJudge, TaskReader
+from astuner.config.environment import Environment
 from astuner.config.rollout import Rollout
 from astuner.config.trainer import TrainerCommon
+
+ToolCallFormat = Literal[
+    "auto",
+    "hermes",
+    "qwen_xml",
+    "glm",
+    "llama3",
+    "mistral",
+    "deepseek",
+    "deepseek_v32",
+    "deepseek_v4",
+    "kimi",
+    "minimax",
+    "harmony",
+]
 
 
 @frozen(kw_only=True)
@@ -30,6 +46,8 @@ class Model:
     """Scale of the adapters: their update is multiplied by `lora_alpha / lora_rank`."""
     target_modules: str | tuple[str, ...] = "all-linear"
     """Which modules get adapters: names, or `all-linear`."""
+    tool_call_format: ToolCallFormat = "auto"
+    """How the model writes tool calls; `auto` is the way in which its chat template shows them."""
 
 
 @frozen(kw_only=True)
@@ -138,6 +156,7 @@ class Config:
     task_reader: TaskReader = field(factory=TaskReader)
     task_judge: TaskJudge = field(factory=TaskJudge)
     context_tracker: ContextTracker = field(factory=ContextTracker)
+    environment: Environment = field(factory=Environment)
     debug: Debug = field(factory=Debug)
     trainer_common: TrainerCommon = field(factory=TrainerCommon)
     plugins: Plugins = field(factory=Plugins)

@@ -28,7 +28,7 @@ class MultiTurn:
     max_sample_per_task: int = field(default=30, validator=ge(1))
     """Most training samples that are taken from one episode."""
     max_steps: int = field(default=30, validator=ge(1))
-    """Most steps of one episode."""
+    """Most model calls of one episode; where an environment leads, most of its steps."""
     expected_steps: int = field(default=1, validator=ge(1))
     """Samples that an episode is expected to give; sizes the training batch where a trainer needs to know it beforehand."""
 
@@ -57,7 +57,7 @@ class Rollout:
     """How episodes are played and sampled."""
 
     use_agentscope_protocol: bool = True
-    """Play the user's workflow; False lets the environment lead and the model answer, without a workflow."""
+    """Play the user's workflow; False lets an environment (`environment.environment_type`) lead and the model answer."""
     user_workflow: str | None = None
     """The workflow: `package.module->Class`, `package.module:Class` or `./file.py:Class`."""
     agentscope_disable_toolcalls: bool = False
@@ -67,11 +67,15 @@ class Rollout:
     gamma: float = field(default=1.0, validator=and_(ge(0), le(1)))
     """Discount from step to step of an episode; experimental."""
     compute_madness_checklist: tuple[str, ...] = ()
-    """Detectors of abnormal behaviour that watch the episodes."""
+    """Detectors of abnormal behaviour that watch the calls of trained agents: `nonsense` (endless repetition), `wrong_toolcall`,
+    `special_token_leak`, `non_ascii` (any character outside of ASCII), and those of plugins."""
     agent_madness_termination: bool = True
-    """End an episode in which a detector finds something."""
+    """End an episode as soon as a detector finds something; False plays it to its end. Its reward is `agent_madness_reward`
+    either way, and what was sampled is trained with it."""
     agent_madness_reward: float = -1.0
-    """Reward of such an episode."""
+    """Reward of an episode in which a detector finds something, in place of the judge's or the workflow's."""
+    detectors: Mapping[str, Mapping[str, Any]] = field(factory=dict)
+    """Options of the detectors that are switched on, by name."""
     max_response_length_in_one_turn: int = field(default=4096, validator=ge(1))
     """Most tokens sampled in one call."""
     max_model_len: int = field(default=18000, validator=ge(1))

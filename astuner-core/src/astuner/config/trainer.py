@@ -49,6 +49,9 @@ class Algorithm:
     kl_ctrl: KlControl = field(factory=KlControl)
     norm_adv_by_std_in_grpo: bool = True
     """Divide by the standard deviation of the group; False is Dr.GRPO's choice."""
+    norm_adv_by_agent: bool = True
+    """Compare each agent of an episode with the same agent of the siblings; False compares all agents of all siblings together.
+    Without effect where only one agent is trained."""
     filter_groups: FilterGroups = field(factory=FilterGroups)
     rollout_is_threshold: float | None = field(default=None, validator=optional(gt(0)))
     """Upper bound of the truncated importance weight between sampler and trainer; null applies none."""

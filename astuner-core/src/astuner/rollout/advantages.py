@@ -8,7 +8,7 @@ import numpy as np
 from attrs import frozen
 
 from astuner.protocols import Estimator
-from astuner.schema import Group, Sample
+from astuner.schema import Episode, Group, Sample
 
 
 @frozen(kw_only=True, eq=False)
@@ -22,28 +22,25 @@ class Weighted:
 
 
 def weigh(
-    groups: Sequence[Group], estimator: Estimator, penalties: Mapping[tuple[str, str], float] | None = None
+    groups: Sequence[Group],
+    estimator: Estimator,
+    penalties: Mapping[tuple[str, str], float] | None = None,
+    *,
+    by_agent: bool = True,
 ) -> list[Weighted]:
     """Return every sample of the rewarded episodes with its advantage, in the order of groups, repeats and samples.
 
-    Siblings are compared per (task, agent): each agent of an episode against the same agent of the others.
+    Siblings are compared per (task, agent): each agent of an episode against the same agent of the others. With `by_agent` off
+    (`trainer_common.algorithm.norm_adv_by_agent`) they are compared per task: each agent against all agents of all siblings.
     Episodes without a reward take no part, neither as a sample nor in a mean. `penalties` are taken off the rewards before
     the comparison, by (episode id, agent): the divergence from the reference model, when it is part of the reward.
     """
     penalties = penalties or {}
-    rows: list[tuple[str, str]] = []
-    rewards: list[np.ndarray] = []
-    members: list[list[str]] = []
-    for group in groups:
-        for agent in _agents(group):
-            entitled = [e for e in group.episodes if e.reward_of(agent) is not None and any(s.agent == agent for s in e.samples)]
-            rows.append((group.key, agent))
-            paid = [(e.reward_of(agent) or 0.0) - penalties.get((e.id, agent), 0.0) for e in entitled]
-            rewards.append(np.array(paid, dtype=np.float64))
-            members.append([e.id for e in entitled])
+    compared = [entries for group in groups for entries in _compared(group, by_agent)]
+    rewards = [np.array([reward - penalties.get(who, 0.0) for who, reward in entries], dtype=np.float64) for entries in compared]
     found: dict[tuple[str, str], float] = {}
-    for (_, agent), ids, values in zip(rows, members, estimator.advantages(rewards), strict=True):
-        found.update({(episode, agent): float(value) for episode, value in zip(ids, values, strict=True)})
+    for entries, values in zip(compared, estimator.advantages(rewards), strict=True):
+        found.update({who: float(value) for (who, _), value in zip(entries, values, strict=True)})
     return [
         Weighted(sample=sample, advantage=found[episode.id, sample.agent], group=group.key)
         for group in groups
@@ -53,11 +50,23 @@ def weigh(
     ]
 
 
-def _agents(group: Group) -> list[str]:
-    return list(dict.fromkeys(sample.agent for episode in group.episodes for sample in episode.samples))
+def without_signal(group: Group, *, by_agent: bool = True) -> bool:
+    """Whether all that is compared with each other has the same reward, so that no group-relative gradient comes of it."""
+    return all(len({reward for _, reward in entries}) < 2 for entries in _compared(group, by_agent))
 
 
-def without_signal(group: Group) -> bool:
-    """Whether all rewarded episodes of a group have the same rewards, so that no group-relative gradient comes of it."""
-    rewards = [(e.reward, tuple(sorted((e.verdict.rewards or {}).items()))) for e in group.episodes if e.reward is not None]  # type: ignore[union-attr]  # a reward implies a Verdict
-    return len(set(rewards)) < 2
+def trained_agents(episode: Episode) -> list[str]:
+    """Return the agents of which an episode has samples, in the order of these."""
+    return list(dict.fromkeys(sample.agent for sample in episode.samples))
+
+
+def _compared(group: Group, by_agent: bool) -> list[list[tuple[tuple[str, str], float]]]:
+    """Return what is compared with each other: lists of (episode id, agent) with the reward of each."""
+    found: dict[str, list[tuple[tuple[str, str], float]]] = {}
+    for episode in group.episodes:
+        for agent in trained_agents(episode):
+            entries = found.setdefault(agent if by_agent else "", [])
+            reward = episode.reward_of(agent)
+            if reward is not None:
+                entries.append(((episode.id, agent), reward))
+    return list(found.values())

@@ -45,7 +45,16 @@ async def open_rollouts(
         )
         await gateway.start()
         stack.push_async_callback(gateway.close)
-        runner = RolloutRunner(parts=parts, gateway=gateway, run_info=run_info, store=store, notify=notify, on_episode=on_episode)
+        runner = RolloutRunner(
+            parts=parts,
+            gateway=gateway,
+            run_info=run_info,
+            store=store,
+            notify=notify,
+            on_episode=on_episode,
+            renderer=renderer,
+            engine_max_model_len=engine.capabilities.max_model_len,
+        )
         runner.start()
         stack.callback(runner.close)
         yield runner

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 from attrs import evolve, frozen
@@ -12,6 +13,9 @@ from attrs import evolve, frozen
 from astuner.builtin.judges import odd_numbers
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict
+
+SHARED = "*"
+"""The key that stands for every agent that a workflow's mapping of rewards does not name."""
 
 
 @frozen
@@ -70,19 +74,36 @@ class _WeightedSum(Judge):
             if verdict.rationale:
                 rationales.append(f"{weighted.name}: {verdict.rationale}")
         decided = [success for success in successes if success is not None]
-        return Verdict(reward, all(decided) if decided else None, components=components, rationale="\n".join(rationales) or None)
+        return Verdict(
+            reward,
+            all(decided) if decided else None,
+            rewards=self._rewards([verdict for verdict in verdicts if isinstance(verdict, Verdict)]),
+            components=components,
+            rationale="\n".join(rationales) or None,
+        )
+
+    def _rewards(self, verdicts: Sequence[Verdict]) -> Mapping[str, float] | None:
+        """Add up per agent; a judge that does not name an agent gives it its shared reward."""
+        agents = dict.fromkeys(agent for verdict in verdicts for agent in verdict.rewards or ())
+        pairs = list(zip(self._judges, verdicts, strict=True))
+        found = {
+            agent: sum(judge.weight * (verdict.rewards or {}).get(agent, verdict.reward) for judge, verdict in pairs)
+            for agent in agents
+        }
+        return found or None
 
 
 async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float) -> Group:
     """Return the group with a verdict, or the reason for none, on every completed episode.
 
     A judge that raises, hangs or answers something else than findings leaves its episodes unjudged; nothing is scored in
-    its place.
+    its place. Episodes in which a detector of abnormal behaviour found something have their verdict, and no judge sees them.
     """
     decided = {e.id: e.verdict or _own_reward(e) for e in group.episodes if e.completed}
     if any(verdict is None for verdict in decided.values()):
-        found = await _ask(group, judge, timeout_s)
-        completed = [episode for episode in group.episodes if episode.completed]
+        shown = evolve(group, episodes=tuple(e for e in group.episodes if not (e.completed and e.abnormal)))
+        found = await _ask(shown, judge, timeout_s)
+        completed = [episode for episode in shown.episodes if episode.completed]
         for episode, verdict in zip(completed, found, strict=True):
             decided[episode.id] = decided[episode.id] or verdict
     return evolve(group, episodes=tuple(e.judged(decided[e.id]) if decided.get(e.id) else e for e in group.episodes))  # type: ignore[arg-type]  # None is filtered by the condition
@@ -94,11 +115,25 @@ def _own_reward(episode: Episode) -> Verdict | Unjudged | None:
         return None
     given = output.reward
     values = list(given.values()) if isinstance(given, Mapping) else [given]
-    if not values or not all(isinstance(value, int | float) and math.isfinite(value) for value in values):
-        return Unjudged(reason="bad_reward", detail=f"the workflow gave the reward {given!r}; a finite number is needed")
-    if isinstance(given, Mapping):
-        return Verdict(sum(map(float, values)) / len(values), output.is_success, rewards={k: float(v) for k, v in given.items()})
-    return Verdict(float(given), output.is_success)
+    if not values or not all(isinstance(value, Real) and math.isfinite(value) for value in values):
+        expected = "a finite number, or one per agent name, is needed"
+        return Unjudged(reason="bad_reward", detail=f"the workflow gave the reward {given!r}; {expected}")
+    if not isinstance(given, Mapping):
+        return Verdict(float(given), output.is_success)
+    rewards = {agent: float(value) for agent, value in given.items()}
+    shared = rewards.pop(SHARED, sum(rewards.values()) / len(rewards))
+    return Verdict(shared, output.is_success, rewards=rewards)
+
+
+def absent_agents(group: Group) -> Iterator[str]:
+    """Yield a text for each agent that a verdict of the group rewards and that made no call in its episode."""
+    for episode in group.episodes:
+        rewards = episode.verdict.rewards if isinstance(episode.verdict, Verdict) else None
+        agents = dict.fromkeys(call.agent for call in episode.calls)
+        for name in rewards or ():
+            if name not in agents:
+                there = ", ".join(map(repr, agents)) or "none"
+                yield f"the reward of the agent {name!r} had no effect in an episode in which these made calls: {there}"
 
 
 async def _ask(group: Group, judge: Judge | None, timeout_s: float) -> Sequence[Verdict | Unjudged]:

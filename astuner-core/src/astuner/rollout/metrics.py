@@ -8,14 +8,18 @@ from math import comb
 
 import numpy as np
 
-from astuner.rollout.advantages import Weighted, without_signal
+from astuner.gateway.streams import by_index, leaves, stream_length
+from astuner.rollout.advantages import Weighted, trained_agents, without_signal
 from astuner.schema import Episode, Group, Unjudged, Verdict
 
 
-def rollout_metrics(groups: Sequence[Group], rows: Sequence[Weighted]) -> dict[str, float]:
-    """Return `reward/…`, `success/rate`, `workflow/…`, `tokens/…` and the waterfall `signal/…` of a training step."""
+def rollout_metrics(groups: Sequence[Group], rows: Sequence[Weighted], *, by_agent: bool = True) -> dict[str, float]:
+    """Return `reward/…`, `success/rate`, `madness/…`, `workflow/…`, `tokens/…` and the waterfall `signal/…` of a training step.
+
+    `by_agent` is that of `weigh`.
+    """
     episodes = [episode for group in groups for episode in group.episodes]
-    metrics = {**reward_metrics(episodes), **_workflow_metrics(episodes)}
+    metrics = {**reward_metrics(episodes), **madness_metrics(episodes), **_workflow_metrics(episodes)}
     trainable = [row for row in rows if row.sample.trained]
     metrics |= {
         "tokens/generated": float(sum(len(call.output_ids) for episode in episodes for call in episode.calls)),
@@ -25,10 +29,18 @@ def rollout_metrics(groups: Sequence[Group], rows: Sequence[Weighted]) -> dict[s
         "signal/samples": float(len(rows)),
         "signal/tokens_trainable": float(sum(row.sample.trained for row in trainable)),
         "signal/tokens_nonzero_advantage": float(sum(row.sample.trained for row in trainable if row.advantage != 0.0)),
+        "signal/branches": float(sum(map(branches, episodes))),
         "signal/groups": float(len(groups)),
-        "signal/groups_without_signal": float(sum(map(without_signal, groups))),
+        "signal/groups_without_signal": float(sum(without_signal(group, by_agent=by_agent) for group in groups)),
     }
     return metrics | {f"signal/lost/{reason}": float(count) for reason, count in sorted(losses(episodes).items())}
+
+
+def branches(episode: Episode) -> int:
+    """Count the paths of the token tree beyond one per agent."""
+    # Calls through an engine without token ids have no place in the tree.
+    calls = by_index([call for call in episode.calls if stream_length(call)])
+    return len(leaves(calls)) - len({call.agent for call in calls.values()})
 
 
 def losses(episodes: Iterable[Episode]) -> Counter[str]:
@@ -47,16 +59,29 @@ def losses(episodes: Iterable[Episode]) -> Counter[str]:
 
 
 def reward_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return mean, spread, success and components of the rewarded episodes."""
+    """Return mean, spread, success and components of the rewarded episodes, and each agent's mean where several are trained."""
     rewards = np.array([episode.reward for episode in episodes if episode.reward is not None], dtype=np.float64)
-    successes = [episode.is_success for episode in episodes if episode.is_success is not None]
+    successes = [episode.is_success for episode in episodes if episode.is_success is not None] if _decided(episodes) else []
     metrics: dict[str, float] = {}
     if rewards.size:
         metrics["reward/mean"] = float(rewards.mean())
         metrics["reward/std"] = float(rewards.std())
     if successes:
         metrics["success/rate"] = sum(successes) / len(successes)
-    return metrics | _means("reward", (e.verdict.components for e in episodes if isinstance(e.verdict, Verdict)))
+    metrics |= _means("reward", (e.verdict.components for e in episodes if isinstance(e.verdict, Verdict)))
+    per_agent = [{f"{agent}/mean": e.reward_of(agent) for agent in trained_agents(e)} for e in episodes if e.reward is not None]
+    several = len({name for means in per_agent for name in means}) > 1
+    return metrics | (_means("reward", per_agent) if several else {})
+
+
+def madness_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return, for each detector of abnormal behaviour, the share of the episodes it watched in which it found something."""
+    return _means("madness", ({name: bool(found) for name, found in episode.findings.items()} for episode in episodes))
+
+
+def _decided(episodes: Iterable[Episode]) -> bool:
+    """Whether anybody says that episodes succeed or not: an abnormal one has failed only where others can succeed."""
+    return any(episode.is_success is not None and not episode.abnormal for episode in episodes)
 
 
 def _workflow_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
@@ -74,7 +99,7 @@ def _means(prefix: str, mappings: Iterable[object]) -> dict[str, float]:
 def validation_metrics(groups: Sequence[Group]) -> dict[str, float]:
     """Return the `val/…` numbers of a validation pass; pass@k is the unbiased estimate of Chen et al. 2021 (arXiv 2107.03374)."""
     episodes = [episode for group in groups for episode in group.episodes]
-    metrics = {f"val/{name}": value for name, value in reward_metrics(episodes).items()}
+    metrics = {f"val/{name}": value for name, value in (reward_metrics(episodes) | madness_metrics(episodes)).items()}
     metrics["val/episodes"] = float(len(episodes))
     metrics["val/failed"] = float(sum(episode.reward is None for episode in episodes))
     repeats = max((len(group.episodes) for group in groups), default=0)
@@ -88,7 +113,7 @@ def validation_metrics(groups: Sequence[Group]) -> dict[str, float]:
 
 def _pass_at_k(group: Group, k: int) -> float | None:
     """Return the chance that one of k episodes succeeds; a failed episode is one that did not."""
-    if all(episode.is_success is None for episode in group.episodes):
+    if not _decided(group.episodes):
         return None
     n, successes = len(group.episodes), sum(bool(episode.is_success) for episode in group.episodes)
     return 1.0 - comb(n - successes, k) / comb(n, k) if n >= k else None

@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
+from astuner.errors import PluginError
 from astuner.protocols import Judge, MakeTracker, RunInfo, Workflow
+from astuner.rollout.detecting import NamedDetector
 from astuner.rollout.judging import WeightedJudge, combine
 from astuner.rollout.workflows import load_workflow
 
 if TYPE_CHECKING:
     from astuner.plugins.catalog import Candidate
     from astuner.plugins.hooks import Hooks
+    from astuner.rollout.environments.choice import EnvironmentChoice
+    from astuner.rollout.environments.lifetime import Environments
 
 
 @frozen(kw_only=True)
@@ -30,36 +34,69 @@ class Component:
 class Parts:
     """What the episode runner works with, alive."""
 
-    make_workflow: Callable[[], Workflow]
+    make_workflow: Callable[[], Workflow] | None
+    """None: the environment leads."""
     trainable_targets: tuple[str, ...] | None
     judge: Judge | None
     """None: the workflow gives the rewards."""
     make_tracker: MakeTracker
     workflow_target: str
     """As the configuration names it, for processes that load it again."""
+    environments: Environments | None = None
+    """None: no task has one."""
+    detectors: tuple[NamedDetector, ...] = ()
+    """Of abnormal behaviour; they watch every episode."""
 
 
 @frozen(kw_only=True)
 class Recipe:
     """Everything a rollout process needs besides an engine and a tokenizer."""
 
-    workflow: str
+    workflow: str | None
+    """None: the environment leads."""
     judges: tuple[Component, ...]
     tracker: Component
     engine: Component | None
     """None: the backbone brings its own."""
+    environments: EnvironmentChoice | None = None
+    """None: no task has one."""
+    detectors: tuple[Component, ...] = ()
+    """Of abnormal behaviour."""
 
     def build(self, run_info: RunInfo, hooks: Hooks) -> Parts:
         """Make the parts; raises `PluginError` with the blame when one cannot be made."""
-        loaded = load_workflow(self.workflow, run_info.config_dir)
+        loaded = None if self.workflow is None else load_workflow(self.workflow, run_info.config_dir)
         judges = [
             WeightedJudge(judge.candidate.name, judge.weight, hooks.make_judge(judge.candidate, judge.options, run_info))
             for judge in self.judges
         ]
+        make_tracker = hooks.make_tracker(self.tracker.candidate, self.tracker.options, run_info)
+        # What a tracker lacks, the key of an LLM for example, is said before the first episode.
+        make_tracker()
         return Parts(
-            make_workflow=loaded.make,
-            trainable_targets=loaded.trainable_targets,
+            make_workflow=loaded.make if loaded else None,
+            trainable_targets=loaded.trainable_targets if loaded else None,
             judge=combine(judges),
-            make_tracker=hooks.make_tracker(self.tracker.candidate, self.tracker.options, run_info),
-            workflow_target=self.workflow,
+            make_tracker=make_tracker,
+            workflow_target=self.workflow or "",
+            environments=self._environments(run_info),
+            detectors=tuple(_detector(chosen, run_info) for chosen in self.detectors),
         )
+
+    def _environments(self, run_info: RunInfo) -> Environments | None:
+        from astuner.plugins.catalog import Catalog
+        from astuner.rollout.environments.lifetime import Environments
+
+        if self.environments is None:
+            return None
+        catalog = Catalog.discover(disabled=run_info.config.plugins.disabled, kinds=("environment",))
+        return Environments(self.environments, run_info, catalog)
+
+
+def _detector(chosen: Component, run_info: RunInfo) -> NamedDetector:
+    from astuner.plugins.drivers import make
+
+    made = make(chosen.candidate, chosen.options, run_info)
+    if not callable(getattr(made, "look", None)):
+        raise PluginError(f"{chosen.candidate.blame} has no method `look(output)`")
+    return NamedDetector(chosen.candidate.name, chosen.candidate.blame, made)

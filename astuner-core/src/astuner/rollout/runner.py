@@ -6,24 +6,31 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
 from astuner.errors import RunFailed
-from astuner.protocols import EpisodeIdentity, EpisodeStore, Tracked
+from astuner.protocols import ContextPolicy, EpisodeIdentity, EpisodeStore, Tracked, Tracker, Workflow
+from astuner.rollout.detecting import EpisodeEnded, Watch, abnormal_verdict
+from astuner.rollout.environments.guarded import EnvironmentFailed
+from astuner.rollout.environments.leading import LoopMaker
+from astuner.rollout.environments.loop import FirstMessagesTooLong
 from astuner.rollout.identity import derive_seed, episode_id
 from astuner.rollout.isolation import Executor, InProcess, InThread, OnLoop, WorkflowCrashed
 from astuner.rollout.json_values import as_json
-from astuner.rollout.judging import judge_group
+from astuner.rollout.judging import absent_agents, judge_group
 from astuner.rollout.recipe import Parts
-from astuner.rollout.sample_limit import limit_samples
+from astuner.rollout.sample_limit import SampleLimit
 from astuner.rollout.watchdog import LoopWatchdog
 from astuner.schema import Call, Episode, Failure, Group, Sampling, Split, Task, Unjudged, WorkflowOutput, WorkflowTask
 
 if TYPE_CHECKING:
-    from astuner.gateway import EpisodeRecorder, Gateway
+    from astuner.gateway import EpisodeRecorder, Gateway, TemplateRenderer
     from astuner.protocols import RunInfo
+    from astuner.rollout.environments.lifetime import LivingEnvironment
 
 JUDGE_TIMEOUT_S = 600.0
 
@@ -50,15 +57,24 @@ class RolloutRunner:
         store: EpisodeStore,
         notify: Callable[[str], None],
         on_episode: Callable[[Episode], None] = lambda episode: None,
+        renderer: TemplateRenderer | None = None,
+        engine_max_model_len: int | None = None,
     ) -> None:
-        """`notify` hears what a user should read; `on_episode` hears of each finished episode, in this loop."""
+        """`notify` hears what a user should read; `on_episode` hears of each finished episode, in this loop.
+
+        `renderer` and `engine_max_model_len` are the gateway's and its engine's, for episodes in which the environment leads.
+        """
         self._parts, self._gateway, self._run_info, self._store = parts, gateway, run_info, store
         self._config = run_info.config.rollout
         self._notify, self._on_episode = notify, on_episode
         self._slots = asyncio.Semaphore(self._config.max_env_worker)
         self._executor = self._make_executor()
+        self._loops = LoopMaker(
+            run_info, renderer=renderer, engine_max_model_len=engine_max_model_len, gives_reward=parts.judge is None
+        )
         self._watchdog = LoopWatchdog(notify)
         self._told: set[str] = set()
+        self._limit = SampleLimit(self._config.multi_turn.max_sample_per_task)
 
     def start(self) -> None:
         """Begin to watch the running loop."""
@@ -81,6 +97,9 @@ class RolloutRunner:
         except BaseExceptionGroup as several:
             raise _first(several) from several
         judged = [group.result() for group in groups]
+        left_out = self._limit.take_notice()
+        if left_out is not None:
+            self._notify(left_out)
         check_failure_budget(judged, self._config.failure_budget)
         return judged
 
@@ -92,6 +111,8 @@ class RolloutRunner:
             return group
         # The barrier is behind us and no slot is held: a slow judge keeps no episode from running.
         judged = await judge_group(group, self._parts.judge, timeout_s=JUDGE_TIMEOUT_S)
+        for text in absent_agents(judged):
+            self._tell_once(text)
         self._store.add_verdicts(judged)
         return judged
 
@@ -107,30 +128,38 @@ class RolloutRunner:
     async def _play(self, blank: Episode, round_: Round) -> Episode:
         failures: list[Failure] = []
         for attempt in range(self._config.max_retries + 1):
-            async with self._slots:
-                episode = await self._attempt(blank, round_, attempt)
+            async with self._slots, AsyncExitStack() as lives:
+                episode = await self._attempt(blank, round_, attempt, lives)
             if episode.completed:
                 return evolve(episode, failures=tuple(failures))
             last = evolve(episode.failures[-1], attempt=attempt, retried=attempt < self._config.max_retries)
             failures.append(last)
         return evolve(episode, failures=tuple(failures))
 
-    async def _attempt(self, blank: Episode, round_: Round, attempt: int) -> Episode:
+    async def _attempt(self, blank: Episode, round_: Round, attempt: int, lives: AsyncExitStack) -> Episode:
+        """Play once; `lives` closes the environment when the judge has seen it."""
         from astuner.gateway import EpisodeSpec
 
         task, config = blank.task, self._config
+        leads, tracker = self._parts.make_workflow is None, self._parts.make_tracker()
+        views = leads and isinstance(tracker, ContextPolicy)
+        detectors = self._parts.detectors
+        watch = Watch(detectors, terminates=config.agent_madness_termination, notify=self._tell_once)
         recorder = self._gateway.open_episode(
             EpisodeSpec(
                 episode_id=blank.id,
                 seed=derive_seed(config.seed if config.seed is not None else self._run_info.seed, blank.id, attempt),
                 sampling=round_.sampling,
                 max_model_len=config.max_model_len,
-                max_prompt_length=self._run_info.config.data.max_prompt_length,
+                # A view that begins anew is no first prompt of an episode; the loop itself looks at the first one.
+                max_prompt_length=None if views else self._run_info.config.data.max_prompt_length,
                 max_response_length=self._run_info.config.data.max_response_length,
                 disable_tools=config.agentscope_disable_toolcalls,
                 trainable_targets=self._parts.trainable_targets,
-                max_calls=config.multi_turn.max_steps,
+                # The loop counts its steps itself, and what a tracker asks between them is no step.
+                max_calls=None if leads else config.multi_turn.max_steps,
                 llm_timeout_s=config.llm_timeout_s,
+                examine=watch.examine if detectors else None,
             )
         )
         workflow_task = WorkflowTask(
@@ -144,11 +173,20 @@ class RolloutRunner:
             attempt=attempt,
         )
         began = time.perf_counter()
-        output, failure = None, None
+        output, failure, living = None, None, None
         try:
-            output = await self._execute(workflow_task, recorder)
+            if self._parts.environments is not None:
+                living = await self._parts.environments.enter(workflow_task, lives, self._tell_once)
+            output = await self._execute(workflow_task, recorder, living, tracker, watch)
+        except EpisodeEnded:
+            # What was sampled up to here is trained, with the reward for it.
+            output = WorkflowOutput()
         except _EpisodeTimeout:
             failure = Failure(reason="timeout", detail=f"over rollout.episode_timeout_s = {config.episode_timeout_s:g} s")
+        except EnvironmentFailed as error:
+            failure = Failure(reason="environment_error", detail=str(error))
+        except FirstMessagesTooLong as error:
+            failure = Failure(reason="context_full", detail=str(error))
         except WorkflowCrashed as error:
             failure = Failure(reason="context_full" if recorder.overflow else "workflow_error", detail=str(error))
         except Exception as error:  # noqa: BLE001 - the boundary for workflows: a bad episode is data, not a crash
@@ -159,7 +197,7 @@ class RolloutRunner:
         for text in recorder.notices:
             self._tell_once(text)
         calls = recorder.calls
-        tracked = self._track(calls, blank) if output is not None else _untracked(calls)
+        tracked = self._track(tracker, calls, blank) if output is not None else _untracked(calls)
         episode = evolve(
             blank,
             output=output,
@@ -167,14 +205,29 @@ class RolloutRunner:
             samples=tuple(tracked.samples),
             untrained=dict(tracked.untrained),
             failures=(failure,) if failure else (),
+            findings=watch.findings,
             duration_s=time.perf_counter() - began,
         )
-        return await self._observed(episode)
+        if episode.completed and episode.abnormal:
+            return episode.judged(abnormal_verdict(episode.findings, config.agent_madness_reward))
+        return await self._observed(episode, living)
 
-    async def _execute(self, workflow_task: WorkflowTask, recorder: EpisodeRecorder) -> WorkflowOutput:
+    async def _execute(
+        self,
+        workflow_task: WorkflowTask,
+        recorder: EpisodeRecorder,
+        living: LivingEnvironment | None,
+        tracker: Tracker,
+        watch: Watch,
+    ) -> WorkflowOutput:
+        executor = self._executor
+        if living is not None:
+            workflow_task = evolve(workflow_task, gym_env=living.facade)
+            if self._parts.make_workflow is None:
+                executor = OnLoop(partial(self._loops.make, living, tracker))
         try:
             async with asyncio.timeout(self._config.episode_timeout_s) as limit:
-                output = await self._executor.run(workflow_task, recorder.tuner)
+                output = await watch.unless_ended(executor.run(workflow_task, recorder.tuner))
         except TimeoutError as error:
             # A workflow may raise a TimeoutError of its own; only the limit's is ours.
             if limit.expired():
@@ -187,33 +240,37 @@ class RolloutRunner:
             self._tell_once(f"WorkflowOutput.metadata[{changed[0]!r}] is no JSON value: judges and the run store get its text")
         return evolve(output, metadata=metadata)
 
-    async def _observed(self, episode: Episode) -> Episode:
+    async def _observed(self, episode: Episode, living: LivingEnvironment | None) -> Episode:
         judge = self._parts.judge
         if judge is None or not episode.completed:
             return episode
         try:
             async with asyncio.timeout(JUDGE_TIMEOUT_S):
-                return evolve(episode, observations=dict(await judge.observe(episode, None)))
+                return evolve(episode, observations=dict(await judge.observe(episode, living and living.facade)))
         except Exception as error:  # noqa: BLE001 - the boundary for judges: their failure is data, never a score
             return episode.judged(Unjudged(reason="judge_error", detail=f"observe: {type(error).__name__}: {error}"))
 
-    def _track(self, calls: Sequence[Call], episode: Episode) -> Tracked:
+    def _track(self, tracker: Tracker, calls: Sequence[Call], episode: Episode) -> Tracked:
         identity = EpisodeIdentity(episode_id=episode.id, task_id=episode.task.task_id, repeat=episode.repeat)
-        return limit_samples(self._parts.make_tracker().samples(calls, identity), self._config.multi_turn.max_sample_per_task)
+        tracked = tracker.samples(calls, identity)
+        for topic, text in tracked.notices.items():
+            self._tell_once(text, topic)
+        return self._limit.apply(tracked)
 
-    def _tell_once(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+    def _tell_once(self, text: str, topic: str | None = None) -> None:
+        if (topic or text) not in self._told:
+            self._told.add(topic or text)
             self._notify(text)
 
     def _make_executor(self) -> Executor:
+        make = self._parts.make_workflow or _no_environment
         match self._config.isolation:
             case "thread":
-                return InThread(self._parts.make_workflow, self._config.max_env_worker)
+                return InThread(make, self._config.max_env_worker)
             case "process":
                 return InProcess(self._parts.workflow_target, self._run_info.config_dir, self._config.max_env_worker)
             case _:
-                return OnLoop(self._parts.make_workflow)
+                return OnLoop(make)
 
 
 def check_failure_budget(groups: Sequence[Group], budget: float) -> None:
@@ -234,6 +291,10 @@ def _why(episode: Episode) -> str:
     if episode.failures and not episode.completed:
         return f"{episode.failures[-1].reason}: {episode.failures[-1].detail}"
     return f"{episode.verdict.reason}: {episode.verdict.detail}" if isinstance(episode.verdict, Unjudged) else "no verdict"
+
+
+def _no_environment() -> Workflow:
+    raise EnvironmentFailed("the task has no environment, and no workflow is there to play it")
 
 
 class _EpisodeTimeout(Exception):

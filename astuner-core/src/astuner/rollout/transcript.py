@@ -22,6 +22,8 @@ def _lines(episode: Episode, tokens: bool) -> Iterator[str]:
         yield from _message(call.reply, agent=call.agent)
         if tokens:
             yield f"    [{_tokens(call)}]"
+        for name, found in episode.findings.items():
+            yield from (f"    abnormal: {name}: {finding.evidence}" for finding in found if finding.call == call.index)
     for failure in episode.failures:
         again = ", tried again" if failure.retried else ""
         yield f"  failed: {failure.reason}: {failure.detail}{again}"

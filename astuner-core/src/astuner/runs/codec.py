@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from attrs import asdict, fields
 
-from astuner.schema import Call, Episode, Failure, Sample, Task, Unjudged, Verdict, WeightSpan, WorkflowOutput
+from astuner.schema import Call, Episode, Failure, Finding, Sample, Task, Unjudged, Verdict, WeightSpan, WorkflowOutput
 
 Json = dict[str, Any]
 
@@ -28,7 +28,7 @@ def dump_episode(episode: Episode) -> Json:
         "failures": [dump_plain(failure) for failure in episode.failures],
         "observations": dict(episode.observations),
         "verdict": dump_verdict(episode.verdict),
-        "findings": dict(episode.findings),
+        "findings": {name: [dump_plain(finding) for finding in found] for name, found in episode.findings.items()},
         "duration_s": episode.duration_s,
     }
 
@@ -44,6 +44,7 @@ def load_episode(data: Mapping[str, Any]) -> Episode:
             "samples": tuple(_load_sample(sample) for sample in data["samples"]),
             "failures": tuple(Failure(**failure) for failure in data["failures"]),
             "verdict": load_verdict(data["verdict"]),
+            "findings": {name: tuple(Finding(**one) for one in found) for name, found in data["findings"].items()},
         }
     )
 

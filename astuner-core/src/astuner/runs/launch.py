@@ -64,7 +64,7 @@ def evaluate_run(
     conf: Path, checkpoint: Path | None = None, backbone: str | None = None, overrides: Sequence[str] = ()
 ) -> RunOutcome:
     """Run the validation pass alone, in a directory of its own beside the run's."""
-    plan = plan_run(conf, overrides, backbone)
+    plan = plan_run(conf, overrides, backbone, trains=False)
     path = Path(plan.loaded.config.experiment_dir)
     directory = RunDirectory(path.with_name(f"{path.name}.eval"))
     with ExitStack() as stack:
@@ -231,6 +231,7 @@ def plugins_in_use(plan: Plan) -> list[dict[str, str]]:
     recipe = plan.recipe
     components = [plan.backbone, plan.reader, *recipe.judges, recipe.tracker, plan.estimator, *plan.loggers]
     components += [recipe.engine] if recipe.engine else []
+    components += recipe.environments.components if recipe.environments else []
     chosen = [component.candidate for component in components]
     chosen += plan.catalog.candidates("hook")
     return [{"kind": c.kind, "name": c.name, "distribution": c.dist or c.target, "version": c.version or ""} for c in chosen]

@@ -30,6 +30,7 @@ def _named(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
         "task_reader.type": config.task_reader.type,
         "task_judge.judge_type": config.task_judge.judge_type,
         "context_tracker.context_tracker_type": config.context_tracker.context_tracker_type,
+        "environment.environment_type": config.environment.environment_type,
         "rollout.name": config.rollout.name,
         "trainer_common.algorithm.adv_estimator": config.trainer_common.algorithm.adv_estimator,
         "rollout.user_workflow": config.rollout.user_workflow,

@@ -10,12 +10,16 @@ from attrs import evolve, frozen
 
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.protocols import Reader, RunInfo
+from astuner.rollout.environments.choice import TasksToPlay
 from astuner.rollout.recipe import Component, Recipe
 from astuner.rollout.sampler import TaskSampler
 from astuner.runs.choosing import Chooser
+from astuner.runs.choosing_detectors import choose_detectors, idle_notices
+from astuner.runs.environments import choose_environments
 from astuner.runs.extension_options import check_extension_options
 from astuner.runs.own_code import check_own_code
 from astuner.runs.plugin_lists import check_disabled, check_required
+from astuner.runs.tracker_choice import check_exact, tracker_notices
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
@@ -59,9 +63,9 @@ class Plan:
 
     def sample_tasks(self, reader: Reader) -> TaskSampler:
         """Return the run's tasks in their order; reads each split once."""
-        config = self.loaded.config
+        config, choice = self.loaded.config, self.recipe.environments
         return TaskSampler(
-            reader,
+            reader if choice is None else TasksToPlay(reader, choice, self.catalog),
             batch_size=config.data.train_batch_size,
             epochs=config.trainer_common.total_epochs,
             seed=config.seed,
@@ -69,8 +73,11 @@ class Plan:
         )
 
 
-def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = None) -> Plan:
-    """Load a configuration and choose every component; raises `ConfigError` with all problems at once."""
+def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = None, *, trains: bool = True) -> Plan:
+    """Load a configuration and choose every component; raises `ConfigError` with all problems at once.
+
+    A plan that only evaluates (`trains=False`) may hold what training must not.
+    """
     from astuner.config.loading import load_config
     from astuner.plugins.catalog import Catalog
 
@@ -95,8 +102,11 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
     estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
-    notices = list(loaded.notices)
+    if trains:
+        chooser.attempt(lambda: check_exact(loaded))
+    notices = [*loaded.notices, *tracker_notices(loaded)]
     idle = catalog.without_effect(config.plugins.disabled)
+    notices += idle_notices(loaded)
     notices += [f"plugins.disabled: '{name}' is not installed, so there is nothing to leave out." for name in idle]
     if chosen_backbone is not None:
         notices += chooser.check_honoured(chosen_backbone)
@@ -111,13 +121,22 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         f"task_reader.{reader_type}",
     )
     judges = tuple(judge for judge in _judges(chooser, loaded) if judge is not None)
+    environments = choose_environments(chooser, loaded, catalog)
+    detectors = choose_detectors(chooser, loaded)
     native = chooser.align(chosen_backbone) if chosen_backbone is not None else None
     notices += native.notices if native else ()
     chooser.finish()
     _check_workflow(loaded)
     if chosen_backbone is None or reader is None or tracker is None or estimator is None:
         raise AssertionError("a missing component is a problem, and finish() raises problems")
-    recipe = Recipe(workflow=config.rollout.user_workflow or "", judges=judges, tracker=tracker, engine=engine)
+    recipe = Recipe(
+        workflow=config.rollout.user_workflow,
+        judges=judges,
+        tracker=tracker,
+        engine=engine,
+        environments=environments,
+        detectors=detectors,
+    )
     return Plan(
         loaded=loaded,
         catalog=catalog,
@@ -180,6 +199,8 @@ def _loggers(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
 def _check_workflow(loaded: LoadedConfig) -> None:
     from astuner.rollout.workflows import load_workflow
 
+    if not loaded.config.rollout.use_agentscope_protocol:
+        return
     target = loaded.config.rollout.user_workflow
     key = "astuner.rollout.user_workflow"
     place = loaded.locate(key)

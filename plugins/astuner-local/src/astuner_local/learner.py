@@ -84,7 +84,7 @@ def open_learner(
     path = str(checkpoint or config.model.path)
     model = load_model(path, device=device, **settings)
     whole = settings["lora_rank"] == 0
-    renderer = load_renderer(path if whole else config.model.path)
+    renderer = load_renderer(path if whole else config.model.path, tool_call_format=config.model.tool_call_format)
     needs_reference = trains and whole and _uses_reference(run, options)
     reference = load_model(config.model.path, settings["dtype"], device=device) if needs_reference else None
     trainer = Trainer(model, options, reference=reference)

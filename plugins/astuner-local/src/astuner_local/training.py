@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Generator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,9 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> 
             if groups is None:
                 break
             played = time.perf_counter()
-            rows = weigh(groups, learner.estimator, _penalties(run, learner, groups))
-            metrics = rollout_metrics(groups, rows) | learner.update(rows, step)
+            by_agent = settings.algorithm.norm_adv_by_agent
+            rows = weigh(groups, learner.estimator, _penalties(run, learner, groups), by_agent=by_agent)
+            metrics = rollout_metrics(groups, rows, by_agent=by_agent) | learner.update(rows, step)
             metrics["signal/groups_filtered"] = float(spare)
             rollouts.serve_new_weights(step)
             yield _report(step, metrics, groups, began, played)
@@ -72,11 +74,12 @@ def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> tup
     With `filter_groups` further tasks are drawn in place of groups without signal (DAPO, arXiv 2503.14476).
     """
     options = run.config.trainer_common.algorithm.filter_groups
+    dead = partial(without_signal, by_agent=run.config.trainer_common.algorithm.norm_adv_by_agent)
     groups = rollouts.train(tasks.batch(step), step)
     if groups is None or not options.enable:
         return groups, 0
-    wanted, dropped = len(groups), [group for group in groups if without_signal(group)]
-    kept = [group for group in groups if not without_signal(group)]
+    wanted, dropped = len(groups), [group for group in groups if dead(group)]
+    kept = [group for group in groups if not dead(group)]
     for draw in range(1, options.max_num_gen_batches):
         further = tasks.batch(step, draw)
         if len(kept) >= wanted or not further:
@@ -84,8 +87,8 @@ def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> tup
         played = rollouts.train(further, step)
         if played is None:
             return None, 0
-        dropped += [group for group in played if without_signal(group)]
-        kept += [group for group in played if not without_signal(group)]
+        dropped += [group for group in played if dead(group)]
+        kept += [group for group in played if not dead(group)]
     # A batch that stays short is filled with groups that have no signal: they weigh in the denominators, as without the filter.
     return [*kept, *dropped][:wanted], len(dropped)
 

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from astuner.testing.contracts.backbone import BackboneContract
 from astuner.testing.contracts.base import Contract, Rules, self_contained
 from astuner.testing.contracts.command import CommandContract
+from astuner.testing.contracts.detector import DetectorContract
 from astuner.testing.contracts.engine import EngineContract
+from astuner.testing.contracts.environment import EnvironmentContract
 from astuner.testing.contracts.estimator import EstimatorContract
 from astuner.testing.contracts.hooks import HooksContract
 from astuner.testing.contracts.judge import JudgeContract
@@ -22,7 +24,9 @@ __all__ = [
     "BackboneContract",
     "CommandContract",
     "Contract",
+    "DetectorContract",
     "EngineContract",
+    "EnvironmentContract",
     "EstimatorContract",
     "HooksContract",
     "JudgeContract",
@@ -47,6 +51,8 @@ CONTRACTS: Mapping[str, type[Contract]] = {
         LoggerContract,
         BackboneContract,
         EstimatorContract,
+        EnvironmentContract,
+        DetectorContract,
         HooksContract,
         CommandContract,
     )

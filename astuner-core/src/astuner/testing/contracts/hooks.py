@@ -22,7 +22,7 @@ from astuner.testing.episodes import episode, group
 EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "reader": ("astuner.builtin.jsonl_reader:JsonlReader", {"training": {"file_path": "tasks.jsonl"}}),
     "judge": ("astuner.testing.contracts.hooks:EveryAnswerIsRight", {}),
-    "tracker": ("astuner.builtin.timeline_tracker:TimelineTracker", {}),
+    "tracker": ("astuner.builtin.trackers.timeline:TimelineTracker", {}),
     "engine": ("astuner.builtin.scripted_engine:ScriptedEngine", {"replies": ("yes",)}),
     "logger": ("astuner.builtin.jsonl_logger:JsonlLogger", {}),
     "backbone": ("astuner.builtin.debug_backbone:DebugBackbone", {}),

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from astuner.errors import ConfigError, Problem
 
@@ -75,10 +75,9 @@ def read_config(path: str, key: str = "astuner.model.path") -> PretrainedConfig:
         config: PretrainedConfig = AutoConfig.from_pretrained(path)
     except (OSError, ValueError) as error:
         raise _wrong(key, f"{path} is neither a directory nor a model that can be fetched: {_first_line(error)}") from error
-    known = {name for classes in MODEL_FOR_CAUSAL_LM_MAPPING.values() for name in _names(classes)}
     claimed = config.architectures or []
     causal = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING and not config.is_encoder_decoder
-    if not causal or (claimed and not known.intersection(claimed)):
+    if not causal or (claimed and not _causal_names(config).intersection(claimed)):
         kind = ", ".join(claimed) or config.model_type
         raise _wrong(key, f"{path} is a {kind}, not a causal language model; the agent's model must be one (…ForCausalLM)")
     return config
@@ -117,8 +116,16 @@ def _base_of(adapter: Path) -> str:
     return base
 
 
-def _names(classes: Any) -> list[str]:
-    return [item.__name__ for item in (classes if isinstance(classes, tuple) else (classes,)) if item is not None]
+def _causal_names(config: PretrainedConfig) -> set[str]:
+    """Return the class names of causal language models: those of transformers, and what is registered for this config.
+
+    The names are read where transformers keeps them as text: its mapping of classes would import every model that there is.
+    """
+    found: set[str] = set()
+    for names in (*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values(), MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]):
+        several = names if isinstance(names, tuple) else (names,)
+        found.update(name if isinstance(name, str) else name.__name__ for name in several if name is not None)
+    return found
 
 
 def _first_line(error: Exception) -> str:

@@ -1,0 +1,1 @@
+"""Core's own detectors of abnormal behaviour; each is opt-in (`rollout.compute_madness_checklist`)."""

@@ -1,0 +1,109 @@
+"""The contract of detectors of abnormal behaviour: a sampled answer in, evidence or nothing out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest import SkipTest
+
+from astuner.errors import ConfigError
+from astuner.protocols import Sampled
+from astuner.rollout.detecting import LONGEST_EVIDENCE
+from astuner.testing.contracts.base import Contract, self_contained
+from astuner.testing.contracts.shape import assert_method
+from astuner.testing.contracts.snapshot import changes, snapshot
+from astuner.testing.ordinary_texts import ORDINARY_TEXTS
+from astuner.testing.sampled import function_tool, sampled
+
+ADD = function_tool("add", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
+
+
+class DetectorContract(Contract):
+    """What every detector keeps. Set `abnormal` to answers that it must find.
+
+    Where it is meant for some of the ordinary texts, as one for other scripts is, set `ordinary` to those that it leaves alone.
+    """
+
+    kind = "detector"
+    abnormal: ClassVar[Sequence[Sampled]] = ()
+    """Answers in which it finds something; `astuner.testing.sampled.sampled` makes them."""
+    ordinary: ClassVar[Mapping[str, str]] = ORDINARY_TEXTS
+    """Answers in which it finds nothing, by what they are."""
+
+    @self_contained
+    def test_it_is_a_detector(self) -> None:
+        """A detector has `look(output)`, a plain method."""
+        doc = "It returns the evidence as text, or None."
+        assert_method(self.target(), "look", ["output"], blame=self.candidate().blame, doc=doc)
+
+    def test_ordinary_texts_are_left_alone(self, tmp_path: Path) -> None:
+        """Ordinary texts of any script, code, tables, logs and encodings are not abnormal."""
+        detector = self._made(tmp_path)
+        for name, text in self.ordinary.items():
+            found = detector.look(sampled(text))
+            assert found is None, (
+                f"{self.candidate().blame} takes an ordinary text ({name}) for abnormal: {found!r:.200}; be less eager, or set "
+                "`ordinary` where it is meant for such texts"
+            )
+
+    @self_contained
+    def test_it_answers_with_text_or_nothing(self, tmp_path: Path) -> None:
+        """What it returns is None, or a text that says something and is short enough to be kept whole."""
+        detector = self._made(tmp_path)
+        for output in self._all():
+            found = detector.look(output)
+            fits = found is None or (isinstance(found, str) and bool(found.strip()) and len(found) <= LONGEST_EVIDENCE)
+            assert fits, (
+                f"{self.candidate().blame} returned {found!r:.80} for {output.text!r:.60}: return None, or the evidence as text "
+                f"of at most {LONGEST_EVIDENCE} characters"
+            )
+
+    @self_contained
+    def test_the_same_answer_is_found_the_same(self, tmp_path: Path) -> None:
+        """The same answer gives the same evidence, asked again and of another detector: calls of many episodes come mixed."""
+        first, second = self._made(tmp_path), self._made(tmp_path)
+        outputs = list(self._all())
+        once = [first.look(output) for output in outputs]
+        backwards = [first.look(output) for output in outputs[::-1]][::-1]
+        for other in (backwards, [second.look(output) for output in outputs]):
+            for output, before, after in zip(outputs, once, other, strict=True):
+                assert before == after, (
+                    f"{self.candidate().blame} found {before!r:.80} in {output.text!r:.60}, and then {after!r:.80}: keep no "
+                    "state between answers and draw nothing at random"
+                )
+
+    @self_contained
+    def test_the_answer_stays_as_it_is(self, tmp_path: Path) -> None:
+        """Looking changes nothing: what was recorded is trained on."""
+        detector = self._made(tmp_path)
+        for output in self._all():
+            before = snapshot(output)
+            detector.look(output)
+            changed = changes(before, snapshot(output))
+            assert not changed, f"{self.candidate().blame} changed what it was shown: {changed[0]}: work on a copy"
+
+    def test_what_is_abnormal_is_found(self, tmp_path: Path) -> None:
+        """It finds something in every answer of `abnormal`."""
+        if not self.abnormal:
+            raise SkipTest("it needs answers to find something in: set `abnormal`")
+        detector = self._made(tmp_path)
+        for output in self.abnormal:
+            assert detector.look(output), f"{self.candidate().blame} finds nothing in {output.text!r:.120}"
+
+    def _all(self) -> Iterator[Sampled]:
+        yield sampled("")
+        yield sampled("The answer is 42.", tools=(ADD,))
+        yield sampled("Let me add.", tools=(ADD,), tool_calls=[("add", {"a": 1})])
+        yield sampled("Cut in the mid", finish_reason="length")
+        yield from self.abnormal
+        for text in list(self.ordinary.values())[:20]:
+            yield sampled(text)
+
+    def _made(self, directory: Path) -> Any:
+        try:
+            return self.make(directory)
+        except ConfigError as error:
+            if self.options:
+                raise
+            raise SkipTest(f"it needs options: set `options` ({error})") from error
