@@ -1,13 +1,18 @@
-"""Random conversations against an engine that remembers what it was asked and what it said."""
+"""Random conversations against an engine that remembers what it was asked and what it said.
+
+`ASTUNER_SEQUENCES` is the number of conversations of the widest test; `benchmarks/tree.py --sequences` sets it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
@@ -16,19 +21,21 @@ from attrs import define, field
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from astuner.builtin.linear_tracker import LinearTracker
-from astuner.builtin.timeline_tracker import TimelineTracker
+from astuner.builtin.trackers.linear import LinearTracker
+from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.gateway import EpisodeRecorder, EpisodeSpec, TemplateRenderer
 from astuner.gateway.answers import Answer, Done
 from astuner.gateway.dialects.chat_completions import chat_request
 from astuner.gateway.keys import Caller
+from astuner.gateway.messages import meaning
 from astuner.gateway.request import ChatRequest
-from astuner.gateway.streams import prompt_length, stream_ids
+from astuner.gateway.streams import conversation, prompt_length, stream_ids
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Capabilities, Chunk, Request, Sampling
 
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("add", "look")]
 IDENTITY = EpisodeIdentity(episode_id="e", task_id="t", repeat=0)
+TRACKERS = {found.name: found.load() for found in entry_points(group="astuner.trackers") if found.value.startswith("astuner.")}
 
 
 @define(eq=False)
@@ -106,6 +113,8 @@ class Client:
     recorder: EpisodeRecorder
     rng: random.Random
     messages: list[dict[str, Any]] = field(factory=list)
+    others: list[list[dict[str, Any]]] = field(factory=list)
+    """Conversations that were left for another one."""
     requests: dict[int, ChatRequest] = field(factory=dict)
 
     async def ask(self, **extra: Any) -> list[Answer]:
@@ -136,6 +145,15 @@ class Client:
         elif move == "forget" and len(self.messages) > 2:
             del self.messages[rng.randrange(1, len(self.messages)) :]
             self.messages.append({"role": "user", "content": self.engine.word()})
+        elif move == "fork":
+            self.others.append(self.messages)
+            self.messages = [
+                *self.messages[: rng.randint(1, len(self.messages))],
+                {"role": "user", "content": self.engine.word()},
+            ]
+        elif move == "return" and self.others:
+            place = rng.randrange(len(self.others))
+            self.messages, self.others[place] = self.others[place], self.messages
         extra: dict[str, Any] = {"stream": rng.random() < 0.5}
         if move == "short":
             extra["max_tokens"] = rng.randint(1, 8)
@@ -190,6 +208,8 @@ MOVES = [
     "retry",
     "edit",
     "forget",
+    "fork",
+    "return",
     "restart",
 ]
 AGENTS = ["planner", "frozen", "toolless", "changer"]
@@ -232,20 +252,32 @@ episodes = st.tuples(
     st.integers(0, 10_000),
     st.lists(st.tuples(st.sampled_from(AGENTS), st.sampled_from([*MOVES, "crowd", "leave"])), min_size=1, max_size=14),
 )
-thorough = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+thorough = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+widest = settings(thorough, max_examples=int(os.environ.get("ASTUNER_SEQUENCES", "200")))
 
 
-@thorough
+@widest
 @given(episodes)
-def test_every_recorded_stream_is_what_the_engine_saw(make_renderer: Callable[[str], TemplateRenderer], episode: Any) -> None:
+def test_no_sequence_of_calls_puts_a_token_under_a_wrong_prefix(
+    make_renderer: Callable[[str], TemplateRenderer], episode: Any
+) -> None:
     template, seed, moves = episode
-    engine, recorder, _ = asyncio.run(play(make_renderer(template), seed, moves))
-    assert [call.index for call in recorder.calls] == list(range(len(recorder.calls)))
+    engine, recorder, requests = asyncio.run(play(make_renderer(template), seed, moves))
+    check_streams(engine, recorder.calls)
+    check_prompts(engine, requests)
+    check_messages(recorder.calls, requests)
+    for tracker in TRACKERS.values():
+        check_tracked(engine, recorder.calls, tracker().samples(recorder.calls, IDENTITY))
+
+
+def check_streams(engine: Memory, calls: Sequence[Call]) -> None:
+    """Every recorded stream is what the engine saw and said."""
+    assert [call.index for call in calls] == list(range(len(calls)))
     said: dict[int, list[int]] = {}
     for index, _place, number in engine.said.values():
         said.setdefault(index, []).append(number)
-    for call in recorder.calls:
-        stream = stream_ids(recorder.calls, call.index)
+    for call in calls:
+        stream = stream_ids(calls, call.index)
         if call.index in engine.asked:
             assert list(engine.asked[call.index].prompt_ids) == stream[: prompt_length(call)].tolist()
         assert said.get(call.index, [])[: len(call.output_ids)] == call.output_ids.tolist()
@@ -262,33 +294,40 @@ def outline(text: str) -> list[list[str]]:
     ]
 
 
-@thorough
-@given(episodes)
-def test_every_prompt_says_what_its_messages_say(make_renderer: Callable[[str], TemplateRenderer], episode: Any) -> None:
-    template, seed, moves = episode
-    renderer = make_renderer(template)
-    engine, _, requests = asyncio.run(play(renderer, seed, moves))
+def check_prompts(engine: Memory, requests: Mapping[int, ChatRequest]) -> None:
+    """Every prompt says what its messages say."""
     for index, asked in engine.asked.items():
         request = requests[index]
-        text = renderer.render(request.messages, request.tools, generate=True, kwargs={})
-        assert outline(text) == outline(renderer.decode(asked.prompt_ids))
+        text = engine.renderer.render(request.messages, request.tools, generate=True, kwargs={})
+        assert outline(text) == outline(engine.renderer.decode(asked.prompt_ids))
+
+
+def check_messages(calls: Sequence[Call], requests: Mapping[int, ChatRequest]) -> None:
+    """Every record holds, with those before it, the messages that were asked."""
+    for call in calls:
+        asked = requests[call.index].messages
+        assert [meaning(message) for message in conversation(calls, call.index)] == [meaning(message) for message in asked]
 
 
 def check_tracked(engine: Memory, calls: Sequence[Call], tracked: Tracked) -> None:
+    """Every sampled token is trained once, under the prefix that it was sampled under, or counted under a reason."""
     known = {call.index: call for call in calls}
-    trained = Counter()
+    trained: Counter[tuple[int, int]] = Counter()
     for sample in tracked.samples:
         assert sample.mask[-1]
         assert not sample.logprobs[~sample.mask].any()
+        ends = {}
         for place in np.flatnonzero(sample.mask):
-            index, offset, number = engine.said[float(sample.logprobs[place])]
-            prefix = [*engine.asked[index].prompt_ids, *known[index].output_ids[:offset].tolist()]
-            assert sample.ids[:place].tolist() == prefix
-            assert sample.ids[place] == number
+            index, offset, _ = engine.said[float(sample.logprobs[place])]
+            assert place == prompt_length(known[index]) + offset
+            trained[index, offset] += 1
+            ends[index] = place + 1
+        for index, end in ends.items():
+            seen = [*engine.asked[index].prompt_ids, *known[index].output_ids.tolist()]
+            assert sample.ids[:end].tolist() == seen[:end]
             assert known[index].untrained is None
             assert index in sample.calls
             assert sample.agent == known[index].agent
-            trained[index, offset] += 1
     assert all(count == 1 for count in trained.values())
     sampled = sum(len(call.output_ids) for call in calls)
     assert len(trained) + sum(tracked.untrained.values()) == sampled

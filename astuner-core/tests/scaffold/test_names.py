@@ -67,6 +67,8 @@ def test_a_distribution_that_cannot_work_is_refused(dist: str, said: str) -> Non
         ("judge", "customized_protocol", "`astuner.task_judge.customized_protocol` is a key already"),
         ("engine", "temperature", "`astuner.rollout.temperature` is a key already"),
         ("engine", "auto", "`astuner.rollout.auto` is a key already"),
+        ("environment", "no_env", "`astuner.environment.no_env` is a key already"),
+        ("environment", "env_action_preference", "`astuner.environment.env_action_preference` is a key already"),
         ("reader", "type", "Did you mean 'acme_type'?"),
         ("logger", "l" * (LONGEST + 1), f"take at most {LONGEST}"),
     ],
@@ -101,7 +103,7 @@ def test_a_kind_is_understood_in_the_singular_and_the_plural(kind: str) -> None:
     [
         ("juge", "no kind 'juge'; there are: reader, judge, tracker, "),
         ("juge", "Did you mean 'judge'?"),
-        ("environment", "there is no scaffold for an environment; there are: reader, "),
+        ("workflow", "there is no scaffold for a workflow; there are: reader, "),
     ],
 )
 def test_any_other_kind_is_refused_with_those_that_are(word: str, said: str) -> None:

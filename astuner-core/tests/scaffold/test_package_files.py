@@ -56,7 +56,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
 
 
 def test_every_kind_that_is_published_has_a_scaffold() -> None:
-    assert set(KINDS) - set(SCAFFOLDS) == {"environment", "detector", "workflow"}
+    assert set(KINDS) - set(SCAFFOLDS) == {"workflow"}
 
 
 @every_kind
@@ -117,7 +117,7 @@ def test_it_runs_on_the_pythons_of_core(kind: str) -> None:
 
 @every_kind
 def test_lines_stay_short_with_the_longest_names(kind: str) -> None:
-    texts = package_files(Names(kind=kind, dist=LONG, name=LONG, module=LONG, component=f"{LONG.title()}Estimator")).items()
+    texts = package_files(Names(kind=kind, dist=LONG, name=LONG, module=LONG, component=f"{LONG.title()}Environment")).items()
     long = [line for path, text in texts if path.endswith(".py") for line in text.splitlines() if len(line) > 120]
     assert long == []
 
@@ -131,7 +131,7 @@ def test_every_option_is_documented_in_the_code_and_in_the_readme(kind: str, loa
     assert documented == [option.name for option in options]
 
 
-@pytest.mark.parametrize("kind", ["reader", "judge", "tracker", "logger", "engine", "hook"])
+@pytest.mark.parametrize("kind", ["reader", "judge", "tracker", "logger", "engine", "environment", "detector", "hook"])
 def test_a_component_that_has_a_section_has_options(kind: str, load: Load) -> None:
     assert describe_options(load(kind).Options)
 
@@ -151,7 +151,8 @@ def test_the_yaml_that_is_shown_is_right(kind: str, tmp_path: Path) -> None:
     from astuner.config.loading import load_config
 
     section = yaml.safe_load(usage(named(kind)))["astuner"]
-    whole = {"model": {"path": "some/model"}, "rollout": {"user_workflow": "m:W"}}
+    # Where an environment leads, a workflow is refused.
+    whole = {"model": {"path": "some/model"}, "rollout": {"user_workflow": None if kind == "environment" else "m:W"}}
     whole |= {key: {**whole.get(key, {}), **value} if isinstance(value, dict) else value for key, value in section.items()}
     (tmp_path / "run.yaml").write_text(yaml.safe_dump({"astuner": whole}))
     assert load_config(tmp_path / "run.yaml").config is not None

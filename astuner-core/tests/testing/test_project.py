@@ -31,6 +31,11 @@ def test_settings_are_laid_over_the_yaml(tmp_path: Path) -> None:
     assert (config.seed, config.rollout.temperature, config.rollout.name) == (9, 0.5, "scripted")
 
 
+def test_where_an_environment_leads_there_is_no_workflow_and_no_judge(tmp_path: Path) -> None:
+    config = load_config(write_project(tmp_path, settings={"rollout": {"use_agentscope_protocol": False}})).config
+    assert (config.rollout.user_workflow, config.task_judge.judge_protocol) == (None, None)
+
+
 def test_another_backbone_brings_its_own_engine(tmp_path: Path) -> None:
     assert load_config(write_project(tmp_path, backbone="local")).config.rollout.name == "auto"
 

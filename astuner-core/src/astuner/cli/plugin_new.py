@@ -18,8 +18,9 @@ import click
 def new(kind: str, dist: str, name: str | None, parent: Path) -> None:
     """Write the directory DIST: a small, living package with one component of a KIND, its tests and its README.
 
-    KIND is reader, judge, tracker, logger, backbone, engine, estimator, hooks or command. The component is called like DIST,
-    without a leading `astuner-` and with `_` for `-`, unless --name says otherwise. Nothing is ever overwritten.
+    KIND is reader, judge, tracker, logger, backbone, engine, environment, detector, estimator, hooks or command. The component
+    is called like DIST, without a leading `astuner-` and with `_` for `-`, unless --name says otherwise. Nothing is ever
+    overwritten.
     """
     from astuner.scaffold.filling import package_files, usage
     from astuner.scaffold.kinds import scaffolded_kind

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from astuner.gateway.recorder import EpisodeRecorder, Turn
+    from astuner.gateway.recorder import EpisodeRecorder
+    from astuner.gateway.turn import Turn
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -99,7 +100,12 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         # The framework's layers around a route take longer than the rest of what is done for a short request.
         posted = scope["type"] == "http" and scope["method"] == "POST"
-        await (generations.get(scope["path"], others) if posted else others)(scope, receive, send)
+        try:
+            await (generations.get(scope["path"], others) if posted else others)(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - it is raised again, without what it may quote
+            _log(error)
+            # The server logs what reaches it, message and all.
+            raise RuntimeError(f"the gateway failed: {type(error).__name__}") from None
 
     return app
 
@@ -125,9 +131,7 @@ class Generation:
         except RecursionError:
             await self._refuse(send, bad_request("The body is nested too deeply to be read."))
         except Exception as error:  # noqa: BLE001 - whatever it was, the client is answered; it is logged below
-            # Without the message of the error, which may quote the body.
-            places = "".join(traceback.format_tb(error.__traceback__))
-            log.error("the gateway failed on a request: %s\n%s", type(error).__name__, places)
+            _log(error)
             await self._refuse(send, ApiError(500, f"The gateway failed: {error!r}"))
         else:
             await self._serve(turn, request, receive, send)
@@ -150,6 +154,12 @@ class Generation:
 
     async def _refuse(self, send: Send, error: ApiError) -> None:
         await _reply(send, error.status, json.dumps(self._dialect.error(error)).encode(), error.headers)
+
+
+def _log(error: Exception) -> None:
+    """Say where the gateway failed; the message is left out, since it may quote a body."""
+    places = "".join(traceback.format_tb(error.__traceback__))
+    log.error("the gateway failed on a request: %s\n%s", type(error).__name__, places)
 
 
 def _body(request: Request, error: ApiError) -> Mapping[str, Any]:

@@ -59,6 +59,8 @@ class StopFinder:
         self._stops = tuple(stops)
         self._held = ""
         self.found = False
+        self.reached: str | None = None
+        """The stop string that was found."""
         self.passed = 0
         """Characters that lie before a stop string or, until one is found, cannot belong to one."""
 
@@ -68,10 +70,10 @@ class StopFinder:
             self.passed += len(text)
             return text
         self._held += text
-        places = [place for place in map(self._held.find, self._stops) if place >= 0]
+        places = [(place, stop) for stop in self._stops if (place := self._held.find(stop)) >= 0]
         if places:
             self.found = True
-            end = min(places)
+            end, self.reached = min(places)
         else:
             end = len(self._held) - begun(self._held, self._stops)
         passed, self._held = self._held[:end], self._held[end:]

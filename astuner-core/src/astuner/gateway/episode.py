@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
+from astuner.protocols import Sampled
 from astuner.schema import Sampling
 
 
@@ -32,6 +33,9 @@ class EpisodeSpec:
     train: bool = True
     llm_timeout_s: float | None = None
     """For one call, from its beginning to its last token."""
+    examine: Callable[[Sampled], str | None] | None = None
+    """Looks at each call that may be trained, once it is recorded and before its client hears of the end. A text that it returns
+    ends the episode: further calls are refused with it."""
 
     def trains(self, target_tag: str) -> bool:
         """Whether calls of this target are trained."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from attrs import define, field, frozen
 
-from astuner.gateway.answers import Answer, Delta, Done
+from astuner.gateway.answers import Answer, Delta, Done, reasoning_tokens
 from astuner.gateway.decoding import StopFinder, TextStream
 from astuner.gateway.errors import ApiError
 from astuner.gateway.reply import ReplyBuilder
@@ -174,7 +174,8 @@ class LiveCall:
             if self.plan.streams:
                 logprobs = self._shown[self._sent :] if self.plan.wants_logprobs else None
                 self._sent = len(self._shown)
-                self.emit(Delta(self.plan.choice, fields, logprobs))
+                placement = self.plan.placement
+                self.emit(Delta(self.plan.choice, fields, logprobs, len(placement.ids), placement.kept))
 
     def _end(self) -> None:
         """Close the text, record the call, tell the client."""
@@ -189,12 +190,15 @@ class LiveCall:
         self._say(self.parser.finish())
         self._record(None)
         reason = "length" if self._reason in ("length", "context") else "stop"
+        reply = self._reply.message()
         answer = Answer(
-            reply=self._reply.message(),
+            reply=reply,
             finish_reason="tool_calls" if self._reply.calls else reason,
+            stop_string=self._stop.reached,
             prompt_tokens=len(plan.placement.ids),
             completion_tokens=len(self._ids),
             cached_tokens=plan.placement.kept,
+            reasoning_tokens=reasoning_tokens(reply, self._ids, self.renderer.decode),
             logprobs=self._shown[self._sent :] if plan.wants_logprobs else None,
         )
         self.emit(Done(plan.choice, answer))

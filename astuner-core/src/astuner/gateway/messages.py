@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
 from astuner.gateway.errors import bad_request
 from astuner.schema import Message
+
+LONGEST_REMEMBERED = 2048
+"""Characters of arguments that are parsed once and remembered."""
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
@@ -50,12 +54,20 @@ def meaning(message: Message) -> bytes:
 
 
 def arguments_of(text: str) -> Any:
-    """Return the parsed arguments of a tool call, or the text itself when it is no JSON object."""
+    """Return the parsed arguments of a tool call, or the text itself when it is no JSON object. Not to be written to."""
+    return _remembered(text) if len(text) <= LONGEST_REMEMBERED else _parsed(text)
+
+
+def _parsed(text: str) -> Any:
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError):
         return text
     return parsed if isinstance(parsed, dict) else text
+
+
+# A conversation sends the same calls with each of its requests.
+_remembered = lru_cache(maxsize=4096)(_parsed)
 
 
 def _canonical(arguments: str) -> str:

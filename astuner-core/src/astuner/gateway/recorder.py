@@ -3,51 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from attrs import evolve
 
-from astuner.gateway.answers import Delta, Done
 from astuner.gateway.chat_only import ChatCall, ChatEngine, ChatPlan
-from astuner.gateway.errors import ApiError, context_full
+from astuner.gateway.conversations import Conversations
+from astuner.gateway.errors import ApiError, bad_request
+from astuner.gateway.lengths import Lengths
 from astuner.gateway.live import CallPlan, Finished, LiveCall
+from astuner.gateway.raw import PlainParser, RawTree
+from astuner.gateway.sampled import as_sampled, leaky_tokens
 from astuner.gateway.seeds import Names, Seeds
+from astuner.gateway.terms import Terms
 from astuner.gateway.tree import Placement, TokenTree
-from astuner.schema import Call, Request, Sampling
+from astuner.gateway.turn import Live, Turn
+from astuner.schema import Call, Message, Request
 
 if TYPE_CHECKING:
     from astuner.gateway.episode import EpisodeSpec
     from astuner.gateway.keys import Caller
+    from astuner.gateway.parsing import ReplyParser
     from astuner.gateway.rendering import Renderer
     from astuner.gateway.request import ChatRequest
     from astuner.gateway.tuner import GatewayTuner
     from astuner.protocols import Engine
-
-
-class _Live(Protocol):
-    async def run(self) -> None: ...
-
-    def abandon(self) -> None: ...
-
-
-class Turn:
-    """One request of a client: a call per choice, all of them under way."""
-
-    def __init__(self, id_: str) -> None:
-        """`id_` is unique to the response."""
-        self.id = id_
-        self.events: asyncio.Queue[Delta | Done | None] = asyncio.Queue()
-        """What happens to the choices; None when the client is gone."""
-        self.tasks: list[asyncio.Task[None]] = []
-
-    async def cancel(self) -> None:
-        """End what still runs, and wait for its records."""
-        running = [task for task in self.tasks if not task.done()]
-        for task in running:
-            task.cancel()
-        if running:
-            await asyncio.gather(*running, return_exceptions=True)
 
 
 class EpisodeRecorder:
@@ -73,6 +54,8 @@ class EpisodeRecorder:
         self._engine = engine
         self._renderer = renderer
         self._tree = TokenTree(renderer) if renderer is not None else None
+        self._raw = RawTree(renderer) if renderer is not None else None
+        self._conversations = Conversations()
         self._serial = serial
         self._forget = forget
         self._calls: dict[int, Call] = {}
@@ -82,7 +65,10 @@ class EpisodeRecorder:
         self._turns: set[Turn] = set()
         self._sessions: set[str] = set()
         self._closed = False
-        self._first_prompts: dict[int, int] = {}
+        self._lengths = Lengths(spec, engine.capabilities.max_model_len)
+        self._terms = Terms(spec, engine.capabilities, self.notice)
+        self._leaky: Mapping[int, str] | None = None
+        self._ended_by: str | None = None
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -93,15 +79,26 @@ class EpisodeRecorder:
         """Start the calls of a request; raises ApiError when it cannot be served."""
         if self._closed:
             raise ApiError(401, "This episode is over.", code="episode_closed", retry=False)
+        if self._ended_by is not None:
+            raise ApiError(403, f"This episode was ended: {self._ended_by}", code="episode_terminated", retry=False)
         limit = self.spec.max_calls
-        if limit is not None and self._begun + request.n > limit:
+        if limit is not None and self._begun + request.choices > limit:
             raise ApiError(429, f"The episode has used its {limit} calls.", code="max_calls_exceeded", retry=False)
         for name in request.ignored:
             self.notice(f"{caller.agent}: '{name}' has no effect; no engine is asked for it.")
+        if request.previous is not None:
+            request = request.after(self._conversations.until(request.previous, self._calls))
         if self.spec.disable_tools and request.tools:
             request = request.without_tools()
         chat_only = not self._engine.capabilities.token_ids
         return self._begin_chat(request, caller) if chat_only else self._begin_tokens(request, caller)
+
+    def count(self, request: ChatRequest, caller: Caller) -> int:
+        """Return how many tokens the prompt of a request has, which nothing records; raises ApiError."""
+        if self._tree is None:
+            raise bad_request("The engine takes no token ids, so there are none to count.")
+        request = request.without_tools() if self.spec.disable_tools and request.tools else request
+        return len(self._tree.place(request, caller.agent).ids)
 
     async def close(self) -> None:
         """Revoke the keys, cancel what is under way, and free what the engine keeps for the episode."""
@@ -121,26 +118,47 @@ class EpisodeRecorder:
             self.notices.append(text)
 
     def _begin_tokens(self, request: ChatRequest, caller: Caller) -> Turn:
-        tree, renderer, spec = self._tree, self._renderer, self.spec
-        if tree is None or renderer is None:
+        tree, raw = self._tree, self._raw
+        if tree is None or raw is None:
             raise ApiError(503, "The engine takes token ids, but the gateway has no renderer to make them.", retry=False)
-        placement = tree.place(request, caller.agent)
-        limit = self._length_limit(placement)
-        room = limit - len(placement.ids)
-        if room < 1:
+        if request.prompts:
+            placements = [raw.place(prompt, caller.agent) for prompt in request.prompts]
+        else:
+            placements = [tree.place(request, caller.agent)]
+        rooms = [self._room(placement) for placement in placements]
+        seeds = [self._seeds.of(request, caller.agent, placement.ids.tobytes()) for placement in placements]
+        turn = Turn(self._names.response(caller.agent, seeds[0][0]))
+        self._conversations.answers(turn.id, self._begun, request.preamble)
+        lives: list[Live] = []
+        for placement, room, numbers in zip(placements, rooms, seeds, strict=True):
+            lives += self._lives(request, caller, placement, room, numbers, turn, len(lives))
+        self._start(turn, lives)
+        return turn
+
+    def _room(self, placement: Placement) -> int:
+        try:
+            return self._lengths.room(placement)
+        except ApiError:
             self.overflow = True
-            raise context_full(len(placement.ids), limit)
+            raise
+
+    def _lives(
+        self, request: ChatRequest, caller: Caller, placement: Placement, room: int, seeds: Sequence[int], turn: Turn, first: int
+    ) -> list[Live]:
+        """Make the calls for one prompt: a choice for each seed, numbered from the first."""
+        spec, renderer = self.spec, cast("Renderer", self._renderer)
+        tree = cast("TokenTree | RawTree", self._raw if request.prompts else self._tree)
+        if request.prompts:
+            request = evolve(request, messages=_as_message(renderer.decode(placement.prompt_ids.tolist())))
         trained = spec.trains(caller.target_tag)
-        untrained = self._untrained(request, trained)
-        sampling = self._sampling(request, caller, trained)
+        untrained = self._terms.untrained(request, trained)
+        sampling = self._terms.sampling(request, caller.agent, trained)
         stop_ids = tuple(sorted({*renderer.turn_ends, *sampling.stop_token_ids}))
-        sampling = evolve(sampling, max_tokens=min(sampling.max_tokens, room), stop_token_ids=stop_ids)
+        most = min(sampling.max_tokens, room)
         constraint = request.constraint if self._engine.capabilities.constrained else None
         session = f"{spec.episode_id}/{caller.agent}#{self._serial}"
         self._sessions.add(session)
-        seeds = self._seeds.of(request, caller.agent, placement.ids.tobytes())
-        turn = Turn(self._names.response(caller.agent, seeds[0]))
-        lives: list[_Live] = []
+        lives: list[Live] = []
         for choice, seed in enumerate(seeds):
             index = self._begun
             self._begun += 1
@@ -152,7 +170,7 @@ class EpisodeRecorder:
                 own = placement
             plan = CallPlan(
                 index=index,
-                choice=choice,
+                choice=first + choice,
                 agent=caller.agent,
                 target_tag=caller.target_tag,
                 placement=own,
@@ -160,11 +178,11 @@ class EpisodeRecorder:
                     id=f"{spec.episode_id}/{index}#{self._serial}",
                     session=session,
                     prompt_ids=placement.ids.tolist(),
-                    sampling=evolve(sampling, seed=seed),
+                    sampling=evolve(sampling, max_tokens=most, stop_token_ids=stop_ids, seed=seed),
                     constraint=constraint,
                 ),
                 stops=request.stop,
-                fills_context=sampling.max_tokens == room,
+                fills_context=most == room,
                 untrained=untrained,
                 messages=request.messages[own.known :],
                 tools=request.tools if own.parent is None else (),
@@ -174,34 +192,28 @@ class EpisodeRecorder:
                 tool_call_id=self._names.tool_calls(caller.agent, seed),
             )
             tree.add_prompt(index, own)
-            self._first_prompts[index] = self._first_prompt(own)
-            parser = renderer.parser(placement.text, tools=request.calls_tools, parallel=request.parallel_tool_calls)
-            finished = self._finisher(own, caller)
+            self._conversations.begin(index, own, plan.messages)
+            self._lengths.begin(index, own)
+            callable_tools = request.tools if request.calls_tools else ()
+            if request.prompts:
+                parser: ReplyParser = PlainParser()
+            else:
+                parser = renderer.parser(placement.text, tools=callable_tools, parallel=request.parallel_tool_calls)
+            finished = self._finisher(tree, own, caller, request.tools)
             lives.append(LiveCall(plan, self._engine, renderer, parser, turn.events.put_nowait, finished))
-        self._start(turn, lives)
-        return turn
-
-    def _length_limit(self, placement: Placement) -> int:
-        """Return the most ids that prompt and answer may have together."""
-        spec, first = self.spec, self._first_prompt(placement)
-        limits = [spec.max_model_len, self._engine.capabilities.max_model_len or spec.max_model_len]
-        if spec.max_response_length is not None:
-            limits.append(first + spec.max_response_length)
-        if spec.max_prompt_length is not None and first > spec.max_prompt_length:
-            limits.append(spec.max_prompt_length)
-        return min(limits)
-
-    def _first_prompt(self, placement: Placement) -> int:
-        """Return the length of the prompt that the conversation began with."""
-        return len(placement.ids) if placement.parent is None else self._first_prompts[placement.parent]
+        return lives
 
     def _begin_chat(self, request: ChatRequest, caller: Caller) -> Turn:
+        if request.prompts:
+            raise bad_request("The engine speaks chat only, so it takes no raw prompt; send messages.", "prompt")
         trained = self.spec.trains(caller.target_tag)
-        sampling = self._sampling(request, caller, trained)
+        sampling = self._terms.sampling(request, caller.agent, trained)
         seeds = self._seeds.of(request, caller.agent, repr(request.messages).encode("utf-8", "surrogatepass"))
         turn = Turn(self._names.response(caller.agent, seeds[0]))
-        lives: list[_Live] = []
+        self._conversations.answers(turn.id, self._begun, request.preamble)
+        lives: list[Live] = []
         for choice, seed in enumerate(seeds):
+            self._conversations.begin(self._begun, None, request.messages)
             plan = ChatPlan(
                 index=self._begun,
                 choice=choice,
@@ -217,62 +229,44 @@ class EpisodeRecorder:
             )
             self._begun += 1
             engine = cast("ChatEngine", self._engine)
-            lives.append(ChatCall(plan, engine, turn.events.put_nowait, self._finisher(None, caller)))
+            lives.append(ChatCall(plan, engine, turn.events.put_nowait, self._finisher(None, None, caller, ())))
         self._start(turn, lives)
         return turn
 
-    def _start(self, turn: Turn, lives: Iterable[_Live]) -> None:
+    def _start(self, turn: Turn, lives: Iterable[Live]) -> None:
         self._turns.add(turn)
-        for live in lives:
-            run: Coroutine[Any, Any, None] = live.run()
-            task = asyncio.create_task(run)
-            task.add_done_callback(self._ender(turn, live))
-            turn.tasks.append(task)
+        turn.start(lives, lambda: self._turns.discard(turn))
 
-    def _ender(self, turn: Turn, live: _Live) -> Callable[[asyncio.Task[None]], None]:
-        def end(task: asyncio.Task[None]) -> None:
-            # A task that is cancelled before its first step never runs its own handlers.
-            live.abandon()
-            if all(other.done() for other in turn.tasks):
-                self._turns.discard(turn)
-
-        return end
-
-    def _finisher(self, placement: Placement | None, caller: Caller) -> Callable[[Finished], None]:
+    def _finisher(
+        self,
+        tree: TokenTree | RawTree | None,
+        placement: Placement | None,
+        caller: Caller,
+        tools: Sequence[Mapping[str, Any]],
+    ) -> Callable[[Finished], None]:
         def finish(done: Finished) -> None:
             self._calls[done.call.index] = done.call
             self.overflow |= done.call.untrained == "context_length_exceeded"
-            if self._tree is not None and placement is not None:
-                self._tree.add_reply(placement, done.call, done.usable, done.closed_by)
+            if tree is not None and placement is not None:
+                tree.add_reply(placement, done.call, done.usable, done.closed_by)
             if done.malformed:
                 self.notice(f"{caller.agent}: a tool call could not be read and stayed in the content.")
             if done.dropped:
                 self.notice(f"{caller.agent}: only the first of several tool calls was returned (parallel_tool_calls: false).")
+            self._examine(done, tools)
 
         return finish
 
-    def _untrained(self, request: ChatRequest, trained: bool) -> str | None:
-        if request.constraint is not None and not self._engine.capabilities.constrained:
-            self.notice(f"The engine cannot constrain answers, so '{request.constraint['type']}' was asked for in vain.")
-        if not trained:
-            return "frozen_agent"
-        if request.constraint is not None:
-            return "constrained"
-        return None if self._engine.capabilities.logprobs else "no_logprobs"
+    def _examine(self, done: Finished, tools: Sequence[Mapping[str, Any]]) -> None:
+        examine, renderer = self.spec.examine, self._renderer
+        if examine is None or renderer is None or done.call.untrained is not None:
+            return
+        if self._leaky is None:
+            self._leaky = leaky_tokens(renderer)
+        found = examine(as_sampled(done, tools, renderer, self._leaky))
+        self._ended_by = self._ended_by or found
 
-    def _sampling(self, request: ChatRequest, caller: Caller, trained: bool) -> Sampling:
-        ours = evolve(self.spec.sampling, top_logprobs=request.top_logprobs)
-        asked: Mapping[str, Any] = {
-            name: value
-            for name in ("temperature", "top_p", "top_k", "max_tokens")
-            if (value := getattr(request, name)) is not None
-        }
-        if not trained:
-            return evolve(ours, **asked)
-        for name in ("temperature", "top_p", "top_k"):
-            if name in asked and asked[name] != getattr(ours, name):
-                self.notice(
-                    f"{caller.agent}: '{name}' {asked[name]:g} gives way to the configured {getattr(ours, name):g}, "
-                    "since trained calls are sampled as the configuration says."
-                )
-        return evolve(ours, max_tokens=min(ours.max_tokens, asked.get("max_tokens", ours.max_tokens)))
+
+def _as_message(text: str) -> tuple[Message, ...]:
+    """Return the text that a raw prompt adds, as the records show it."""
+    return ({"role": "user", "content": text},) if text else ()

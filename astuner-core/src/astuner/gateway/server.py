@@ -13,13 +13,18 @@ from astuner.errors import AstunerError
 from astuner.gateway.app import App, make_app
 from astuner.gateway.keys import new_secret
 from astuner.gateway.recorder import EpisodeRecorder
-from astuner.gateway.transport import make_client
+from astuner.gateway.transport import client_library, make_client
 from astuner.gateway.tuner import GatewayTuner
 
 if TYPE_CHECKING:
     from astuner.gateway.episode import EpisodeSpec
     from astuner.gateway.rendering import Renderer
     from astuner.protocols import Engine
+
+
+LONGEST_IDLE_S = 600
+"""For a connection that waits for its next request. Clients give idle ones up after seconds; a server that does so first, just as
+the next request is on its way, loses that request."""
 
 
 class Gateway:
@@ -53,7 +58,7 @@ class Gateway:
         self._serials = itertools.count()
         self._app: App | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._client: Any = None
+        self._clients: dict[str, Any] = {}
         self._socket: socket.socket | None = None
         self._server: Any = None
         self._serving: asyncio.Task[None] | None = None
@@ -90,6 +95,7 @@ class Gateway:
             log_config=None,
             log_level="warning",
             timeout_graceful_shutdown=2,
+            timeout_keep_alive=LONGEST_IDLE_S,
         )
         self._server = Server(config)
         self._serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
@@ -103,9 +109,9 @@ class Gateway:
         """Close every episode, then the server."""
         for recorder in tuple(self._recorders.values()):
             await recorder.close()
-        if self._client is not None:
-            await self._client.shut_down()
-            self._client = None
+        for client in self._clients.values():
+            await client.shut_down()
+        self._clients.clear()
         if self._serving is not None:
             self._server.should_exit = True
             await self._serving
@@ -136,17 +142,19 @@ class Gateway:
     def _forget(self, secret: str) -> None:
         self._recorders.pop(secret, None)
 
-    def _http_client(self) -> Any:
+    def _http_client(self, sdk: str) -> Any:
         if self._app is None or self._loop is None:
             raise AstunerError("gateway: start it before a workflow asks for a client.")
-        if self._client is None:
-            self._client = make_client(self._app, self._loop)
-        return self._client
+        library = client_library(sdk)
+        if library.__name__ not in self._clients:
+            self._clients[library.__name__] = make_client(self._app, self._loop, library)
+        return self._clients[library.__name__]
 
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio sends small writes at once; else an answer's body waits 40 ms for its head's receipt.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))

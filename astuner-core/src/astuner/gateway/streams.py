@@ -57,6 +57,14 @@ def stretches(calls: Mapping[int, Call], index: int) -> list[Stretch]:
     return found
 
 
+def leaves(calls: Mapping[int, Call]) -> list[int]:
+    """Return the calls whose whole stream no other call continues, in their order."""
+    continued = {
+        call.parent for call in calls.values() if call.parent is not None and call.kept == stream_length(calls[call.parent])
+    }
+    return [index for index in sorted(calls) if index not in continued]
+
+
 def stream_ids(calls: Sequence[Call], index: int) -> Ids:
     """Return every id of a call's stream: its whole prompt and its output."""
     return joined(stretches(by_index(calls), index))

@@ -13,22 +13,19 @@ if TYPE_CHECKING:
     from astuner.gateway.app import App
 
 
-def client_library() -> ModuleType:
-    """Return the module that the installed `openai` makes its requests with: `httpx`, or `httpx2` since openai 3."""
-    import openai
-
-    roots = [base.__module__.partition(".")[0] for base in openai.DefaultAsyncHttpxClient.__mro__]
+def client_library(sdk: str) -> ModuleType:
+    """Return the module that an installed SDK makes its requests with: `httpx`, or `httpx2` since openai 3 and anthropic 2."""
+    roots = [base.__module__.partition(".")[0] for base in importlib.import_module(sdk).DefaultAsyncHttpxClient.__mro__]
     return importlib.import_module(next(root for root in roots if root in ("httpx", "httpx2")))
 
 
-def make_client(app: App, loop: asyncio.AbstractEventLoop) -> Any:
-    """Make the one client that all episodes share; only `shut_down()` closes it.
+def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
+    """Make the one client of a library that all episodes share; only `shut_down()` closes it.
 
     A request made in another event loop goes through the socket, on connections of that loop.
     """
-    http = client_library()
 
-    class Parts(http.AsyncByteStream):  # type: ignore[misc, name-defined] # the library is known only at run time
+    class Parts(http.AsyncByteStream):  # type: ignore[misc] # the library is known only at run time
         """A response body, part by part as the application sends it."""
 
         def __init__(self, exchange: _Exchange, timeout: float | None, request: Any) -> None:
@@ -48,7 +45,7 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop) -> Any:
         async def aclose(self) -> None:
             await self._exchange.end()
 
-    class InProcessTransport(http.AsyncBaseTransport):  # type: ignore[misc, name-defined] # as above
+    class InProcessTransport(http.AsyncBaseTransport):  # type: ignore[misc] # as above
         """Calls the application directly."""
 
         def __init__(self) -> None:
@@ -74,7 +71,7 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop) -> Any:
                 raise
             return http.Response(status, headers=headers, stream=Parts(exchange, timeout, request))
 
-    class SharedClient(http.AsyncClient):  # type: ignore[misc, name-defined] # as above
+    class SharedClient(http.AsyncClient):  # type: ignore[misc] # as above
         """Stays open when one of its many holders closes it."""
 
         async def aclose(self) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
-from astuner.gateway.messages import digests, follow
-from astuner.gateway.rendering import Renderer
+from astuner.gateway.errors import ApiError
+from astuner.gateway.messages import follow
+from astuner.gateway.recent import Recent, text_digest
+from astuner.gateway.rendering import PROBE, Renderer
 from astuner.gateway.request import ChatRequest
 from astuner.gateway.streams import prompt_length, stream_ids
 from astuner.schema import Call, Message
@@ -68,11 +71,12 @@ class TokenTree:
     renderer: Renderer
     _streams: dict[int, _Stream] = field(factory=dict, init=False)
     _points: dict[bytes, list[_Point]] = field(factory=dict, init=False)
+    _recent: Recent = field(factory=Recent, init=False)
 
     def place(self, request: ChatRequest, agent: str) -> Placement:
         """Find the longest recorded prefix of a request and encode the rest."""
         text = self.renderer.render(request.messages, request.tools, generate=True, kwargs=request.template_kwargs)
-        chain = digests(request.root(agent), request.messages)
+        chain = self._recent.digests(request, agent)
         for known in range(len(chain) - 1, 0, -1):
             for point in self._points.get(chain[known], ()):
                 found = self._continued(point, request, known, text)
@@ -87,18 +91,21 @@ class TokenTree:
 
     def add_prompt(self, index: int, placement: Placement) -> None:
         """Let later requests start from the prompt of a call that begins."""
-        self._streams[index] = _Stream(placement.parent, placement.kept, placement.prompt_ids)
-        self._add(placement.digest, _Point(call=index, kept=len(placement.ids), **_place(placement)))
+        prompt = self._recent.add_prompt(index, placement.parent, placement.text, placement.ids)
+        length = len(placement.ids)
+        point = _Point(call=index, prompt=length, kept=length, text_length=len(placement.text), text_digest=prompt.digest)
+        self._streams[index] = _Stream(placement.parent, placement.kept, placement.prompt_ids, point)
+        self._add(placement.digest, point)
 
     def add_reply(self, placement: Placement, call: Call, usable: int, closed_by: int | None) -> None:
         """Let later requests continue after the answer of a call.
 
         `usable` counts the output ids whose text is the answer as the client saw it; with 0 there is nothing to continue.
         """
-        self._streams[call.index].output = call.output_ids
+        stream = self._streams[call.index]
+        stream.output = call.output_ids
         if usable:
-            kept = prompt_length(call) + usable
-            point = _Point(call=call.index, kept=kept, **_place(placement), reply=call.reply, closed_by=closed_by)
+            point = evolve(stream.point, kept=prompt_length(call) + usable, reply=call.reply, closed_by=closed_by)
             self._add(follow(placement.digest, call.reply), point)
 
     def _add(self, digest: bytes, point: _Point) -> None:
@@ -109,7 +116,11 @@ class TokenTree:
 
     def _continued(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
         """Return how many ids stay and which are added, or None when the template does not just append here."""
-        if _digest(text[: point.text_length]) != point.text_digest:
+        recent = self._recent.prompt(point.call)
+        if recent is not None:
+            if not text.startswith(recent.text):
+                return None
+        elif text_digest(text[: point.text_length]) != point.text_digest:
             return None
         rest = text[point.text_length :]
         if point.reply is None:
@@ -124,19 +135,24 @@ class TokenTree:
             return None
         if point.closed_by is None:
             added = self.renderer.encode(rest[len(said) :])
-            return (point.kept, added) if len(added) and int(added[0]) in self.renderer.turn_ends else None
+            return (point.kept, added) if self.renderer.decode(added.tolist()) == rest[len(said) :] else None
         # Encoded with the closing token in front: tokenizers treat the start of a text in a way of their own.
-        added = self.renderer.encode(self.renderer.decode((point.closed_by,)) + rest[len(said) :])
+        closing = self.renderer.turn_ends.get(point.closed_by) or self.renderer.decode((point.closed_by,))
+        added = self.renderer.encode(closing + rest[len(said) :])
         return (point.kept, added[1:]) if added[0] == point.closed_by else None
 
     def _appended(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
         """Continue after an answer that the template writes in its own way, after which it only appends."""
-        closed = self.renderer.render(request.messages[:known], request.tools, generate=False, kwargs=request.template_kwargs)
-        answer = closed[point.text_length :]
-        if not text.startswith(closed) or not _shown(point.reply or {}, answer):
+        reply = point.reply or {}
+        if reply.get("reasoning_content") and not reply.get("content") and not reply.get("tool_calls"):
+            # The model never ended its reasoning, and the template does.
             return None
-        end, place = max((answer.rfind(word), number) for number, word in self.renderer.turn_ends.items())
-        if end < 0:
+        for closed in self._closings(request, known):
+            answer = closed[point.text_length :]
+            end, place = max((answer.rfind(word), number) for number, word in self.renderer.closers.items())
+            if end >= 0 and text.startswith(closed) and _shown(reply, answer[:end]):
+                break
+        else:
             return None
         added = self.renderer.encode(text[point.text_length + end :])
         if not len(added) or added[0] != place:
@@ -148,7 +164,23 @@ class TokenTree:
         # The model ended its turn with another token than the template does: the conversation goes on with the template's.
         return (point.kept - 1, added) if point.kept - 1 > point.prompt else None
 
+    def _closings(self, request: ChatRequest, known: int) -> Iterator[str]:
+        """Yield beginnings of the rendered request that hold the known messages and the end of the last answer."""
+        tools, kwargs, known_messages = request.tools, request.template_kwargs, request.messages[:known]
+        with suppress(ApiError):
+            yield self.renderer.render(known_messages, tools, generate=False, kwargs=kwargs)
+        # A template may write an answer in another way when it is the last message, or close it with what begins the next.
+        for following in request.messages[known : known + 1]:
+            with suppress(ApiError):
+                probed = (*known_messages, {**following, "content": PROBE})
+                before, found, _ = self.renderer.render(probed, tools, generate=False, kwargs=kwargs).rpartition(PROBE)
+                if found:
+                    yield before
+
     def _ids(self, index: int, kept: int) -> Ids:
+        recent = self._recent.prompt(index)
+        if recent is not None:
+            return np.concatenate((recent.ids, self._streams[index].output))[:kept]
         parts: list[Ids] = []
         place: int | None = index
         while place is not None:
@@ -165,20 +197,14 @@ class _Stream:
     parent: int | None
     kept: int
     prompt: Ids
+    point: _Point
+    """The end of the prompt."""
     output: Ids = field(factory=lambda: np.empty(0, np.int32))
-
-
-def _place(placement: Placement) -> dict[str, Any]:
-    text = placement.text
-    return {"prompt": len(placement.ids), "text_length": len(text), "text_digest": _digest(text)}
-
-
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode(), digest_size=16).digest()
 
 
 def _shown(reply: Message, rendered: str) -> bool:
     """Whether a rendered answer still says all that was sampled: templates drop reasoning, or text beside tool calls."""
-    said = [reply.get("content"), reply.get("reasoning_content")]
-    said += [call["function"]["name"] for call in reply.get("tool_calls") or ()]
-    return all(text.strip() in rendered for text in said if text)
+    said = (reply.get("content"), reply.get("reasoning_content"))
+    called = [call["function"]["name"] for call in reply.get("tool_calls") or ()]
+    texts = all(text.strip() in rendered for text in said if text)
+    return texts and all(rendered.count(name) >= called.count(name) for name in set(called))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,6 +19,11 @@ class Endpoint:
     base_url: str
     api_key: str = field(repr=False)
     model: str
+
+    @property
+    def anthropic_base_url(self) -> str:
+        """The base URL as Anthropic's SDK takes it: without `/v1`, which it adds itself."""
+        return self.base_url.removesuffix("/v1")
 
 
 @frozen
@@ -40,6 +46,13 @@ class RemoteTuner:
         found = self.as_oai_baseurl_apikey(agent_name, target_tag)
         return openai.AsyncOpenAI(**{"base_url": found.base_url, "api_key": found.api_key, "max_retries": 0, **kwargs})
 
+    def as_raw_anthropic_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
+        """Return an `anthropic.AsyncAnthropic` client; `kwargs` go to its constructor. It does not retry unless asked to."""
+        anthropic = anthropic_sdk()
+        found = self.as_oai_baseurl_apikey(agent_name, target_tag)
+        known = {"base_url": found.anthropic_base_url, "api_key": found.api_key, "max_retries": 0}
+        return anthropic.AsyncAnthropic(**{**known, **kwargs})
+
     def as_agentscope_model(
         self, agent_name: str = "agent", target_tag: str | None = None, debug_model: Any = None, **kwargs: Any
     ) -> Any:
@@ -56,9 +69,9 @@ class GatewayTuner:
     """The tuner of a workflow in the gateway's process. Pickling it, as `remote()`, gives a `RemoteTuner`."""
 
     def __init__(
-        self, base_url: str, secret: str, model: str, trainable_targets: Sequence[str] | None, http_client: Callable[[], Any]
+        self, base_url: str, secret: str, model: str, trainable_targets: Sequence[str] | None, http_client: Callable[[str], Any]
     ) -> None:
-        """`http_client` returns the client that skips the socket, made when first asked for."""
+        """`http_client` returns a client that skips the socket, of the library that an SDK, named by its module, uses."""
         targets = None if trainable_targets is None else tuple(trainable_targets)
         self._remote = RemoteTuner(base_url, secret, model, targets)
         self._http_client = http_client
@@ -73,7 +86,15 @@ class GatewayTuner:
 
     def as_raw_openai_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
         """Return an `openai.AsyncOpenAI` client that skips the socket; `kwargs` go to its constructor."""
-        return self._remote.as_raw_openai_sdk_client(agent_name, target_tag, **{"http_client": self._http_client(), **kwargs})
+        return self._remote.as_raw_openai_sdk_client(
+            agent_name, target_tag, **{"http_client": self._http_client("openai"), **kwargs}
+        )
+
+    def as_raw_anthropic_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
+        """Return an `anthropic.AsyncAnthropic` client that skips the socket; `kwargs` go to its constructor."""
+        anthropic_sdk()
+        given = {"http_client": self._http_client("anthropic"), **kwargs}
+        return self._remote.as_raw_anthropic_sdk_client(agent_name, target_tag, **given)
 
     def as_agentscope_model(
         self, agent_name: str = "agent", target_tag: str | None = None, debug_model: Any = None, **kwargs: Any
@@ -81,12 +102,22 @@ class GatewayTuner:
         """Return an `OpenAIChatModel` of the installed AgentScope that skips the socket; see `RemoteTuner`."""
         if debug_model is not None and not _trains(self._remote.trainable_targets, target_tag or agent_name):
             return debug_model
-        client_kwargs = {"http_client": self._http_client()}
+        client_kwargs = {"http_client": self._http_client("openai")}
         return agentscope_model(self.as_oai_baseurl_apikey(agent_name, target_tag), client_kwargs, kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         found = self._remote
         return RemoteTuner, (found.base_url, found.secret, found.model, found.trainable_targets)
+
+
+def anthropic_sdk() -> Any:
+    """Import Anthropic's SDK, which an agent may bring; raises ImportError with what to install."""
+    try:
+        return importlib.import_module("anthropic")
+    except ModuleNotFoundError as error:
+        if error.name != "anthropic":
+            raise
+        raise ImportError("tuner.as_raw_anthropic_sdk_client() needs Anthropic's SDK: pip install anthropic.") from None
 
 
 def agentscope_model(endpoint: Endpoint, client_kwargs: Mapping[str, Any], kwargs: Mapping[str, Any]) -> Any:

@@ -32,11 +32,13 @@ SCAFFOLDS: Mapping[str, Scaffold] = {
     "logger": Scaffold(description="A logger for astuner."),
     "backbone": Scaffold(description="A backbone for astuner.", core_extra="rollout"),
     "engine": Scaffold(description="An inference engine for astuner.", section="rollout"),
+    "environment": Scaffold(description="An environment for astuner.", section="environment"),
     "estimator": Scaffold(description="An advantage estimator for astuner."),
+    "detector": Scaffold(description="A detector of abnormal behaviour for astuner.", section="rollout.detectors"),
     "hook": Scaffold(description="An extension of astuner."),
     "command": Scaffold(description="A command for astuner.", target="command"),
 }
-"""By kind. An environment or a detector is made by no run yet, and a workflow needs no package."""
+"""By kind. A workflow needs no package: every user writes their own."""
 
 
 def scaffolded_kind(word: str) -> str:

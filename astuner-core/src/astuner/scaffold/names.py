@@ -6,8 +6,9 @@ import importlib.util
 import keyword
 import re
 import sys
+from functools import reduce
 
-from attrs import fields, frozen
+from attrs import fields, frozen, has
 from packaging.utils import canonicalize_name
 
 from astuner.errors import Problem, UsageError
@@ -133,8 +134,11 @@ def _keys(section: str) -> set[str]:
     """Return the keys that a section of the YAML has of its own, and the words that stand for no component there."""
     from astuner.config.model import Config
 
-    sections = {"rollout": {"auto"}, "task_judge": {"customized_protocol"}}
-    return {item.name for item in fields(type(getattr(Config(), section)))} | sections.get(section, set())
+    sections = {"environment": {"auto", "no_env"}, "rollout": {"auto"}, "task_judge": {"customized_protocol"}}
+    value = reduce(getattr, section.split("."), Config())
+    # Some hold nothing but the sections of components.
+    own = {item.name for item in fields(type(value))} if has(type(value)) else set()
+    return own | sections.get(section, set())
 
 
 def _refusal(message: str, suggestion: str | None = None) -> UsageError:

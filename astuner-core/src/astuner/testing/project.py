@@ -28,7 +28,8 @@ def write_project(
     """Write `{name}.yaml`, `{name}.jsonl` and `model/` (a tokenizer alone) into `directory`, and return the YAML.
 
     `judge` and `workflow` are what a YAML takes: a name, `dist/name`, `package.module:Class` or `./file.py:Class`; by default
-    the model is asked once, and its answer compared with the task's `answer`. `tasks` are the rows of the data file. `replies`
+    the model is asked once, and its answer compared with the task's `answer`; where the settings let an environment lead
+    (`rollout.use_agentscope_protocol: false`) there is neither by default. `tasks` are the rows of the data file. `replies`
     are what the model says in the first, second… call of each episode; they serve the backbone `debug`, which plays every task
     once, while any other brings its own engine. `settings` are merged over the section `astuner` of the YAML. The run
     directory lies in `directory` too.
@@ -37,6 +38,9 @@ def write_project(
 
     from astuner.config.trees import merge
 
+    given = settings or {}
+    environment_leads = given.get("rollout", {}).get("use_agentscope_protocol") is False
+    asks_once = workflow is None and not environment_leads
     rows = TASKS if tasks is None else tasks
     directory.mkdir(parents=True, exist_ok=True)
     data = directory / f"{name}.jsonl"
@@ -47,13 +51,13 @@ def write_project(
         "backbone": backbone,
         "model": {"path": "./model"},
         "task_reader": {"type": "dataset_file", "dataset_file": {"training": {"file_path": data.name}}},
-        "rollout": {"user_workflow": workflow or ONE_TURN},
+        "rollout": {"user_workflow": ONE_TURN if asks_once else workflow},
     }
-    if judge is None and workflow is None and "task_judge" not in (settings or {}):
+    if asks_once and judge is None and "task_judge" not in given:
         judge = EXACT_ANSWER
     if judge is not None:
         section["task_judge"] = {"judge_protocol": judge}
-    for tree in ((_scripted(len(rows), replies) if backbone == "debug" else {}), settings or {}):
+    for tree in ((_scripted(len(rows), replies) if backbone == "debug" else {}), given):
         section = merge(section, tree)
     write_tokenizer(directory / "model")
     conf = directory / f"{name}.yaml"

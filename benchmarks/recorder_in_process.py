@@ -1,0 +1,68 @@
+"""The part of `recorder.py` for clients in the gateway's process: the OpenAI SDK over our transport, and over a canned one."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import time
+from typing import Any
+
+from recorder_servers import CannedEngine, Stub, answer_ids, spec
+from traffic import TOOLS, opening, results
+from words import help_tokenizer
+
+from astuner.gateway import Gateway, TemplateRenderer
+from astuner.gateway.transport import client_library
+
+CONVERSATIONS, TURNS, WARM_UP = 20, 10, 2
+
+
+def canned_client(body: bytes) -> Any:
+    """Make an HTTP client that gets the same answer whatever it asks."""
+    http = client_library("openai")
+
+    class Canned(http.AsyncBaseTransport):  # type: ignore[misc, name-defined] # the library is known only at run time
+        async def handle_async_request(self, request: Any) -> Any:
+            return http.Response(200, headers=[(b"content-type", b"application/json")], content=body)
+
+    return http.AsyncClient(transport=Canned())
+
+
+async def cpu_ms(client: Any, name: str) -> float:
+    """Hold some conversations; return the CPU milliseconds per call, the SDK's own included."""
+    before = time.process_time()
+    for number in range(CONVERSATIONS):
+        messages = opening(f"{name}-{number}")
+        for turn in range(TURNS):
+            answer = await client.chat.completions.create(model="m", messages=messages, tools=TOOLS)
+            messages += results(name, turn, answer.choices[0].message.model_dump(exclude_none=True))
+    return 1e3 * (time.process_time() - before) / (CONVERSATIONS * TURNS)
+
+
+async def measure(rounds: int) -> dict[str, float]:
+    """Measure both in turn."""
+    import openai
+
+    tokenizer = help_tokenizer()
+    gateway = Gateway(CannedEngine(answer_ids(tokenizer), 0.0), TemplateRenderer(tokenizer))  # type: ignore[arg-type] # as there
+    await gateway.start()
+    recorder = gateway.open_episode(spec(0))
+    recorded = recorder.tuner.as_raw_openai_sdk_client()
+    body = Stub(tokenizer, 0.0, token_ids=False).whole
+    canned = openai.AsyncOpenAI(base_url="http://127.0.0.1/v1", api_key="x", max_retries=0, http_client=canned_client(body))
+    figures = [(await cpu_ms(canned, f"{n}"), await cpu_ms(recorded, f"{n}")) for n in range(rounds + WARM_UP)]
+    await gateway.close()
+    pairs = figures[WARM_UP:]
+    return {
+        "canned_cpu_ms": statistics.median(first for first, _ in pairs),
+        "gateway_cpu_ms": statistics.median(second for _, second in pairs),
+        "added_cpu_ms": statistics.median(second - first for first, second in pairs),
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    print(json.dumps(asyncio.run(measure(parser.parse_args().rounds))))

@@ -1,0 +1,179 @@
+"""The token tree: its time against the length of a conversation, the tokens that are trained, and random call sequences."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import define, field
+from traffic import ANSWER, TOOLS, opening, results
+from words import help_tokenizer
+
+from astuner.builtin.trackers.timeline import TimelineTracker
+from astuner.gateway import TemplateRenderer
+from astuner.gateway.dialects.chat_completions import chat_request
+from astuner.gateway.streams import prompt_length, stream_length
+from astuner.gateway.tree import TokenTree
+from astuner.protocols import EpisodeIdentity
+from astuner.schema import Call
+
+TEST = Path(__file__).parents[1] / "astuner-core/tests/gateway/test_recording_properties.py"
+AT_ONCE = 2000
+"""Sequences that one process of the test plays."""
+
+
+@define(eq=False)
+class TimedRenderer:
+    """Knows how long the chat template took."""
+
+    renderer: TemplateRenderer
+    render_s: float = 0.0
+    vocabulary: int = field(init=False)
+
+    def render(self, *arguments: Any, **options: Any) -> str:
+        """Render, and count the CPU seconds."""
+        began = time.process_time()
+        text = self.renderer.render(*arguments, **options)
+        self.render_s += time.process_time() - began
+        return text
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.renderer, name)
+
+
+def record(renderer: TemplateRenderer, turns: int) -> tuple[list[Call], dict[str, float]]:
+    """Record one conversation; return its calls and the CPU seconds of the template, the tree and the tracker."""
+    timed = TimedRenderer(renderer)
+    tree = TokenTree(timed)  # type: ignore[arg-type] # it has all that the renderer has
+    output = np.asarray([*renderer.encode(ANSWER), renderer.tokenizer.eos_token_id], np.int32)
+    function = {"name": "search", "arguments": '{"a": 17, "b": 4}'}
+    reply = {"role": "assistant", "content": ANSWER.partition("<tool_call>")[0]}
+    reply["tool_calls"] = [{"id": "call00001", "type": "function", "function": function}]  # type: ignore[assignment]
+    messages = opening("a")
+    calls: list[Call] = []
+    spent = 0.0
+    for turn in range(turns):
+        # Read from JSON each time, as a request is: no object of an earlier one is seen again.
+        request = chat_request(json.loads(json.dumps({"messages": messages, "tools": TOOLS})))
+        began = time.process_time()
+        placement = tree.place(request, "agent")
+        tree.add_prompt(turn, placement)
+        call = Call(
+            index=turn,
+            agent="agent",
+            target_tag="agent",
+            parent=placement.parent,
+            kept=placement.kept,
+            prompt_ids=placement.prompt_ids,
+            output_ids=output,
+            logprobs=np.full(len(output), -0.5, np.float32),
+            finish_reason="stop",
+            reply=reply,
+        )
+        tree.add_reply(placement, call, len(output), int(output[-1]))
+        spent += time.process_time() - began
+        calls.append(call)
+        messages += results("a", turn, reply)
+    began = time.process_time()
+    tracked = TimelineTracker().samples(calls, EpisodeIdentity(episode_id="e", task_id="t", repeat=0))
+    tracking = time.process_time() - began
+    assert len(tracked.samples) == 1
+    return calls, {"template": timed.render_s, "tree": spent - timed.render_s, "tracker": tracking}
+
+
+def lengths(renderer: TemplateRenderer, turns: Sequence[int], rounds: int) -> list[dict[str, float]]:
+    """Return the CPU milliseconds of conversations of several lengths, and the ratio of each to the one before."""
+    taken: dict[int, list[Mapping[str, float]]] = {count: [] for count in turns}
+    for _ in range(rounds + 1):
+        for count in turns:
+            taken[count].append(record(renderer, count)[1])
+    rows: list[dict[str, float]] = []
+    for count in turns:
+        row: dict[str, float] = {"turns": count}
+        for part in ("template", "tree", "tracker"):
+            row[f"{part}_ms"] = 1e3 * statistics.median(found[part] for found in taken[count][1:])
+        own = [found["tree"] + found["tracker"] for found in taken[count][1:]]
+        before = [found["tree"] + found["tracker"] for found in taken[turns[len(rows) - 1]][1:]] if rows else own
+        row["ratio"] = statistics.median(mine / theirs for mine, theirs in zip(own, before, strict=True))
+        rows.append(row)
+    return rows
+
+
+def trained_tokens(renderer: TemplateRenderer, turns: int) -> dict[str, float]:
+    """Return the tokens that a trainer processes: in the rows of the tree, and in a row for each call."""
+    calls, _ = record(renderer, turns)
+    tracked = TimelineTracker().samples(calls, EpisodeIdentity(episode_id="e", task_id="t", repeat=0))
+    rows = sum(len(sample.ids) for sample in tracked.samples)
+    naive = sum(stream_length(call) for call in calls)
+    sampled = sum(len(call.output_ids) for call in calls)
+    assert sum(sample.trained for sample in tracked.samples) == sampled
+    last = calls[-1]
+    return {
+        "turns": turns,
+        "prompt": prompt_length(last),
+        "sampled": sampled,
+        "tree": rows,
+        "naive": naive,
+        "ratio": naive / rows,
+    }
+
+
+def sequences(count: int, processes: int, seed: int) -> dict[str, float]:
+    """Play random call sequences through the widest test of the recording, in many processes; say what fails."""
+    began, shares = time.perf_counter(), [min(AT_ONCE, count - start) for start in range(0, count, AT_ONCE)]
+
+    def share(numbered: tuple[int, int]) -> int:
+        number, size = numbered
+        command = [sys.executable, "-m", "pytest", "-q", "-c", str(TEST.parents[3] / "pytest.ini"), "-p", "no:cacheprovider"]
+        command += [str(TEST), "-k", "no_sequence_of_calls", f"--hypothesis-seed={seed + number}"]
+        environment = {**os.environ, "ASTUNER_SEQUENCES": str(size), "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        if done.returncode:
+            print(f"seed {seed + number}: {done.stdout[-3000:]}")
+        print(f"{number + 1} of {len(shares)}: {'failed' if done.returncode else 'passed'}", flush=True)
+        return size if done.returncode == 0 else 0
+
+    with ThreadPoolExecutor(processes) as pool:
+        passed = sum(pool.map(share, enumerate(shares)))
+    return {"sequences": count, "in_passed_shares": passed, "seconds": time.perf_counter() - began}
+
+
+def main() -> None:
+    """Measure, or play sequences when a number of them is given."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, nargs="+", default=[50, 100, 200, 400], help="Each twice the one before.")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sequences", type=int, help="Play so many random call sequences instead.")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    if given.sequences:
+        found = sequences(given.sequences, given.processes, given.seed)
+        print(json.dumps(found))
+        sys.exit(found["in_passed_shares"] != found["sequences"])
+    renderer = TemplateRenderer(help_tokenizer())
+    load = os.getloadavg()
+    rows = lengths(renderer, given.turns, given.rounds)
+    print(f"{'turns':>6}{'template ms':>13}{'tree ms':>9}{'tracker ms':>12}{'ratio':>7}")
+    for row in rows:
+        print(
+            f"{row['turns']:>6.0f}{row['template_ms']:>13.1f}{row['tree_ms']:>9.1f}{row['tracker_ms']:>12.2f}{row['ratio']:>7.2f}"
+        )
+    trained = trained_tokens(renderer, 10)
+    said = f"{trained['tree']:.0f} tokens in the rows of the tree, {trained['naive']:.0f} in a row per call"
+    print(f"10 turns: {said}, {trained['ratio']:.1f} times as many")
+    print(json.dumps({"load": load, "lengths": rows, "trained": trained}))
+
+
+if __name__ == "__main__":
+    main()
