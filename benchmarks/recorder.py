@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import define, field
-from traffic import Connection, converse
+from traffic import Connection, chat, converse
 
 HERE = Path(__file__).parent
 TURNS = 10
@@ -60,8 +60,10 @@ class Server:
         found: Mapping[str, int] = json.loads(self.process.stdout.readline())
         return found
 
-    async def play(self, conversations: int, concurrent: int, *, stream: bool = False) -> list[tuple[float, float]]:
-        """Hold conversations, some at a time, each of them after the other on one connection."""
+    async def play(
+        self, conversations: int, concurrent: int, *, stream: bool = False, tools: bool = True
+    ) -> list[tuple[float, float]]:
+        """Hold conversations, some at a time, each of them after the other on one connection; short chats without `tools`."""
 
         async def client(number: int) -> list[tuple[float, float]]:
             path = self.path.format(session=f"s{number}")
@@ -69,7 +71,11 @@ class Server:
             await connection.open()
             seconds = []
             for _ in range(conversations // concurrent):
-                seconds += await converse(connection, f"{number}-{time.perf_counter_ns()}", TURNS, stream=stream)
+                name = f"{number}-{time.perf_counter_ns()}"
+                if tools:
+                    seconds += await converse(connection, name, TURNS, stream=stream)
+                else:
+                    seconds += await chat(connection, name, TURNS)
             connection.close()
             return seconds
 
@@ -120,13 +126,15 @@ def all_servers(python: Path | None, *, episodes: int, delay_s: float = 0.0) -> 
         yield servers
 
 
-def compare(python: Path | None, *, concurrent: int, conversations: int, rounds: int, delay_s: float) -> list[dict[str, Any]]:
+def compare(
+    python: Path | None, *, tools: bool, concurrent: int, conversations: int, rounds: int, delay_s: float
+) -> list[dict[str, Any]]:
     """Return the latency and the CPU time per call of every server, and what they are above the stub's."""
     with all_servers(python, episodes=concurrent, delay_s=delay_s) as servers:
         for number in range(rounds + WARM_UP):
             for each in servers:
                 before = each.cpu_s()
-                seconds = asyncio.run(each.play(conversations, concurrent))
+                seconds = asyncio.run(each.play(conversations, concurrent, tools=tools))
                 if number >= WARM_UP:
                     each.cpu_ms.append(1e3 * (each.cpu_s() - before) / len(seconds))
                     each.p50_ms.append(1e3 * statistics.median(took for _, took in seconds))
@@ -134,6 +142,7 @@ def compare(python: Path | None, *, concurrent: int, conversations: int, rounds:
     return [
         {
             "server": each.name,
+            "traffic": "tools" if tools else "chat",
             "concurrent": concurrent,
             "delay_ms": 1e3 * delay_s,
             "p50_ms": statistics.median(each.p50_ms),
@@ -226,12 +235,17 @@ def main() -> None:
     if "compare" in wanted:
         if given.rllm_python is None:
             print("rllm-model-gateway is left out: give --rllm-python an environment in which it is installed.")
-        rows = compare(given.rllm_python, concurrent=1, conversations=20, rounds=given.rounds, delay_s=0.0)
-        rows += compare(given.rllm_python, concurrent=16, conversations=32, rounds=given.rounds, delay_s=given.delay_ms / 1e3)
-        print(f"{'server':<10}{'concurrent':>11}{'engine ms':>11}{'p50 ms':>9}{'added':>8}{'CPU ms':>9}{'added':>8}")
+        rows = []
+        for tools in (False, True):
+            same = {"tools": tools, "rounds": given.rounds}
+            rows += compare(given.rllm_python, concurrent=1, conversations=20, delay_s=0.0, **same)
+            rows += compare(given.rllm_python, concurrent=16, conversations=32, delay_s=given.delay_ms / 1e3, **same)
+        print(
+            f"{'server':<10}{'traffic':<8}{'concurrent':>11}{'engine ms':>11}{'p50 ms':>9}{'added':>8}{'CPU ms':>9}{'added':>8}"
+        )
         for row in rows:
             print(
-                f"{row['server']:<10}{row['concurrent']:>11}{row['delay_ms']:>11.0f}{row['p50_ms']:>9.2f}{row['added_p50_ms']:>8.2f}"
+                f"{row['server']:<10}{row['traffic']:<8}{row['concurrent']:>11}{row['delay_ms']:>11.0f}{row['p50_ms']:>9.2f}{row['added_p50_ms']:>8.2f}"
                 f"{row['cpu_ms']:>9.2f}{row['added_cpu_ms']:>8.2f}"
             )
         found["compare"] = rows

@@ -30,6 +30,9 @@ ANSWER = (
 )
 """What the model says each time, as the template writes it, without the end of its turn."""
 
+CHAT = [{"role": ("user", "assistant")[turn % 2], "content": "hello world " * 20} for turn in range(3)]
+"""A short chat without tools, the same each time but for its name."""
+
 SAYS = re.compile(rb'"content": ?"[^"]')
 """Found in the first part of a stream that holds something to read."""
 
@@ -96,6 +99,16 @@ async def converse(connection: Connection, name: str, turns: int, *, stream: boo
         seconds.append((first, took))
         reply = streamed(answer) if stream else json.loads(answer)["choices"][0]["message"]
         messages += results(name, turn, reply)
+    return seconds
+
+
+async def chat(connection: Connection, name: str, turns: int) -> list[tuple[float, float]]:
+    """Send short chats that have nothing to do with each other; return as `converse` does."""
+    seconds = []
+    for turn in range(turns):
+        body = {"model": "m", "messages": [{"role": "system", "content": f"{name}/{turn}"}, *CHAT], "temperature": 1.0}
+        _, first, took = await connection.post(json.dumps(body).encode())
+        seconds.append((first, took))
     return seconds
 
 

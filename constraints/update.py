@@ -1,4 +1,4 @@
-"""Writes `base.txt`: resolves everything that the light environments install, together and from nothing, and pins it."""
+"""Writes `base.txt` and `agentscope1.txt`: resolves what the environments of each install, from nothing, and pins it."""
 
 from __future__ import annotations
 
@@ -17,31 +17,60 @@ WANTED = [
     f"{ROOT}/plugins/astuner-readers[hf]",
     f"{ROOT}/plugins/astuner-loggers[tensorboard]",
     "agentscope==2.0.10",
+    "anthropic",
     "build",
+    "editables",
     "hatchling",
+    "hypothesis",
+    "jsonschema",
+    "langchain",
+    "langchain-openai",
+    "langgraph",
+    "openai-agents",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-xdist",
+    "schemathesis",
+    "twine",
+]
+WANTED_WITH_AGENTSCOPE_1 = [
+    f"{ROOT}/astuner-core[rollout]",
+    f"{ROOT}/plugins/astuner-local",
+    f"{ROOT}/plugins/astuner-judges",
+    "agentscope==1.0.21",
+    # It breaks with later ones, and needs the last two, without saying either.
+    "mcp<2",
+    "openai<3",
+    "greenlet",
+    "tqdm",
     "hypothesis",
     "pytest",
     "pytest-asyncio",
-    "twine",
 ]
-HEADER = (
-    "# Every dependency of the light environments, resolved together. Written by constraints/update.py; not edited by hand.\n"
-)
+FILES = {"base.txt": WANTED, "agentscope1.txt": WANTED_WITH_AGENTSCOPE_1}
+HEADER = "# Every dependency of {}, resolved together. Written by constraints/update.py; not edited by hand.\n"
+WHAT = {"base.txt": "the light environments", "agentscope1.txt": "the environment with AgentScope 1"}
 
 
 def main() -> None:
-    """Resolve in a temporary environment and write the pins."""
+    """Resolve each file in a temporary environment and write its pins."""
+    for name, wanted in FILES.items():
+        pins = resolved(wanted)
+        (ROOT / "constraints" / name).write_text(HEADER.format(WHAT[name]) + "\n".join(pins) + "\n")
+        print(f"{name}: {len(pins)} pins", file=sys.stderr)
+
+
+def resolved(wanted: list[str]) -> list[str]:
+    """Return the pins of everything that comes with some requirements."""
     with tempfile.TemporaryDirectory() as home:
         venv.create(home, with_pip=True)
         python = str(Path(home) / "bin" / "python")
         # torch first: with a release that satisfies the range already there, nothing larger is fetched in its place.
-        for wanted in ([TORCH], WANTED):
-            subprocess.run([python, "-m", "pip", "install", "--quiet", *wanted], check=True)
+        for some in ([TORCH], wanted):
+            subprocess.run([python, "-m", "pip", "install", "--quiet", *some], check=True)
         freeze = subprocess.run([python, "-m", "pip", "freeze", "--exclude-editable"], check=True, capture_output=True, text=True)
     ours = ("astuner-", "pip==", "setuptools==")
-    pins = [line.partition("+")[0] for line in freeze.stdout.splitlines() if not line.startswith(ours) and " @ " not in line]
-    (ROOT / "constraints" / "base.txt").write_text(HEADER + "\n".join(pins) + "\n")
-    print(f"{len(pins)} pins", file=sys.stderr)
+    return [line.partition("+")[0] for line in freeze.stdout.splitlines() if not line.startswith(ours) and " @ " not in line]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -28,9 +30,14 @@ def cli() -> Cli:
 @pytest.fixture(scope="session")
 def quickstart(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project as `astuner quickstart --no-run` writes it, with its warm-started model. Not to be written to."""
-    home = tmp_path_factory.mktemp("quickstart")
-    made = cli("quickstart", "my-agent", "--no-run", cwd=home)
-    assert made.returncode == 0, made.stderr
+    own = tmp_path_factory.getbasetemp()
+    # Test processes that run beside each other wait for the first one's, since making it takes the longest.
+    home = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    with (home / "quickstart.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / "my-agent" / "model" / "config.json").exists():
+            made = cli("quickstart", "my-agent", "--no-run", cwd=home)
+            assert made.returncode == 0, made.stderr
     return home / "my-agent"
 
 

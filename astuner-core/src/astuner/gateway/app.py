@@ -84,7 +84,8 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
         headers = error.headers if isinstance(error, HTTPException) else None
         return JSONResponse(_body(request, ApiError(status, text)), status, headers)
 
-    generations = {dialect.path: Generation(episodes, dialect, model_name, max_body_bytes) for dialect in DIALECTS}
+    turnstile = asyncio.Lock()
+    generations = {dialect.path: Generation(episodes, dialect, model_name, max_body_bytes, turnstile) for dialect in DIALECTS}
     others = Starlette(
         routes=[
             *(Route(path, generation, methods=["POST"]) for path, generation in generations.items()),
@@ -113,19 +114,28 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
 class Generation:
     """Answers the requests of one API. An ASGI application of its own, so that nothing is buffered or parsed twice."""
 
-    def __init__(self, episodes: Episodes, dialect: Dialect, model_name: str, max_body_bytes: int) -> None:
-        """See `make_app`."""
+    def __init__(
+        self, episodes: Episodes, dialect: Dialect, model_name: str, max_body_bytes: int, turnstile: asyncio.Lock
+    ) -> None:
+        """See `make_app`; the turnstile is one for all."""
         self._episodes = episodes
         self._dialect = dialect
         self._model_name = model_name
         self._max_body_bytes = max_body_bytes
+        self._turnstile = turnstile
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; every failure is an answer in the API's own error shape."""
         try:
             recorder, caller = authorise(self._episodes, self._dialect.key(scope["headers"]))
-            request = self._dialect.read(await read_body(scope, receive, self._max_body_bytes))
-            turn = recorder.begin(request, caller)
+            body = await read_body(scope, receive, self._max_body_bytes)
+            await self._turnstile.acquire()
+            try:
+                request = self._dialect.read(body)
+                turn = recorder.begin(request, caller)
+            finally:
+                # Of many requests at once each reaches the engine before the next one is read, not all after the last.
+                asyncio.get_running_loop().call_soon(self._turnstile.release)
         except ApiError as error:
             await self._refuse(send, error)
         except RecursionError:
