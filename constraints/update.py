@@ -46,6 +46,7 @@ WANTED_WITH_AGENTSCOPE_1 = [
     "hypothesis",
     "pytest",
     "pytest-asyncio",
+    "pytest-xdist",
 ]
 FILES = {"base.txt": WANTED, "agentscope1.txt": WANTED_WITH_AGENTSCOPE_1}
 HEADER = "# Every dependency of {}, resolved together. Written by constraints/update.py; not edited by hand.\n"

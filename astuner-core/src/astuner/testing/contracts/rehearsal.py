@@ -87,13 +87,13 @@ class EnginesWatched:
 def rehearse(conf: Path, *, resume: bool = False) -> Iterator[Rehearsal]:
     """Open an attempt and close all of it; `resume` goes on from the last checkpoint that lies in the run directory.
 
-    Installed extensions take no part.
+    The run directory lies beside the configuration, wherever the tests are started. Installed extensions take no part.
     """
     from astuner.runs.plan import plan_run
 
     plan = plan_run(conf)
     with ExitStack() as stack:
-        directory = RunDirectory(Path(plan.loaded.config.experiment_dir))
+        directory = RunDirectory(conf.resolve().parent / "contract_run")
         directory.open()
         stack.callback(directory.close)
         step = [0, *directory.saved_steps()][-1] if resume else 0
