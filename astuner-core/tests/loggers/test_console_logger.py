@@ -75,7 +75,9 @@ def test_a_terminal_gets_a_table_that_is_drawn_in_place_and_stdout_is_left_alone
     received: list[bytes] = []
     reading = threading.Thread(target=read_all, args=(master, received))
     reading.start()
+    # A test runner may set another width than the terminal has.
     environment = {**os.environ, "TERM": "xterm", "PYTHONUTF8": "1"}
+    environment.pop("COLUMNS", None)
     command = [sys.executable, "-c", SESSION, json.dumps(STEP)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=slave, env=environment, check=True)
     os.close(slave)

@@ -30,7 +30,10 @@ async def play(task, model): ...
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    # Another test may have imported a module of that name.
+    for name in ("agent", "own_package"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     (tmp_path / "agent.py").write_text(AGENT)
     package = tmp_path / "own_package"
     package.mkdir()
@@ -50,8 +53,9 @@ def test_what_a_file_defines_is_found_without_running_it(name: str, directory: P
     "spec", ["agent:MyAgent", "agent->MyAgent", "own_package.agents:Agent", "json:dumps", "os.path:join", "attrs.nothing:A"]
 )
 def test_modules_are_found_without_importing_them(spec: str, directory: Path) -> None:
+    before = set(sys.modules)
     assert missing_in_source(spec, directory) is None
-    assert not {"agent", "own_package"} & set(sys.modules)
+    assert not {"agent", "own_package"} & (set(sys.modules) - before)
 
 
 @pytest.mark.parametrize(
