@@ -286,12 +286,22 @@ def check_streams(engine: Memory, calls: Sequence[Call]) -> None:
 def outline(text: str) -> list[list[str]]:
     """What each turn says, without white space and the spelling of JSON, which are the model's own where it sampled them.
 
-    Sorted within a turn: an answer may have said something after a tool call, and in a message the calls come last.
+    Sorted within a turn, word by word and digit by digit: an answer may have said something after a tool call, and in a message
+    that stands right behind what it had said before.
     """
     return [
-        sorted(re.findall(r"^\w+|<\|\w+\|>|</?tool_call>|w\d+|\b(?:next|hi|halt|and)\b|[中文é🙂]", turn))
+        sorted(
+            [
+                *re.findall(r"^\w+|<\|\w+\|>|</?tool_call>|w|\d|next|hi|halt|and|[中文é🙂]", MARKED.sub(" ", turn)),
+                *re.findall(r"</?tool_call>|w\d+|\b(?:next|hi|halt|and)\b|[中文é🙂]", " ".join(CALL.findall(turn))),
+            ]
+        )
         for turn in text.split("<|im_start|>")
     ]
+
+
+CALL = re.compile(r"<tool_call>.*?</tool_call>", re.DOTALL)
+MARKED = re.compile(rf"{CALL.pattern}|</?think>", re.DOTALL)
 
 
 def check_prompts(engine: Memory, requests: Mapping[int, ChatRequest]) -> None:
