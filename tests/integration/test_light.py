@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 from harness import REPOSITORY
 
+from astuner.testing.project import write_tokenizer
+
 HEAVY = ("torch", "transformers", "openai", "ray", "peft", "datasets", "tensorboard")
+
+LOAD = """
+import sys
+from astuner.gateway import load_renderer
+renderer = load_renderer("model")
+tokenizer = renderer.tokenizer
+chat = tokenizer.apply_chat_template([{"role": "user", "content": "What is 2 + 2?"}], tokenize=False)
+print("torch" in sys.modules, type(tokenizer).__name__, tokenizer.encode(chat), renderer.turn_ends)
+"""
 
 
 def imported(code: str) -> list[str]:
@@ -43,6 +54,22 @@ def test_a_configuration_is_checked_without_anything_heavy(project: Path):
     code = f"from astuner.cli import exit_code_of\nassert exit_code_of({arguments!r}) == 0"
     # The project's agent uses the OpenAI SDK only inside `execute`.
     assert imported(code) == []
+
+
+def test_a_tokenizer_that_was_loaded_before_needs_no_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    write_tokenizer(tmp_path / "model")
+    (tmp_path / "model/config.json").write_text('{"model_type": "qwen2", "dtype": "float32"}')
+    (tmp_path / "model/generation_config.json").write_text('{"eos_token_id": [1, 2]}')
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def load() -> tuple[str, str]:
+        ran = subprocess.run([sys.executable, "-c", LOAD], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+        torch, _, tokenizer = ran.stdout.strip().partition(" ")
+        return torch, tokenizer
+
+    (first_torch, first), (second_torch, second) = load(), load()
+    assert first == second
+    assert (first_torch, second_torch) == ("True", "False")
 
 
 def test_the_configuration_reference_is_the_typed_model():

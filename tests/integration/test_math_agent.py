@@ -32,7 +32,7 @@ def test_on_debug_the_answers_are_judged(cli: Cli, math_agent: Path, quickstart:
         env={"MATH_AGENT_MODEL": str(quickstart / "model")},
     )
     assert finished.returncode == 0, finished.stderr
-    (row,) = metric_rows(record(math_agent, "math_agent"))
+    (row,) = metric_rows(record(math_agent, "math_agent.debug"))
     assert (row["reward/mean"], row["success/rate"]) == (0.5, 0.5)
     assert "Natalia sold clips" in finished.stderr
 

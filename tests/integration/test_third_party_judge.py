@@ -78,7 +78,7 @@ def test_it_is_listed_with_distribution_and_version(cli: Cli, installed: Path, t
 def test_it_judges_a_run_and_is_written_down(cli: Cli, project: Path, installed: Path):
     finished = debug(cli, project, installed)
     assert finished.returncode == 0, finished.stderr
-    used = json.loads((record(project) / "run.json").read_text())["plugins"]
+    used = json.loads((record(project, "calculator.debug") / "run.json").read_text())["plugins"]
     assert {"kind": "judge", "name": "strict", "distribution": "acme-judges", "version": "1.2.0"} in used
     assert "reward 0" in finished.stderr or "reward 1" in finished.stderr
 
@@ -96,4 +96,4 @@ def test_a_wrong_option_is_named_before_anything_starts(cli: Cli, project: Path,
     assert refused.returncode == 2
     assert "task_judge.strict.feild" in refused.stderr
     assert "Did you mean 'field'?" in refused.stderr
-    assert not record(project).exists()
+    assert not record(project, "calculator.debug").exists()

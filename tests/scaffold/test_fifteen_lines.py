@@ -86,5 +86,5 @@ def test_astuner_run_is_green_and_judges_by_it(environment: Path, python: Python
     tasks = [{"task_id": expected, "main_query": "10 / 4?", "answer": expected} for expected in ("2.5", "2.51", "2.6", "none")]
     conf = write_project(tmp_path, tasks=tasks, replies=["2.501"], settings=settings)
     python("-m", "astuner", "run", "--conf", conf, "--backbone", "debug", cwd=tmp_path, executable=environment)
-    metrics = (tmp_path / "launcher_record" / "project" / "metrics.jsonl").read_text()
+    metrics = (tmp_path / "launcher_record" / "project.debug" / "metrics.jsonl").read_text()
     assert '"reward/mean": 0.5' in metrics

@@ -5,6 +5,8 @@ and carry defaults. A component class may have an attrs class `Options` as an at
 strictly, and it is passed as the only argument of the constructor. Without `Options` the constructor takes no argument.
 A class that must know the run has a classmethod `from_run(options, run_info)`, which is called in place of the constructor
 (`options` is None without `Options`).
+
+All kinds stand on this one page, long as it is, because it is what an author of plugins reads from top to bottom.
 """
 
 from __future__ import annotations
@@ -246,7 +248,14 @@ class Estimator(Protocol):
 
 
 class Engine(Protocol):
-    """Generates tokens. Lives where the rollouts run."""
+    """Generates tokens. Lives where the rollouts run.
+
+    Three more attributes may be there. `honours` on the class: patterns of keys that it acts on, whatever the backbone says of
+    them, or a mapping from the backbone's name (`*`: any other) to such patterns. A method `report_to(say)`, called before
+    `start`: it is told where to say how starting its programs comes along, as `say(text, level)`. A classmethod `lacks(options)`
+    returns what it needs that is not installed or not set, or None, for backbones that take the first engine that can be used;
+    `options` are as they are written.
+    """
 
     @property
     def capabilities(self) -> Capabilities:
@@ -315,6 +324,8 @@ class RunInfo:
     """Dotted paths below `astuner` that the user set; the others hold defaults."""
     attempt: int = 1
     """Counts the starts of this run: 1, and one more for each resume."""
+    fresh: bool = False
+    """Servers that earlier runs have kept are not used; see `astuner run --fresh`."""
     native: Mapping[str, Any] = field(factory=dict)
     """The backbone's own configuration, as its alignment makes it of ours and the user's raw section; empty without alignment."""
 
@@ -409,7 +420,11 @@ class Backbone(Protocol):
     Every key of the schema has to be accounted for: honoured by core, by `honours` or by a row of the alignment, `inapplicable`
     or refused. More class attributes may be there: `refuses: Mapping[str, str]`, key patterns whose setting is an error, with the
     reason; `alignment: astuner.config.alignment.Alignment`, the table from our keys to a configuration of its own, which then
-    comes as `run.native`; `default_engine: str`, what `rollout.name: auto` means to a backbone that brings no engine of its own.
+    comes as `run.native`; `default_engine: str | tuple[str, ...]`, what `rollout.name: auto` means to a backbone that brings no
+    engine of its own: of several the first that is installed with all it needs, and for `openai` has options;
+    `brings_engines: tuple[str, ...]`, the values of `rollout.name` that it serves itself, so that no engine of a plugin is made;
+    `throwaway: bool`, whether its runs are for looking at alone: each lies in `EXPERIMENT.NAME` beside the experiment's
+    directory, and the next one replaces it.
     """
 
     name: ClassVar[str]

@@ -129,6 +129,8 @@ class Request:
     sampling: Sampling
     constraint: Mapping[str, Any] | None = None
     """A grammar or schema, for engines whose capabilities say `constrained`."""
+    stream: bool = True
+    """Whether somebody reads the tokens as they come; False lets an engine hand them over in larger parts."""
 
 
 FinishReason = Literal["stop", "length", "abort"]
@@ -157,9 +159,16 @@ class Capabilities:
     """Of the sampling distribution. Training needs them."""
     weight_updates: bool = False
     constrained: bool = False
+    """Answers can be held to a grammar."""
+    constraints: tuple[str, ...] = ("json_object", "json_schema", "tool_call")
+    """The kinds of grammar that are understood, where any is: `Request.constraint["type"]`."""
     max_model_len: int | None = None
     reproducible: bool = False
     """The same request gives the same ids and bits whatever else shares the batch."""
+
+    def constrains(self, constraint: Mapping[str, Any]) -> bool:
+        """Whether answers can be held to this grammar."""
+        return self.constrained and constraint.get("type") in self.constraints
 
 
 @frozen(kw_only=True)

@@ -48,7 +48,7 @@ def test_keys_without_effect_for_one_reason_are_said_in_one_notice(load: Callabl
 
 
 def test_what_nothing_acts_on_is_refused(load: Callable[..., LoadedConfig]) -> None:
-    problems, _ = judge(load("  services: {a: {command: run}}\n"))
+    problems, _ = judge(load("    n_vllm_engine: 3\n"))
     assert ["does not act on this key" in problem.message for problem in problems] == [True]
 
 
@@ -132,3 +132,24 @@ def test_a_key_that_a_backbone_says_nothing_about_is_unaccounted() -> None:
 
     assert "trainer_common.grad_clip" in unaccounted(Forgetful)
     assert "trainer_common.logger" not in unaccounted(Forgetful)
+
+
+class ServerEngine:
+    honours: ClassVar[Mapping[str, tuple[str, ...]]] = {"*": ("rollout.n_vllm_engine",), "acme": ("rollout.max_num_seqs",)}
+
+
+def test_a_key_that_the_chosen_engine_acts_on_is_honoured_whatever_the_backbone_says(load: Callable[..., LoadedConfig]) -> None:
+    table = HonourTable(
+        backbone="acme", refuses={"rollout.n_vllm_engine": "it starts no servers"}, engine_honours=("rollout.n_vllm_engine",)
+    )
+    assert check_honoured(load("    n_vllm_engine: 3\n"), table) == ([], [])
+    assert table.honour_of("rollout.n_vllm_engine").status == "engine"
+
+
+@pytest.mark.parametrize(("backbone", "expected"), [("acme", ("rollout.max_num_seqs",)), ("other", ("rollout.n_vllm_engine",))])
+def test_an_engine_may_act_on_other_keys_under_another_backbone(backbone: str, expected: tuple[str, ...]) -> None:
+    assert HonourTable.of(DebugBackbone, backbone, ServerEngine).engine_honours == expected
+
+
+def test_an_engine_that_says_nothing_acts_on_no_key_of_ours() -> None:
+    assert HonourTable.of(DebugBackbone, "debug", object).engine_honours == ()

@@ -60,7 +60,7 @@ def of_class(cls: type[Any]) -> st.SearchStrategy[Any]:
     return st.builds(cls, **fields)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(config=of_class(Config))
 def test_structuring_undoes_unstructuring(config: Config) -> None:
     converter = make_converter()

@@ -106,10 +106,21 @@ def test_options_objects_are_looked_into() -> None:
         ("judge.api_key=${oc.env:KEY}", f"judge.api_key={REDACTED}"),
         ("--conf", "--conf"),
         ("run", "run"),
+        ("--password=12345678", f"--password={REDACTED}"),
+        ("exec serve --api-key 12345678 --port 80", f"exec serve --api-key {REDACTED} --port 80"),
+        ("serve --password '1234 5678' --port=80", f"serve --password {REDACTED} --port=80"),
+        ("exec env API_KEY=12345678 serve --max-tokens 5", f"exec env API_KEY={REDACTED} serve --max-tokens 5"),
+        ("API_KEY=12345678 serve", f"API_KEY={REDACTED}"),
+        ("serve --api-key-env KEY --token --port 80", "serve --api-key-env KEY --token --port 80"),
     ],
 )
 def test_a_command_line_is_kept_without_its_secrets(argument: str, kept: str) -> None:
     assert redact_command(["astuner", argument]) == ["astuner", kept]
+
+
+def test_what_follows_a_flag_for_a_secret_is_one() -> None:
+    given = ["serve", "--api-key", "12345678", "--token", "--port", "80", "--api-key-env", "KEY"]
+    assert redact_command(given) == ["serve", "--api-key", REDACTED, "--token", "--port", "80", "--api-key-env", "KEY"]
 
 
 def test_the_default_of_a_secret_option_is_not_described() -> None:

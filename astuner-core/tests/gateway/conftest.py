@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import pytest
 from attrs import define
 
 from astuner.builtin.scripted_engine import ScriptedEngine
-from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway, TemplateRenderer
+from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway, TemplateRenderer, rendering_conversations
 from astuner.protocols import Engine
 from astuner.schema import Sampling
 from astuner.testing.tokenizer import tiny_tokenizer
@@ -86,3 +86,11 @@ def serving(renderer: TemplateRenderer) -> Callable[..., Any]:
             await engine.close()
 
     return serve
+
+
+@pytest.fixture(scope="module")
+def every_conversation_in_steps() -> Iterator[None]:
+    """Short ones too are rendered from where they were rendered before."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rendering_conversations, "SHORTEST", 0)
+        yield

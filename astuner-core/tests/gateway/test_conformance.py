@@ -37,6 +37,8 @@ class Family:
     """How many of two answers are continued: a template that shows an old answer in another way branches."""
 
 
+pytestmark = pytest.mark.usefixtures("every_conversation_in_steps")
+
 LLAMA = (
     "<|begin_of_text|>",
     "<|end_of_text|>",
@@ -335,7 +337,7 @@ async def converse(play: Play, turns: int) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 1_000_000), turns=st.integers(2, 5))
 def test_a_call_continues_as_a_full_rendering_or_branches(family: str, seed: int, turns: int) -> None:
     play = Play(renderer_of(family), seed)

@@ -16,7 +16,7 @@ def streamed(renderer: Any, ids: list[int], size: int) -> list[str]:
     return [stream.feed(ids[start : start + size]) for start in range(0, len(ids), size)] + [stream.finish()]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(alphabet="aé中🙂 <\n"), st.integers(1, 30))
 def test_parts_add_up_and_no_character_is_halved(renderer: Any, text: str, size: int) -> None:
     parts = streamed(renderer, renderer.encode(text).tolist(), size)
@@ -24,7 +24,7 @@ def test_parts_add_up_and_no_character_is_halved(renderer: Any, text: str, size:
     assert not any("\ufffd" in part for part in parts)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 300), max_size=60), st.integers(1, 20))
 def test_broken_characters_come_out_in_the_end(renderer: Any, ids: list[int], size: int) -> None:
     assert "".join(streamed(renderer, ids, size)) == renderer.decode(ids)

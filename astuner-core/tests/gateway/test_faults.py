@@ -19,6 +19,7 @@ from astuner.gateway.dialects.anthropic_messages import AnthropicMessages
 from astuner.gateway.keys import mint
 from astuner.gateway.server import LONGEST_IDLE_S
 from astuner.schema import Capabilities, Chunk, Request
+from astuner.testing import until_so
 
 USER = [{"role": "user", "content": "the launch code is 0451"}]
 BODIES: dict[str, Any] = {
@@ -83,12 +84,6 @@ class Down(Slow):
     async def generate(self, request: Request) -> AsyncIterator[Chunk]:
         raise ConnectionRefusedError("no engine at the launch code 0451")
         yield
-
-
-async def until(true: Any) -> None:
-    async with asyncio.timeout(20):
-        while not true():
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.asyncio
@@ -168,11 +163,11 @@ async def test_killing_the_agents_process_frees_its_slot(serving: Any, path: str
         try:
             assert agent.stdout is not None
             assert await asyncio.wait_for(agent.stdout.readline(), 20) == b"asked\n"
-            await until(lambda: engine.under_way == 1)
+            await until_so(lambda: engine.under_way == 1)
         finally:
             agent.kill()
             await agent.wait()
-        await until(lambda: engine.under_way == 0 and stage.recorder.calls)
+        await until_so(lambda: engine.under_way == 0 and stage.recorder.calls)
     assert [(call.finish_reason, call.untrained) for call in stage.recorder.calls] == [("abort", "aborted")]
 
 
@@ -221,7 +216,7 @@ async def test_the_log_holds_no_key_and_no_word_of_a_body(
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
-    def fail(self: Any, raw: bytes) -> Any:
+    def fail(self: Any, raw: bytes, said: Any = None) -> Any:
         raise ValueError(raw.decode())
 
     async with serving("the launch code is 0451") as stage, serving(engine=Down()) as down:

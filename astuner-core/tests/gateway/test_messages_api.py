@@ -1,4 +1,7 @@
-"""Anthropic's Messages API: bodies as its SDK sends them, and the answers and events that it reads."""
+"""Anthropic's Messages API: bodies as its SDK sends them, and the answers and events that it reads.
+
+One file, long as it is: a small test for each thing that the API promises.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the real OpenAI SDK gets, without a socket and through one."""
+"""What the real OpenAI SDK gets, without a socket and through one.
+
+One file, long as it is: a small test for each thing that the API promises.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import pytest
 from astuner.gateway import Gateway
 from astuner.gateway.streams import stream_ids
 from astuner.schema import Capabilities, Chunk, Request
+from astuner.testing import until_so
 
 USER = [{"role": "user", "content": "what is 1 and 2?"}]
 ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}
@@ -443,14 +447,6 @@ async def ask(client: Any, api: str, **asked: Any) -> Any:
     return await client.chat.completions.create(model="any", messages=USER, **asked)
 
 
-async def until(true: Any) -> None:
-    for _ in range(400):
-        if true():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it never came")
-
-
 @pytest.mark.asyncio
 @pytest.mark.parametrize("way", ["client", "socket_client"])
 @pytest.mark.parametrize("api", ["chat", "responses", "completions"])
@@ -459,10 +455,10 @@ async def test_a_client_that_leaves_cancels_the_generation(serving: Any, way: st
     async with serving(engine=engine) as stage:
         client = getattr(stage, way)()
         task = asyncio.create_task(ask(client, api))
-        await until(lambda: engine.under_way)
+        await until_so(lambda: engine.under_way)
         task.cancel()
-        await until(lambda: not engine.under_way)
-        await until(lambda: stage.recorder.calls)
+        await until_so(lambda: not engine.under_way)
+        await until_so(lambda: stage.recorder.calls)
         call = stage.recorder.calls[0]
     assert (call.finish_reason, call.untrained, call.output_ids.tolist()) == ("abort", "aborted", [70, 71])
 
@@ -477,8 +473,8 @@ async def test_a_client_that_leaves_a_stream_cancels_the_generation(serving: Any
         await anext(aiter(stream))
         assert engine.under_way
         await stream.close()
-        await until(lambda: not engine.under_way)
-        await until(lambda: stage.recorder.calls)
+        await until_so(lambda: not engine.under_way)
+        await until_so(lambda: stage.recorder.calls)
 
 
 @pytest.mark.asyncio
@@ -489,7 +485,7 @@ async def test_closing_the_episode_cancels_and_records(serving: Any) -> None:
             asyncio.create_task(stage.client().chat.completions.create(model="any", messages=USER, stream=stream))
             for stream in (False, True)
         ]
-        await until(lambda: engine.under_way == 2)
+        await until_so(lambda: engine.under_way == 2)
         await stage.recorder.close()
         found = await asyncio.gather(*asked, return_exceptions=True)
     assert engine.under_way == 0

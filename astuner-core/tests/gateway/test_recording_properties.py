@@ -33,6 +33,8 @@ from astuner.gateway.streams import conversation, prompt_length, stream_ids
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Capabilities, Chunk, Request, Sampling
 
+pytestmark = pytest.mark.usefixtures("every_conversation_in_steps")
+
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("add", "look")]
 IDENTITY = EpisodeIdentity(episode_id="e", task_id="t", repeat=0)
 TRACKERS = {found.name: found.load() for found in entry_points(group="astuner.trackers") if found.value.startswith("astuner.")}
@@ -121,7 +123,7 @@ class Client:
         body = {"model": "m", "messages": self.messages, **extra}
         if self.agent != "toolless":
             body["tools"] = TOOLS if self.agent != "changer" or self.rng.random() < 0.7 else TOOLS[:1]
-        request = chat_request(body)
+        request = chat_request(json.loads(json.dumps(body)), self.recorder.said)
         first = self.recorder._begun
         turn = self.recorder.begin(request, Caller("s", self.agent, self.agent))
         for index in range(first, first + request.n):
@@ -252,7 +254,7 @@ episodes = st.tuples(
     st.integers(0, 10_000),
     st.lists(st.tuples(st.sampled_from(AGENTS), st.sampled_from([*MOVES, "crowd", "leave"])), min_size=1, max_size=14),
 )
-thorough = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+thorough = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 widest = settings(thorough, max_examples=int(os.environ.get("ASTUNER_SEQUENCES", "200")))
 
 

@@ -1,4 +1,7 @@
-"""The Responses API, as the real OpenAI SDK speaks it."""
+"""The Responses API, as the real OpenAI SDK speaks it.
+
+One file, long as it is: a small test for each thing that the API promises.
+"""
 
 from __future__ import annotations
 

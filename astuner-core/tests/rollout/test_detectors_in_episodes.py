@@ -44,6 +44,8 @@ class ThreeTurns(Workflow):
                 {"role": "tool", "tool_call_id": call.id, "content": "4"} for call in answer.choices[0].message.tool_calls or ()
             ]
             messages += [{"role": "user", "content": f"turn {turn + 1}: sure?"}]
+            # As a tool would take its time: one that asks on at once is refused before it is cancelled.
+            await asyncio.sleep(0.01)
         return WorkflowOutput(metadata={"final_answer": answer.choices[0].message.content})
 
 

@@ -1,4 +1,7 @@
-"""Episodes in which the environment leads, over a real gateway and a scripted engine."""
+"""Episodes in which the environment leads, over a real gateway and a scripted engine.
+
+One file, long as it is: a small test for each way in which such an episode may go or end.
+"""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_of_a_huge_message_only_the_start_is_counted() -> None:
     assert longest < 1000
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(text=st.text(alphabet="ab \n", max_size=400), limit=st.integers(12, 60))
 def test_the_limit_holds_with_the_mark(text: str, limit: int) -> None:
     content = clip_environment_message({"role": "user", "content": text}, limit, words)["content"]

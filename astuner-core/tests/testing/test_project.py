@@ -22,7 +22,7 @@ def test_a_project_runs_and_leaves_nothing_outside_its_directory(tmp_path: Path,
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
     outcome = start_run(write_project(tmp_path / "home"))
-    assert outcome.directory == tmp_path / "home/launcher_record/project"
+    assert outcome.directory == tmp_path / "home/launcher_record/project.debug"
     assert list(elsewhere.iterdir()) == []
 
 

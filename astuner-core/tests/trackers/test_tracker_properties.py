@@ -78,7 +78,7 @@ def trained(tracked: Tracked) -> list[tuple[Any, int, int]]:
 
 
 @pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(calls=episodes)
 def test_each_sampled_token_is_trained_once_or_counted(make: Callable[[], Any], calls: Sequence[Call]) -> None:
     tracked = make().samples(calls, IDENTITY)
@@ -88,7 +88,7 @@ def test_each_sampled_token_is_trained_once_or_counted(make: Callable[[], Any], 
 
 
 @pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(calls=episodes)
 def test_what_is_trained_was_sampled_by_that_agent_with_that_logprob(make: Callable[[], Any], calls: Sequence[Call]) -> None:
     known = origins(calls)
@@ -99,7 +99,7 @@ def test_what_is_trained_was_sampled_by_that_agent_with_that_logprob(make: Calla
 
 
 @pytest.mark.parametrize("make", EVERY.values(), ids=EVERY)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(calls=episodes)
 def test_samples_are_well_formed_and_end_with_what_they_train(make: Callable[[], Any], calls: Sequence[Call]) -> None:
     for sample in make().samples(calls, IDENTITY).samples:
@@ -109,7 +109,7 @@ def test_samples_are_well_formed_and_end_with_what_they_train(make: Callable[[],
 
 
 @pytest.mark.parametrize("make", EXACT.values(), ids=EXACT)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(calls=episodes)
 def test_a_token_is_trained_under_the_ids_it_was_sampled_under(make: Callable[[], Any], calls: Sequence[Call]) -> None:
     known = origins(calls)
@@ -117,7 +117,7 @@ def test_a_token_is_trained_under_the_ids_it_was_sampled_under(make: Callable[[]
         assert np.array_equal(sample.ids[:place], known[number].prefix)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(calls=episodes)
 def test_text_trains_what_token_does_in_no_more_rows(calls: Sequence[Call]) -> None:
     exact, merged = (TimelineTracker(merges_text=text).samples(calls, IDENTITY) for text in (False, True))
@@ -126,7 +126,7 @@ def test_text_trains_what_token_does_in_no_more_rows(calls: Sequence[Call]) -> N
     assert len(merged.samples) <= len(exact.samples)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(calls=episodes)
 def test_under_text_an_answer_keeps_its_words_in_their_order(calls: Sequence[Call]) -> None:
     known = origins(calls)
@@ -136,7 +136,7 @@ def test_under_text_an_answer_keeps_its_words_in_their_order(calls: Sequence[Cal
         assert sample.ids[max(start, 0) : place].tolist() == origin.prefix[len(origin.prefix) - origin.place :].tolist()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(calls=episodes)
 def test_last_answers_alone_are_one_call_per_row(calls: Sequence[Call]) -> None:
     tracked = EXACT["linear_think, last answers"]().samples(calls, IDENTITY)

@@ -104,7 +104,7 @@ def core_head(messages: Sequence[Message]) -> int:
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seen=conversations)
 def test_a_view_fits_where_one_turn_beside_the_task_does(make: Callable[[], ContextPolicy], seen: Any) -> None:
     for shown in views(make, seen):
@@ -113,7 +113,7 @@ def test_a_view_fits_where_one_turn_beside_the_task_does(make: Callable[[], Cont
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seen=conversations)
 def test_system_messages_the_task_and_the_last_message_stay(make: Callable[[], ContextPolicy], seen: Any) -> None:
     for messages, shown in zip(seen, views(make, seen), strict=True):
@@ -124,7 +124,7 @@ def test_system_messages_the_task_and_the_last_message_stay(make: Callable[[], C
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seen=disordered)
 def test_tool_calls_and_their_results_stay_together(make: Callable[[], ContextPolicy], seen: Any) -> None:
     for messages, shown in zip(seen, views(make, seen), strict=True):
@@ -134,7 +134,7 @@ def test_tool_calls_and_their_results_stay_together(make: Callable[[], ContextPo
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seen=conversations)
 def test_what_is_shown_was_said_in_that_order(make: Callable[[], ContextPolicy], seen: Any) -> None:
     for messages, shown in zip(seen, views(make, seen), strict=True):
@@ -144,14 +144,14 @@ def test_what_is_shown_was_said_in_that_order(make: Callable[[], ContextPolicy],
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seen=conversations)
 def test_the_same_conversation_is_shown_in_the_same_way(make: Callable[[], ContextPolicy], seen: Any) -> None:
     assert views(make, seen) == views(make, seen)
 
 
 @pytest.mark.parametrize("make", POLICIES.values(), ids=POLICIES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seen=conversations)
 def test_a_view_only_grows_until_its_window_moves(make: Callable[[], ContextPolicy], seen: Any) -> None:
     for before, after in pairwise(views(make, seen)):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from astuner.breakpoints.terminal import TERMINAL
 from astuner.protocols import RunInfo
 from astuner.schema import Group
 
@@ -52,10 +54,12 @@ class ConsoleLogger:
 
     def notice(self, text: str, level: str) -> None:
         """Show a notice between the steps."""
+        # What takes many lines is a text of its own, a transcript for example.
+        text = text if level == "info" and "\n" in text else f"{level}: {text}"
         if self._live is not None:
-            self._live.say(f"{level}: {text}")
+            self._live.say(text)
         else:
-            print(f"{level}: {text}", file=self._stream, flush=True)
+            print(text, file=self._stream, flush=True)
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show how far something is, where it can be overwritten by what follows."""
@@ -85,22 +89,54 @@ class _Live:
             auto_refresh=False,
             redirect_stdout=bool(sys.stdout and sys.stdout.isatty()),
         )
+        self._held: list[str] | None = None
+        """What was said while a debugger has the terminal; None while it has not."""
+        self._lock = threading.RLock()
         self._live.start()
+        TERMINAL.add(self)
 
     def show(self, step: int, metrics: Mapping[str, float]) -> None:
         self._rows.append((step, metrics))
         self._progress = None
-        self._live.update(self._drawn(), refresh=True)
+        self._draw()
 
     def say(self, text: str) -> None:
-        self._live.console.print(text, markup=False, highlight=False)
+        from rich.text import Text
+
+        with self._lock:
+            if self._held is not None:
+                self._held.append(text)
+            else:
+                self._live.console.print(Text.from_ansi(text), soft_wrap=True)
 
     def progress(self, what: str, done: int, total: int) -> None:
         self._progress = (what, done, total)
-        self._live.update(self._drawn(), refresh=True)
+        self._draw()
+
+    def pause(self) -> None:
+        """Leave the terminal to a debugger, without the table."""
+        with self._lock:
+            self._held = []
+            self._live.transient = True
+            self._live.stop()
+
+    def resume(self) -> None:
+        """Say what was held back, and draw the table below it."""
+        with self._lock:
+            held, self._held = self._held or [], None
+            self._live.transient = False
+            self._live.start()
+            for text in held:
+                self.say(text)
+            self._draw()
 
     def stop(self) -> None:
+        TERMINAL.remove(self)
         self._live.stop()
+
+    def _draw(self) -> None:
+        with self._lock:
+            self._live.update(self._drawn(), refresh=self._held is None)
 
     def _drawn(self) -> RenderableType:
         from rich import box

@@ -47,6 +47,11 @@ class OpenAIEngine:
         self._running = asyncio.Event()
         self._running.set()
 
+    @classmethod
+    def lacks(cls, options: Mapping[str, Any]) -> str | None:
+        """Return why it cannot be taken where no engine is named: only a user knows an address."""
+        return None if options else "rollout.openai names no API: set its base_url and model"
+
     @property
     def capabilities(self) -> Capabilities:
         """Neither ids nor logprobs."""

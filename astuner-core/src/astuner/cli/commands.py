@@ -20,6 +20,8 @@ CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("astuner.cli.run:run", "Train the agent of a configuration."),
     "eval": ("astuner.cli.evaluate:evaluate", "Run the validation pass alone."),
     "export": ("astuner.cli.export:export", "Write a checkpoint as a Hugging Face model."),
+    "ps": ("astuner.cli.ps:ps", "List the runs, services and servers that are alive."),
+    "stop": ("astuner.cli.stop:stop", "End runs, services and servers of ours."),
     "plugin": ("astuner.cli.plugin:plugin", "List, show, check and begin plugins."),
     "config": ("astuner.cli.config:config", "Check, show and explain a configuration."),
     "doctor": ("astuner.cli.doctor:doctor", "Say what is installed, what would run and what is missing."),

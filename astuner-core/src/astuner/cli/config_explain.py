@@ -32,11 +32,16 @@ def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json:
     from astuner.errors import ConfigError
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import load
+    from astuner.rollout.recipe import Component
+    from astuner.runs.choosing import Chooser
+    from astuner.runs.choosing_engine import choose_engine
 
     loaded = load_config(conf, overrides, backbone)
-    catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone",))
+    catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))
     candidate = catalog.find("backbone", loaded.config.backbone, config_dir=loaded.path.parent, key="astuner.backbone")
-    table = HonourTable.of(load(candidate), candidate.name)
+    # What is wrong with the engine is not this command's to say.
+    engine = choose_engine(Chooser(loaded, catalog), loaded, catalog, Component(candidate=candidate)).component
+    table = HonourTable.of(load(candidate), candidate.name, load(engine.candidate) if engine else None)
     explanation = explained(loaded, table)
     problems, notices = check_honoured(loaded, table)
     if explanation.native is not None:
@@ -73,6 +78,8 @@ def _acted_on(key: Explained, backbone: str) -> str:
             return "core"
         case "backbone":
             return backbone
+        case "engine":
+            return "the engine"
         case "aligned":
             return f"{'core; ' if honour.core_too else ''}{backbone}: {', '.join(honour.native)}"
         case "inapplicable":

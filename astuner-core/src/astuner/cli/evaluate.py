@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from astuner.cli.service_options import service_options
 from astuner.runs.launch import evaluate_run
 
 
@@ -17,9 +18,17 @@ from astuner.runs.launch import evaluate_run
 @click.option("--backbone", help="What evaluates; overrides `backbone` of the YAML.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as one JSON document on stdout.")
-def evaluate(conf: Path, checkpoint: Path | None, backbone: str | None, overrides: tuple[str, ...], as_json: bool) -> None:
+@service_options
+def evaluate(
+    conf: Path,
+    checkpoint: Path | None,
+    backbone: str | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+    services: tuple[str, ...],
+) -> None:
     """Run the validation pass alone."""
-    outcome = evaluate_run(conf, checkpoint.resolve() if checkpoint else None, backbone, overrides)
+    outcome = evaluate_run(conf, checkpoint.resolve() if checkpoint else None, backbone, overrides, services=services)
     metrics = dict(outcome.after or {})
     if as_json:
         import json

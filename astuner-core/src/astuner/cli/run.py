@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from astuner.cli.service_options import service_options
 from astuner.runs.launch import RunOutcome, start_run
 
 __all__ = ["RunOutcome", "run", "start_run"]
@@ -17,12 +18,24 @@ __all__ = ["RunOutcome", "run", "start_run"]
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run: nothing that was generated is generated again.")
 @click.option("--dry-run", is_flag=True, help="Check everything, print what the run would take, and start nothing.")
-def run(conf: Path, backbone: str | None, overrides: tuple[str, ...], resume: bool, dry_run: bool) -> None:
+@click.option("--db", multiple=True, metavar="TAG[,TAG]...", help="Stop at astuner.breakpoint(TAG); `all` is every tag.")
+@click.option("--fresh", is_flag=True, help="Start servers anew that an earlier run has kept warm.")
+@service_options
+def run(
+    conf: Path,
+    backbone: str | None,
+    overrides: tuple[str, ...],
+    resume: bool,
+    dry_run: bool,
+    db: tuple[str, ...],
+    fresh: bool,
+    services: tuple[str, ...],
+) -> None:
     """Tune the model behind an agent."""
     if dry_run:
         from astuner.runs.estimate import estimate
 
-        click.echo(estimate(conf, overrides, backbone))
+        click.echo(estimate(conf, overrides, backbone, services))
         return
-    outcome = start_run(conf, backbone, overrides, resume=resume)
+    outcome = start_run(conf, backbone, overrides, resume=resume, fresh=fresh, stop_at=db, services=services)
     click.echo(f"done: {outcome.directory}", err=True)

@@ -69,6 +69,7 @@ CORE_HONOURED: tuple[str, ...] = (
     "plugins.disabled",
     "plugins.required",
     "plugins.options.*",
+    "services.*",
     "gateway.host",
     "gateway.port",
     "gateway.public_url",
@@ -93,6 +94,5 @@ CORE_INAPPLICABLE: Mapping[str, str] = {
 CORE_REFUSED: Mapping[str, str] = {
     "context_tracker.fix_retokenization_drift": "a sampled token is never encoded again, so there is no drift to leave in",
     "rollout.gamma": "advantages are taken per episode, so there is no step to discount from",
-    "services.*": "runs start no programs of their own; start them before, for example in a shell script",
 }
 """Keys whose absence would change what a run does, so that setting one is an error, with the reason."""

@@ -27,9 +27,9 @@ __all__ = ["Honour", "HonourTable", "check_honoured", "matches", "unaccounted", 
 class Honour:
     """What becomes of a key under a backbone."""
 
-    status: Literal["core", "backbone", "aligned", "inapplicable", "refused", "unaccounted"]
-    """Core acts on it; the backbone does; it goes into the backbone's native configuration; it has no meaning there (a notice);
-    setting it is an error with a reason; or nobody has said anything about it, which is an error too."""
+    status: Literal["core", "backbone", "engine", "aligned", "inapplicable", "refused", "unaccounted"]
+    """Core acts on it; the backbone does; the chosen engine does; it goes into the backbone's native configuration; it has no
+    meaning there (a notice); setting it is an error with a reason; or nobody has said anything about it, an error too."""
     reason: str = ""
     native: tuple[str, ...] = ()
     """The native keys that an aligned key goes to."""
@@ -39,7 +39,7 @@ class Honour:
     @property
     def acted_on(self) -> bool:
         """Whether setting the key changes anything."""
-        return self.status in ("core", "backbone", "aligned")
+        return self.status in ("core", "backbone", "engine", "aligned")
 
 
 @frozen(kw_only=True)
@@ -51,11 +51,17 @@ class HonourTable:
     inapplicable: Mapping[str, str] = field(factory=dict)
     refuses: Mapping[str, str] = field(factory=dict)
     alignment: Alignment | None = None
+    engine_honours: tuple[str, ...] = ()
+    """What the chosen engine acts on, whatever the backbone says of it."""
 
     @classmethod
-    def of(cls, backbone: Any, name: str | None = None) -> HonourTable:
-        """Read it off a backbone's class. What is missing there is empty: keys that nobody speaks of are refused by name."""
+    def of(cls, backbone: Any, name: str | None = None, engine: Any = None) -> HonourTable:
+        """Read it off a backbone's class, and off that of the engine that is chosen beside it.
+
+        What is missing there is empty: keys that nobody speaks of are refused by name.
+        """
         return cls(
+            engine_honours=engine_honours(engine, name or backbone.name),
             backbone=name or backbone.name,
             honours=tuple(getattr(backbone, "honours", ())),
             inapplicable=getattr(backbone, "inapplicable", {}),
@@ -65,6 +71,8 @@ class HonourTable:
 
     def honour_of(self, key: str, sections: Iterable[str] = ()) -> Honour:
         """Say what becomes of a key; `sections` are those of components that the run chose, whose options are honoured."""
+        if any(matches(key, pattern) for pattern in self.engine_honours):
+            return Honour(status="engine")
         # Named outright by the backbone, a key is left out even where core would act on it.
         for reasons, status in ((self.refuses, "refused"), (self.inapplicable, "inapplicable")):
             if key in reasons:
@@ -90,6 +98,16 @@ class HonourTable:
 
     def _of_debug(self) -> Mapping[str, str]:
         return {} if self.backbone == "debug" else {"debug.*": "only the backbone 'debug' reads it"}
+
+
+def engine_honours(engine: Any, backbone: str) -> tuple[str, ...]:
+    """Return the key patterns that an engine's class acts on under a backbone.
+
+    Its `honours` are patterns, or for an engine that does not act on the same keys everywhere patterns by backbone, `*` meaning
+    all others.
+    """
+    honours = getattr(engine, "honours", ())
+    return tuple(honours.get(backbone, honours.get("*", ())) if isinstance(honours, Mapping) else honours)
 
 
 def unaccounted(backbone: Any) -> list[str]:

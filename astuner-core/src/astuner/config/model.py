@@ -92,7 +92,10 @@ class Plugins:
 
 @frozen(kw_only=True)
 class Ready:
-    """How one sees that a service is up. Every sign that is given is waited for; without any, it only has to be alive."""
+    """How one sees that a service is up: every sign that is given is waited for; without any, it only has to be alive.
+
+    Where the port and the URL answer before anything was started, what is there is used, and left alone.
+    """
 
     port: int | None = field(default=None, validator=optional(and_(ge(1), le(65535))))
     """A TCP port of this machine that accepts connections."""
@@ -104,19 +107,20 @@ class Ready:
 
 @frozen(kw_only=True)
 class Service:
-    """A program that the run starts before the rollouts and ends after them."""
+    """A program that the run starts before it reads its tasks, when `--with` names it, and ends when it is over."""
 
     command: str | tuple[str, ...]
-    """A command line for the shell, or the words of one."""
+    """A text is a command line for the shell (`/bin/sh`), a list the words of a command without one."""
     cwd: str | None = None
     """Where it runs, relative to the YAML; the YAML's directory when not given."""
     env: Mapping[str, str] = field(factory=dict)
     """Environment variables on top of the run's own."""
     ready: Ready = field(factory=Ready)
     timeout_s: float = field(default=120.0, validator=gt(0))
-    """How long it may take to be ready."""
+    """How long it may take to be ready; the run fails after that, with the last lines of its log."""
     keep: bool = False
-    """Leave it running after the run, to be found again by the next one."""
+    """Leave it running after the run. The next run with the same command, directory and environment finds it again;
+    `astuner stop NAME` ends it."""
 
 
 @frozen(kw_only=True)
@@ -161,7 +165,7 @@ class Config:
     trainer_common: TrainerCommon = field(factory=TrainerCommon)
     plugins: Plugins = field(factory=Plugins)
     services: Mapping[str, Service] = field(factory=dict)
-    """Programs to start with the run, by a name of your choice."""
+    """Programs that a run can be given, by a name of your choice: `astuner run --with NAME` starts one, and nothing else does."""
     gateway: Gateway = field(factory=Gateway)
     seed: int = field(default=42, validator=ge(0))
     """Every random number of the run comes from it."""

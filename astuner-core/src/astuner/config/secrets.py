@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -17,6 +19,8 @@ _LONG_ENOUGH = 6
 """Shorter values would be found by chance in ordinary text."""
 _SHOWN = 57
 """Of a long text a message shows so much."""
+_GIVEN = re.compile(r"""(?P<name>(?<!\S)--?[A-Za-z][\w-]*(?:\s+|=)|(?<!\S)[A-Za-z_]\w*=)(?P<value>"[^"]*"|'[^']*'|[^\s"'-]\S*)""")
+"""A flag with its value, or a variable with its own."""
 
 
 @frozen
@@ -62,14 +66,29 @@ class Secrets:
 
 
 def redact_command(arguments: Sequence[str]) -> list[str]:
-    """Return a command line without the secrets that `--set` gives."""
-    return [_redacted(argument) for argument in arguments]
+    """Return a command line without the secrets that `--set` gives, or a flag such as `--password`."""
+    found = []
+    for before, argument in pairwise(["", *arguments]):
+        secret = before.startswith("-") and "=" not in before and is_secret(before) and not argument.startswith("-")
+        found.append(REDACTED if secret else _redacted(argument))
+    return found
+
+
+def _in_shell(text: str) -> str:
+    """Take the secrets out of a whole command that is one argument, as a shell gets it."""
+
+    def hidden(given: re.Match[str]) -> str:
+        return given["name"] + REDACTED if is_secret(given["name"]) else given[0]
+
+    return redact_values(_GIVEN.sub(hidden, text))
 
 
 def _redacted(argument: str) -> str:
     import yaml
 
     key, equals, value = argument.partition("=")
+    if " " in key:
+        return _in_shell(argument)
     option = ""
     if key == "--set":
         option, (key, equals, value) = "--set=", value.partition("=")

@@ -131,7 +131,7 @@ class Generation:
             body = await read_body(scope, receive, self._max_body_bytes)
             await self._turnstile.acquire()
             try:
-                request = self._dialect.read(body)
+                request = self._dialect.read(body, recorder.said)
                 turn = recorder.begin(request, caller)
             finally:
                 # Of many requests at once each reaches the engine before the next one is read, not all after the last.

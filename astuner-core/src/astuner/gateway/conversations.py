@@ -9,6 +9,7 @@ from attrs import define, field, frozen
 
 from astuner.gateway.errors import bad_request
 from astuner.gateway.messages import normalise
+from astuner.gateway.streams import prompt_length
 
 if TYPE_CHECKING:
     from astuner.gateway.tree import Placement
@@ -17,18 +18,18 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class Conversations:
-    """Keeps for each call only what it added to the call that it continues, as the records do."""
+    """Puts a conversation together out of what each of its calls added, which the records of finished calls hold anyway."""
 
-    _asked: dict[int, _Asked] = field(factory=dict, init=False)
+    _under_way: dict[int, _Asked] = field(factory=dict, init=False)
     _responses: dict[str, tuple[int, int]] = field(factory=dict, init=False)
 
-    def begin(self, index: int, placement: Placement | None, messages: tuple[Message, ...]) -> None:
-        """Note the messages that a call adds to those of its parent; without a placement there is no parent."""
-        if placement is None:
-            self._asked[index] = _Asked(parent=None, kept=0, prompt_length=0, messages=messages)
-        else:
-            own = _Asked(parent=placement.parent, kept=placement.kept, prompt_length=len(placement.ids), messages=messages)
-            self._asked[index] = own
+    def begin(self, index: int, placement: Placement, messages: tuple[Message, ...]) -> None:
+        """Note the messages that a call adds to those of its parent, until it ends."""
+        self._under_way[index] = _Asked(placement.parent, placement.kept, len(placement.ids), messages)
+
+    def end(self, index: int) -> None:
+        """Take note that a call is finished."""
+        self._under_way.pop(index, None)
 
     def answers(self, response: str, index: int, preamble: int) -> None:
         """Note which call a response is of; the first `preamble` messages of its conversation end with it."""
@@ -51,16 +52,20 @@ class Conversations:
         parts: list[tuple[Message, ...]] = [(call.reply,)]
         place: int | None = index
         while place is not None:
-            asked = self._asked[place]
+            asked = self._asked(place, calls)
             parts.append(asked.messages)
             # A call that keeps no sampled id of its parent asks anew from the parent's prompt, without its reply.
-            if asked.parent is not None and asked.kept > self._asked[asked.parent].prompt_length:
+            if asked.parent is not None and asked.kept > self._asked(asked.parent, calls).prompt_length:
                 parts.append((calls[asked.parent].reply,))
             place = asked.parent
         return normalise([message for part in reversed(parts) for message in part][preamble:])
 
+    def _asked(self, index: int, calls: Mapping[int, Call]) -> _Asked:
+        call = calls.get(index)
+        return self._under_way[index] if call is None else _Asked(call.parent, call.kept, prompt_length(call), call.messages)
 
-@frozen(kw_only=True, eq=False)
+
+@frozen(eq=False)
 class _Asked:
     parent: int | None
     kept: int

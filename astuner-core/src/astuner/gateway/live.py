@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -76,7 +77,7 @@ class LiveCall:
     finished: Callable[[Finished], None]
     _ids: list[int] = field(factory=list, init=False)
     _logprobs: list[float] = field(factory=list, init=False)
-    _spans: list[WeightSpan] = field(factory=list, init=False)
+    _spans: tuple[WeightSpan, ...] = field(default=(), init=False)
     _shown: list[dict[str, Any]] = field(factory=list, init=False)
     """Log-probabilities in the client's form."""
     _sent: int = field(default=0, init=False)
@@ -136,8 +137,10 @@ class LiveCall:
             if self.engine.capabilities.logprobs:
                 raise ApiError(503, f"The engine sent {len(ids)} ids and {len(logprobs)} logprobs.", code="engine_error")
             logprobs = [0.0] * len(ids)
-        if ids and (not self._spans or self._spans[-1].version != chunk.weight_version):
-            self._spans.append(WeightSpan(start=len(self._ids), version=chunk.weight_version))
+        if ids and not self._spans:
+            self._spans = _from_the_start(chunk.weight_version)
+        elif ids and self._spans[-1].version != chunk.weight_version:
+            self._spans += (WeightSpan(start=len(self._ids), version=chunk.weight_version),)
         stop_ids = self.plan.request.sampling.stop_token_ids
         end = next((place for place, number in enumerate(ids) if number in stop_ids), None)
         text_ids = ids if end is None else ids[:end]
@@ -226,7 +229,7 @@ class LiveCall:
             output_ids=np.asarray(self._ids, dtype=np.int32),
             logprobs=np.asarray(self._logprobs, dtype=np.float32),
             finish_reason="abort" if failure else self._reason,
-            weights=tuple(self._spans),
+            weights=self._spans,
             untrained=plan.untrained or failure,
             messages=plan.messages,
             reply=reply,
@@ -259,3 +262,9 @@ class LiveCall:
     def _token(self, number: int, logprob: float) -> dict[str, Any]:
         token = self.renderer.decode((number,))
         return {"token": token, "logprob": logprob, "bytes": None if "\ufffd" in token else list(token.encode())}
+
+
+@lru_cache(maxsize=8)
+def _from_the_start(version: int) -> tuple[WeightSpan, ...]:
+    # Nearly every call is this, so they share it.
+    return (WeightSpan(start=0, version=version),)

@@ -20,14 +20,21 @@ TEXT_PARTS: Mapping[str, str] = {"text": "text", "refusal": "refusal"}
 """The types of content parts that are text, and the field that holds it."""
 
 
-def normalise(messages: Any) -> tuple[Message, ...]:
+# Made once: `json.dumps` makes an encoder with every call.
+_COMPACT = json.JSONEncoder(separators=(",", ":")).encode
+_SORTED = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
+
+
+def normalise(messages: Any, known: Sequence[Message] = ()) -> tuple[Message, ...]:
     """Return messages with plain text content, `developer` as `system`, and nothing but what carries meaning.
 
-    Raises ApiError (400) naming the part that cannot be served; nothing that a model should see is dropped.
+    `known` are the first of them, normalised before. Raises ApiError (400) naming the part that cannot be served; nothing
+    that a model should see is dropped.
     """
     if not isinstance(messages, list) or not messages:
         raise bad_request("'messages' must be a list with at least one message.", "messages")
-    return tuple(_message(message, f"messages[{number}]") for number, message in enumerate(messages))
+    start = len(known)
+    return (*known, *(_message(message, f"messages[{start + place}]") for place, message in enumerate(messages[start:])))
 
 
 def digests(root: bytes, messages: Sequence[Message]) -> list[bytes]:
@@ -50,7 +57,7 @@ def meaning(message: Message) -> bytes:
     # Frameworks put a name on assistant messages that the gateway's own reply never had.
     name = None if role == "assistant" else message.get("name")
     said = [role, message.get("content") or "", message.get("reasoning_content") or "", calls, name, message.get("tool_call_id")]
-    return json.dumps(said, separators=(",", ":")).encode()
+    return _COMPACT(said).encode()
 
 
 def arguments_of(text: str) -> Any:
@@ -75,7 +82,7 @@ def _canonical(arguments: str) -> str:
     if isinstance(parsed, str):
         return arguments
     try:
-        return json.dumps(parsed, sort_keys=True, separators=(",", ":"))
+        return _SORTED(parsed)
     except RecursionError:
         # What was nested just not too deeply to be read.
         return arguments

@@ -64,7 +64,8 @@ class RawTree:
             text = self.renderer.decode(prompt)
             ids = np.asarray(prompt, dtype=np.int32)
             point = next((point for _, point in self._by_ids[agent].of(ids.tobytes())), None)
-            added = ids[0 if point is None else point.length :]
+            # A view would keep the whole array as long as the episode.
+            added = ids if point is None else ids[point.length :].copy()
         return Placement(
             parent=None if point is None else point.call,
             kept=0 if point is None else point.length,

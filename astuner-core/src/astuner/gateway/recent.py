@@ -68,15 +68,14 @@ class Recent:
         return made
 
     def digests(self, request: ChatRequest, agent: str) -> list[bytes]:
-        """Return the rolling digest of every prefix of the messages, as `messages.digests` does."""
+        """Return the rolling digest of every prefix of the messages, as `messages.digests` does; valid until the next call."""
         messages, root = request.messages, self._root(request, agent)
         key = (root, *(message["content"] for message in messages[:2]))
         earlier, chain = self._chains.get(key, ((), [root]))
         if messages[: len(earlier)] != earlier:
             earlier, chain = (), [root]
-        added = messages[len(earlier) :]
-        chain = [*chain, *digests(chain[-1], added)[1:]]
-        _keep(self._chains, key, ((*earlier, *added), chain))
+        chain += digests(chain[-1], messages[len(earlier) :])[1:]
+        _keep(self._chains, key, (messages, chain))
         return chain
 
     def _root(self, request: ChatRequest, agent: str) -> bytes:

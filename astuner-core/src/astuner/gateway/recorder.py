@@ -14,6 +14,7 @@ from astuner.gateway.errors import ApiError, bad_request
 from astuner.gateway.lengths import Lengths
 from astuner.gateway.live import CallPlan, Finished, LiveCall
 from astuner.gateway.raw import PlainParser, RawTree
+from astuner.gateway.said import Said
 from astuner.gateway.sampled import as_sampled, leaky_tokens
 from astuner.gateway.seeds import Names, Seeds
 from astuner.gateway.terms import Terms
@@ -49,6 +50,8 @@ class EpisodeRecorder:
         self.tuner = tuner
         self.overflow = False
         """Whether a call was refused because the context was full."""
+        self.said = Said()
+        """Reads the messages of a request."""
         self.notices: list[str] = []
         """What the user should know of how the calls were served, each once."""
         self._engine = engine
@@ -128,7 +131,8 @@ class EpisodeRecorder:
         rooms = [self._room(placement) for placement in placements]
         seeds = [self._seeds.of(request, caller.agent, placement.ids.tobytes()) for placement in placements]
         turn = Turn(self._names.response(caller.agent, seeds[0][0]))
-        self._conversations.answers(turn.id, self._begun, request.preamble)
+        if request.preamble is not None:
+            self._conversations.answers(turn.id, self._begun, request.preamble)
         lives: list[Live] = []
         for placement, room, numbers in zip(placements, rooms, seeds, strict=True):
             lives += self._lives(request, caller, placement, room, numbers, turn, len(lives))
@@ -155,7 +159,9 @@ class EpisodeRecorder:
         sampling = self._terms.sampling(request, caller.agent, trained)
         stop_ids = tuple(sorted({*renderer.turn_ends, *sampling.stop_token_ids}))
         most = min(sampling.max_tokens, room)
-        constraint = request.constraint if self._engine.capabilities.constrained else None
+        constraint = request.constraint
+        if constraint is not None and not self._engine.capabilities.constrains(constraint):
+            constraint = None
         session = f"{spec.episode_id}/{caller.agent}#{self._serial}"
         self._sessions.add(session)
         lives: list[Live] = []
@@ -164,7 +170,7 @@ class EpisodeRecorder:
             self._begun += 1
             if choice:
                 # The choices share the prompt of the first.
-                own = evolve(placement, parent=index - choice, kept=len(placement.ids), prompt_ids=placement.ids[:0])
+                own = evolve(placement, parent=index - choice, kept=len(placement.ids), prompt_ids=placement.ids[:0].copy())
                 own = evolve(own, known=len(request.messages))
             else:
                 own = placement
@@ -180,6 +186,8 @@ class EpisodeRecorder:
                     prompt_ids=placement.ids.tolist(),
                     sampling=evolve(sampling, max_tokens=most, stop_token_ids=stop_ids, seed=seed),
                     constraint=constraint,
+                    # Stop strings are looked for in the text as it comes.
+                    stream=request.stream or bool(request.stop),
                 ),
                 stops=request.stop,
                 fills_context=most == room,
@@ -210,10 +218,10 @@ class EpisodeRecorder:
         sampling = self._terms.sampling(request, caller.agent, trained)
         seeds = self._seeds.of(request, caller.agent, repr(request.messages).encode("utf-8", "surrogatepass"))
         turn = Turn(self._names.response(caller.agent, seeds[0]))
-        self._conversations.answers(turn.id, self._begun, request.preamble)
+        if request.preamble is not None:
+            self._conversations.answers(turn.id, self._begun, request.preamble)
         lives: list[Live] = []
         for choice, seed in enumerate(seeds):
-            self._conversations.begin(self._begun, None, request.messages)
             plan = ChatPlan(
                 index=self._begun,
                 choice=choice,
@@ -246,13 +254,15 @@ class EpisodeRecorder:
     ) -> Callable[[Finished], None]:
         def finish(done: Finished) -> None:
             self._calls[done.call.index] = done.call
+            self._conversations.end(done.call.index)
             self.overflow |= done.call.untrained == "context_length_exceeded"
             if tree is not None and placement is not None:
                 tree.add_reply(placement, done.call, done.usable, done.closed_by)
             if done.malformed:
                 self.notice(f"{caller.agent}: a tool call could not be read and stayed in the content.")
             if done.dropped:
-                self.notice(f"{caller.agent}: only the first of several tool calls was returned (parallel_tool_calls: false).")
+                why = "'parallel_tool_calls' is false, or the model's chat template shows but one"
+                self.notice(f"{caller.agent}: only the first of several tool calls was returned: {why}.")
             self._examine(done, tools)
 
         return finish

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -12,9 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from astuner.errors import AstunerError
+from astuner.gateway.encoding import PartwiseEncoder
 from astuner.gateway.errors import bad_request
 from astuner.gateway.formats import STYLES, recognise
 from astuner.gateway.rendering_compiled import CompiledTemplate
+from astuner.gateway.rendering_conversations import RenderedConversations
+from astuner.gateway.rendering_losses import find_contents
 from astuner.gateway.rendering_shape import PROBE, USER, TemplateShape, find_shape
 
 if TYPE_CHECKING:
@@ -84,6 +86,7 @@ class TemplateRenderer:
         self._template = CompiledTemplate(tokenizer)
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._backend = backend if backend is not None and hasattr(backend, "encode") else None
+        self._in_parts = None if self._backend is None else PartwiseEncoder(self._backend, tokenizer.added_tokens_decoder)
         # The siblings of a group start from the same prompt.
         self._encode_cached: Callable[[str], Ids] = lru_cache(maxsize=256)(self._encode)
         self.specials: Mapping[str, int] = {str(word): int(number) for number, word in tokenizer.added_tokens_decoder.items()}
@@ -97,6 +100,7 @@ class TemplateRenderer:
             tool_call_format = recognise(self.shape.called, self.specials)
         self.tool_call_format = tool_call_format
         self._style = STYLES[tool_call_format]
+        self._conversations = self._remembering()
 
     @property
     def turn_ends(self) -> Mapping[int, str]:
@@ -117,6 +121,10 @@ class TemplateRenderer:
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, generate: bool, kwargs: Mapping[str, Any]
     ) -> str:
         """Return the text of a conversation; see `Renderer`."""
+        if self._conversations is not None:
+            text = self._conversations.render(messages, tools, generate, kwargs)
+            if text is not None:
+                return text
         self._refuse_parallel(messages)
         try:
             text = self._apply(self.shape.prepared(messages), tools, generate, kwargs)
@@ -126,7 +134,7 @@ class TemplateRenderer:
             text.encode()
         except UnicodeEncodeError:
             raise bad_request("'messages' hold half a surrogate pair, which no tokenizer can encode.", "messages") from None
-        _refuse_losses(messages, text)
+        find_contents(messages, text)
         return text
 
     def encode(self, text: str) -> Ids:
@@ -147,10 +155,9 @@ class TemplateRenderer:
         return self._style.parser(prompt, tools=tools, parallel=parallel and self.shape.many_calls)
 
     def _encode(self, text: str) -> Ids:
-        if self._backend is not None:
-            ids = np.asarray(self._backend.encode(text, add_special_tokens=False).ids, dtype=np.int32)
-        else:
-            ids = np.asarray(self.tokenizer.encode(text, add_special_tokens=False), dtype=np.int32)
+        if self._in_parts is not None:
+            return self._in_parts(text)
+        ids = np.asarray(self.tokenizer.encode(text, add_special_tokens=False), dtype=np.int32)
         ids.setflags(write=False)
         return ids
 
@@ -158,6 +165,10 @@ class TemplateRenderer:
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], generate: bool, kwargs: Mapping[str, Any]
     ) -> str:
         return self._template(messages, tools, generate, kwargs)
+
+    def _remembering(self) -> RenderedConversations | None:
+        """Return what renders a conversation from where it was rendered before; None where each is rendered whole."""
+        return RenderedConversations(self._template, self.shape)
 
     def _check(self, tokenizer: Any) -> None:
         if not getattr(tokenizer, "chat_template", None):
@@ -208,18 +219,13 @@ def load_renderer(model_path: str, *, tool_call_format: str = "auto") -> Templat
     The chat template that comes with a tokenizer is what defines a model: it renders wherever there is one. A tokenizer
     without one is rendered by the `renderers` library, when that knows the model by its name.
     """
-    from transformers import AutoTokenizer, GenerationConfig
+    from astuner.gateway.tokenizers import generation_ends, load_tokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(model_path)
+        tokenizer = load_tokenizer(model_path)
     except (OSError, ValueError) as error:
         raise AstunerError(f"model.path: no tokenizer could be loaded from '{model_path}': {error}") from error
-    try:
-        ends = GenerationConfig.from_pretrained(model_path).eos_token_id
-    except (OSError, ValueError):
-        # A model need not have this file; its tokenizer and template say how a turn ends.
-        ends = None
-    turn_ends = [ends] if isinstance(ends, int) else ends or ()
+    turn_ends = generation_ends(model_path)
     if not tokenizer.chat_template:
         from astuner.gateway.rendering_library import LibraryRenderer, family_of
 
@@ -227,23 +233,3 @@ def load_renderer(model_path: str, *, tool_call_format: str = "auto") -> Templat
         if family is not None:
             return LibraryRenderer(tokenizer, family, turn_ends, tool_call_format=tool_call_format)
     return TemplateRenderer(tokenizer, turn_ends, tool_call_format=tool_call_format)
-
-
-def _refuse_losses(messages: Sequence[Message], text: str) -> None:
-    """Refuse a rendering in which the text of a message is missing."""
-    reached = 0
-    for number, message in enumerate(messages):
-        content = message["content"].strip()
-        if message["role"] == "assistant":
-            # A template may strip old reasoning, and the text beside tool calls; an answer itself must stay.
-            content = "" if message.get("tool_calls") else content.rpartition("</think>")[2].strip()
-        if not content:
-            continue
-        place = text.find(content, reached)
-        if place >= 0:
-            reached = place
-        elif content not in text and json.dumps(content, ensure_ascii=False)[1:-1] not in text:
-            raise bad_request(
-                f"The model's chat template drops messages[{number}] (role {message['role']}), so the model would never see it.",
-                f"messages[{number}]",
-            )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from astuner.gateway.rendering_steps import StepTemplate
     from astuner.schema import Message
 
 
@@ -23,21 +24,57 @@ class CompiledTemplate:
 
         self._tokenizer = tokenizer
         self._compile = getattr(chat_template_utils, "_compile_jinja_template", None)
-        self._reserved = frozenset(inspect.signature(tokenizer.apply_chat_template).parameters)
+        self._alias = getattr(chat_template_utils, "_alias_reasoning_fields", None)
+        self._in_steps: dict[str, StepTemplate | None] = {}
+        methods = (tokenizer.apply_chat_template, chat_template_utils.render_jinja_template)
+        self._reserved = {"self", "messages"}.union(*(inspect.signature(method).parameters for method in methods))
 
     def __call__(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], generate: bool, kwargs: Mapping[str, Any]
     ) -> str:
         """Return the text of a conversation."""
-        tokenizer, shown = self._tokenizer, list(tools) or None
-        special = not self._reserved.isdisjoint(kwargs) or any(map(_changed, messages))
-        if self._compile is None or not messages or special:
+        variables = self.variables(tools, generate, kwargs)
+        if self._compile is None or variables is None or not messages or any(map(_changed, messages)):
             return str(
-                tokenizer.apply_chat_template(messages, tools=shown, add_generation_prompt=generate, tokenize=False, **kwargs)
+                self._tokenizer.apply_chat_template(
+                    messages, tools=list(tools) or None, add_generation_prompt=generate, tokenize=False, **kwargs
+                )
             )
-        template = self._compile(tokenizer.get_chat_template(None, shown))
-        variables = {**tokenizer.special_tokens_map, **kwargs}
-        return str(template.render(messages=messages, tools=shown, documents=None, add_generation_prompt=generate, **variables))
+        return str(self._compile(self._source(tools)).render(messages=messages, **variables))
+
+    def variables(self, tools: Sequence[Mapping[str, Any]], generate: bool, kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return what a template is given beside the messages; None for arguments that mean something to the tokenizer."""
+        if not self._reserved.isdisjoint(kwargs):
+            return None
+        known = {"tools": list(tools) or None, "documents": None, "add_generation_prompt": generate}
+        return {**self._tokenizer.special_tokens_map, **kwargs, **known}
+
+    def in_steps(self, tools: Sequence[Mapping[str, Any]]) -> StepTemplate | None:
+        """Return the template, which tools may choose, as one that renders in steps; None where it cannot."""
+        if self._compile is None:
+            return None
+        source = self._source(tools)
+        if source not in self._in_steps:
+            from astuner.gateway.rendering_loop import NotInSteps
+            from astuner.gateway.rendering_steps import StepTemplate
+
+            try:
+                self._in_steps[source] = StepTemplate(source, self._compile(source).environment)
+            except NotInSteps:
+                self._in_steps[source] = None
+        return self._in_steps[source]
+
+    def seen(self, message: Message) -> Message | None:
+        """Return a message as a template is given it; None where only the tokenizer knows."""
+        if not _changed(message):
+            return message
+        if self._alias is None or None in message.values():
+            return None
+        aliased: Message = self._alias([message])[0]
+        return aliased
+
+    def _source(self, tools: Sequence[Mapping[str, Any]]) -> str:
+        return str(self._tokenizer.get_chat_template(None, list(tools) or None))
 
 
 def _changed(message: Message) -> bool:

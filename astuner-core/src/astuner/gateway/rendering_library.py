@@ -28,6 +28,9 @@ class LibraryRenderer(TemplateRenderer):
     def _check(self, tokenizer: Any) -> None:
         """Need no chat template: the library's code stands for it."""
 
+    def _remembering(self) -> None:
+        """Render each conversation whole: the library's code cannot be followed as a template can."""
+
     def _apply(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], generate: bool, kwargs: Mapping[str, Any]
     ) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from astuner.gateway.messages import arguments_of
 
@@ -18,6 +18,11 @@ PROBE = "qzprobe"
 """A word that no template contains."""
 
 USER: Mapping[str, Any] = {"role": "user", "content": "x"}
+
+FIELDS = ("role", "content", "reasoning_content", "tool_calls", "name", "tool_call_id")
+CALL_FIELDS = ("id", "type", "function")
+FUNCTION_FIELDS = ("name", "arguments")
+"""Templates may write a mapping as it is, so its order is always this."""
 
 Apply = Callable[[Sequence[Mapping[str, Any]]], str]
 """Renders messages; raises what it likes when it refuses them."""
@@ -40,43 +45,94 @@ class TemplateShape:
 
     def prepared(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Return messages as the template takes them."""
-        prepared: list[dict[str, Any]] = []
-        ids: dict[str, list[str]] = defaultdict(list)
-        calls = 0
+        preparation = Preparation(self)
         for message in messages:
-            if message["role"] == "tool" and self.tools_as_user:
-                text = f"<tool_response>\n{message['content']}\n</tool_response>"
-                # Templates that insist on alternating roles take parallel results as one message.
-                if prepared and prepared[-1].get("results"):
-                    prepared[-1]["content"] += f"\n{text}"
-                else:
-                    prepared.append({"role": "user", "content": text, "results": True})
-                continue
-            found = self._with_calls(message) if message.get("tool_calls") else dict(message)
-            if self.named_ids and found.get("tool_calls"):
-                # Results belong to the calls before them: an id may come again later.
-                ids = defaultdict(list)
-                for call in found["tool_calls"]:
-                    named = f"functions.{call['function']['name']}:{calls}"
-                    ids[call["id"]].append(named)
-                    call["id"] = named
-                    calls += 1
-            elif waiting := ids.get(found.get("tool_call_id") or ""):
-                found["tool_call_id"] = waiting[0] if len(waiting) == 1 else waiting.pop(0)
-            prepared.append(found)
-        return prepared
+            preparation.add(message)
+        return preparation.messages
 
-    def _with_calls(self, message: Message) -> dict[str, Any]:
+    def with_calls(self, message: Message) -> dict[str, Any]:
+        """Return a message with its tool calls as the template takes them, which may be in the text."""
+        if not message.get("tool_calls"):
+            return _ordered(message, FIELDS)
         calls = [
-            {**call, "function": {**call["function"], "arguments": arguments_of(call["function"]["arguments"])}}
+            {
+                **_ordered(call, CALL_FIELDS),
+                "function": {
+                    **_ordered(call["function"], FUNCTION_FIELDS),
+                    "arguments": arguments_of(call["function"]["arguments"]),
+                },
+            }
             for call in message["tool_calls"]
         ]
         if not self.inline_calls:
-            return {**message, "tool_calls": calls}
+            return {**_ordered(message, FIELDS), "tool_calls": calls}
         functions = [{key: call["function"][key] for key in ("name", "arguments")} for call in calls]
         blocks = [f"<tool_call>\n{json.dumps(function, ensure_ascii=False)}\n</tool_call>" for function in functions]
         content = "\n".join([message["content"], *blocks] if message["content"] else blocks)
-        return {**{key: value for key, value in message.items() if key != "tool_calls"}, "content": content}
+        kept = {key: value for key, value in message.items() if key != "tool_calls"}
+        return {**_ordered(kept, FIELDS), "content": content}
+
+
+@define(eq=False)
+class Preparation:
+    """A conversation as a template takes it, message by message."""
+
+    shape: TemplateShape
+    messages: list[dict[str, Any]] = field(factory=list)
+    """As the template takes them."""
+    _marks: list[_Mark] = field(factory=list)
+    """How things stood before each message that was added."""
+    _ids: dict[str, list[str]] = field(factory=lambda: defaultdict(list))
+    _calls: int = 0
+
+    def add(self, message: Message) -> None:
+        """Add the next message."""
+        self._marks.append(self._mark())
+        if message["role"] == "tool" and self.shape.tools_as_user:
+            text = f"<tool_response>\n{message['content']}\n</tool_response>"
+            # Templates that insist on alternating roles take parallel results as one message.
+            if self.messages and self.messages[-1].get("results"):
+                self.messages[-1] = {**self.messages[-1], "content": f"{self.messages[-1]['content']}\n{text}"}
+            else:
+                self.messages.append({"role": "user", "content": text, "results": True})
+            return
+        found = self.shape.with_calls(message)
+        if self.shape.named_ids and found.get("tool_calls"):
+            # Results belong to the calls before them: an id may come again later.
+            self._ids = defaultdict(list)
+            for call in found["tool_calls"]:
+                named = f"functions.{call['function']['name']}:{self._calls}"
+                self._ids[call["id"]].append(named)
+                call["id"] = named
+                self._calls += 1
+        elif waiting := self._ids.get(found.get("tool_call_id") or ""):
+            found["tool_call_id"] = waiting[0] if len(waiting) == 1 else waiting.pop(0)
+        self.messages.append(found)
+
+    def until(self, messages: Sequence[Message], number: int) -> tuple[Preparation, int]:
+        """Return the preparation of the first `number` of the messages that were added, or of fewer, and of how many."""
+        # Results that are one message of the template are prepared together.
+        while self.shape.tools_as_user and number and messages[number - 1]["role"] == "tool":
+            number -= 1
+        mark = self._marks[number] if number < len(self._marks) else self._mark()
+        ids = defaultdict(list, {key: list(waiting) for key, waiting in mark.ids.items()})
+        return Preparation(self.shape, self.messages[: mark.prepared], self._marks[:number], ids, mark.calls), number
+
+    def _mark(self) -> _Mark:
+        ids = {key: list(waiting) for key, waiting in self._ids.items()} if self._ids else _NONE
+        return _Mark(len(self.messages), self._calls, ids)
+
+
+class _Mark(NamedTuple):
+    prepared: int
+    """Messages of the template."""
+    calls: int
+    """Numbered calls."""
+    ids: Mapping[str, list[str]]
+    """What the results that are still to come will be named."""
+
+
+_NONE: Mapping[str, list[str]] = {}
 
 
 def find_shape(apply: Apply) -> TemplateShape:
@@ -109,6 +165,10 @@ def find_shape(apply: Apply) -> TemplateShape:
         many_calls=inline or PROBE in calling(call, _call(PROBE, second)),
         called="" if inline else called,
     )
+
+
+def _ordered(mapping: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+    return {**{key: mapping[key] for key in fields if key in mapping}, **mapping}
 
 
 def _call(name: str, id_: str) -> dict[str, Any]:

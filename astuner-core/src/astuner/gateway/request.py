@@ -21,8 +21,9 @@ class ChatRequest:
     """Texts or token ids to go on with as they are, in place of messages; each has choices of its own."""
     previous: str | None = None
     """The id, without its prefix, of the response of this episode that the messages go on from."""
-    preamble: int = 0
-    """How many of the first messages belong to this request alone and are not said again after its response."""
+    preamble: int | None = None
+    """How many of the first messages belong to this request alone and are not said again after its response, where a later
+    request may name that in `previous`; None where none can."""
     tools: tuple[Mapping[str, Any], ...] = ()
     calls_tools: bool = False
     """Whether tool calls are read out of the answer."""
@@ -57,7 +58,7 @@ class ChatRequest:
 
     def after(self, earlier: Sequence[Message]) -> ChatRequest:
         """Return the request with the messages that were said before it."""
-        own = self.preamble
+        own = self.preamble or 0
         messages = (*self.messages[:own], *earlier, *self.messages[own:])
         return evolve(self, messages=messages, body={**self.body, "messages": list(messages)})
 

@@ -26,7 +26,7 @@ class Terms:
 
     def untrained(self, request: ChatRequest, trained: bool) -> str | None:
         """Return the reason for which no token of a call may be trained, or None."""
-        if request.constraint is not None and not self.capabilities.constrained:
+        if request.constraint is not None and not self.capabilities.constrains(request.constraint):
             self.notice(f"The engine cannot constrain answers, so '{request.constraint['type']}' was asked for in vain.")
         if not trained:
             return "frozen_agent"

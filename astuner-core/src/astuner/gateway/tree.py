@@ -70,7 +70,7 @@ class TokenTree:
 
     renderer: Renderer
     _streams: dict[int, _Stream] = field(factory=dict, init=False)
-    _points: dict[bytes, list[_Point]] = field(factory=dict, init=False)
+    _points: dict[bytes, tuple[_Point, ...]] = field(factory=dict, init=False)
     _recent: Recent = field(factory=Recent, init=False)
 
     def place(self, request: ChatRequest, agent: str) -> Placement:
@@ -82,7 +82,7 @@ class TokenTree:
                 found = self._continued(point, request, known, text)
                 if found is not None:
                     kept, added = found
-                    ids = np.concatenate((self._ids(point.call, kept), added))
+                    ids = self._extended(point.call, kept, added)
                     return Placement(
                         parent=point.call, kept=kept, prompt_ids=added, ids=ids, text=text, digest=chain[-1], known=known
                     )
@@ -109,10 +109,10 @@ class TokenTree:
             self._add(follow(placement.digest, call.reply), point)
 
     def _add(self, digest: bytes, point: _Point) -> None:
-        points = self._points.setdefault(digest, [])
+        points = self._points.get(digest, ())
         # A retry that said the same leads nowhere that the first one does not.
         if all(point.text_digest != other.text_digest or (point.reply is None) != (other.reply is None) for other in points):
-            points.append(point)
+            self._points[digest] = (*points, point)
 
     def _continued(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
         """Return how many ids stay and which are added, or None when the template does not just append here."""
@@ -139,7 +139,7 @@ class TokenTree:
         # Encoded with the closing token in front: tokenizers treat the start of a text in a way of their own.
         closing = self.renderer.turn_ends.get(point.closed_by) or self.renderer.decode((point.closed_by,))
         added = self.renderer.encode(closing + rest[len(said) :])
-        return (point.kept, added[1:]) if added[0] == point.closed_by else None
+        return (point.kept, _after_first(added)) if added[0] == point.closed_by else None
 
     def _appended(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
         """Continue after an answer that the template writes in its own way, after which it only appends."""
@@ -160,7 +160,7 @@ class TokenTree:
         if point.closed_by is None:
             return point.kept, added
         if point.closed_by == place:
-            return point.kept, added[1:]
+            return point.kept, _after_first(added)
         # The model ended its turn with another token than the template does: the conversation goes on with the template's.
         return (point.kept - 1, added) if point.kept - 1 > point.prompt else None
 
@@ -177,11 +177,12 @@ class TokenTree:
                 if found:
                     yield before
 
-    def _ids(self, index: int, kept: int) -> Ids:
+    def _extended(self, index: int, kept: int, added: Ids) -> Ids:
+        """Return the first ids of a stream, and what follows them."""
         recent = self._recent.prompt(index)
         if recent is not None:
-            return np.concatenate((recent.ids, self._streams[index].output))[:kept]
-        parts: list[Ids] = []
+            return np.concatenate((recent.ids[:kept], self._streams[index].output[: max(0, kept - len(recent.ids))], added))
+        parts: list[Ids] = [added]
         place: int | None = index
         while place is not None:
             stream = self._streams[place]
@@ -200,6 +201,13 @@ class _Stream:
     point: _Point
     """The end of the prompt."""
     output: Ids = field(factory=lambda: np.empty(0, np.int32))
+
+
+def _after_first(ids: Ids) -> Ids:
+    # A view would keep the whole array, and itself, as long as the episode.
+    rest = ids[1:].copy()
+    rest.setflags(write=False)
+    return rest
 
 
 def _shown(reply: Message, rendered: str) -> bool:

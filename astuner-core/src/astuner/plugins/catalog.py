@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from astuner.errors import ConfigError, Problem
 from astuner.plugins import known
-from astuner.plugins.kinds import KINDS, kind_of, with_article
+from astuner.plugins.kinds import GROUPS, kind_of, with_article
 from astuner.plugins.requirements import Installed
 from astuner.plugins.specs import FORMS, ByName, ByPath, parse
 
@@ -64,7 +64,7 @@ class Catalog:
     _disabled: tuple[Candidate, ...] = field(default=(), alias="disabled")
 
     @classmethod
-    def discover(cls, disabled: Iterable[str] = (), *, kinds: Collection[str] = tuple(KINDS)) -> Catalog:
+    def discover(cls, disabled: Iterable[str] = (), *, kinds: Collection[str] = tuple(GROUPS)) -> Catalog:
         """Read the entry points of this process's `sys.path`.
 
         `disabled` names what is left out, as `name`, `dist/name` or the name of a whole distribution.
@@ -74,10 +74,10 @@ class Catalog:
         found = [
             _candidate(kind_of(kind), entry, installed)
             for kind in kinds
-            if (group := KINDS[kind_of(kind)]) is not None
+            if (group := GROUPS[kind_of(kind)]) is not None
             for entry in everything.select(group=group)
         ]
-        found.sort(key=lambda candidate: (list(KINDS).index(candidate.kind), candidate.name, candidate.dist or ""))
+        found.sort(key=lambda candidate: (list(GROUPS).index(candidate.kind), candidate.name, candidate.dist or ""))
         keep = [candidate for candidate in found if unwanted.isdisjoint(_names(candidate))]
         return cls(found=tuple(keep), disabled=tuple(candidate for candidate in found if candidate not in keep))
 
@@ -117,7 +117,7 @@ class Catalog:
 
     def _why_unknown(self, kind: str, place: ByName, spec: str) -> tuple[str, str | None]:
         nothing = f"no {kind} {spec!r}"
-        if KINDS[kind] is None:
+        if GROUPS[kind] is None:
             return f"{nothing}: {with_article(kind)} is given as `package.module:Class` or `./file.py:Class`", None
         for candidate in self._disabled:
             if candidate.kind == kind and _matches(candidate, place):

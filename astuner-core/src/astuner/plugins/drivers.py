@@ -11,7 +11,7 @@ from stevedore import DriverManager
 from astuner.errors import AstunerError, PluginError
 from astuner.plugins.catalog import Candidate
 from astuner.plugins.compat import require_compatible
-from astuner.plugins.kinds import KINDS
+from astuner.plugins.kinds import GROUPS
 from astuner.plugins.paths import entry_point_for_path
 from astuner.protocols import RunInfo
 
@@ -76,4 +76,4 @@ def make(candidate: Candidate, options: Any, run_info: RunInfo | None) -> Any:
 def _entry_point(candidate: Candidate) -> EntryPoint:
     if candidate.source == "path":
         return entry_point_for_path(candidate)
-    return EntryPoint(candidate.name, candidate.target, str(KINDS[candidate.kind]))
+    return EntryPoint(candidate.name, candidate.target, str(GROUPS[candidate.kind]))

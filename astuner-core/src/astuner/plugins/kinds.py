@@ -21,9 +21,13 @@ KINDS: Mapping[str, str | None] = {
 """Group by kind; None for what is only ever named by its path, since every user writes their own."""
 
 
+GROUPS: Mapping[str, str | None] = {**KINDS, "service": "astuner.services"}
+"""With what a run can be given beside its components: found and listed like one, and neither scaffolded nor made by a hook."""
+
+
 def kind_of(text: str) -> str:
     """Return the kind that a word means, in the singular or the plural; raises `KeyError` for any other word."""
-    for kind in KINDS:
+    for kind in GROUPS:
         if text in (kind, f"{kind}s"):
             return kind
     raise KeyError(text)

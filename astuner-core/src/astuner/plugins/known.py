@@ -24,6 +24,7 @@ BROUGHT_BY: Mapping[tuple[str, str], str] = {
     ("logger", "tensorboard"): "astuner-loggers[tensorboard]",
     ("logger", "swanlab"): "astuner-loggers[swanlab]",
     ("logger", "wandb"): "astuner-loggers[wandb]",
+    ("service", "logview"): "astuner-logview",
     ("command", "quickstart"): "astuner-local",
     ("command", "data"): "astuner-readers",
     ("command", "trace"): "astuner-readers",

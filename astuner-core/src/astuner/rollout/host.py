@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from astuner.protocols import Engine, EpisodeStore, Judge, RunInfo
 from astuner.rollout.recipe import Parts
 from astuner.rollout.runner import RolloutRunner
-from astuner.schema import Episode, Sampling
+from astuner.schema import Episode, Group, Sampling
 
 if TYPE_CHECKING:
     from astuner.gateway import TemplateRenderer
+
+Say = Callable[[str, Literal["info", "warning"]], None]
+"""Tells the user something, as `Control.notify` does."""
 
 
 @asynccontextmanager
@@ -25,14 +28,22 @@ async def open_rollouts(
     store: EpisodeStore,
     notify: Callable[[str], None],
     on_episode: Callable[[Episode], None] = lambda episode: None,
+    on_group: Callable[[Group], None] = lambda group: None,
+    say: Say | None = None,
 ) -> AsyncIterator[RolloutRunner]:
-    """Start engine and gateway in the running loop, yield a runner, and end all three on every path."""
+    """Start engine and gateway in the running loop, yield a runner, and end all three on every path.
+
+    `say` hears how an engine that starts programs comes along, where the engine has a method `report_to(say)`.
+    """
     from astuner.gateway import Gateway
 
     options = run_info.config.gateway
     async with AsyncExitStack() as stack:
         if parts.judge is not None:
             stack.push_async_callback(_close_judge, parts.judge, notify)
+        report_to = getattr(engine, "report_to", None)
+        if say is not None and report_to is not None:
+            report_to(say)
         await engine.start()
         stack.push_async_callback(engine.close)
         gateway = Gateway(
@@ -52,6 +63,7 @@ async def open_rollouts(
             store=store,
             notify=notify,
             on_episode=on_episode,
+            on_group=on_group,
             renderer=renderer,
             engine_max_model_len=engine.capabilities.max_model_len,
         )

@@ -6,6 +6,7 @@ A blocking workflow on the loop freezes every other episode; a thread keeps the 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import multiprocessing
 import sys
 import traceback
@@ -72,7 +73,9 @@ class InThread:
             loops.append((asyncio.get_running_loop(), task))
             return await self._make().execute(workflow_task, tuner)
 
-        future = asyncio.get_running_loop().run_in_executor(self._pool, lambda: asyncio.run(play()))
+        # The thread sees the context variables of the episode's task.
+        context = contextvars.copy_context()
+        future = asyncio.get_running_loop().run_in_executor(self._pool, lambda: context.run(asyncio.run, play()))
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:

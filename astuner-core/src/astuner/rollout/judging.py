@@ -93,7 +93,7 @@ class _WeightedSum(Judge):
         return found or None
 
 
-async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float) -> Group:
+async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float | None) -> Group:
     """Return the group with a verdict, or the reason for none, on every completed episode.
 
     A judge that raises, hangs or answers something else than findings leaves its episodes unjudged; nothing is scored in
@@ -136,7 +136,7 @@ def absent_agents(group: Group) -> Iterator[str]:
                 yield f"the reward of the agent {name!r} had no effect in an episode in which these made calls: {there}"
 
 
-async def _ask(group: Group, judge: Judge | None, timeout_s: float) -> Sequence[Verdict | Unjudged]:
+async def _ask(group: Group, judge: Judge | None, timeout_s: float | None) -> Sequence[Verdict | Unjudged]:
     completed = tuple(episode for episode in group.episodes if episode.completed)
     if judge is None:
         nobody = Unjudged(reason="no_judge", detail="the workflow gave no reward and no judge is configured (task_judge)")

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
+from astuner.breakpoints.places import during
+from astuner.breakpoints.stopping import stops_expected
 from astuner.errors import RunFailed
 from astuner.protocols import ContextPolicy, EpisodeIdentity, EpisodeStore, Tracked, Tracker, Workflow
 from astuner.rollout.detecting import EpisodeEnded, Watch, abnormal_verdict
@@ -57,16 +59,18 @@ class RolloutRunner:
         store: EpisodeStore,
         notify: Callable[[str], None],
         on_episode: Callable[[Episode], None] = lambda episode: None,
+        on_group: Callable[[Group], None] = lambda group: None,
         renderer: TemplateRenderer | None = None,
         engine_max_model_len: int | None = None,
     ) -> None:
-        """`notify` hears what a user should read; `on_episode` hears of each finished episode, in this loop.
+        """`notify` hears what a user should read; `on_episode` of each finished episode and `on_group` of each judged group.
 
+        These two are called in this loop.
         `renderer` and `engine_max_model_len` are the gateway's and its engine's, for episodes in which the environment leads.
         """
         self._parts, self._gateway, self._run_info, self._store = parts, gateway, run_info, store
         self._config = run_info.config.rollout
-        self._notify, self._on_episode = notify, on_episode
+        self._notify, self._on_episode, self._on_group = notify, on_episode, on_group
         self._slots = asyncio.Semaphore(self._config.max_env_worker)
         self._executor = self._make_executor()
         self._loops = LoopMaker(
@@ -75,10 +79,14 @@ class RolloutRunner:
         self._watchdog = LoopWatchdog(notify)
         self._told: set[str] = set()
         self._limit = SampleLimit(self._config.multi_turn.max_sample_per_task)
+        # Nobody is hurried, or blamed for a loop that stands still, while he sits at a breakpoint.
+        self._at_leisure = stops_expected()
+        self._judge_timeout_s = None if self._at_leisure else JUDGE_TIMEOUT_S
 
     def start(self) -> None:
         """Begin to watch the running loop."""
-        self._watchdog.start()
+        if not self._at_leisure:
+            self._watchdog.start()
 
     def close(self) -> None:
         """End workers and watch."""
@@ -93,7 +101,7 @@ class RolloutRunner:
         """
         try:
             async with asyncio.TaskGroup() as crowd:
-                groups = [crowd.create_task(self._group(task, round_)) for task in tasks]
+                groups = [crowd.create_task(self._judged_group(task, round_)) for task in tasks]
         except BaseExceptionGroup as several:
             raise _first(several) from several
         judged = [group.result() for group in groups]
@@ -103,6 +111,11 @@ class RolloutRunner:
         check_failure_budget(judged, self._config.failure_budget)
         return judged
 
+    async def _judged_group(self, task: Task, round_: Round) -> Group:
+        group = await self._group(task, round_)
+        self._on_group(group)
+        return group
+
     async def _group(self, task: Task, round_: Round) -> Group:
         async with asyncio.TaskGroup() as crowd:
             siblings = [crowd.create_task(self._episode(task, round_, repeat)) for repeat in range(round_.repeats)]
@@ -110,7 +123,8 @@ class RolloutRunner:
         if all(e.verdict is not None for e in group.episodes if e.completed):
             return group
         # The barrier is behind us and no slot is held: a slow judge keeps no episode from running.
-        judged = await judge_group(group, self._parts.judge, timeout_s=JUDGE_TIMEOUT_S)
+        with during(f"the judge, on {group.key}"):
+            judged = await judge_group(group, self._parts.judge, timeout_s=self._judge_timeout_s)
         for text in absent_agents(judged):
             self._tell_once(text)
         self._store.add_verdicts(judged)
@@ -227,7 +241,8 @@ class RolloutRunner:
                 executor = OnLoop(partial(self._loops.make, living, tracker))
         try:
             async with asyncio.timeout(self._config.episode_timeout_s) as limit:
-                output = await watch.unless_ended(executor.run(workflow_task, recorder.tuner))
+                with during(f"episode {workflow_task.episode_id}"):
+                    output = await watch.unless_ended(executor.run(workflow_task, recorder.tuner))
         except TimeoutError as error:
             # A workflow may raise a TimeoutError of its own; only the limit's is ours.
             if limit.expired():
@@ -245,8 +260,10 @@ class RolloutRunner:
         if judge is None or not episode.completed:
             return episode
         try:
-            async with asyncio.timeout(JUDGE_TIMEOUT_S):
-                return evolve(episode, observations=dict(await judge.observe(episode, living and living.facade)))
+            async with asyncio.timeout(self._judge_timeout_s):
+                with during(f"the judge, on {episode.id}"):
+                    seen = dict(await judge.observe(episode, living and living.facade))
+                return evolve(episode, observations=seen)
         except Exception as error:  # noqa: BLE001 - the boundary for judges: their failure is data, never a score
             return episode.judged(Unjudged(reason="judge_error", detail=f"observe: {type(error).__name__}: {error}"))
 

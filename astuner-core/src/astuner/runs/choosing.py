@@ -76,12 +76,13 @@ class Chooser:
         except ConfigError as error:
             raise ConfigError([evolve(one, message=f"{why}{one.message}") for one in error.problems]) from error
 
-    def check_honoured(self, backbone: Component) -> list[str]:
-        """Note the keys that the user set and the backbone does not honour; return what to tell about the inapplicable ones."""
+    def check_honoured(self, backbone: Component, engine: Component | None) -> list[str]:
+        """Note the keys that the user set and neither backbone nor engine honours; return what to tell of inapplicable ones."""
         from astuner.config.honour import HonourTable, check_honoured
         from astuner.plugins.drivers import load
 
-        table = HonourTable.of(load(backbone.candidate), backbone.candidate.name)
+        chosen = None if engine is None else load(engine.candidate)
+        table = HonourTable.of(load(backbone.candidate), backbone.candidate.name, chosen)
         problems, notices = check_honoured(self._loaded, table)
         self._problems.extend(problems)
         return notices
@@ -128,7 +129,8 @@ class Chooser:
         except ConfigError as error:
             from astuner.runs.earlier import way_back
 
-            back = way_back(Path(self._loaded.config.experiment_dir), kind, spec)
+            config = self._loaded.config
+            back = way_back(Path(config.experiment_dir), config.backbone, kind, spec)
             if back is None:
                 raise
             told = [evolve(problem, message=f"{problem.message.rstrip('.')}. {back}") for problem in error.problems]

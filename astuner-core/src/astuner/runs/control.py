@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -71,6 +71,20 @@ class RunControl:
 
 
 @contextmanager
+def terminated_in_order() -> Iterator[None]:
+    """Let SIGTERM unwind a run as Ctrl-C does while nobody hears a request to stop: what was started is ended in order."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+@contextmanager
 def stop_on_signals(control: RunControl, say: Callable[[str], None]) -> Iterator[None]:
     """Turn the first Ctrl-C or SIGTERM into a request to stop; the second ends the process as it would without us.
 
@@ -84,8 +98,10 @@ def stop_on_signals(control: RunControl, say: Callable[[str], None]) -> Iterator
     def handle(number: int, frame: FrameType | None) -> None:
         for ending in (signal.SIGINT, signal.SIGTERM):
             signal.signal(ending, before[ending])
-        say("stopping: the state is being saved; once more ends at once")
         control.request_stop()
+        # Whoever reads it may be gone, as `tee` is after Ctrl-C; in the middle of a print another one is refused.
+        with suppress(OSError, RuntimeError):
+            say("stopping: the state is being saved; once more ends at once")
 
     def save(number: int, frame: FrameType | None) -> None:
         control.request_save()

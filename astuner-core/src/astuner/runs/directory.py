@@ -24,7 +24,7 @@ class RunDirectory:
         self.episodes = path / "episodes"
         self.checkpoints = path / "checkpoints"
         self.logs = path / "logs"
-        self._state_file = path / "state.json"
+        self.state_file = path / "state.json"
         self._run_file = path / "run.json"
         self._lock: IO[str] | None = None
 
@@ -41,7 +41,7 @@ class RunDirectory:
     @property
     def state(self) -> dict[str, Any]:
         """The state as last written: `status` (running, interrupted, failed, finished), `step`, `checkpoint`, `best`."""
-        return _read(self._state_file)
+        return _read(self.state_file)
 
     @property
     def run(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class RunDirectory:
 
     def write_state(self, **changes: Any) -> None:
         """Change some of the state, atomically."""
-        write_json(self._state_file, {**self.state, **changes, "written": _now()})
+        write_json(self.state_file, {**self.state, **changes, "written": _now()})
 
     def checkpoint(self, step: int) -> Path:
         """Return the directory of a checkpoint."""
@@ -104,6 +104,11 @@ class RunDirectory:
         """Return the steps of the complete checkpoints, ascending. One being written carries another name until it is whole."""
         found = (path.name.removeprefix("step_") for path in self.checkpoints.glob("step_*"))
         return sorted(int(name) for name in found if name.isdigit())
+
+
+def throwaway_directory(path: Path, backbone: str) -> Path:
+    """Return where a backbone keeps runs that are for looking at alone, beside the run directory of its experiment."""
+    return path.with_name(f"{path.name}.{backbone.replace('/', '_')}")
 
 
 def _read(path: Path) -> dict[str, Any]:

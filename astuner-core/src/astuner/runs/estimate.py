@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astuner.runs.plan import plan_run
+from astuner.services.choosing import check_names
 
 if TYPE_CHECKING:
     from astuner.config.model import Config
@@ -18,18 +19,20 @@ BYTES_PER_TRAINED_PARAMETER = 16
 """float32 weight, gradient and AdamW's two moments."""
 
 
-def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = None) -> str:
+def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = None, services: Sequence[str] = ()) -> str:
     """Return the estimate as text. Checks everything that a run checks before it loads a model, the tasks included."""
     from astuner.plugins.hooks import Hooks
 
     plan = plan_run(conf, overrides, backbone)
     config = plan.loaded.config
     info = plan.run_info()
+    check_names(services, info, plan.catalog)
     hooks = Hooks(plan.catalog, options=config.plugins.options)
     hooks.check_pending()
     tasks = plan.sample_tasks(hooks.make_reader(plan.reader.candidate, plan.reader.options, info))
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
     rows += _training_rows(config, tasks) if info.backbone != "debug" else []
+    rows += [("services", ", ".join(services))] if services else []
     rows += [("memory for weights", _memory(config))]
     rows += [("judges", ", ".join(j.candidate.name for j in plan.recipe.judges) or "the workflow's own rewards")]
     width = max(len(name) for name, _ in rows)

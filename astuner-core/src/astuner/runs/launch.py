@@ -6,25 +6,31 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, frozen
 
+from astuner.breakpoints.asked import NOTHING_ASKED, Asked, asked_for, split_tags
+from astuner.breakpoints.places import during
+from astuner.breakpoints.stopping import TIME_LIMITS_OFF, stops_expected, stops_in, without_time_limits
 from astuner.config.secrets import redact_command
 from astuner.errors import AstunerError, Interrupted, UsageError
 from astuner.plugins.requirements import CORE
+from astuner.processes.registry import registered_run
+from astuner.rollout.paint import without_colours
 from astuner.rollout.sampler import TaskSampler
-from astuner.runs.control import RunControl, stop_on_signals
-from astuner.runs.directory import RunDirectory
+from astuner.runs.control import RunControl, stop_on_signals, terminated_in_order
+from astuner.runs.directory import RunDirectory, throwaway_directory
 from astuner.runs.episode_store import EpisodeFiles
 from astuner.runs.loop import Progress, drive
 from astuner.runs.plan import Plan, plan_run
 from astuner.runs.reporting import Loggers, NamedLogger
 from astuner.runs.resume import check_same_run, same_length
 from astuner.schema import Event, Group, Notice
+from astuner.services.choosing import check_names, choose_services
 
 if TYPE_CHECKING:
     from astuner.protocols import Backbone
@@ -44,37 +50,85 @@ class RunOutcome:
     after_groups: tuple[Group, ...] = ()
 
 
-def start_run(conf: Path, backbone: str | None = None, overrides: Sequence[str] = (), *, resume: bool = False) -> RunOutcome:
-    """Train, and return when the run is over; raises an `AstunerError` that says why when it failed or was interrupted."""
-    plan = plan_run(conf, overrides, backbone)
-    directory = RunDirectory(Path(plan.loaded.config.experiment_dir))
+def start_run(
+    conf: Path,
+    backbone: str | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    resume: bool = False,
+    fresh: bool = False,
+    stop_at: Sequence[str] = (),
+    services: Sequence[str] = (),
+) -> RunOutcome:
+    """Train, and return when the run is over; raises an `AstunerError` that says why when it failed or was interrupted.
+
+    `fresh` starts servers anew that an earlier run has kept; `stop_at` are the tags of breakpoints, as `--db` takes them;
+    `services` are names of services, as `--with` takes them.
+    """
     with ExitStack() as stack:
+        stack.enter_context(terminated_in_order())
+        asked = stack.enter_context(asked_for(split_tags(stop_at)))
+        plan = plan_run(conf, overrides, backbone)
+        check_names(services, plan.run_info(), plan.catalog)
+        directory = RunDirectory(_place_of(plan))
         directory.open()
         stack.callback(directory.close)
+        stack.enter_context(registered_run(directory.path.name, directory.path, facts=_told_of(plan)))
+        if _is_throwaway(plan) and not resume:
+            _empty(directory)
         step = _place_to_start(directory, plan, resume)
         resumed = directory.holds_work
         if not resumed:
             directory.metrics.unlink(missing_ok=True)
-        return _Run(plan, directory, resume_step=step, resumed=resumed, stack=stack).execute(
-            lambda run, backbone, tasks: backbone.train(run.info, tasks, plan.recipe, run.control)
-        )
+        run = _Run(plan, directory, resume_step=step, resumed=resumed, stack=stack, fresh=fresh, asked=asked)
+        run.serve(services)
+        return run.execute(lambda run, backbone, tasks: backbone.train(run.info, tasks, plan.recipe, run.control))
 
 
 def evaluate_run(
-    conf: Path, checkpoint: Path | None = None, backbone: str | None = None, overrides: Sequence[str] = ()
+    conf: Path,
+    checkpoint: Path | None = None,
+    backbone: str | None = None,
+    overrides: Sequence[str] = (),
+    *,
+    services: Sequence[str] = (),
 ) -> RunOutcome:
     """Run the validation pass alone, in a directory of its own beside the run's."""
     plan = plan_run(conf, overrides, backbone, trains=False)
+    check_names(services, plan.run_info(), plan.catalog)
     path = Path(plan.loaded.config.experiment_dir)
     directory = RunDirectory(path.with_name(f"{path.name}.eval"))
     with ExitStack() as stack:
+        stack.enter_context(terminated_in_order())
         directory.open()
         stack.callback(directory.close)
-        for leftover in (directory.metrics, *directory.episodes.glob("*.jsonl")):
-            leftover.unlink(missing_ok=True)
-        return _Run(plan, directory, resume_step=0, resumed=False, stack=stack).execute(
-            lambda run, backbone, tasks: backbone.evaluate(run.info, tasks, plan.recipe, checkpoint, run.control)
-        )
+        _empty(directory)
+        stack.enter_context(registered_run(directory.path.name, directory.path, facts=_told_of(plan)))
+        run = _Run(plan, directory, resume_step=0, resumed=False, stack=stack)
+        run.serve(services)
+        return run.execute(lambda run, backbone, tasks: backbone.evaluate(run.info, tasks, plan.recipe, checkpoint, run.control))
+
+
+def _place_of(plan: Plan) -> Path:
+    """Return the run directory: a run that the next one replaces lies beside the one that is kept."""
+    path = Path(plan.loaded.config.experiment_dir)
+    return throwaway_directory(path, plan.backbone.candidate.name) if _is_throwaway(plan) else path
+
+
+def _is_throwaway(plan: Plan) -> bool:
+    from astuner.plugins.drivers import load
+
+    return bool(getattr(load(plan.backbone.candidate), "throwaway", False))
+
+
+def _empty(directory: RunDirectory) -> None:
+    for leftover in (directory.state_file, directory.metrics, *directory.episodes.glob("*.jsonl")):
+        leftover.unlink(missing_ok=True)
+
+
+def _told_of(plan: Plan) -> dict[str, str]:
+    """Return what `astuner ps` tells of a run."""
+    return {"backbone": plan.backbone.candidate.name, "experiment_name": plan.loaded.config.experiment_name}
 
 
 def _place_to_start(directory: RunDirectory, plan: Plan, resume: bool) -> int:
@@ -101,7 +155,17 @@ def _place_to_start(directory: RunDirectory, plan: Plan, resume: bool) -> int:
 class _Run:
     """Everything alive of one run."""
 
-    def __init__(self, plan: Plan, directory: RunDirectory, *, resume_step: int, resumed: bool, stack: ExitStack) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        directory: RunDirectory,
+        *,
+        resume_step: int,
+        resumed: bool,
+        stack: ExitStack,
+        fresh: bool = False,
+        asked: Asked = NOTHING_ASKED,
+    ) -> None:
         from astuner.plugins.hooks import Hooks
 
         self._plan, self._directory, self._stack = plan, directory, stack
@@ -112,13 +176,35 @@ class _Run:
         self._loggers: Loggers | None = None
         hooks = Hooks(plan.catalog, on_listener_error=self.notify, options=config.plugins.options)
         hooks.check_pending()
-        self.info = evolve(plan.run_info(attempt=directory.attempts + 1), directory=directory.path)
+        self.info = evolve(plan.run_info(attempt=directory.attempts + 1, fresh=fresh), directory=directory.path)
+        if stops_expected():
+            self.info = without_time_limits(self.info)
+            self.notify(TIME_LIMITS_OFF, "info")
+        self._asked = asked
         self._hooks = hooks
         replay_after = (resume_step if resume_step else -1) if resumed else None
         store = EpisodeFiles(directory.episodes, replay_after=replay_after)
         stack.callback(store.close)
+        stack.callback(self._tell_early)
         self.control = RunControl(store=store, hooks=hooks, resume_step=resume_step, notify=self.notify, progress=self._progress)
+        stack.enter_context(stops_in(self.control, self.notify))
         self._resumed, self._resume_step = resumed, resume_step
+
+    def serve(self, names: Sequence[str]) -> None:
+        """Start the services that were asked for: the tasks may already come from one."""
+        if not names:
+            return
+        from astuner.services.running import Place, running_services
+
+        def say(text: str) -> None:
+            # The loggers come later, and a start may take minutes.
+            with suppress(OSError):
+                print(self._secrets.hide(text), file=sys.stderr, flush=True)
+
+        place = Place(directory=self._directory.path, say=say, warn=self.notify, stopped=lambda: self.control.stop)
+        services = choose_services(names, self.info, self._plan.catalog)
+        with stop_on_signals(self.control, say):
+            self._stack.enter_context(running_services(services, place))
 
     def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
         """Tell the user something; before the loggers are there it waits for them."""
@@ -126,9 +212,18 @@ class _Run:
         if self._loggers is None:
             self._early.append((text, level))
             return
-        if not self._loggers.notice(text, level):
-            print(f"{level}: {text}", file=sys.stderr)
-        self._hooks.notice(Notice(text=text, level=level))
+        # Whoever read it may be gone, as `tee` is after Ctrl-C; the run goes on, and saves what it has.
+        with suppress(OSError):
+            if not self._loggers.notice(text, level):
+                print(f"{level}: {text}", file=sys.stderr)
+        self._hooks.notice(Notice(text=without_colours(text), level=level))
+
+    def _tell_early(self) -> None:
+        """Show what waited for loggers that were never made."""
+        if self._loggers is None:
+            for text, level in self._early:
+                with suppress(OSError):
+                    print(f"{level}: {text}", file=sys.stderr)
 
     def _progress(self, what: str, done: int, total: int) -> None:
         if self._loggers is not None:
@@ -137,8 +232,9 @@ class _Run:
     def execute(self, begin: Callable[[_Run, Backbone, TaskSampler], Generator[Event]]) -> RunOutcome:
         """Make what is left, consume the backbone's events, and write down how it ended."""
         plan, info, hooks = self._plan, self.info, self._hooks
-        reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
-        tasks = plan.sample_tasks(reader)
+        with during("the reader"):
+            reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
+            tasks = plan.sample_tasks(reader)
         hooks.tasks_read("train", tasks.train_tasks)
         hooks.tasks_read("validation", tasks.validation_tasks)
         self._directory.write_run(_run_facts(plan))
@@ -165,21 +261,27 @@ class _Run:
                         control=self.control,
                         progress=progress,
                     )
+            except KeyboardInterrupt:
+                # A debugger that was left outside of the rollouts interrupts what it stood in, after asking for the stop.
+                if not self.control.stop:
+                    raise
             finally:
                 backbone.close()
             if self.control.stop:
                 raise Interrupted(f"stopped after step {progress.step}; go on with --resume")
             self._directory.write_state(status="finished")
             exit_code = 0
-        except Interrupted:
+        except (Interrupted, KeyboardInterrupt):
             exit_code = 130
             self._directory.write_state(status="interrupted")
             raise
         except BaseException as error:
-            exit_code = 130 if isinstance(error, KeyboardInterrupt) else getattr(error, "exit_code", 1)
+            exit_code = getattr(error, "exit_code", 1)
             self._write_failure(error)
             raise
         finally:
+            for tag in self._asked.unreached():
+                self.notify(f"--db {tag}: no breakpoint with this tag was reached")
             self._write_provenance()
             hooks.run_finished(info, exit_code)
         return RunOutcome(

@@ -15,6 +15,7 @@ from astuner.rollout.recipe import Component, Recipe
 from astuner.rollout.sampler import TaskSampler
 from astuner.runs.choosing import Chooser
 from astuner.runs.choosing_detectors import choose_detectors, idle_notices
+from astuner.runs.choosing_engine import choose_engine
 from astuner.runs.environments import choose_environments
 from astuner.runs.extension_options import check_extension_options
 from astuner.runs.own_code import check_own_code
@@ -45,7 +46,7 @@ class Plan:
     """The backbone's own configuration; None for one without alignment."""
     notices: tuple[str, ...]
 
-    def run_info(self, *, attempt: int = 1) -> RunInfo:
+    def run_info(self, *, attempt: int = 1, fresh: bool = False) -> RunInfo:
         """Return what the run's components may know."""
         config = self.loaded.config
         return RunInfo(
@@ -58,6 +59,7 @@ class Plan:
             config=config,
             user_keys=self.loaded.user_keys,
             attempt=attempt,
+            fresh=fresh,
             native=self.native.tree if self.native else {},
         )
 
@@ -98,18 +100,19 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         config.context_tracker.options_of(tracker_type),
         f"context_tracker.{tracker_type}",
     )
-    engine = _engine(chooser, loaded, chosen_backbone)
+    chosen_engine = choose_engine(chooser, loaded, catalog, chosen_backbone)
+    engine = chosen_engine.component
     estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
     estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
     if trains:
         chooser.attempt(lambda: check_exact(loaded))
-    notices = [*loaded.notices, *tracker_notices(loaded)]
+    notices = [*([chosen_engine.notice] if chosen_engine.notice else []), *loaded.notices, *tracker_notices(loaded)]
     idle = catalog.without_effect(config.plugins.disabled)
     notices += idle_notices(loaded)
     notices += [f"plugins.disabled: '{name}' is not installed, so there is nothing to leave out." for name in idle]
     if chosen_backbone is not None:
-        notices += chooser.check_honoured(chosen_backbone)
+        notices += chooser.check_honoured(chosen_backbone, engine)
         chooser.check_alignment(chosen_backbone)
     # What may be the user's own code comes last: it is imported only when nothing else is known to be wrong.
     reader_type = config.task_reader.type
@@ -148,21 +151,6 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         native=native,
         notices=tuple(notices),
     )
-
-
-def _engine(chooser: Chooser, loaded: LoadedConfig, backbone: Component | None) -> Component | None:
-    """Return the engine that the user names, or the one that the backbone takes for `auto`; None where it brings its own."""
-    from astuner.plugins.drivers import load
-
-    rollout, key = loaded.config.rollout, "astuner.rollout.name"
-    name: str | None = rollout.name
-    why = ""
-    if name == "auto":
-        name = getattr(load(backbone.candidate), "default_engine", None) if backbone is not None else None
-        why = f"the backbone '{loaded.config.backbone}' takes the engine '{name}' where none is named, and: "
-    if name is None:
-        return None
-    return chooser.choose("engine", name, key, rollout.options_of(name), f"rollout.{name}", words=("auto",), why=why)
 
 
 def _judges(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:

@@ -5,6 +5,7 @@
 * `write_distribution`, `write_wheel`: a distribution made on the spot, installed in a directory or as a file for pip;
 * `write_project`: a YAML and all that it names, for a run without any model;
 * `Played`: what the fixture `run` returns;
+* `until`, `until_so`: waiting for another process, and for another task;
 * `tiny_tokenizer`: a real tokenizer of transformers, of 420 ids.
 """
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from astuner.testing.project import write_project
     from astuner.testing.run_infos import run_info
     from astuner.testing.tokenizer import tiny_tokenizer
+    from astuner.testing.waiting import until, until_so
 
 __all__ = [
     "Played",
@@ -28,6 +30,8 @@ __all__ = [
     "run_info",
     "sample",
     "tiny_tokenizer",
+    "until",
+    "until_so",
     "write_distribution",
     "write_project",
     "write_wheel",
@@ -40,6 +44,8 @@ _HOMES = {
     "run_info": "run_infos",
     "sample": "episodes",
     "tiny_tokenizer": "tokenizer",
+    "until": "waiting",
+    "until_so": "waiting",
     "write_distribution": "distribution",
     "write_project": "project",
     "write_wheel": "distribution",

@@ -100,10 +100,23 @@ def scripted_engine(request: pytest.FixtureRequest) -> Callable[..., ScriptedEng
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Callable[..., CommandResult]:
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state directory of the test's own, so `astuner ps` shows nothing else; what was started in it is ended after the test."""
+    from astuner.processes import attach, started_programs
+
+    home = tmp_path / "state"
+    monkeypatch.setenv("ASTUNER_STATE_DIR", str(home))
+    yield home
+    for record in started_programs():
+        if record.kind != "run":
+            attach(record).end(0)
+
+
+@pytest.fixture
+def cli(tmp_path: Path, own_state: Path) -> Callable[..., CommandResult]:
     """Runs `astuner` in this process: `cli("plugin", "list").out`; also `.err`, and `.code`, the exit code.
 
-    It runs in the directory `cwd`, by default the test's `tmp_path`.
+    It runs in the directory `cwd`, by default the test's `tmp_path`, with the state directory of the fixture `own_state`.
     """
 
     def run(*arguments: object, cwd: Path | None = None) -> CommandResult:
@@ -115,7 +128,7 @@ def cli(tmp_path: Path) -> Callable[..., CommandResult]:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Callable[..., Played]]:
+def run(tmp_path: Path, own_state: Path) -> Iterator[Callable[..., Played]]:
     """Plays a tiny run in this process, without any model: `run("strict", replies=["4"]).rewards == [1.0]`.
 
     The arguments are those of `astuner.testing.project.write_project`: a judge, `tasks` (rows of the data file), `replies` of the

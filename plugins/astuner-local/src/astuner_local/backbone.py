@@ -36,11 +36,11 @@ class LocalBackbone:
         "trainer_common.nnodes": "local is one machine",
         "trainer_common.n_gpus_per_node": "local takes the one device that torch finds",
         "trainer_common.fsdp_config.*": "nothing is sharded on one device",
-        "rollout.n_vllm_engine": "rollouts run in the trainer's own process",
+        "rollout.n_vllm_engine": "the engine 'local' works in the trainer's own process; 'vllm' starts servers",
         "rollout.multi_turn.expected_steps": "the batch is built from the samples that there are",
     }
     refuses: ClassVar[Mapping[str, str]] = {
-        "rollout.tensor_model_parallel_size": "the engine runs on one device",
+        "rollout.tensor_model_parallel_size": "the engine 'local' runs on one device; 'vllm' spreads over several",
         "trainer_common.ulysses_sequence_parallel_size": "a sequence is computed on one device",
     }
     alignment: ClassVar[Alignment] = ALIGNMENT

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import TYPE_CHECKING, Any
 
-from astuner.errors import ConfigError, Problem
+from astuner.errors import ConfigError, Interrupted, Problem
 from astuner.protocols import Control, Engine, RunInfo
 from astuner.rollout.host import open_rollouts, training_sampling, validation_sampling
-from astuner.rollout.runner import Round
+from astuner.rollout.runner import RolloutRunner, Round
+from astuner.runs.atomic import explained
 from astuner.schema import Episode, Group, Task
 from astuner_local.engine.plugin import OWN_ENGINES, LocalEngine, engine_options
 from astuner_local.learner import Learner
@@ -27,9 +28,10 @@ class Rollouts:
         self._run, self._control, self._learner = run, control, learner
         self._repeats = run.config.rollout.num_repeat
         self._engine = _engine(run, recipe, control, learner)
+        self._over_learner = isinstance(self._engine, LocalEngine)
         self._loop = asyncio.Runner()
         self._stack = AsyncExitStack()
-        self._playing: asyncio.Task[list[Group]] | None = None
+        self._playing: asyncio.Task[Any] | None = None
         self._done = self._total = 0
         self._what = ""
         parts = recipe.build(run, control.hooks)
@@ -41,14 +43,20 @@ class Rollouts:
             store=control.store,
             notify=control.notify,
             on_episode=self._count,
+            say=control.notify,
         )
+        loop = self._loop.get_loop()
+        control.on_stop(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(self._cancel))
         try:
-            self._runner = self._loop.run(self._stack.enter_async_context(opening))
+            self._runner = self._loop.run(self._open(opening, recipe))
+        except asyncio.CancelledError as error:
+            self._loop.close()
+            if control.stop:
+                raise Interrupted("stopped before the engine was ready; go on with --resume") from error
+            raise
         except BaseException:
             self._loop.close()
             raise
-        loop = self._loop.get_loop()
-        control.on_stop(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(self._cancel))
 
     def train(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
         """Play the groups of a training step; None when the user stopped. Finished episodes are in the store either way."""
@@ -63,7 +71,8 @@ class Rollouts:
 
     def serve_new_weights(self, version: int) -> None:
         """Let the engine take over the weights of the model as they are now."""
-        self._loop.run(self._engine.update_weights(self._learner.model, version))
+        with explained(self._run.directory):
+            self._loop.run(self._engine.update_weights(self._learner.model, version))
 
     def close(self) -> None:
         """End everything."""
@@ -72,15 +81,35 @@ class Rollouts:
         finally:
             self._loop.close()
 
+    async def _open(self, opening: AbstractAsyncContextManager[RolloutRunner], recipe: Recipe) -> RolloutRunner:
+        """Start everything, and give an engine with a model of its own the learner's weights."""
+        self._playing = asyncio.current_task()
+        try:
+            if self._control.stop:
+                raise asyncio.CancelledError
+            runner = await self._stack.enter_async_context(opening)
+            try:
+                if not self._over_learner:
+                    # What it can do is certain, and what it has loaded is known, only now.
+                    check_trainable(self._engine, recipe)
+                    with explained(self._run.directory):
+                        await self._engine.update_weights(self._learner.model, self._control.resume_step)
+            except BaseException:
+                await self._stack.aclose()
+                raise
+        finally:
+            self._playing = None
+        return runner
+
     def _play(self, tasks: Sequence[Task], round_: Round, what: str) -> list[Group] | None:
         if self._control.stop:
             return None
         self._what, self._done, self._total = what, 0, len(tasks) * round_.repeats
 
         async def play() -> list[Group] | None:
-            self._playing = asyncio.ensure_future(self._runner.run(tasks, round_))
+            self._playing = playing = asyncio.ensure_future(self._runner.run(tasks, round_))
             try:
-                return await self._playing
+                return await playing
             except asyncio.CancelledError:
                 if self._control.stop:
                     return None
@@ -115,6 +144,12 @@ def _engine(run: RunInfo, recipe: Recipe, control: Control, learner: Learner) ->
             prefill_tokens=options.prefill_tokens,
         )
     engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
+    check_trainable(engine, recipe)
+    return engine
+
+
+def check_trainable(engine: Engine, recipe: Recipe) -> None:
+    """Raise `ConfigError` when nothing can be trained through the engine that the user named, with what it lacks."""
     able = engine.capabilities
     lacking = [
         what
@@ -125,7 +160,6 @@ def _engine(run: RunInfo, recipe: Recipe, control: Control, learner: Learner) ->
         )
         if not has
     ]
-    if lacking:
+    if lacking and recipe.engine is not None:
         message = f"{recipe.engine.candidate.blame} gives no {' and no '.join(lacking)}, so nothing can be trained through it"
         raise ConfigError([Problem(key="astuner.rollout.name", message=message, suggestion="auto")])
-    return engine

@@ -65,7 +65,7 @@ def test_company_changes_no_bit(family, width, heads, kv_heads, threads, make_mo
 
 
 @given(seed=st.integers(0, 10**6), limit=st.integers(1, 20), budget=st.integers(16, 400))
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_schedule_gives_the_same_bits(seed, limit, budget, model):
     forward = make_forward(model, trainable=False)
     draw = random.Random(seed)

@@ -76,7 +76,7 @@ streams = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=7), min_size
 
 
 @given(streams, st.integers(1, 40), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_every_row_finds_its_ids_on_its_path_and_every_token_is_owned_once(found, budget, share):
     rows = [_row(ids, number) for number, ids in enumerate(found)]
     batches = micro_batches(rows, budget=budget, share_prefixes=share)
@@ -95,7 +95,7 @@ def test_every_row_finds_its_ids_on_its_path_and_every_token_is_owned_once(found
 
 
 @given(streams)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_group_is_packed_into_as_many_tokens_as_it_has_distinct_prefixes(found):
     rows = [_row(ids, number, group="one") for number, ids in enumerate(found)]
     (batch,) = micro_batches(rows, budget=10**6, share_prefixes=True)

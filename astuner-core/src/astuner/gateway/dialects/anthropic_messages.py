@@ -10,7 +10,7 @@ from attrs import define, field
 
 from astuner.gateway.answers import Answer
 from astuner.gateway.dialects.anthropic_request import INVALID_JSON, messages_request
-from astuner.gateway.dialects.dialect import Headers, bearer
+from astuner.gateway.dialects.dialect import Headers, Normalise, bearer
 from astuner.gateway.dialects.events import event, json_bytes
 from astuner.gateway.dialects.fields import json_object
 
@@ -46,9 +46,9 @@ class AnthropicMessages:
         """Return the key of `x-api-key`, or the bearer token."""
         return anthropic_key(headers)
 
-    def read(self, raw: bytes) -> ChatRequest:
+    def read(self, raw: bytes, said: Normalise) -> ChatRequest:
         """Parse a body; raises ApiError (400)."""
-        return messages_request(json_object(raw))
+        return messages_request(json_object(raw), said)
 
     def writer(self, request: ChatRequest, *, id_: str, model: str) -> MessageWriter:
         """Return what writes a `message` and its events."""

@@ -10,8 +10,10 @@ from attrs import evolve
 
 from astuner.gateway.dialects.anthropic_tools import tool_choice, tool_list
 from astuner.gateway.dialects.chat_completions import chat_request
+from astuner.gateway.dialects.dialect import Normalise
 from astuner.gateway.dialects.fields import integer, members, shown, strings, text
 from astuner.gateway.errors import bad_request
+from astuner.gateway.messages import normalise
 from astuner.gateway.request import ChatRequest
 
 REFUSED = ("mcp_servers", "container")
@@ -27,7 +29,7 @@ Block = tuple[str, Mapping[str, Any]]
 """A content block, after its place in the body."""
 
 
-def messages_request(body: Mapping[str, Any], *, counting: bool = False) -> ChatRequest:
+def messages_request(body: Mapping[str, Any], said: Normalise = normalise, *, counting: bool = False) -> ChatRequest:
     """Read a body of the Messages API; raises ApiError (400) that names the reason and the place.
 
     A body whose tokens are only to be counted need not say how many it wants.
@@ -52,7 +54,7 @@ def messages_request(body: Mapping[str, Any], *, counting: bool = False) -> Chat
     }
     if body.get("context_management"):
         ignored = (*ignored, "context_management")
-    request = chat_request({name: value for name, value in chat.items() if value not in (None, [], {})})
+    request = chat_request({name: value for name, value in chat.items() if value not in (None, [], {})}, said)
     return evolve(request, ignored=(*request.ignored, *ignored)) if ignored else request
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from astuner.gateway.dialects.dialect import Headers, bearer
+from astuner.gateway.dialects.dialect import Headers, Normalise, bearer
 from astuner.gateway.dialects.events import event, json_bytes
 from astuner.gateway.dialects.fields import LARGEST, flag, integer, json_object, members, number, strings, text
 from astuner.gateway.errors import bad_request
@@ -38,9 +38,9 @@ class ChatCompletions:
         """Return the bearer token."""
         return bearer(headers)
 
-    def read(self, raw: bytes) -> ChatRequest:
+    def read(self, raw: bytes, said: Normalise) -> ChatRequest:
         """Parse a body; raises ApiError (400)."""
-        return chat_request(json_object(raw))
+        return chat_request(json_object(raw), said)
 
     def writer(self, request: ChatRequest, *, id_: str, model: str) -> ChatWriter:
         """Return what writes `chat.completion` and its chunks."""
@@ -51,7 +51,7 @@ class ChatCompletions:
         return error.body
 
 
-def chat_request(body: Mapping[str, Any]) -> ChatRequest:
+def chat_request(body: Mapping[str, Any], said: Normalise = normalise) -> ChatRequest:
     """Read a body of chat completions; raises ApiError (400) that names the reason and the parameter."""
     if body.get("functions"):
         raise bad_request("'functions' is not served; send 'tools'.", "functions")
@@ -62,7 +62,7 @@ def chat_request(body: Mapping[str, Any]) -> ChatRequest:
     logprobs = flag(body, "logprobs", False)
     effort = text(body, "reasoning_effort")
     return ChatRequest(
-        messages=normalise(body.get("messages")),
+        messages=said(body.get("messages")),
         tools=tools,
         calls_tools=bool(tools) and choice != "none",
         parallel_tool_calls=flag(body, "parallel_tool_calls", True),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from astuner.gateway.dialects.chat_completions import END_OF_STREAM, IGNORED, MOST_CHOICES, MOST_LOGPROBS, usage
-from astuner.gateway.dialects.dialect import Headers, bearer
+from astuner.gateway.dialects.dialect import Headers, Normalise, bearer
 from astuner.gateway.dialects.events import event, json_bytes
 from astuner.gateway.dialects.fields import LARGEST, flag, integer, json_object, members, number, shown, strings
 from astuner.gateway.errors import bad_request
@@ -32,7 +32,7 @@ class Completions:
         """Return the bearer token."""
         return bearer(headers)
 
-    def read(self, raw: bytes) -> ChatRequest:
+    def read(self, raw: bytes, said: Normalise) -> ChatRequest:
         """Parse a body; raises ApiError (400)."""
         return completion_request(json_object(raw))
 

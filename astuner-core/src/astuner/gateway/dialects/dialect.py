@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from astuner.gateway.answers import Answer, Delta
     from astuner.gateway.errors import ApiError
     from astuner.gateway.request import ChatRequest
+    from astuner.schema import Message
 
 Headers = Sequence[tuple[bytes, bytes]]
 """Names in lower case, as ASGI has them."""
+
+Normalise = Callable[[Any], "tuple[Message, ...]"]
+"""Makes the messages of a body uniform, as `messages.normalise` does."""
 
 
 class Dialect(Protocol):
@@ -24,8 +28,8 @@ class Dialect(Protocol):
         """Return the API key that a request came with; empty when it came with none."""
         ...
 
-    def read(self, raw: bytes) -> ChatRequest:
-        """Parse a body; raises ApiError (400) that names the reason and the parameter."""
+    def read(self, raw: bytes, said: Normalise) -> ChatRequest:
+        """Parse a body, whose messages `said` makes uniform; raises ApiError (400) that names the reason and the parameter."""
         ...
 
     def writer(self, request: ChatRequest, *, id_: str, model: str) -> Writer:

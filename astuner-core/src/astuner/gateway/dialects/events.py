@@ -6,10 +6,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+# Made once: `json.dumps` makes an encoder with every call.
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 def json_bytes(body: Mapping[str, Any]) -> bytes:
     """Encode a body; half surrogate pairs, which a model may sample, survive."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return _ENCODE(body).encode("utf-8", "surrogatepass")
 
 
 def event(body: Mapping[str, Any], name: str | None = None) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from astuner.gateway.dialects.dialect import Headers, bearer
+from astuner.gateway.dialects.dialect import Headers, Normalise, bearer
 from astuner.gateway.dialects.events import event, json_bytes
 from astuner.gateway.dialects.fields import json_object
 from astuner.gateway.dialects.responses_request import PREFIX, responses_request
@@ -50,9 +50,9 @@ class Responses:
         """Return the bearer token."""
         return bearer(headers)
 
-    def read(self, raw: bytes) -> ChatRequest:
+    def read(self, raw: bytes, said: Normalise) -> ChatRequest:
         """Parse a body; raises ApiError (400)."""
-        return responses_request(json_object(raw))
+        return responses_request(json_object(raw), said)
 
     def writer(self, request: ChatRequest, *, id_: str, model: str) -> ResponseWriter:
         """Return what writes a `response` and its events."""

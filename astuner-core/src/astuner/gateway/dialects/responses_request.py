@@ -8,9 +8,11 @@ from typing import Any
 from attrs import evolve
 
 from astuner.gateway.dialects.chat_completions import MOST_LOGPROBS, chat_request
+from astuner.gateway.dialects.dialect import Normalise
 from astuner.gateway.dialects.fields import LARGEST, flag, integer, members, shown, strings, text
 from astuner.gateway.dialects.responses_items import messages_of
 from astuner.gateway.errors import bad_request
+from astuner.gateway.messages import normalise
 from astuner.gateway.request import ChatRequest
 
 REFUSED: Mapping[str, str] = {
@@ -30,7 +32,7 @@ SAME = ("temperature", "top_p", "top_k", "seed", "stop", "parallel_tool_calls", 
 FUNCTION = ("name", "description", "parameters", "strict")
 
 
-def responses_request(body: Mapping[str, Any]) -> ChatRequest:
+def responses_request(body: Mapping[str, Any], said: Normalise = normalise) -> ChatRequest:
     """Read a body; raises ApiError (400) that names the reason and the parameter."""
     for name, why in REFUSED.items():
         if body.get(name):
@@ -53,7 +55,7 @@ def responses_request(body: Mapping[str, Any]) -> ChatRequest:
     chat["stream"] = flag(body, "stream", False)
     chat["logprobs"] = "message.output_text.logprobs" in strings(body, "include")
     chat["top_logprobs"] = integer(body, "top_logprobs", 0, MOST_LOGPROBS) or 0
-    request = chat_request({name: value for name, value in chat.items() if value is not None})
+    request = chat_request({name: value for name, value in chat.items() if value is not None}, said)
     ignored = [*request.ignored, *(["truncation"] if truncation == "auto" else ())]
     ignored += ["text.verbosity"] if members(body, "text").get("verbosity") else ()
     return evolve(

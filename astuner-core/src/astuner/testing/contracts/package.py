@@ -20,7 +20,7 @@ from astuner.errors import PluginError
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.describe import describe_options
 from astuner.plugins.hooks import Hooks
-from astuner.plugins.kinds import KINDS
+from astuner.plugins.kinds import GROUPS
 from astuner.plugins.requirements import CORE
 from astuner.testing.contracts.base import Rules, self_contained
 
@@ -108,7 +108,7 @@ class PackageContract(Rules):
     @self_contained
     def test_it_offers_something(self) -> None:
         """It has at least one entry point in a group of astuner's, and none in a group that does not exist."""
-        groups = {group for group in KINDS.values() if group}
+        groups = {group for group in GROUPS.values() if group}
         mine = [entry for entry in self._dist().entry_points if entry.group.startswith("astuner.")]
         unknown = sorted({entry.group for entry in mine} - groups)
         if unknown:
@@ -162,7 +162,7 @@ class PackageContract(Rules):
         """Each extension in `astuner.hooks` has hook methods that are spelt right and take arguments that their hooks have."""
         for entry in self._entries():
             target = _loaded(entry)
-            if entry.group == KINDS["hook"] and target is not None:
+            if entry.group == GROUPS["hook"] and target is not None:
                 try:
                     found = Hooks(Catalog()).register(target, f"{self._blame}: {entry.value}")
                 except PluginError as error:
@@ -187,7 +187,7 @@ class PackageContract(Rules):
         return next(iter(self._dist().metadata.get_all(field) or ()), "")
 
     def _entries(self) -> Sequence[EntryPoint]:
-        groups = set(KINDS.values())
+        groups = set(GROUPS.values())
         return [entry for entry in self._dist().entry_points if entry.group in groups]
 
     def _imported(self) -> Sequence[tuple[EntryPoint, str, Sequence[str]]]:

@@ -1,0 +1,102 @@
+"""pdb as a run uses it: it waits for its turn, stops the clock at its prompt, and ends the run when it is left."""
+
+from __future__ import annotations
+
+import asyncio
+import bdb
+import pdb
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from astuner.breakpoints.clock import standing_still
+from astuner.breakpoints.terminal import TERMINAL
+
+
+class Debugger(pdb.Pdb):
+    """One stop at a breakpoint, until the user lets the program go on."""
+
+    def __init__(self, title: str, place: str | None, end_run: Callable[[], object] | None, ending: Callable[[], bool]) -> None:
+        """`title` is shown at the first prompt; `end_run` is called when the user quits, and `ending` tells that somebody has."""
+        # The run has its own way with Ctrl-C, which pdb would replace for good.
+        super().__init__(nosigint=True)
+        self.prompt = "(astuner) "
+        self.place = place
+        self.thread = threading.current_thread()
+        self._title, self._end_run, self._ending = title, end_run, ending
+
+    def interaction(self, *arguments: Any, **keywords: Any) -> None:
+        """Have the prompt, as soon as no other thread has it."""
+        if TERMINAL.take(self):
+            # What was displayed had taken hold of stdout, and is paused only now.
+            self.stdout = sys.stdout if sys.stdout.isatty() else sys.stderr
+            self.use_rawinput = self.stdout is sys.stdout
+        if TERMINAL.hand_to(self):
+            self.message(self._title)
+        if self._ending():
+            self.set_quit()
+            return
+        with standing_still(), _interruptible():
+            super().interaction(*arguments, **keywords)
+
+    def precmd(self, line: str) -> str:
+        """Leave when the run was ended while somebody sat at the prompt of another thread."""
+        return "quit" if self._ending() else super().precmd(line)
+
+    def set_continue(self) -> None:
+        """Go on, and give the terminal back."""
+        super().set_continue()
+        self._release()
+
+    def set_quit(self) -> None:
+        """End the run, as Ctrl-C would."""
+        super().set_quit()
+        # First, so that nobody is told of a prompt that is being left.
+        TERMINAL.give_back(self)
+        if self._end_run is not None and not self._ending():
+            self._end_run()
+        self._release()
+
+    def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """Follow the program; it is cancelled where it stands when the user has quit."""
+        try:
+            return super().trace_dispatch(frame, event, arg)
+        except bdb.BdbQuit:
+            if self._end_run is None:
+                raise
+            # No `except Exception` of the code that is debugged stops it, and no failure is made of it.
+            raise _ending_here() from None
+
+    def _release(self) -> None:
+        TERMINAL.give_back(self)
+        # Another one of this thread may be between two steps, in a coroutine that goes on later.
+        waiting = TERMINAL.latest_of(self.thread)
+        if isinstance(waiting, Debugger) and not self._ending():
+            sys.settrace(waiting.trace_dispatch)
+
+
+def _ending_here() -> BaseException:
+    """Return what ends the code of this thread: a task is cancelled; the main thread, outside of any, is interrupted."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        if threading.current_thread() is threading.main_thread():
+            return KeyboardInterrupt()
+    return asyncio.CancelledError()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C end a command of the prompt, not the run; signals reach the main thread only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,132 @@
+"""Stopping at a breakpoint, in the debugger that there is."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, evolve
+
+from astuner.breakpoints.asked import asked_tags, is_asked, note_first
+from astuner.breakpoints.places import current_place
+from astuner.breakpoints.terminal import TERMINAL
+
+if TYPE_CHECKING:
+    from astuner.protocols import RunInfo
+    from astuner.runs.control import RunControl
+
+
+@define(eq=False)
+class _Run:
+    """What a debugger does to the run of this process, if there is one."""
+
+    end: Callable[[], object] | None = None
+    say: Callable[[str], object] | None = None
+    ending: Callable[[], bool] = lambda: False
+
+
+_run = _Run()
+
+
+@contextmanager
+def stops_in(control: RunControl, say: Callable[[str], object]) -> Iterator[None]:
+    """Let a debugger of this process end the run when it is left, and tell what it has to say through `say`."""
+
+    def stopped() -> None:
+        if TERMINAL.in_use:
+            say("a debugger is still at its prompt: press Enter there to leave it")
+
+    _run.end, _run.say, _run.ending = control.request_stop, say, lambda: control.stop
+    control.on_stop(stopped)
+    try:
+        yield
+    finally:
+        _run.end, _run.say, _run.ending = None, None, lambda: False
+
+
+TIME_LIMITS_OFF = (
+    "breakpoints: rollout.episode_timeout_s, rollout.llm_timeout_s and the judge's time limit are off, so that none passes while "
+    "you look around"
+)
+
+
+def without_time_limits(run_info: RunInfo) -> RunInfo:
+    """Return what a run's components know, with the time limits of its episodes and calls taken off."""
+    rollout = evolve(run_info.config.rollout, episode_timeout_s=None, llm_timeout_s=None)
+    return evolve(run_info, config=evolve(run_info.config, rollout=rollout))
+
+
+def stops_expected() -> bool:
+    """Whether somebody may sit at a prompt while the clock runs: breakpoints were asked for, or a debugger is attached."""
+    return bool(asked_tags()) or _attached_debugpy() is not None
+
+
+def stop(tag: str, frame: FrameType) -> None:
+    """Stop at the next line of a frame, if the tag was asked for."""
+    if not is_asked(tag) or _run.ending():
+        return
+    note_first(tag)
+    debugpy = _attached_debugpy()
+    if debugpy is not None:
+        _stop_in_debugpy(debugpy, frame)
+        return
+    ray = _ray_of_worker()
+    if ray is not None:
+        ray.util.pdb.set_trace()
+        return
+    missing = _no_terminal()
+    if missing is not None:
+        # With a space it is no tag.
+        if note_first("no terminal"):
+            (_run.say or _to_stderr)(f"astuner.breakpoint({tag!r}): {missing}")
+        return
+    from astuner.breakpoints.debugger import Debugger
+
+    place = current_place()
+    title = f"-- breakpoint {tag}{f': {place}' if place else ''}; c goes on, q ends the run"
+    Debugger(title, place, _run.end, _run.ending).set_trace(frame)
+
+
+def _attached_debugpy() -> Any:
+    """Return debugpy where one of its clients, an editor, is connected to this process."""
+    debugpy = sys.modules.get("debugpy")
+    return debugpy if debugpy is not None and debugpy.is_client_connected() else None
+
+
+def _stop_in_debugpy(debugpy: Any, frame: FrameType) -> None:
+    pydevd = sys.modules.get("pydevd")
+    if pydevd is None:
+        debugpy.breakpoint()
+        return
+    # As debugpy.breakpoint() does it, but in the frame of the caller, not here.
+    pydevd.settrace(suspend=True, trace_only_current_thread=True, patch_multiprocessing=False, stop_at_frame=frame)
+
+
+def _ray_of_worker() -> Any:
+    """Return Ray in a process that is one of its workers: a driver has a terminal of its own."""
+    ray = sys.modules.get("ray")
+    if ray is None or not ray.is_initialized():
+        return None
+    return ray if ray.get_runtime_context().worker.mode == ray.WORKER_MODE else None
+
+
+def _no_terminal() -> str | None:
+    """Return why nobody could type here, or None."""
+    if multiprocessing.parent_process() is not None:
+        return (
+            "this process has no terminal, so it goes on without stopping. Set rollout.isolation to async or thread, or attach "
+            "debugpy, which follows child processes"
+        )
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    typed, *shown = (stream is not None and not stream.closed and stream.isatty() for stream in streams)
+    if typed and any(shown):
+        return None
+    return "there is no terminal to stop at, so the run goes on. Start it from one, or attach debugpy (see docs/debugging.md)"
+
+
+def _to_stderr(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,79 @@
+"""`astuner ps`."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from astuner.config.redaction import redact_tree
+
+if TYPE_CHECKING:
+    from astuner.processes import Started
+
+GIB, MIB = 2**30, 2**20
+
+
+@click.command()
+@click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
+def ps(in_json: bool) -> None:
+    """List the runs, services and servers that astuner started on this machine and that are alive."""
+    from astuner.cli.plugin_rows import aligned
+    from astuner.processes import started_programs
+
+    rows = [_row(record) for record in started_programs()]
+    if in_json:
+        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+    elif not rows:
+        click.echo("nothing that astuner started is running", err=True)
+    else:
+        heads = ("ID", "KIND", "NAME", "PID", "SINCE", "MEMORY", "AT", "KEPT", "DIRECTORY", "LOG")
+        click.echo(aligned([heads, *map(_cells, rows)]))
+
+
+def _row(record: Started) -> dict[str, Any]:
+    from astuner.processes.usage import idle_left_s, memory_bytes
+
+    return {
+        "id": record.id,
+        "kind": record.kind,
+        "name": record.name,
+        "pid": record.program or record.pid,
+        "since": record.started,
+        "port": record.port,
+        "url": record.url,
+        "directory": record.directory,
+        "log": record.log,
+        "memory_bytes": memory_bytes(record),
+        "kept": record.lease is not None,
+        "idle_left_s": idle_left_s(record),
+        "command": list(record.command),
+        # A kept server has a key of its own among them.
+        "facts": redact_tree(record.facts),
+    }
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    left_s = row["idle_left_s"]
+    kept = "" if not row["kept"] else "until stopped" if left_s is None else f"{left_s:.0f} s more"
+    at = row["url"] or (f"port {row['port']}" if row["port"] else "")
+    memory = _memory(row["memory_bytes"])
+    cells = (row["id"], row["kind"], row["name"], row["pid"], _age(row["since"]), memory, at, kept, row["directory"], row["log"])
+    return tuple("-" if cell in (None, "") else str(cell) for cell in cells)
+
+
+def _age(since: str) -> str:
+    try:
+        seconds = int((datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds())
+    except (TypeError, ValueError):
+        return since
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def _memory(count: int) -> str:
+    return f"{count / GIB:.1f} GiB" if count >= GIB else f"{count / MIB:.0f} MiB"

@@ -1,0 +1,133 @@
+"""`astuner stop`."""
+
+from __future__ import annotations
+
+import difflib
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from astuner.errors import AstunerError, Problem, UsageError
+
+if TYPE_CHECKING:
+    from astuner.processes import Started
+
+LOOK_S = 0.1
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME|RUN|ID]...")
+@click.option("--all", "everything", is_flag=True, help="Everything that `astuner ps` lists.")
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0),
+    default=120.0,
+    show_default=True,
+    help="Seconds that a run may take to save.",
+)
+def stop(names: tuple[str, ...], everything: bool, wait_s: float) -> None:
+    """End runs, services and servers that astuner started, and nothing else.
+
+    NAME is a service or a server, RUN an experiment name or a run directory, ID what `astuner ps` shows. A run saves its state
+    first, and goes on with `astuner run --resume`.
+    """
+    from astuner.processes import started_programs
+
+    if everything == bool(names):
+        raise UsageError("astuner stop: name what to stop, or give --all; `astuner ps` lists what is there")
+    there = started_programs()
+    failed = []
+    # Runs first: they end the services and servers that they hold.
+    for record in sorted(there if everything else _named(names, there), key=lambda one: one.kind != "run"):
+        try:
+            click.echo(_end_run(record, wait_s) if record.kind == "run" else _end_program(record), err=True)
+        except AstunerError as error:
+            failed.append(str(error))
+    if failed:
+        raise AstunerError("\n".join(failed))
+
+
+def _named(names: Sequence[str], there: Sequence[Started]) -> list[Started]:
+    """Return what the names mean, each once; raises `UsageError` for a name of nothing, or of several things."""
+    meant: dict[str, Started] = {}
+    for name in names:
+        found = [one for one in there if name in (one.id, one.name)] or [one for one in there if _is_run_of(name, one)]
+        if not found:
+            raise UsageError(_nothing(name, there))
+        if len(found) > 1:
+            which = ", ".join(f"{one.id} ({one.what}, pid {one.program or one.pid})" for one in found)
+            raise UsageError(f"astuner stop {name}: that is {len(found)} programs: {which}. Give the ID")
+        meant[found[0].id] = found[0]
+    return list(meant.values())
+
+
+def _is_run_of(name: str, record: Started) -> bool:
+    """Whether a name is the experiment of a run or its directory, whose own name may say what kind of run it is."""
+    if record.kind != "run" or record.directory is None:
+        return False
+    return name == record.facts.get("experiment_name") or Path(name).resolve() == Path(record.directory).resolve()
+
+
+def _nothing(name: str, there: Sequence[Started]) -> str:
+    listed = ", ".join(f"{one.what} ({one.id})" for one in there)
+    close = difflib.get_close_matches(name, [one.name for one in there], n=1)
+    message = f"astuner stop {name}: nothing of this name is running; there is {listed or 'nothing'}."
+    return str(Problem(message=message, suggestion=close[0] if close else None))
+
+
+def _end_program(record: Started) -> str:
+    from astuner.processes import attach
+
+    attach(record).end()
+    return f"{record.what} (pid {record.program or record.pid}): ended"
+
+
+def _end_run(record: Started, wait_s: float) -> str:
+    """Ask a run to save its state and leave; raises when it has not by then."""
+    import psutil
+
+    from astuner.processes.record import RecordFiles
+    from astuner.processes.registry import is_alive
+
+    # A run has no lease; the file goes away with its record.
+    asked = RecordFiles.of(record.id).lease
+    try:
+        # psutil sends no signal to a process that took the pid over.
+        process = psutil.Process(record.pid)
+        # A second signal would end it without saving.
+        if is_alive(record) and not asked.exists():
+            with suppress(OSError):
+                asked.touch()
+            process.send_signal(signal.SIGTERM)
+    except psutil.NoSuchProcess:
+        return f"{record.what}: had ended already"
+    except psutil.AccessDenied as error:
+        raise AstunerError(f"{record.what} (pid {record.pid}): it belongs to another user") from error
+    until = time.monotonic() + wait_s
+    while is_alive(record):
+        if time.monotonic() > until:
+            raise AstunerError(
+                f"{record.what} (pid {record.pid}): asked to stop, and still saving after {wait_s:g} s; it ends when it is done. "
+                f"Its log directory is {record.directory}/logs. To end it at once, losing what is not saved: kill -9 {record.pid}"
+            )
+        time.sleep(LOOK_S)
+    return f"{record.what} (pid {record.pid}): ended, {_state(record)}"
+
+
+def _state(record: Started) -> str:
+    from astuner.runs.directory import RunDirectory
+
+    if record.directory is None:
+        return "state unknown"
+    state = RunDirectory(Path(record.directory)).state
+    status = state.get("status")
+    if status is None:
+        return "before its first step"
+    at = f" at step {state['step']}" if "step" in state else ""
+    return f"{status}{at}" + ("" if status == "finished" else "; go on with --resume")

@@ -1,0 +1,88 @@
+"""Text to token ids, special token by special token: what stands between two of them is encoded once and remembered."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from astuner.schema import Ids
+
+LONGEST_KEPT = 1 << 13
+"""Characters of a part whose ids are kept."""
+
+PARTS_KEPT = 1 << 10
+"""A system prompt, a list of tools, an example: what the prompts of all episodes have in common."""
+
+POSITIONAL = ("Metaspace", "Prepend")
+"""Steps of a tokenizer that may treat the start of a text unlike the start of a part."""
+
+
+class PartwiseEncoder:
+    """Encodes as the tokenizer does.
+
+    A tokenizer cuts a text at its special tokens before anything else, and treats each part for itself; so the ids of a text are
+    the ids of its parts. Where this does not hold (tokens that take blanks beside them along, steps that look at the start
+    of the text), a text is encoded whole.
+    """
+
+    def __init__(self, backend: Any, added: Mapping[int, Any]) -> None:
+        """`backend` is a `tokenizers.Tokenizer`; `added` are the tokens added to its vocabulary, by id, with their flags."""
+        self._backend = backend
+        # Those of the others are looked for in what is between these, after it was normalised.
+        cutting = {token.content: number for number, token in added.items() if not token.normalized}
+        self._ids: Mapping[str, int] = cutting if _cuts_cleanly(backend, added.values()) else {}
+        longest_first = sorted(cutting, key=len, reverse=True)
+        self._cut = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if self._ids else None
+        self._kept: Callable[[str], tuple[int, ...]] = lru_cache(PARTS_KEPT)(self._whole)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether this tokenizer encodes part by part."""
+        return self._cut is not None
+
+    def __call__(self, text: str) -> Ids:
+        """Return the ids of a text, as a read-only array."""
+        found: Sequence[int] = self._whole(text) if self._cut is None else self._in_parts(self._cut, text)
+        ids = np.asarray(found, dtype=np.int32)
+        ids.setflags(write=False)
+        return ids
+
+    def _in_parts(self, cut: re.Pattern[str], text: str) -> list[int]:
+        ids: list[int] = []
+        # Every second one is a special token.
+        for place, part in enumerate(cut.split(text)):
+            if place % 2:
+                ids.append(self._ids[part])
+            elif part:
+                ids += self._kept(part) if len(part) <= LONGEST_KEPT else self._whole(part)
+        return ids
+
+    def _whole(self, text: str) -> tuple[int, ...]:
+        return tuple(self._backend.encode(text, add_special_tokens=False).ids)
+
+
+def _cuts_cleanly(backend: Any, added: Iterable[Any]) -> bool:
+    flags = list(added)
+    greedy = any(token.lstrip or token.rstrip or token.single_word for token in flags)
+    if greedy or all(token.normalized for token in flags):
+        return False
+    if backend.truncation is not None or backend.padding is not None or getattr(backend, "encode_special_tokens", False):
+        return False
+    steps = [step for step in (backend.normalizer, backend.pre_tokenizer) if step is not None]
+    return not any(name in POSITIONAL for step in steps for name in _types(json.loads(step.__getstate__())))
+
+
+def _types(state: Any) -> list[str]:
+    """Return the types of a step and of those it is made of."""
+    if isinstance(state, list):
+        return [name for part in state for name in _types(part)]
+    if not isinstance(state, dict):
+        return []
+    own = [state["type"]] if isinstance(state.get("type"), str) else []
+    return own + [name for part in state.values() for name in _types(part)]

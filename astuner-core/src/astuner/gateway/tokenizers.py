@@ -1,0 +1,107 @@
+"""Loading a tokenizer without loading torch, where it is known what would come of it.
+
+`AutoTokenizer` reads the model's configuration to choose a class, and that imports torch, which takes seconds that a process
+without a model of its own has no other use for. What it chose for a local folder is remembered; as long as no file there and
+no version of transformers changes, the same class loads the same tokenizer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+REMEMBERED = 100
+"""So many folders, the latest ones."""
+
+NOT_THE_TOKENIZERS = (".safetensors", ".bin", ".pt", ".gguf")
+"""Endings of the files of a model that a tokenizer is not made from: a step of training rewrites them."""
+
+
+def load_tokenizer(model_path: str) -> Any:
+    """Return the tokenizer of a local folder or a hub id, as `AutoTokenizer` does; raises OSError or ValueError as it does."""
+    remembered = _place_to_remember(model_path)
+    chosen = None if remembered is None or "torch" in sys.modules else _chosen(remembered)
+    if chosen is not None:
+        return chosen.from_pretrained(model_path)
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model_path)
+    if remembered is not None and not remembered.exists() and _same(tokenizer, model_path):
+        _remember(remembered, type(tokenizer))
+    return tokenizer
+
+
+def generation_ends(model_path: str) -> tuple[int, ...]:
+    """Return the ids at which a model ends its turn, as `generation_config.json` of a local folder or a hub id says; often none.
+
+    Read as the JSON that it is: transformers' own class for it imports torch.
+    """
+    from transformers.utils.hub import cached_file
+
+    try:
+        path = cached_file(model_path, "generation_config.json")
+        stored = {} if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        # A model need not have this file; its tokenizer and template say how a turn ends.
+        return ()
+    ends = stored.get("eos_token_id")
+    return (ends,) if isinstance(ends, int) else tuple(ends or ())
+
+
+def _same(tokenizer: Any, model_path: str) -> bool:
+    """Whether the class alone makes the same tokenizer again."""
+    if type(tokenizer).__module__.partition(".")[0] != "transformers":
+        # A class that came with the model lives in a module that exists only once its folder was loaded.
+        return False
+    again = type(tokenizer).from_pretrained(model_path)
+    return _facts(again) == _facts(tokenizer)
+
+
+def _facts(tokenizer: Any) -> list[Any]:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    added = {number: str(word) for number, word in tokenizer.added_tokens_decoder.items()}
+    text = None if backend is None else backend.to_str()
+    return [text, added, tokenizer.special_tokens_map, tokenizer.chat_template, tokenizer.init_kwargs.keys()]
+
+
+def _place_to_remember(model_path: str) -> Path | None:
+    """Return the file that names the class for a folder as it is now; None for what is not a folder of this machine."""
+    home = Path(model_path)
+    if not home.is_dir():
+        return None
+    stats = [
+        (entry.name, entry.stat().st_size, entry.stat().st_mtime_ns)
+        for entry in sorted(os.scandir(home), key=lambda entry: entry.name)
+        if entry.is_file() and not entry.name.endswith(NOT_THE_TOKENIZERS)
+    ]
+    facts = json.dumps([str(home.resolve()), version("transformers"), version("tokenizers"), stats])
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "astuner" / "tokenizers" / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.txt"
+
+
+def _chosen(remembered: Path) -> Any:
+    try:
+        module, _, name = remembered.read_text(encoding="utf-8").partition(":")
+        return getattr(importlib.import_module(module), name) if module.startswith("transformers.") else None
+    except (OSError, ImportError, AttributeError, ValueError):
+        return None
+
+
+def _remember(remembered: Path, chosen: type) -> None:
+    try:
+        remembered.parent.mkdir(parents=True, exist_ok=True)
+        new = remembered.with_suffix(f".{os.getpid()}")
+        new.write_text(f"{chosen.__module__}:{chosen.__qualname__}", encoding="utf-8")
+        new.replace(remembered)
+        earlier = sorted(remembered.parent.glob("*.txt"), key=lambda path: path.stat().st_mtime)
+        for path in earlier[:-REMEMBERED]:
+            path.unlink(missing_ok=True)
+    except OSError:
+        # A home that cannot be written to costs the seconds again.
+        return

@@ -1,0 +1,94 @@
+"""The processes that belong to one program: found and ended.
+
+Imports psutil and nothing of ours, since the guard loads this file by its path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import psutil
+
+MARK = "ASTUNER_PROGRAM"
+"""Environment variable that a program and all below it carry: the id of its record, in the guard `guard:` and the id."""
+
+RESCAN_S = 0.25
+"""New members are looked for so often while a program is ended."""
+GIVE_UP_S = 10.0
+"""A process that SIGKILL does not end in this time hangs in the kernel, and nobody can end it."""
+
+
+def members(program: str, guard: int) -> list[psutil.Process]:
+    """Return the living processes of a program: all that it started, also in groups and sessions of their own.
+
+    They are known by the mark in their environment. One whose environment cannot be read, or was overwritten by a changed process
+    title, belongs where its parent does, and one that lost its parent where its session does. A program that another
+    one started through us carries another mark, and is left alone.
+    """
+    table = {process.pid: process for process in psutil.process_iter()}
+    marks = {pid: mark_of(process) for pid, process in table.items()}
+    known: dict[int, bool] = {}
+
+    def belongs(pid: int) -> bool:
+        if pid not in known:
+            known[pid] = False
+            if pid in table:
+                known[pid] = _belongs(pid)
+        return known[pid]
+
+    def _belongs(pid: int) -> bool:
+        if (mark := marks[pid]) is not None:
+            return mark == program
+        with contextlib.suppress(psutil.Error, OSError):
+            parent = table[pid].ppid()
+            return marks.get(parent) == f"guard:{program}" or belongs(parent) or os.getsid(pid) == guard
+        return False
+
+    return [process for pid, process in table.items() if belongs(pid) and _lives(process)]
+
+
+def end_members(find: Callable[[], list[psutil.Process]], grace_s: float) -> list[int]:
+    """Ask all members to end (SIGTERM), kill those that are left after the grace; return the pids that outlive even that."""
+    killing = time.monotonic() + grace_s
+    asked: set[psutil.Process] = set()
+    while left := find():
+        now = time.monotonic()
+        if now > killing + GIVE_UP_S:
+            return [process.pid for process in left]
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                if now >= killing:
+                    process.kill()
+                elif process not in asked:
+                    process.terminate()
+                    # A stopped process hears nothing before it goes on.
+                    process.send_signal(signal.SIGCONT)
+        asked.update(left)
+        _wait(left, RESCAN_S if now >= killing else min(RESCAN_S, killing - now))
+    return []
+
+
+def _wait(processes: list[psutil.Process], timeout_s: float) -> None:
+    # Not psutil's waiting: for a child it would take the exit status away from whoever started it.
+    until = time.monotonic() + timeout_s
+    while time.monotonic() < until and any(map(_lives, processes)):
+        time.sleep(0.02)
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def mark_of(process: psutil.Process) -> str | None:
+    """Return the mark that a process carries; None without one, or where its environment cannot be read."""
+    try:
+        return process.environ().get(MARK)
+    except (psutil.Error, OSError):
+        return None

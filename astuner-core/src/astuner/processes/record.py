@@ -1,0 +1,147 @@
+"""What is written down about a program of ours, one JSON file each, so that another process can find it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from attrs import asdict, field, frozen
+
+Kind = Literal["run", "service", "server"]
+STATE_VARIABLE = "ASTUNER_STATE_DIR"
+
+
+@frozen(kw_only=True)
+class Lease:
+    """A program is kept after its starter, for whoever comes next."""
+
+    idle_s: float | None
+    """It is ended after so long without a user; None keeps it until it is stopped."""
+
+
+@frozen(kw_only=True)
+class Started:
+    """A program that was started, as the file on disk says."""
+
+    id: str
+    kind: Kind
+    name: str
+    pid: int
+    """Of the run itself; of a service or server the guard, which leads the session."""
+    born: float
+    """When the process of that pid began, in seconds since the epoch: a pid that was given away again is not ours."""
+    program: int | None = None
+    """The pid of the program below the guard; None for a run."""
+    command: tuple[str, ...]
+    """As it was started, without secrets."""
+    directory: str | None = None
+    """The run directory that it belongs to."""
+    log: str | None = None
+    log_start: int = 0
+    """Where in the log the output of this program begins."""
+    started: str
+    """ISO time."""
+    port: int | None = None
+    url: str | None = None
+    lease: Lease | None = None
+    facts: Mapping[str, Any] = field(factory=dict)
+    """What tells it from others of its kind."""
+
+    @property
+    def what(self) -> str:
+        """The kind and the name, as in `service 'web'`."""
+        return f"{self.kind} '{self.name}'"
+
+
+@frozen(kw_only=True)
+class RecordFiles:
+    """The files of one program in the state directory."""
+
+    record: Path
+    lease: Path
+    """Touched by whoever uses a leased program."""
+    ended: Path
+    """Written by the guard: the exit status, and why."""
+
+    @classmethod
+    def of(cls, program: str) -> RecordFiles:
+        """Name the files of the program with this id."""
+        base = records_directory()
+        return cls(record=base / f"{program}.json", lease=base / f"{program}.lease", ended=base / f"{program}.ended")
+
+    def remove(self) -> None:
+        """Forget the program."""
+        for path in (self.record, self.lease, self.ended):
+            with suppress(OSError):
+                path.unlink()
+
+
+def state_directory() -> Path:
+    """Return where we keep what outlives a run: `$ASTUNER_STATE_DIR`, else the user's state directory."""
+    if given := os.environ.get(STATE_VARIABLE):
+        return Path(given).expanduser().absolute()
+    base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(base).expanduser() / "astuner"
+
+
+def records_directory() -> Path:
+    """Return the directory of this machine's records; a home directory may be shared by several machines."""
+    return state_directory() / "programs" / socket.gethostname()
+
+
+def write_record(started: Started) -> None:
+    """Write a record, whole or not at all, readable by its user alone."""
+    path = RecordFiles.of(started.id).record
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(json.dumps(asdict(started), ensure_ascii=False), encoding="utf-8")
+    beside.replace(path)
+
+
+def read_record(path: Path) -> Started | None:
+    """Return what a file says, or None where it is no record of ours, is torn, or is gone."""
+    try:
+        return _record(json.loads(path.read_text(encoding="utf-8")), path.stem)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _record(data: Any, name: str) -> Started | None:
+    if not isinstance(data, dict):
+        return None
+    known = {key: data[key] for key in _FORMS if key in data}
+    if any(not isinstance(value, _FORMS[key]) or isinstance(value, bool) for key, value in known.items()):
+        return None
+    lease = known.get("lease")
+    if lease is not None:
+        idle_s = lease["idle_s"]
+        if not isinstance(idle_s, int | float | None):
+            return None
+        known["lease"] = Lease(idle_s=idle_s)
+    record = Started(**{**known, "command": tuple(map(str, known["command"]))})
+    return record if record.id == name and record.kind in get_args(Kind) and record.pid > 0 else None
+
+
+_FORMS: Mapping[str, Any] = {
+    "id": str,
+    "kind": str,
+    "name": str,
+    "pid": int,
+    "born": int | float,
+    "program": int | None,
+    "command": list,
+    "directory": str | None,
+    "log": str | None,
+    "log_start": int,
+    "started": str,
+    "port": int | None,
+    "url": str | None,
+    "lease": dict | None,
+    "facts": dict,
+}
+"""What a field may be in the file. A key that is not here was written by a later version, and is left aside."""

@@ -1,0 +1,88 @@
+"""Text for a person at a terminal: its colours, its width, and how much of a long text is worth showing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import textwrap
+from collections.abc import Mapping
+from typing import TextIO
+
+from attrs import frozen
+
+COLOURS: Mapping[str, str] = {
+    "title": "1",
+    "speaker": "36",
+    "reasoning": "2;3",
+    "trained": "32",
+    "untrained": "33",
+    "tokens": "2",
+    "good": "1;32",
+    "bad": "1;31",
+}
+"""SGR codes by what a text is."""
+
+WIDEST = 160
+"""Longer lines are hard to read, however wide the terminal is."""
+
+
+def without_colours(text: str) -> str:
+    """Return what a page has painted as plain text."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+@frozen(kw_only=True)
+class Page:
+    """What transcripts are written on."""
+
+    colour: bool = False
+    width: int | None = None
+    """Lines are wrapped there; None leaves them as they are."""
+    longest: int | None = None
+    """Characters of one message that are shown; the middle of a longer one is left out. None shows all."""
+
+    @classmethod
+    def of(cls, stream: TextIO, *, longest: int | None = None) -> Page:
+        """Return what suits a stream: colours and wrapping at a terminal (`NO_COLOR` is respected), plain text elsewhere."""
+        if not stream.isatty():
+            return cls(longest=longest)
+        width = min(shutil.get_terminal_size().columns, WIDEST)
+        return cls(colour="NO_COLOR" not in os.environ, width=width, longest=longest)
+
+    def paint(self, text: str, kind: str | None) -> str:
+        """Return the text in the colour of its kind, line by line."""
+        if not self.colour or kind is None:
+            return text
+        return "\n".join(f"\x1b[{COLOURS[kind]}m{line}\x1b[0m" if line else line for line in text.split("\n"))
+
+    def shortened(self, text: str) -> str:
+        """Return the text without its middle where it is too long, with a note of how much that was."""
+        if self.longest is None or len(text) <= self.longest:
+            return text
+        head, tail = self.longest * 2 // 3, self.longest // 3
+        return f"{text[:head]} [... {len(text) - head - tail:,} characters ...] {text[-tail:]}"
+
+    def block(self, lead: str, text: str, *, indent: int, kind: str | None = None, lead_kind: str | None = None) -> str:
+        """Return a lead and a text whose further lines are indented."""
+        margin = " " * indent
+        lines = []
+        for number, line in enumerate(text.split("\n")):
+            first = len(lead) if number == 0 else indent
+            lines += self._wrapped(line, first, indent)
+        body = f"\n{margin}".join(self.paint(line, kind) for line in lines)
+        return self.paint(lead, lead_kind) + body
+
+    def _wrapped(self, line: str, first: int, indent: int) -> list[str]:
+        if self.width is None or len(line) + max(first, indent) <= self.width:
+            return [line]
+        width = max(self.width, indent + 20)
+        parts = textwrap.wrap(
+            " " * first + line,
+            width,
+            subsequent_indent=" " * indent,
+            replace_whitespace=False,
+            drop_whitespace=False,
+            break_on_hyphens=False,
+        )
+        return [parts[0][first:], *(part[indent:] for part in parts[1:])]

@@ -1,0 +1,62 @@
+"""Which sampled tokens of each call the samples of an episode train."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from astuner.gateway.streams import by_index, stretches
+from astuner.schema import Call, Episode, Sample
+
+if TYPE_CHECKING:
+    from astuner.schema import Mask
+
+
+def trained_tokens(episode: Episode) -> dict[int, Mask]:
+    """Return by call, for each sampled token, whether it is trained; every sampled token is in exactly one of them."""
+    calls = by_index(episode.calls)
+    found = {index: np.zeros(len(call.output_ids), bool) for index, call in calls.items()}
+    for sample in episode.samples:
+        rest = _on_the_path(sample, calls, found)
+        # A tracker may have put answers where another prompt repeats them; each is there as it was sampled, in their order.
+        for index in sample.calls:
+            rest = _as_repeated(sample, calls[index], rest, found[index])
+    return found
+
+
+def _on_the_path(sample: Sample, calls: Mapping[int, Call], found: Mapping[int, Mask]) -> Mask:
+    """Mark what lies in the sample where its last call's stream has it; return what is left of the mask."""
+    rest = sample.mask.copy()
+    for part in stretches(calls, sample.calls[-1]):
+        first = part.start + part.fed
+        last = min(first + part.sampled, len(rest))
+        if part.call.index in sample.calls and last > first:
+            here = rest[first:last] & (sample.ids[first:last] == part.call.output_ids[: last - first])
+            found[part.call.index][: last - first] |= here
+            rest[first:last] &= ~here
+    return rest
+
+
+def _as_repeated(sample: Sample, call: Call, rest: Mask, found: Mask) -> Mask:
+    """Mark the tokens of a call that stand in one run of what is left of a sample's mask; return what is left then."""
+    wanted = ~found
+    places = np.flatnonzero(rest)
+    if not len(places) or not wanted.any():
+        return rest
+    first = int(np.argmax(wanted))
+    words = call.output_ids[first:]
+    for start in places:
+        run = rest[start : start + len(words)]
+        length = len(run) if run.all() else int(np.argmin(run))
+        same = sample.ids[start : start + length] == words[:length]
+        logprobs = sample.logprobs[start : start + length] == call.logprobs[first : first + length]
+        both = same & logprobs
+        count = length if both.all() else int(np.argmin(both))
+        if count:
+            found[first : first + count] = True
+            left = rest.copy()
+            left[start : start + count] = False
+            return left
+    return rest

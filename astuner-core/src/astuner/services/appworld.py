@@ -1,0 +1,52 @@
+"""The service `appworld`: AppWorld's environment server, where the user's shell says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from astuner.config.model import Ready, Service
+from astuner.errors import UsageError
+from astuner.services.definition import Definition
+
+if TYPE_CHECKING:
+    from astuner.protocols import RunInfo
+
+DIRECTORY, SCRIPT = "APPWORLD_PATH", "APPWORLD_SCRIPT"
+START_S = 1800.0
+"""The first start unpacks AppWorld's data."""
+READER = "env_service"
+
+
+def appworld(run_info: RunInfo) -> Definition:
+    """Define the server from `APPWORLD_PATH`, a directory, and `APPWORLD_SCRIPT`, the command line to run there."""
+    directory, script = os.environ.get(DIRECTORY, ""), os.environ.get(SCRIPT, "")
+    if missing := [name for name, value in ((DIRECTORY, directory), (SCRIPT, script)) if not value]:
+        raise UsageError(
+            f"--with-appworld: {' and '.join(missing)} not set. {DIRECTORY} is the directory that holds AppWorld's environment "
+            f'server, {SCRIPT} the command that starts it there, as "bash EnvService/env_sandbox/appworld.sh"'
+        )
+    if not Path(directory).expanduser().is_dir():
+        raise UsageError(f"--with-appworld: {DIRECTORY}: there is no directory {directory}")
+    url = _server_of(run_info)
+    service = Service(
+        # Those who have this line wrote it for bash.
+        command=("bash", "-c", script),
+        cwd=str(Path(directory).expanduser().absolute()),
+        # The server prints its sign without a flush, and its output is no terminal here.
+        env={"PYTHONUNBUFFERED": "1"},
+        ready=Ready(url=f"{url}/healthz" if url else None, log="Starting server on"),
+        timeout_s=START_S,
+    )
+    return Definition(service=service, url=url)
+
+
+def _server_of(run_info: RunInfo) -> str | None:
+    """Return the server that the tasks are read from, if that is how they are read, and on this machine."""
+    reader = run_info.config.task_reader
+    url = reader.options_of(READER).get("env_url") if reader.type == READER else None
+    if not isinstance(url, str) or urlsplit(url).hostname not in ("localhost", "127.0.0.1", "0.0.0.0"):
+        return None
+    return url.rstrip("/").replace("0.0.0.0", "127.0.0.1")

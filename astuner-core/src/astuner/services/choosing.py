@@ -1,0 +1,81 @@
+"""From the names that a user gives with `--with` to services."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from astuner.config.paths import resolve_path
+from astuner.errors import AstunerError, ConfigError, PluginError, Problem, UsageError
+from astuner.services.definition import Definition
+
+if TYPE_CHECKING:
+    from astuner.plugins.catalog import Catalog
+    from astuner.protocols import RunInfo
+
+KIND = "service"
+
+
+def choose_services(names: Sequence[str], run_info: RunInfo, catalog: Catalog) -> dict[str, Definition]:
+    """Return the services by name, in the order asked for; raises `UsageError` for a name that nobody knows.
+
+    The section `services` of the YAML goes before what packages define.
+    """
+    return {name: _placed(_definition(name, run_info, catalog), run_info) for name in dict.fromkeys(names)}
+
+
+def check_names(names: Sequence[str], run_info: RunInfo, catalog: Catalog) -> None:
+    """Raise `UsageError` for a name that nobody knows."""
+    for name in names:
+        if name not in run_info.config.services and not _offered(name, catalog):
+            raise UsageError(_unknown(name, run_info, catalog))
+
+
+def _definition(name: str, run_info: RunInfo, catalog: Catalog) -> Definition:
+    from astuner.plugins.drivers import load
+
+    check_names([name], run_info, catalog)
+    if name in run_info.config.services:
+        return Definition(service=run_info.config.services[name])
+    try:
+        candidate = catalog.find(KIND, name, config_dir=run_info.config_dir, key=f"--with {name}")
+    except ConfigError as error:
+        raise UsageError(str(error)) from error
+    define = load(candidate)
+    try:
+        made = define(run_info)
+    except AstunerError:
+        raise
+    except Exception as error:
+        raise PluginError(f"{candidate.blame} raised {type(error).__name__}: {error}") from error
+    if not isinstance(made, Definition):
+        raise PluginError(f"{candidate.blame} returned {made!r}; astuner.services.Definition is expected")
+    return made
+
+
+def _placed(definition: Definition, run_info: RunInfo) -> Definition:
+    if definition.service is None:
+        return definition
+    cwd = resolve_path(definition.service.cwd or ".", run_info.config_dir)
+    return evolve(definition, service=evolve(definition.service, cwd=str(cwd)))
+
+
+def _offered(name: str, catalog: Catalog) -> bool:
+    # A path names its service itself.
+    return ":" in name or "->" in name or any(name in (c.name, f"{c.dist}/{c.name}") for c in catalog.candidates(KIND))
+
+
+def _unknown(name: str, run_info: RunInfo, catalog: Catalog) -> str:
+    from astuner.plugins.known import command_for
+
+    own = list(run_info.config.services)
+    installed = [f"{c.name} ({c.provider})" for c in catalog.candidates(KIND)]
+    what = f"--with {name}: no service '{name}'"
+    if (command := command_for(KIND, name)) is not None:
+        return f"{what}. It comes with {command.rpartition(' ')[2]}: {command}"
+    close = difflib.get_close_matches(name, [*own, *(c.name for c in catalog.candidates(KIND))], n=1)
+    there = f"{what}; the section `services` has {', '.join(own) or 'none'}; installed are {', '.join(installed) or 'none'}."
+    return str(Problem(message=there, suggestion=close[0] if close else None))

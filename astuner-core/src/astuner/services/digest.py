@@ -1,0 +1,15 @@
+"""What makes a kept service the one that a configuration means."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from astuner.config.model import Service
+
+
+def digest_of(service: Service) -> str:
+    """Return a digest of command, directory and environment; the values stay unreadable in it."""
+    command = service.command if isinstance(service.command, str) else list(service.command)
+    told = json.dumps([command, service.cwd, sorted(service.env.items())], ensure_ascii=False)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]

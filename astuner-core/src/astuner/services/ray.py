@@ -1,0 +1,53 @@
+"""The service `ray`: a Ray cluster of one machine, for this run alone."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from astuner.config.model import Ready, Service
+from astuner.errors import UsageError
+from astuner.processes.ports import LOOPBACK, free_port
+from astuner.services.definition import Definition
+
+if TYPE_CHECKING:
+    from astuner.protocols import RunInfo
+
+ADDRESS = "RAY_ADDRESS"
+LEAST_CPUS = 16
+"""Ray's CPUs are a count of places, not of cores: a trainer's placement group must find some on a small machine too."""
+START_S = 180.0
+
+
+def ray(run_info: RunInfo) -> Definition:
+    """Define a private cluster, or none where the environment names one already."""
+    if address := os.environ.get(ADDRESS):
+        return Definition(service=None, notice=f"service 'ray': {ADDRESS} is set, so the cluster at {address} is used")
+    if find_spec("ray") is None:
+        raise UsageError(
+            "--with-ray: Ray is not installed: pip install ray (the backbones verl and trinity bring the version that they need)"
+        )
+    port = free_port()
+    # Ray's sockets lie below it, and a socket's path may have about 100 characters: no run directory is short enough.
+    short = "/tmp" if Path("/tmp").is_dir() else tempfile.gettempdir()
+    scratch = Path(short, f"astuner-ray-{secrets.token_hex(4)}")
+    # With both given Ray does not look for a token file in the home directory, which other clusters write.
+    auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
+    command += [f"--node-ip-address={LOOPBACK}", f"--temp-dir={scratch}", "--include-dashboard=false", "--disable-usage-stats"]
+    command += ["--min-worker-port=0", "--max-worker-port=0", f"--num-cpus={max(LEAST_CPUS, os.cpu_count() or 1)}"]
+    if find_spec("grpc") is not None:
+        # Ray's client server starts where it can, on one port for all clusters of a machine.
+        command.append(f"--ray-client-server-port={free_port()}")
+    service = Service(
+        command=tuple(command),
+        env={**auth, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONUNBUFFERED": "1"},
+        ready=Ready(port=port, log="Ray runtime started"),
+        timeout_s=START_S,
+    )
+    return Definition(service=service, exports={ADDRESS: f"{LOOPBACK}:{port}", **auth}, scratch=scratch)

@@ -1,0 +1,212 @@
+"""The services of one run: started or found, watched, and ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+
+from attrs import define, field, frozen
+
+from astuner.config.model import Service
+from astuner.errors import Interrupted, UsageError
+from astuner.processes import Launched, Lease, Started, attach, launch, started_programs, until_ready
+from astuner.processes.environment import exported
+from astuner.processes.readiness import missing_sign
+from astuner.processes.record import state_directory
+from astuner.services.definition import Definition
+from astuner.services.digest import digest_of
+
+LOOK_S = 1.0
+NO_SUCH_COMMAND = 127
+"""What a shell answers for a command that it does not find."""
+
+
+@frozen(kw_only=True)
+class Place:
+    """What services need of their run."""
+
+    directory: Path
+    """The run directory."""
+    say: Callable[[str], None]
+    """Tells the user how far a start is."""
+    warn: Callable[[str], None]
+    """Tells of a service that ends during the run."""
+    stopped: Callable[[], bool]
+    """Whether the run was asked to stop."""
+
+
+@contextmanager
+def running_services(definitions: Mapping[str, Definition], place: Place) -> Iterator[None]:
+    """Let services run as long as the block lasts: each is awaited before the next is started."""
+    with ExitStack() as stack:
+        services = _Services(place=place, stack=stack)
+        for name, definition in definitions.items():
+            services.start(name, definition)
+        stack.enter_context(_watched(services.alive, place.warn))
+        yield
+
+
+@define(eq=False, kw_only=True)
+class _Services:
+    place: Place
+    stack: ExitStack
+    alive: list[Launched] = field(factory=list)
+
+    def start(self, name: str, definition: Definition) -> None:
+        """Start a service, or take one that is there, and wait until it is ready."""
+        if definition.notice:
+            self.place.say(definition.notice)
+        if definition.service is not None:
+            self._have(name, definition, definition.service)
+        self.stack.enter_context(exported(definition.exports))
+
+    def _have(self, name: str, definition: Definition, service: Service) -> None:
+        digest = digest_of(service)
+        # Two runs that begin at the same moment would each start a service that is to be kept.
+        with _alone(name):
+            kept = _kept(name, digest)
+            if kept is None and self._answers(name, service):
+                return
+            launched = None if kept is not None else self._launch(name, definition, service, digest)
+        if launched is not None:
+            self._begin(launched, name, service)
+        elif kept is not None:
+            found = attach(kept)
+            self._await(found, service)
+            self.stack.enter_context(found.keep_leased())
+            self.alive.append(found)
+            self.place.say(f"{kept.what}: found again ({kept.id}, since {kept.started}); `astuner stop {name}` ends it")
+
+    def _answers(self, name: str, service: Service) -> bool:
+        """Whether something that is not ours does already what the service is for."""
+        seen = service.ready.port is not None or service.ready.url is not None
+        if not seen or missing_sign(service.ready, None) is not None:
+            return False
+        place = service.ready.url or f"port {service.ready.port}"
+        theirs = next((one for one in started_programs() if _is_service(one, name) and one.port == service.ready.port), None)
+        if theirs is None:
+            self.place.say(f"service '{name}': {place} answers already, so nothing is started; what is there is left alone")
+        else:
+            self.alive.append(attach(theirs))
+            whose = f"the run in {theirs.directory} started it, and it ends with that run; `keep: true` lets it outlive both"
+            self.place.say(f"service '{name}': {place} answers already: {whose}")
+        return True
+
+    def _launch(self, name: str, definition: Definition, service: Service, digest: str) -> Launched:
+        _check_command(name, service)
+        words = ["/bin/sh", "-c", service.command] if isinstance(service.command, str) else list(service.command)
+        self.place.say(f"service '{name}': starting")
+        return launch(
+            words,
+            kind="service",
+            name=name,
+            log=self.place.directory / "logs" / f"service-{name}.log",
+            cwd=service.cwd,
+            env=service.env,
+            directory=self.place.directory,
+            port=service.ready.port,
+            url=definition.url or service.ready.url,
+            lease=Lease(idle_s=None) if service.keep else None,
+            facts={"digest": digest},
+            scratch=definition.scratch,
+        )
+
+    def _begin(self, launched: Launched, name: str, service: Service) -> None:
+        """Wait for what was started, and end it with the run unless it is kept."""
+        try:
+            self._await(launched, service)
+        except BaseException as error:
+            status = launched.poll()
+            launched.end()
+            if status == NO_SUCH_COMMAND and isinstance(service.command, str):
+                raise UsageError(str(error)) from None
+            raise
+        if not service.keep:
+            self.stack.callback(launched.end)
+        self.alive.append(launched)
+        kept = f"; it stays after the run until `astuner stop {name}`" if service.keep else ""
+        self.place.say(f"service '{name}': ready{kept}")
+
+    def _await(self, launched: Launched, service: Service) -> None:
+        async def wait() -> None:
+            ready = asyncio.ensure_future(until_ready(launched, service.ready, service.timeout_s, self.place.say))
+            while not ready.done():
+                if self.place.stopped():
+                    ready.cancel()
+                    raise Interrupted(f"stopped while {launched.record.what} was starting")
+                await asyncio.wait({ready}, timeout=0.2)
+            await ready
+
+        asyncio.run(wait())
+
+
+def _check_command(name: str, service: Service) -> None:
+    """Raise where the first word is no program; a shell finds out itself."""
+    if isinstance(service.command, str):
+        return
+    if not service.command:
+        raise UsageError(f"services.{name}.command: no words")
+    first, path = service.command[0], service.env.get("PATH")
+    found = shutil.which(first, path=path) or (service.cwd and shutil.which(str(Path(service.cwd, first)), path=path))
+    if not found:
+        raise UsageError(f"services.{name}.command: there is no program {first!r}, neither on PATH nor in {service.cwd}")
+
+
+def _is_service(record: Started, name: str) -> bool:
+    return record.kind == "service" and record.name == name
+
+
+def _kept(name: str, digest: str) -> Started | None:
+    """Return the service that an earlier run has kept; raises when it was started otherwise than it would be now."""
+    kept = [one for one in started_programs() if _is_service(one, name) and one.lease is not None]
+    same = [one for one in kept if one.facts.get("digest") == digest]
+    if kept and not same:
+        raise UsageError(
+            f"service '{name}' runs already, kept from an earlier run with another command, directory or environment; "
+            f"end it first: astuner stop {kept[0].id}"
+        )
+    return same[0] if same else None
+
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Let one run of this user at a time look for a service of a name and start it."""
+    with ExitStack() as stack:
+        # Where nothing can be written, no service is written down and so none is kept.
+        with suppress(OSError):
+            home = state_directory() / "locks"
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = stack.enter_context((home / f"service-{blake2b(name.encode(), digest_size=8).hexdigest()}").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _watched(services: list[Launched], warn: Callable[[str], None]) -> Iterator[None]:
+    """Say once of each service that it has ended, while the run goes on."""
+    over = threading.Event()
+
+    def watch() -> None:
+        left = list(services)
+        while left and not over.wait(LOOK_S):
+            for service in [one for one in left if one.poll() is not None]:
+                left.remove(service)
+                record = service.record
+                warn(
+                    f"{record.what} ended during the run (exit status {service.poll()}); the run goes on without it. "
+                    f"Last lines of {record.log}:\n{service.tail(10)}"
+                )
+
+    watcher = threading.Thread(target=watch, name="services", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()

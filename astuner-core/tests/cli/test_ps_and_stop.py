@@ -1,0 +1,165 @@
+"""`astuner ps` and `astuner stop`: what we started, and ending exactly that."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astuner.cli.stop import _named
+from astuner.processes import Launched, Lease, launch, registered_run, started_programs
+from astuner.testing import until
+from astuner.testing.project import write_project
+
+pytestmark = pytest.mark.usefixtures("own_state")
+
+Start = Callable[..., Launched]
+SAVES = """
+import signal, sys, time
+from pathlib import Path
+from astuner.processes import registered_run
+
+with registered_run("mine", Path(sys.argv[1])):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("up", flush=True)
+    time.sleep(60)
+"""
+WAITS = "import asyncio\nclass Agent:\n    async def execute(self, workflow_task, tuner):\n        await asyncio.sleep(60)\n"
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    def make(name: str, **more: Any) -> Launched:
+        return launch(["sleep", "60"], kind="service", name=name, log=tmp_path / f"{name}.log", **more)
+
+    return make
+
+
+def names() -> list[str]:
+    return [record.name for record in started_programs()]
+
+
+def test_ps_json_is_one_document(cli: Any, start: Start, tmp_path: Path) -> None:
+    launched = start("web", port=8080, url="http://127.0.0.1:8080", lease=Lease(idle_s=60), directory=tmp_path)
+    [row] = json.loads(cli("ps", "--json").out)
+    assert (row["name"], row["kind"], row["pid"]) == ("web", "service", launched.record.program)
+    assert (row["port"], row["url"], row["directory"]) == (8080, "http://127.0.0.1:8080", str(tmp_path))
+    assert row["memory_bytes"] > 100_000
+    assert 0 < row["idle_left_s"] <= 60
+
+
+def test_ps_shows_no_key(cli: Any, start: Start) -> None:
+    start("vllm", facts={"model": "m", "key": "sesame"})
+    assert "sesame" not in cli("ps", "--json").out + cli("ps").out
+
+
+def test_ps_json_of_nothing_is_an_empty_list(cli: Any) -> None:
+    assert json.loads(cli("ps", "--json").out) == []
+
+
+def test_ps_is_a_table(cli: Any, start: Start, tmp_path: Path) -> None:
+    start("web", lease=Lease(idle_s=None))
+    with registered_run("mine", tmp_path):
+        heads, web, mine = cli("ps").out.splitlines()
+    assert heads.split()[:4] == ["ID", "KIND", "NAME", "PID"]
+    assert "until stopped" in web
+    assert mine.split()[1:3] == ["run", "mine"]
+
+
+def test_stop_ends_exactly_one_of_two(cli: Any, start: Start) -> None:
+    start("web")
+    start("db")
+    assert cli("stop", "web").code == 0
+    assert names() == ["db"]
+
+
+def test_stop_takes_an_id(cli: Any, start: Start) -> None:
+    start("web")
+    second = start("web")
+    assert cli("stop", second.record.id).code == 0
+    assert len(names()) == 1
+
+
+def test_a_name_of_two_programs_ends_neither(cli: Any, start: Start) -> None:
+    start("web")
+    start("web")
+    stopped = cli("stop", "web")
+    assert stopped.code == 2
+    assert "that is 2 programs" in stopped.err
+    assert names() == ["web", "web"]
+
+
+def test_one_unknown_name_ends_nothing(cli: Any, start: Start) -> None:
+    start("web")
+    stopped = cli("stop", "web", "wep")
+    assert stopped.code == 2
+    assert "there is service 'web'" in stopped.err
+    assert "Did you mean 'web'?" in stopped.err
+    assert names() == ["web"]
+
+
+def test_stop_all_ends_all(cli: Any, start: Start) -> None:
+    start("web")
+    start("db", lease=Lease(idle_s=None))
+    assert cli("stop", "--all").code == 0
+    assert names() == []
+
+
+@pytest.mark.parametrize("arguments", [[], ["web", "--all"]])
+def test_what_to_stop_is_said_once(cli: Any, arguments: list[str]) -> None:
+    assert cli("stop", *arguments).code == 2
+
+
+def test_a_run_that_is_stopped_saves_its_state(cli: Any, tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(WAITS)
+    conf = write_project(tmp_path, "astuner.testing.judges:ExactAnswer", workflow="./agent.py:Agent")
+    run = subprocess.Popen([sys.executable, "-m", "astuner", "run", "--conf", str(conf)], stderr=subprocess.DEVNULL)
+    state = tmp_path / "launcher_record" / "project.debug" / "state.json"
+    try:
+        until(lambda: state.exists() and "running" in state.read_text())
+        stopped = cli("stop", "project")
+        assert "ended, interrupted" in stopped.err
+        assert run.wait(timeout=30) == 130
+    finally:
+        run.kill()
+        run.wait()
+
+
+def test_a_second_stop_lets_the_first_one_save(cli: Any, tmp_path: Path) -> None:
+    # Past the buffer of `print`, which the signal may find in use.
+    counts = SAVES.replace("signal.SIG_IGN)", "lambda *_: __import__('os').write(1, b'asked\\n'))")
+    run = subprocess.Popen([sys.executable, "-c", counts, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"up\n"
+        for _ in range(2):
+            assert cli("stop", "mine", "--wait", "0.2").code == 1
+    finally:
+        run.kill()
+    assert run.stdout.read() == b"asked\n"
+    run.wait()
+
+
+@pytest.mark.parametrize("name", ["mine.debug", "mine", "record/mine.debug"])
+def test_a_run_has_a_name_an_experiment_and_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with registered_run("mine.debug", tmp_path / "record" / "mine.debug", facts={"experiment_name": "mine"}) as record:
+        assert _named([name], started_programs()) == [record]
+
+
+def test_a_run_that_takes_longer_to_save_is_told_and_left(cli: Any, tmp_path: Path) -> None:
+    run = subprocess.Popen([sys.executable, "-c", SAVES, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        assert run.stdout is not None
+        assert run.stdout.readline() == b"up\n"
+        stopped = cli("stop", "mine", "--wait", "0.3")
+        assert (stopped.code, run.poll()) == (1, None)
+        assert "still saving after 0.3 s" in stopped.err
+    finally:
+        run.kill()
+        run.communicate()

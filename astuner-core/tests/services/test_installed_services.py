@@ -1,0 +1,128 @@
+"""Services that packages define, core's own among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from astuner.config.components import TaskReader
+from astuner.errors import PluginError, UsageError
+from astuner.processes import started_programs
+from astuner.runs.launch import start_run
+from astuner.runs.plan import plan_run
+from astuner.services import Definition
+from astuner.services.appworld import appworld
+from astuner.services.ray import ray
+from astuner.testing.project import write_project
+
+CORE = ("astuner-core>=0.1,<0.2",)
+DEFINES = """
+from astuner.services import Definition, Ready, Service
+
+def shown(run_info):
+    service = Service(command=f"echo serving {run_info.experiment_name}; sleep 60", ready=Ready(log="serving"))
+    return Definition(service=service, exports={"ACME_URL": "http://x"})
+
+def wrong(run_info):
+    return 3
+
+def raising(run_info):
+    raise KeyError("port")
+"""
+TELLS = (
+    "import os\nfrom astuner import WorkflowOutput\nclass Agent:\n    async def execute(self, workflow_task, tuner):\n"
+    "        return WorkflowOutput(reward=float(os.environ['ACME_URL'] == 'http://x'))\n"
+)
+
+
+@pytest.fixture
+def acme(fake_distribution: Callable[..., Path]) -> None:
+    points = {name: f"acme_services:{name}" for name in ("shown", "wrong", "raising")}
+    fake_distribution("acme", "2.0", {"acme_services.py": DEFINES}, {"astuner.services": points}, CORE)
+
+
+def info(tmp_path: Path, **settings: Any) -> Any:
+    return plan_run(write_project(tmp_path, settings=settings)).run_info()
+
+
+@pytest.mark.usefixtures("acme")
+def test_a_package_can_bring_a_service_and_export_variables(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(TELLS)
+    conf = write_project(tmp_path, workflow="./agent.py:Agent")
+    outcome = start_run(conf, services=["shown"])
+    assert "serving project" in (outcome.directory / "logs" / "service-shown.log").read_text()
+    assert started_programs() == []
+
+
+@pytest.mark.usefixtures("acme")
+@pytest.mark.parametrize(
+    ("name", "said"), [("wrong", "returned 3; astuner.services.Definition is expected"), ("raising", "KeyError: 'port'")]
+)
+def test_a_package_that_defines_none_is_blamed(tmp_path: Path, name: str, said: str) -> None:
+    with pytest.raises(PluginError, match=rf"service '{name}' from acme 2.0 \(acme_services:{name}\).*{said}"):
+        start_run(write_project(tmp_path), services=[name])
+
+
+def test_one_that_a_package_of_ours_brings_is_told_by_that_package(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--with logview: no service 'logview'\. It comes with astuner-logview: pip install"):
+        start_run(write_project(tmp_path), services=["logview"])
+
+
+def test_the_services_of_core_are_listed_like_any_component(cli: Any) -> None:
+    rows = [line.split()[:2] for line in cli("plugin", "list", "--kind", "service").out.splitlines()]
+    assert rows[1:] == [["service", "appworld"], ["service", "ray"]]
+
+
+def test_a_cluster_that_is_there_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    told = "service 'ray': RAY_ADDRESS is set, so the cluster at 10.0.0.1:6379 is used"
+    assert ray(info(tmp_path)) == Definition(service=None, notice=told)
+
+
+def test_without_ray_its_service_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("astuner.services.ray.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="pip install ray"):
+        ray(info(tmp_path))
+
+
+def test_appworld_is_started_where_and_as_the_shell_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("APPWORLD_PATH", str(tmp_path))
+    monkeypatch.setenv("APPWORLD_SCRIPT", "bash env/appworld.sh")
+    service = appworld(info(tmp_path)).service
+    assert service is not None
+    assert (service.command, service.cwd) == (("bash", "-c", "bash env/appworld.sh"), str(tmp_path))
+    # Its sign comes only unbuffered.
+    assert (service.ready.log, service.env["PYTHONUNBUFFERED"]) == ("Starting server on", "1")
+
+
+@pytest.mark.parametrize(
+    ("given", "looked_at"),
+    [("http://127.0.0.1:8080/", "http://127.0.0.1:8080/healthz"), ("http://envs.acme.org:8080", None)],
+)
+def test_appworld_is_looked_for_where_the_tasks_are_read_on_this_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str, looked_at: str | None
+) -> None:
+    monkeypatch.setenv("APPWORLD_PATH", str(tmp_path))
+    monkeypatch.setenv("APPWORLD_SCRIPT", "x")
+    reader = TaskReader(type="env_service", sections={"env_service": {"env_url": given}})
+    run_info = info(tmp_path)
+    service = appworld(evolve(run_info, config=evolve(run_info.config, task_reader=reader))).service
+    assert service is not None
+    assert service.ready.url == looked_at
+
+
+@pytest.mark.parametrize("missing", [("APPWORLD_PATH",), ("APPWORLD_SCRIPT",), ("APPWORLD_PATH", "APPWORLD_SCRIPT")])
+def test_appworld_names_what_the_shell_does_not_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("APPWORLD_PATH", str(tmp_path))
+    monkeypatch.setenv("APPWORLD_SCRIPT", "x")
+    for name in missing:
+        monkeypatch.delenv(name)
+    with pytest.raises(UsageError, match=f"{' and '.join(missing)} not set"):
+        appworld(info(tmp_path))

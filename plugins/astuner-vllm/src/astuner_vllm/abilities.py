@@ -1,0 +1,89 @@
+"""What a server can do, found out by asking it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from astuner.errors import ConfigError, Problem
+from astuner.protocols import RunInfo
+from astuner.schema import Request, Sampling
+from astuner_vllm.failures import Refused
+from astuner_vllm.registration import BACKEND
+
+if TYPE_CHECKING:
+    from astuner_vllm.client import ServerClient
+    from astuner_vllm.member import Member
+
+KEY_REMEDY = "; its key is read from the environment variable that rollout.vllm.api_key_env names"
+URL_KEY = "astuner.rollout.vllm.url"
+
+
+@frozen(kw_only=True)
+class Abilities:
+    """What a server can do for a run."""
+
+    weight_updates: bool
+    logprobs: bool
+    """Of the sampling distribution; vLLM gives those of the model unless it is told otherwise."""
+    max_model_len: int
+
+
+async def abilities_of(member: Member, run_info: RunInfo, *, attached: bool) -> Abilities:
+    """Ask a server; raises `ConfigError` for one of somebody else that cannot be used."""
+    client, wanted = member.client, run_info.config.rollout.max_model_len
+    try:
+        offered = [model for model in await client.models() if not model.get("parent")]
+    except Refused as error:
+        if not attached:
+            raise
+        raise _wrong(f"{error}{KEY_REMEDY if error.status == 401 else ''}") from error
+    if not attached:
+        return Abilities(weight_updates=True, logprobs=True, max_model_len=_shortest(wanted, offered))
+    model = _the_model(offered, run_info.config.model.path, member.name)
+    client.serve_as(str(model["id"]))
+    return Abilities(
+        weight_updates=await _takes_weights(client),
+        logprobs=await _gives_logprobs(client),
+        max_model_len=_shortest(wanted, [model]),
+    )
+
+
+def _the_model(offered: list[Mapping[str, Any]], path: str, where: str) -> Mapping[str, Any]:
+    """Return the model that is meant: by its path, or by its name, which is all that another machine may have in common."""
+    for same in (lambda name: name == path, lambda name: PurePath(name).name == PurePath(path).name):
+        for model in offered:
+            if same(str(model.get("root"))) or same(str(model.get("id"))):
+                return model
+    names = ", ".join(f"{model.get('id')} ({model.get('root')})" for model in offered) or "none"
+    raise _wrong(f"{where} does not serve the model of model.path, {path}; it serves {names}")
+
+
+async def _takes_weights(client: ServerClient) -> bool:
+    try:
+        settings = await client.settings()
+    except Refused:
+        return False
+    return (settings.get("weight_transfer_config") or {}).get("backend") == BACKEND
+
+
+async def _gives_logprobs(client: ServerClient) -> bool:
+    """Whether log-probabilities are of the sampling distribution: the most likely token alone then has one of 0."""
+    probe = Request(id="probe", session="probe", prompt_ids=[1, 2, 3], sampling=Sampling(top_k=1, max_tokens=1))
+    try:
+        found = [value async for chunk in client.generate(probe) for value in chunk.logprobs]
+    except Refused as error:
+        remedy = "; start it with --enable-scale-out" if error.status == 403 else ""
+        raise _wrong(f"{error}{remedy}") from error
+    return all(value > -1e-6 for value in found)
+
+
+def _shortest(wanted: int, offered: list[Mapping[str, Any]]) -> int:
+    return min([wanted, *(length for model in offered if isinstance(length := model.get("max_model_len"), int))])
+
+
+def _wrong(message: str) -> ConfigError:
+    return ConfigError([Problem(key=URL_KEY, message=message)])

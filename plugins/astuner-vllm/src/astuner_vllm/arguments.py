@@ -1,0 +1,149 @@
+"""The user's own arguments of `vllm serve`: which there are, which are ours, and how they are written on a command line."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from astuner.errors import ConfigError, Problem
+
+KEY = "astuner.rollout.vllm.engine_args"
+
+OURS: Mapping[str, str] = {
+    "model": "set model.path",
+    "model_tag": "set model.path",
+    "dtype": "set model.dtype",
+    "seed": "set rollout.seed",
+    "tensor_parallel_size": "set rollout.tensor_model_parallel_size",
+    "max_model_len": "set rollout.max_model_len",
+    "max_num_seqs": "set rollout.max_num_seqs",
+    "gpu_memory_utilization": "set rollout.vllm.gpu_memory_utilization",
+    "enforce_eager": "set rollout.vllm.enforce_eager",
+    "enable_lora": "set model.lora_rank",
+    "max_lora_rank": "set model.lora_rank",
+    "lora_modules": "set model.lora_rank",
+    "host": "servers listen on this machine only; set rollout.vllm.url for one elsewhere",
+    "port": "set debug.debug_vllm_port with the backbone debug; elsewhere free ports are taken",
+    "uds": "servers are talked to over a port",
+    "api_key": "the servers of a run get a key of its own",
+    "middleware": "the servers of a run get a key of its own",
+    "root_path": "servers are talked to at the root",
+    "ssl_keyfile": "servers listen on this machine only",
+    "ssl_certfile": "servers listen on this machine only",
+    "served_model_name": "requests name the model themselves",
+    "logprobs_mode": "training needs the log-probabilities of the sampling distribution",
+    "generation_config": "set rollout.temperature, rollout.top_p and rollout.top_k",
+    "override_generation_config": "set rollout.temperature, rollout.top_p and rollout.top_k",
+    "worker_extension_cls": "LoRA adapters are replaced through it",
+    "weight_transfer_config": "new weights come through a way of our own",
+    "enable_scale_out": "it is always on",
+    "tokens_only": "the server gives token ids anyway, and its other endpoints are used too",
+    "api_server_count": "one server answers at each port; set rollout.n_vllm_engine for more",
+    "data_parallel_size": "set rollout.n_vllm_engine",
+    "headless": "servers are talked to over HTTP",
+    "grpc": "servers are talked to over HTTP",
+    "config": "write the arguments here",
+}
+"""Arguments that the user does not set, with what to do instead."""
+
+_SOURCES = {
+    "engine/arg_utils.py": ("EngineArgs", "AsyncEngineArgs"),
+    "entrypoints/launchers/cli_args.py": ("BaseFrontendArgs", "FrontendArgs"),
+}
+_PLAIN: Mapping[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (int, float), "str": (str,)}
+
+
+def ours(name: str) -> str | None:
+    """Return what to do instead of setting an argument that is ours; None for one that the user may set."""
+    return OURS.get(_plain(name))
+
+
+def command_words(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the words of a command line."""
+    for name, value in arguments.items():
+        option = "--" + _plain(name).replace("_", "-")
+        if value is None:
+            continue
+        if value is True:
+            yield option
+        elif value is False:
+            yield f"--no-{option[2:]}"
+        elif isinstance(value, Mapping):
+            yield from (option, json.dumps(value, sort_keys=True))
+        elif isinstance(value, (list, tuple)):
+            yield from (option, *map(str, value))
+        else:
+            yield f"{option}={value}"
+
+
+def check_arguments(arguments: Mapping[str, Any], package: Path) -> None:
+    """Raise `ConfigError` for names that the installed vLLM does not know, and values of another type than it declares.
+
+    The declarations are read from its sources: importing it takes seconds and torch. Its own parser has the last word on
+    values, when the server starts, and on all of it for a vLLM that keeps its declarations elsewhere.
+    """
+    known = declared_arguments(package) if arguments else {}
+    if known and (problems := list(_problems(arguments, known))):
+        raise ConfigError(problems)
+
+
+def _problems(arguments: Mapping[str, Any], known: Mapping[str, tuple[type, ...]]) -> Iterator[Problem]:
+    for name, value in arguments.items():
+        key = f"{KEY}.{name}"
+        if _plain(name) not in known:
+            nearest = difflib.get_close_matches(_plain(name), known, n=1)
+            message = f"the installed vLLM has no such argument (value {value!r}); `vllm serve --help=all` lists them"
+            yield Problem(key=key, message=message, suggestion=nearest[0] if nearest else None)
+        elif (kinds := known[_plain(name)]) and not _fits(value, kinds):
+            names = " or ".join(kind.__name__ for kind in kinds)
+            yield Problem(key=key, message=f"vLLM wants {names} here, and got {value!r}")
+
+
+def _fits(value: Any, kinds: tuple[type, ...]) -> bool:
+    # bool is a kind of int to Python, and not to vLLM's command line.
+    return value is None or type(value) in kinds
+
+
+@cache
+def declared_arguments(package: Path) -> Mapping[str, tuple[type, ...]]:
+    """Return the arguments that a vLLM package declares, each with its plain types: no types where they are not plain ones.
+
+    Empty when a file of the declarations is not where it is expected.
+    """
+    if not all((package / source).is_file() for source in _SOURCES):
+        return {}
+    found: dict[str, tuple[type, ...]] = {}
+    for source, classes in _SOURCES.items():
+        tree = ast.parse((package / source).read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and node.name in classes:
+                found.update((name, _types(annotation)) for name, annotation in _fields(node))
+    return found
+
+
+def _fields(node: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+    for statement in node.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            yield statement.target.id, statement.annotation
+
+
+def _types(annotation: ast.expr) -> tuple[type, ...]:
+    parts = set(_union(annotation)) - {"None"}
+    if not parts or not parts <= _PLAIN.keys():
+        return ()
+    return tuple(dict.fromkeys(kind for part in sorted(parts) for kind in _PLAIN[part]))
+
+
+def _union(annotation: ast.expr) -> Iterable[str]:
+    if isinstance(annotation, ast.BinOp):
+        return [*_union(annotation.left), *_union(annotation.right)]
+    return [ast.unparse(annotation)]
+
+
+def _plain(name: str) -> str:
+    return name.lstrip("-").replace("-", "_")

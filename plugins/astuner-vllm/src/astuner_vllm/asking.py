@@ -1,0 +1,65 @@
+"""From a request of ours to the body of `/inference/v1/generate`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from secrets import token_hex
+from typing import Any
+
+from astuner.schema import Request
+
+CONSTRAINTS = ("json_object", "json_schema")
+"""Kinds of `Request.constraint` that are understood. How a model writes tool calls is not known here."""
+MOST_LOGPROBS = 20
+"""What a server gives without being told otherwise."""
+TOKENS_AT_ONCE = 64
+"""In one part of an answer that nobody reads as it comes: parts of one token each take half of a server's time."""
+
+
+def generation(request: Request, model: str | None, *, salt: int = 0) -> dict[str, Any]:
+    """Return the body; only `stop_token_ids` end an answer, as the gateway expects it.
+
+    The same requests with another `salt` are sampled with other seeds.
+    """
+    sampling = request.sampling
+    tops = sampling.top_logprobs
+    params: dict[str, Any] = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "max_tokens": sampling.max_tokens,
+        "stop_token_ids": list(sampling.stop_token_ids),
+        "seed": _mixed(sampling.seed ^ salt),
+        # The sampled token takes a place of its own among those that are sent.
+        "logprobs": min(tops + 1, MOST_LOGPROBS) if tops else 0,
+        # Text is made by the gateway.
+        "detokenize": False,
+        "ignore_eos": request.constraint is None,
+        "stream_interval": 1 if request.stream else TOKENS_AT_ONCE,
+    }
+    if request.constraint is not None:
+        params["structured_outputs"] = structured(request.constraint)
+    body = {
+        # A second attempt must not meet the first one's name.
+        "request_id": f"{request.id}-{token_hex(4)}",
+        "token_ids": list(request.prompt_ids),
+        "sampling_params": params,
+        "stream": True,
+    }
+    return body if model is None else {**body, "model": model}
+
+
+def structured(constraint: Mapping[str, Any]) -> dict[str, Any]:
+    """Return vLLM's form of a constraint; raises ValueError for one that `CONSTRAINTS` does not name."""
+    match constraint.get("type"):
+        case "json_object":
+            return {"json_object": True}
+        case "json_schema":
+            return {"json": constraint["schema"]}
+        case other:
+            raise ValueError(f"the engine 'vllm' cannot constrain an answer to '{other}'; it knows {', '.join(CONSTRAINTS)}")
+
+
+def _mixed(seed: int) -> int:
+    """Return a seed of 63 bits, as vLLM takes on a GPU; its lower half, all that counts on a CPU, depends on the whole."""
+    return (seed ^ (seed >> 32)) & (2**63 - 1)

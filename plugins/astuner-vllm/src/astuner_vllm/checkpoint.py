@@ -1,0 +1,62 @@
+"""What the `config.json` of a model says before anything is loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from astuner.errors import ConfigError, Problem
+
+KEY = "astuner.model.path"
+
+
+def model_config(model: str) -> Mapping[str, Any]:
+    """Return the configuration of a model: of a directory, or of a Hugging Face id, from its cache or by download.
+
+    Raises `ConfigError` when there is none that can be read.
+    """
+    if Path(model).is_dir():
+        file = Path(model, "config.json")
+        if not file.is_file():
+            raise ConfigError([Problem(key=KEY, message=f"{model} has no config.json, so it is no model in transformers format")])
+    elif model.count("/") > 1 or model.startswith((".", "/", "~")):
+        raise ConfigError([Problem(key=KEY, message=f"there is no directory {model}")])
+    else:
+        file = _of_the_hub(model)
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ConfigError([Problem(key=KEY, message=f"{file} is no JSON: {error}")]) from error
+    return cast("Mapping[str, Any]", found)
+
+
+def saved_dtype(config: Mapping[str, Any]) -> str | None:
+    """Return the precision that a checkpoint was saved in, as in `float32`; None when it does not say."""
+    found = config.get("dtype", config.get("torch_dtype"))
+    return found.removeprefix("torch.") if isinstance(found, str) else None
+
+
+def trained_dtype(config: Mapping[str, Any]) -> str:
+    """Return what the backbone `local` computes in where the user does not say: bfloat16 for a checkpoint in half precision."""
+    return "bfloat16" if saved_dtype(config) in ("bfloat16", "float16") else "float32"
+
+
+def longest_context(config: Mapping[str, Any]) -> int | None:
+    """Return how many tokens the model's positions reach; None when it does not say, or stretches them."""
+    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if rope.get("rope_type", rope.get("type", "default")) != "default":
+        return None
+    found = config.get("max_position_embeddings")
+    return found if isinstance(found, int) else None
+
+
+def _of_the_hub(model: str) -> Path:
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return Path(hf_hub_download(model, "config.json"))
+    except Exception as error:
+        message = f"{model} is neither a directory nor a model that the Hugging Face hub gives: {error}"
+        raise ConfigError([Problem(key=KEY, message=message)]) from error

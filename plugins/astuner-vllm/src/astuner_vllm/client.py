@@ -1,0 +1,275 @@
+"""One vLLM server over HTTP: generation, weights, and what it says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from attrs import evolve
+
+from astuner.schema import Chunk, Request
+from astuner_vllm.adapters import METHOD
+from astuner_vllm.answers import Part, read_part, reason_of
+from astuner_vllm.asking import generation
+from astuner_vllm.failures import BadAnswer, Refused, ServerError, ServerLost, named
+from astuner_vllm.reading import Reading
+from astuner_vllm.silence import Silence
+from astuner_vllm.versions import Versions
+
+if TYPE_CHECKING:
+    import httpx
+
+WeightSync = Literal["keep", "wait", "abort"]
+"""What becomes of requests under way when weights are exchanged: frozen and continued, waited for, ended."""
+
+UNCHANGED = "default"
+"""vLLM's label for the weights that it was started with."""
+CONNECT_S = 10.0
+SHORT_S = 20.0
+"""For questions that cost the server nothing."""
+LONG_S = 600.0
+"""For loading weights, and for requests under way that are waited for."""
+
+
+class ServerClient:
+    """Speaks to one server. Lives in the event loop in which `open` is called.
+
+    A request whose connection breaks raises `ServerLost`: whoever knows whether anything of the answer was used decides what
+    follows.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str | None = None,
+        vocab_size: int | None = None,
+        silence_s: float = 120.0,
+        api_key: str | None = None,
+        salt: int = 0,
+    ) -> None:
+        """`silence_s` is how long the server may say nothing to anybody while it owes answers, `salt` changes all seeds."""
+        self.url = url.rstrip("/")
+        self.versions = Versions()
+        self._vocab_size = vocab_size
+        self._silence = Silence(silence_s)
+        self._api_key = api_key
+        self._http: httpx.AsyncClient | None = None
+        self._model = model
+        self._adapter: str | None = None
+        self._salt = salt
+        self._readings: set[Reading] = set()
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the server runs on this machine."""
+        return is_loopback(self.url)
+
+    async def open(self) -> None:
+        """Take connections; none is made yet."""
+        import httpx
+
+        if self._http is None:
+            headers = {"accept-encoding": "identity"}
+            if self._api_key:
+                headers["authorization"] = f"Bearer {self._api_key}"
+            self._http = httpx.AsyncClient(
+                base_url=self.url,
+                headers=headers,
+                timeout=httpx.Timeout(None, connect=CONNECT_S),
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=4.0),
+                trust_env=not self.loopback,  # no proxy stands between us and ourselves
+            )
+
+    async def close(self) -> None:
+        """Close the connections; whoever reads an answer gets `ServerLost`."""
+        for reading in tuple(self._readings):
+            reading.break_off(ServerLost(f"{self.url}: the engine was closed"))
+        if self._http is not None:
+            http, self._http = self._http, None
+            await http.aclose()
+
+    def serve_as(self, model: str) -> None:
+        """Ask for this model, or adapter, from now on."""
+        self._model = model
+
+    async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
+        """Yield the tokens of a request as they come; closing the iterator ends it in the server too.
+
+        Each chunk carries the version of the weights that sampled it. The server says which they were only at the end of an
+        answer, so the tokens that come after an exchange of weights began are held back until then.
+        """
+        body = generation(request, self._model, salt=self._salt)
+        tops = request.sampling.top_logprobs
+        mark, count = self.versions.mark(), 0
+        held: list[Part] = []
+        reading = Reading(self._open(), self.url, body, self._silence)
+        self._readings.add(reading)
+        try:
+            while True:
+                parts = [read_part(data, tops=tops, vocab_size=self._vocab_size, where=self.url) for data in await reading.take()]
+                if not parts:
+                    raise ServerLost(f"{self.url} ended the connection before the end of an answer")
+                finish = parts[-1].finish
+                if any(part.finish is not None for part in parts[:-1]):
+                    raise BadAnswer(f"{self.url} went on after the end of an answer")
+                if finish is None and mark.holds:
+                    yield _chunk(parts, mark.version)
+                    count += sum(len(part.ids) for part in parts)
+                    continue
+                held += parts
+                if finish is not None:
+                    reading.finished = True
+                    for chunk in self._split(held, count, mark.version):
+                        yield chunk
+                    return
+        finally:
+            self._readings.discard(reading)
+            await reading.close()
+
+    async def meet(self) -> None:
+        """Take the weights that the server has when it is first met for version 0."""
+        self._adapter = None
+        try:
+            self.versions.begin_with(await self.weight_label())
+        except Refused:
+            self.versions.begin_with(UNCHANGED)
+
+    async def models(self) -> tuple[Mapping[str, Any], ...]:
+        """Return the models that the server offers, as `/v1/models` describes them."""
+        said = await self._ask("GET", "/v1/models", SHORT_S)
+        return tuple(said.get("data", ()))
+
+    async def healthy(self) -> bool:
+        """Whether the server says that it works."""
+        try:
+            await self._ask("GET", "/health", SHORT_S)
+        except ServerError:
+            return False
+        return True
+
+    async def weight_label(self) -> str:
+        """Return the label of the weights that are served; raises `Refused` where weights cannot be exchanged."""
+        return str((await self._ask("GET", "/weight_info", SHORT_S))["weight_version"])
+
+    async def settings(self) -> Mapping[str, Any]:
+        """Return the server's configuration as vLLM has it."""
+        said = await self._ask("GET", "/server_info?config_format=json", SHORT_S)
+        config: Mapping[str, Any] = said["vllm_config"]
+        return config
+
+    async def pause(self, mode: WeightSync) -> None:
+        """Sample no more tokens until `resume`."""
+        self.versions.begin_exchange()
+        self._silence.excuse()
+        await self._ask("POST", f"/pause?mode={mode}&clear_cache=false", LONG_S)
+
+    async def resume(self) -> None:
+        """Sample again."""
+        self._silence.resume()
+        try:
+            await self._ask("POST", "/resume", SHORT_S)
+        finally:
+            self.versions.end_exchange()
+
+    async def load_weights(self, directory: Path, version: int) -> None:
+        """Serve the weights of the safetensors files of a directory; the server is paused."""
+        try:
+            await self._ask("POST", "/start_weight_update", LONG_S)
+        except Refused:
+            # Somebody was cut off in the middle of an exchange.
+            await self._ask("POST", "/finish_weight_update", LONG_S)
+            await self._ask("POST", "/start_weight_update", LONG_S)
+        await self._ask("POST", "/update_weights", LONG_S, {"update_info": {"path": str(directory)}})
+        await self._ask("POST", "/finish_weight_update", LONG_S, {"weight_version": self.versions.label(version)})
+        await self._forget_prefixes()
+        self.versions.version = version
+
+    async def load_adapter(self, name: str, directory: Path, version: int) -> None:
+        """Serve a LoRA adapter, in place of the one that was loaded before; the server is paused."""
+        if self._adapter is None:
+            # An earlier run may have left one of this name.
+            with suppress(Refused):
+                await self._ask("POST", "/v1/unload_lora_adapter", SHORT_S, {"lora_name": name})
+            await self._ask("POST", "/v1/load_lora_adapter", LONG_S, {"lora_name": name, "lora_path": str(directory)})
+        else:
+            await self._ask("POST", "/collective_rpc", LONG_S, {"method": METHOD, "args": [str(directory)]})
+        await self._ask("POST", "/update_weight_version", SHORT_S, {"new_version": self.versions.label(version)})
+        await self._forget_prefixes()
+        self._model = self._adapter = name
+        self.versions.version = version
+
+    async def _forget_prefixes(self) -> None:
+        # Requests under way hold keys and values of the old weights; theirs are computed again with the new ones.
+        said = await self._ask("POST", "/reset_prefix_cache?reset_running_requests=true", LONG_S)
+        if not said.get("success", True):
+            raise Refused(f"{self.url} keeps the keys and values of the old weights: /reset_prefix_cache did not succeed", 500)
+
+    async def _ask(self, method: str, path: str, timeout_s: float, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        import httpx
+
+        try:
+            response = await self._open().request(
+                method,
+                path,
+                json=body,
+                timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
+                # After an error of its own, vLLM closes the connection without saying so.
+                headers={"connection": "close"},
+            )
+        except httpx.HTTPError as error:
+            raise ServerLost(f"{self.url}{path} gave no answer: {named(error)}") from error
+        try:
+            said = response.json()
+        except ValueError:
+            said = response.text
+        if response.status_code != 200:
+            raise Refused(f"{self.url}{path} answered {response.status_code}: {reason_of(said)}"[:600], response.status_code)
+        return said if isinstance(said, dict) else {}
+
+    def _open(self) -> httpx.AsyncClient:
+        if self._http is None:
+            raise ServerLost(f"{self.url}: the connection is closed")
+        return self._http
+
+    def _split(self, parts: list[Part], start: int, version: int) -> list[Chunk]:
+        """Return the last parts of an answer as chunks, cut where the weights changed; `start` counts the ids before them."""
+        ids = [number for part in parts for number in part.ids]
+        spans = parts[-1].spans
+        cuts = [(self.versions.of(label, self.url), max(begin - start, 0)) for label, begin in spans] or [(version, 0)]
+        ends = [begin for _, begin in cuts[1:]] + [len(ids)]
+        whole = _chunk(parts, version)
+        pieces = [
+            Chunk(
+                ids=ids[begin:end],
+                logprobs=whole.logprobs[begin:end],
+                top_logprobs=whole.top_logprobs[begin:end],
+                weight_version=served,
+            )
+            for (served, begin), end in zip(cuts, ends, strict=True)
+            if begin < end
+        ]
+        *before, last = pieces or [Chunk(ids=(), logprobs=(), weight_version=cuts[-1][0])]
+        return [*before, evolve(last, finish_reason=parts[-1].finish)]
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL names this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _chunk(parts: list[Part], version: int) -> Chunk:
+    return Chunk(
+        ids=[number for part in parts for number in part.ids],
+        logprobs=[value for part in parts for value in part.logprobs],
+        top_logprobs=[tops for part in parts for tops in part.tops],
+        weight_version=version,
+    )

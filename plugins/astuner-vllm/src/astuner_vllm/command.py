@@ -1,0 +1,167 @@
+"""The command line of a vLLM server, from the configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from astuner.protocols import RunInfo
+from astuner_vllm.access import KEY
+from astuner_vllm.adapters import EXTENSION
+from astuner_vllm.arguments import check_arguments, command_words
+from astuner_vllm.checkpoint import longest_context, model_config, saved_dtype, trained_dtype
+from astuner_vllm.installed import VllmInstalled
+from astuner_vllm.options import VllmOptions
+from astuner_vllm.registration import BACKEND, ENABLED
+
+SERVED_NAME = "policy"
+"""What requests call the model; its LoRA adapters have names of their own."""
+LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""Sizes of vLLM's adapter slots; an adapter takes the next larger one."""
+SHARED_GPU_MEMORY = 0.4
+"""Share of a GPU for a server beside a trainer."""
+
+
+@frozen(kw_only=True)
+class ServerCommand:
+    """How one server is started."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(repr=False)
+    """On top of the environment that it is started from; holds the key."""
+    facts: Mapping[str, Any]
+    """What a server must have in common with this one to stand in for it; JSON, without port and key."""
+
+
+def server_command(
+    options: VllmOptions,
+    run_info: RunInfo,
+    *,
+    port: int,
+    vllm: VllmInstalled,
+    api_key: str,
+    model: str | None = None,
+    seed: int | None = None,
+    tensor_parallel_size: int | None = None,
+    gpus: tuple[str, ...] = (),
+) -> ServerCommand:
+    """Return the command of a server that listens on a port of this machine, with weights of `model` (default `model.path`).
+
+    `seed` and `tensor_parallel_size` stand in for those of the configuration; `gpus` are the devices that it may see, all when
+    empty. Raises `ConfigError` for a model without configuration and for wrong `engine_args`.
+    """
+    check_arguments(options.engine_args, vllm.directory)
+    model = model or run_info.config.model.path
+    checkpoint = model_config(model)
+    size = tensor_parallel_size or run_info.config.rollout.tensor_model_parallel_size
+    arguments = tuple(
+        command_words(
+            {
+                "dtype": _dtype(run_info, checkpoint),
+                "seed": _seed(run_info) if seed is None else seed,
+                "max_model_len": _context(run_info, checkpoint),
+                "max_num_seqs": run_info.config.rollout.max_num_seqs,
+                **({} if size == 1 or vllm.cpu else {"tensor_parallel_size": size}),
+                **dict(_memory(options, run_info, vllm)),
+                **dict(_lora(run_info)),
+                "disable_log_stats": True,
+                **{name.replace("-", "_"): value for name, value in options.engine_args.items()},
+            }
+        )
+    )
+    environment = dict(_environment(options, run_info, vllm))
+    devices = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))} if gpus else {}
+    fixed = ("--served-model-name", SERVED_NAME, *_always(), *arguments)
+    return ServerCommand(
+        argv=(sys.executable, "-m", "astuner_vllm.serve", model, "--host", "127.0.0.1", "--port", str(port), *fixed),
+        env={**environment, **devices, KEY: api_key},
+        facts={"model": model, "arguments": list(fixed), "environment": environment, "vllm": vllm.version},
+    )
+
+
+def _always() -> Iterator[str]:
+    # Those of the sampling distribution: raw ones cannot be turned into them when top-p or top-k cut it.
+    yield from ("--logprobs-mode", "processed_logprobs")
+    # Without this, a temperature or a penalty in the checkpoint's generation_config.json would reach every request.
+    yield from ("--generation-config", "vllm")
+    # Opens /inference/v1/generate: token ids in, token ids and weight versions out.
+    yield "--enable-scale-out"
+    yield from ("--weight-transfer-config", json.dumps({"backend": BACKEND}))
+    # The endpoints of VLLM_SERVER_DEV_MODE load weights and call methods of the workers. That is safe here: the server listens on
+    # loopback, and this asks for the run's key at every path, which vLLM's own check does not.
+    yield from ("--middleware", "astuner_vllm.access.RequireKey")
+    yield "--enable-prefix-caching"
+    yield "--disable-uvicorn-access-log"
+
+
+def _dtype(run_info: RunInfo, checkpoint: Mapping[str, Any]) -> str:
+    # vLLM's own `auto` would halve a checkpoint in float32, and the trainer does not.
+    dtype = run_info.config.model.dtype
+    if dtype != "auto":
+        return dtype
+    return trained_dtype(checkpoint) if run_info.backbone == "local" else saved_dtype(checkpoint) or "auto"
+
+
+def _seed(run_info: RunInfo) -> int:
+    return run_info.seed if run_info.config.rollout.seed is None else run_info.config.rollout.seed
+
+
+def _context(run_info: RunInfo, checkpoint: Mapping[str, Any]) -> int:
+    # A length that the user wrote is vLLM's to refuse; the default only says "long enough", so it gives way to a short model.
+    wanted, reach = run_info.config.rollout.max_model_len, longest_context(checkpoint)
+    return wanted if reach is None or "rollout.max_model_len" in run_info.user_keys else min(wanted, reach)
+
+
+def _memory(options: VllmOptions, run_info: RunInfo, vllm: VllmInstalled) -> Iterator[tuple[str, Any]]:
+    if vllm.cpu if options.enforce_eager is None else options.enforce_eager:
+        yield "enforce_eager", True
+    if vllm.cpu:
+        return
+    if options.gpu_memory_utilization is not None:
+        yield "gpu_memory_utilization", options.gpu_memory_utilization
+    elif run_info.backbone == "local":
+        yield "gpu_memory_utilization", SHARED_GPU_MEMORY
+
+
+def trains_adapters(run_info: RunInfo) -> bool:
+    """Return whether the run trains LoRA adapters, which a server then loads and changes as it goes."""
+    return run_info.config.model.lora_rank > 0 and run_info.backbone != "debug"
+
+
+def _lora(run_info: RunInfo) -> Iterator[tuple[str, Any]]:
+    if trains_adapters(run_info):
+        rank = run_info.config.model.lora_rank
+        yield "enable_lora", True
+        yield "max_lora_rank", next((size for size in LORA_RANKS if size >= rank), rank)
+        yield "worker_extension_cls", EXTENSION
+
+
+def _environment(options: VllmOptions, run_info: RunInfo, vllm: VllmInstalled) -> Iterator[tuple[str, str]]:
+    yield ENABLED, "1"
+    # See `_always` for why these endpoints are safe.
+    yield "VLLM_SERVER_DEV_MODE", "1"
+    yield "VLLM_NO_USAGE_STATS", "1"
+    # A connection that vLLM closes while a request is on its way looks like a lost server; its default is 5 seconds.
+    yield "VLLM_HTTP_TIMEOUT_KEEP_ALIVE", "600"
+    if trains_adapters(run_info):
+        yield "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1"
+    if vllm.cpu:
+        yield "VLLM_CPU_KVCACHE_SPACE", str(options.cpu_kv_cache_gib)
+        # vLLM would bind each thread to a core of its own choice, where trainer, gateway and other servers run too.
+        yield "VLLM_CPU_OMP_THREADS_BIND", "nobind"
+        yield "OMP_NUM_THREADS", str(_threads(options))
+        # A helper of its sampler is compiled whatever `enforce_eager` says: many seconds, in the middle of the first requests.
+        if options.enforce_eager is not False:
+            yield "TORCH_COMPILE_DISABLE", "1"
+
+
+def _threads(options: VllmOptions) -> int:
+    if options.cpu_threads is not None:
+        return options.cpu_threads
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return int(said) if said.isdigit() and int(said) > 0 else max(1, (os.cpu_count() or 1) // 2)

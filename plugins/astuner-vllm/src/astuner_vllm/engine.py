@@ -1,0 +1,149 @@
+"""The engine `vllm`: servers that the run starts, finds warm, or is pointed at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from attrs import evolve
+
+from astuner.protocols import RunInfo
+from astuner.schema import Capabilities, Chunk, Request
+from astuner_vllm.asking import CONSTRAINTS
+from astuner_vllm.options import VllmOptions
+from astuner_vllm.server import Say
+
+if TYPE_CHECKING:
+    from astuner_vllm.fleet import Fleet
+    from astuner_vllm.member import Member
+
+
+class VllmEngine:
+    """Generates on vLLM servers. Lives in the event loop in which `start` is called."""
+
+    Options: ClassVar[type[VllmOptions]] = VllmOptions
+    honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "*": ("rollout.n_vllm_engine", "rollout.tensor_model_parallel_size", "rollout.max_num_seqs"),
+        "debug": (
+            "debug.debug_vllm_port",
+            "debug.debug_vllm_seed",
+            "debug.debug_tensor_parallel_size",
+            "rollout.max_num_seqs",
+            "model.dtype",
+        ),
+    }
+
+    def __init__(self, options: VllmOptions, run_info: RunInfo) -> None:
+        """Use `from_run`."""
+        self._options, self._run_info = options, run_info
+        self._fleet: Fleet | None = None
+        self._say: Say = _silent
+        self._capabilities = Capabilities(
+            weight_updates=True,
+            constrained=True,
+            constraints=CONSTRAINTS,
+            max_model_len=run_info.config.rollout.max_model_len,
+        )
+
+    @classmethod
+    def from_run(cls, options: VllmOptions | None, run_info: RunInfo) -> VllmEngine:
+        """Make an engine whose servers are started by `start`."""
+        return cls(options or VllmOptions(), run_info)
+
+    @classmethod
+    def lacks(cls, options: Mapping[str, Any]) -> str | None:
+        """Return why a backbone that takes the first engine that can be used would pass this one over."""
+        from astuner_vllm.gpus import sees_none
+        from astuner_vllm.installed import NOT_INSTALLED, installed
+
+        if options.get("url"):
+            return None
+        vllm = installed()
+        if vllm is None:
+            return NOT_INSTALLED
+        return "its vLLM computes on GPUs, and there is none" if not vllm.cpu and sees_none() else None
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this engine can do; of servers that run already it is known once it is started."""
+        return self._capabilities
+
+    def report_to(self, say: Say) -> None:
+        """Tell the user there how starting and restarting goes."""
+        self._say = say
+
+    async def start(self) -> None:
+        """Start or find the servers, and wait until they serve."""
+        from astuner_vllm.fleet import Fleet
+        from astuner_vllm.layout import attached_members, own_members, served_dtype
+        from astuner_vllm.weights import MEMORY, remove_leftovers
+
+        remove_leftovers(MEMORY)
+        options = self._options
+        members = attached_members(options, self._run_info) if options.url else own_members(options, self._run_info, self._say)
+        fleet = Fleet(
+            members=members,
+            say=self._say,
+            max_restarts=options.max_restarts,
+            sync=options.weight_sync,
+            directory=self._run_info.directory,
+            dtype=served_dtype(self._run_info),
+        )
+        await fleet.open()
+        self._fleet = fleet
+        try:
+            await self._learn(members)
+        except BaseException:
+            await self.close()
+            raise
+
+    def generate(self, request: Request) -> AsyncIterator[Chunk]:
+        """Yield the tokens of a request as they come. Closing the iterator cancels the request."""
+        return self._started().generate(request)
+
+    async def release(self, session: str) -> None:
+        """Forget which server a session was on; the servers give up its keys and values when they need the room."""
+        self._started().release(session)
+
+    async def update_weights(self, ref: Any, version: int) -> None:
+        """Let all servers serve the weights of a module (also a peft-wrapped one) or a directory.
+
+        `rollout.vllm.weight_sync` says what becomes of requests under way; their chunks say which weights sampled them. A server
+        that is started again is given the weights of `ref` as it is then.
+        """
+        await self._started().update(ref, version)
+
+    async def pause(self) -> None:
+        """Start no new request until `resume`; those under way go on."""
+        self._started().pause()
+
+    async def resume(self) -> None:
+        """Go on after `pause`."""
+        self._started().resume()
+
+    async def close(self) -> None:
+        """End our servers, all but one that is kept; requests under way end with an error."""
+        if self._fleet is not None:
+            fleet, self._fleet = self._fleet, None
+            await fleet.close()
+
+    def _started(self) -> Fleet:
+        if self._fleet is None:
+            raise RuntimeError("the engine is not running: await engine.start() comes first, and close() is final")
+        return self._fleet
+
+    async def _learn(self, members: Sequence[Member]) -> None:
+        """Ask the servers what they can do."""
+        from astuner_vllm.abilities import abilities_of
+
+        found = [await abilities_of(member, self._run_info, attached=bool(self._options.url)) for member in members]
+        self._capabilities = evolve(
+            self._capabilities,
+            weight_updates=all(one.weight_updates for one in found),
+            logprobs=all(one.logprobs for one in found),
+            max_model_len=min(one.max_model_len for one in found),
+        )
+
+
+def _silent(text: str, level: Literal["info", "warning"]) -> None:
+    """Nobody listens."""

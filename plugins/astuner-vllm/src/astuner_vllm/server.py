@@ -1,0 +1,160 @@
+"""Starting one server, waiting until it serves, and saying why it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from attrs import field, frozen
+
+from astuner.errors import AstunerError
+from astuner_vllm.failures import ServerError
+from astuner_vllm.startup_faults import startup_fault, without_prefix
+
+if TYPE_CHECKING:
+    from astuner.processes import Launched, Lease
+    from astuner_vllm.command import ServerCommand
+
+PORTS = 5
+"""A port that was free a moment ago may be taken when the server comes to it; so many are tried."""
+TELL_S = 14.0
+"""Between two words on how a start comes along."""
+LINES = 15
+"""Of the log, in an error."""
+
+
+class Say(Protocol):
+    """Tells the user something."""
+
+    def __call__(self, text: str, level: Literal["info", "warning"], /) -> None:
+        """Say it at once."""
+
+
+@frozen(kw_only=True)
+class ServerPlan:
+    """How one server of ours is started, as often as it takes."""
+
+    name: str
+    """Of its log and its record."""
+    command: Callable[[int], ServerCommand]
+    """Makes the command line for a port."""
+    directory: Path
+    """The run directory."""
+    timeout_s: float
+    port: int | None = None
+    """None takes any that is free."""
+    lease: Lease | None = None
+    facts: Mapping[str, Any] = field(factory=dict, repr=False)
+    """Written down besides those of the command."""
+
+    @property
+    def log(self) -> Path:
+        """Where its output goes."""
+        return self.directory / "logs" / f"{self.name}.log"
+
+
+async def start_server(plan: ServerPlan, say: Say) -> Launched:
+    """Start a server and return it when it serves; raises `ServerError` with the reason, leaving nothing behind."""
+    from astuner.processes import free_port
+
+    attempt = 0
+    while True:
+        attempt += 1
+        try:
+            return await _start_at(plan.port or free_port(), plan, say)
+        except _PortTakenError:
+            if plan.port is not None or attempt == PORTS:
+                raise
+
+
+async def until_serving(plan: ServerPlan, launched: Launched, say: Say) -> None:
+    """Wait until a server answers, at once where it does already; raises `ServerError` with the reason when it does not."""
+    from astuner.config.model import Ready
+    from astuner.processes import until_ready
+
+    try:
+        await until_ready(launched, Ready(url=f"{launched.record.url}/health"), plan.timeout_s, _Progress(plan, launched, say))
+    except AstunerError as error:
+        raise await asyncio.to_thread(_explained, plan, launched, error) from error
+
+
+async def _held(launching: asyncio.Future[Launched]) -> Launched:
+    """Return what is launched; where nobody waits for it any more, end it."""
+    try:
+        return await asyncio.shield(launching)
+    except asyncio.CancelledError:
+        await asyncio.to_thread((await launching).end)
+        raise
+
+
+class _PortTakenError(ServerError):
+    """Somebody else was sooner."""
+
+
+async def _start_at(port: int, plan: ServerPlan, say: Say) -> Launched:
+    from astuner.processes import launch
+
+    command, url = plan.command(port), f"http://127.0.0.1:{port}"
+    say(f"{plan.name}: starting vLLM with {command.facts['model']}; log: {plan.log}", "info")
+    launching = asyncio.to_thread(
+        launch,
+        command.argv,
+        kind="server",
+        name=plan.name,
+        log=plan.log,
+        # Not where the user's own modules lie, which must not stand before those of vLLM.
+        cwd=plan.directory,
+        env=command.env,
+        directory=plan.directory,
+        port=port,
+        url=url,
+        lease=plan.lease,
+        facts={**command.facts, **plan.facts},
+    )
+    launched = await _held(asyncio.ensure_future(launching))
+    serves = False
+    try:
+        await until_serving(plan, launched, say)
+        serves = True
+    finally:
+        if not serves:
+            await asyncio.shield(asyncio.to_thread(launched.end))
+    say(f"{plan.name}: serves at {url}", "info")
+    return launched
+
+
+def _explained(plan: ServerPlan, launched: Launched, error: AstunerError) -> ServerError:
+    status, fault = launched.poll(), startup_fault(launched.printed())
+    if status is None:
+        what = f"{plan.name} did not serve within rollout.vllm.startup_timeout_s = {plan.timeout_s:g}"
+    else:
+        what = f"{plan.name} did not start (exit status {status})"
+    if fault is None:
+        killed = status in (-9, 137)
+        said = "the system killed it, which it does when memory runs out: lower rollout.vllm.cpu_kv_cache_gib" if killed else ""
+    else:
+        said = f"{fault.reason} - {fault.remedy}" if fault.remedy else fault.reason
+    # Where another run has started it, its log lies in that run's directory.
+    text = f"{what}{': ' if said else ''}{said}\nlast lines of {launched.record.log}:\n{launched.tail(LINES)}"
+    return _PortTakenError(text) if fault is not None and fault.port_taken else ServerError(text)
+
+
+class _Progress:
+    """Says from time to time how long a server has been starting, and the last that it logged."""
+
+    def __init__(self, plan: ServerPlan, launched: Launched, say: Say) -> None:
+        self._plan, self._launched, self._say = plan, launched, say
+        self._began = self._told = time.monotonic()
+
+    def __call__(self, _: str) -> None:
+        """Hear that it is not ready yet."""
+        now = time.monotonic()
+        if now - self._told < TELL_S:
+            return
+        self._told = now
+        line = without_prefix(self._launched.tail(1))
+        waited = f"{now - self._began:.0f} of at most {self._plan.timeout_s:g} s"
+        self._say(f"{self._plan.name}: starting, {waited}{f'; {line[:160]}' if line else ''}", "info")

@@ -1,0 +1,62 @@
+"""Notices a server that says nothing at all while it owes answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+class Silence:
+    """Calls everybody who waits for a server when it has said nothing to any of them for too long.
+
+    One slow request among others is none: it may wait for its turn in the server's queue.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self.limit_s = limit_s
+        self._waiting: set[Callable[[], None]] = set()
+        self._heard = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._excused = False
+
+    def wait(self, give_up: Callable[[], None]) -> None:
+        """Begin to wait for an answer; `give_up` is called when the server was silent for too long."""
+        if not self._waiting:
+            self.heard()
+        self._waiting.add(give_up)
+        if self._timer is None:
+            self._arm()
+
+    def served(self, give_up: Callable[[], None]) -> None:
+        """End waiting."""
+        self._waiting.discard(give_up)
+        if not self._waiting and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def heard(self) -> None:
+        """Note that the server said something."""
+        self._heard = asyncio.get_running_loop().time()
+
+    def excuse(self) -> None:
+        """Begin a time in which the server is silent because it was told to be."""
+        self._excused = True
+
+    def resume(self) -> None:
+        """End such times."""
+        self._excused = False
+        self.heard()
+
+    def _arm(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = self._heard + self.limit_s
+        self._timer = loop.call_at(max(due, loop.time() + min(1.0, self.limit_s)), self._check)
+
+    def _check(self) -> None:
+        self._timer = None
+        silent_s = asyncio.get_running_loop().time() - self._heard
+        if not self._excused and silent_s >= self.limit_s:
+            for give_up in tuple(self._waiting):
+                give_up()
+        elif self._waiting:
+            self._arm()

@@ -1,0 +1,116 @@
+"""New weights for a running vLLM from safetensors files, through its weight-transfer interface. Runs in vLLM's workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from vllm.distributed.weight_transfer.base import WeightTransferEngine, WeightTransferInitInfo, WeightTransferUpdateInfo
+from vllm.model_executor.layers.vocab_parallel_embedding import VocabParallelEmbedding
+from vllm.model_executor.model_loader.reload.layerwise import finalize_layerwise_reload, initialize_layerwise_reload
+from vllm.platforms import current_platform
+
+from astuner_vllm.draws import undo_discarded_draws
+
+if current_platform.is_cpu():
+    # Every worker of ours imports this module while it loads its model, before the first step.
+    from vllm.v1.worker.cpu_model_runner import CPUModelRunner
+
+    undo_discarded_draws(CPUModelRunner)
+
+
+@dataclass
+class NoInit(WeightTransferInitInfo):
+    """Files need no rendezvous."""
+
+
+@dataclass
+class FileUpdate(WeightTransferUpdateInfo):
+    """Where the new weights are."""
+
+    path: str
+    """A safetensors file, or a directory with one or several, as transformers saves a model."""
+
+
+class WeightFiles(WeightTransferEngine[NoInit, FileUpdate]):
+    """Loads all weights of a model from files that this machine can read, in one call.
+
+    The whole update happens in `update_weights`, so that a path that cannot be read leaves the served weights as they are.
+    """
+
+    init_info_cls = NoInit
+    update_info_cls = FileUpdate
+
+    def init_transfer_engine(self, init_info: NoInit) -> None:
+        """Prepare nothing."""
+
+    def start_weight_update(self) -> None:
+        """Prepare nothing."""
+
+    def update_weights(self, update_info: dict[str, Any]) -> None:
+        """Load the files, and wait until the device has them."""
+        self.receive_weights(self.parse_update_info(update_info))
+        if torch.accelerator.is_available():
+            torch.accelerator.synchronize()
+
+    def receive_weights(self, update_info: FileUpdate) -> None:
+        """Load the files into the model. Raises `ValueError` for files that lack a weight of it."""
+        files = weight_files(Path(update_info.path))
+        expected = {_own_name(name) for name, _ in self.model.named_parameters()}
+        initialize_layerwise_reload(self.model)
+        try:
+            loaded = self.model.load_weights(stored_tensors(files))
+        finally:
+            finalize_layerwise_reload(self.model, self.model_config)
+            pack_tied_heads(self.model)
+        if (
+            loaded is not None
+            and self.model_config.quantization is None
+            and (missing := sorted(expected - set(map(_own_name, loaded))))
+        ):
+            raise ValueError(f"{update_info.path} lacks {len(missing)} weights of the model, {missing[0]} among them")
+
+    def finish_weight_update(self) -> None:
+        """Everything is done already."""
+
+    def shutdown(self) -> None:
+        """Hold nothing."""
+
+
+def _own_name(name: str) -> str:
+    # Where adapters may be loaded, vLLM wraps the layers that take them.
+    return name.replace(".base_layer.", ".")
+
+
+def weight_files(path: Path) -> list[Path]:
+    """Return the safetensors files of a path, opened once to see that they are whole."""
+    files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
+    if not files:
+        raise FileNotFoundError(f"no *.safetensors in {path}")
+    for file in files:
+        with safe_open(file, "pt"):
+            pass
+    return files
+
+
+def stored_tensors(files: list[Path]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the tensors of some files by name."""
+    for file in files:
+        with safe_open(file, "pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118  (no mapping)
+                yield name, tensors.get_tensor(name)
+
+
+def pack_tied_heads(model: torch.nn.Module) -> None:
+    """Let heads that share the embedding's weight take it over again.
+
+    On a CPU each layer multiplies with a packed copy of its weight. A tied head has a copy of its own, which vLLM does not make
+    anew when the embedding is loaded: it would go on with the old weights. On a GPU there is no copy, and this changes nothing.
+    """
+    for module in model.modules():
+        if isinstance(module, VocabParallelEmbedding) and getattr(module, "cpu_linear", None) is not None:
+            module.quant_method.process_weights_after_loading(module)

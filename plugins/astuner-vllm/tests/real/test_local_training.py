@@ -1,0 +1,51 @@
+"""`local` trains through vLLM: the server gets each step's weights, and what it samples is what the trainer computes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+EXACT = 1e-3
+"""Largest difference between a sampled token's log-probability in the server and in the trainer; in float32 it is about 1e-5."""
+
+
+def test_a_run_trains_on_what_the_server_samples_with_its_newest_weights(project: Any) -> None:
+    done = project.train("--set=trainer_common.optim.lr=3.0e-3", "--set=trainer_common.optim.lr_warmup_steps=0")
+    assert done.returncode == 0, done.stderr
+    rows = project.metrics
+    assert [row["step"] for row in rows] == [1, 2, 3]
+    assert all(math.isfinite(row["loss/policy"]) for row in rows)
+    # The weights have moved, and the server has moved with them.
+    assert rows[-1]["kl/mean"] > EXACT
+    assert max(row["mismatch/abs_max"] for row in rows) < EXACT
+    assert [pytest.approx(1.0, abs=EXACT)] * 3 == [row["mismatch/ratio_mean"] for row in rows]
+
+
+@pytest.mark.slow
+def test_adapters_are_trained_and_served(project: Any) -> None:
+    adapters = ("--set=model.lora_rank=4", "--set=trainer_common.optim.lr=2.0e-2", "--set=trainer_common.optim.lr_warmup_steps=0")
+    done = project.train(*adapters)
+    assert done.returncode == 0, done.stderr
+    rows = project.metrics
+    assert rows[-1]["kl/mean"] > EXACT
+    assert max(row["mismatch/abs_max"] for row in rows) < EXACT
+
+
+@pytest.mark.slow
+def test_a_resumed_run_serves_the_weights_of_its_checkpoint(project: Any) -> None:
+    faster = ("--set=trainer_common.optim.lr=3.0e-3", "--set=trainer_common.optim.lr_warmup_steps=0")
+    first = project.train(*faster, "--set=trainer_common.save_freq=2", steps=2)
+    assert first.returncode == 0, first.stderr
+    second = project.train(*faster, "--resume", steps=3)
+    assert second.returncode == 0, second.stderr
+    last = project.metrics[-1]
+    assert (last["step"], last["mismatch/abs_max"] < EXACT) == (3, True)
+
+
+@pytest.mark.slow
+def test_the_quickstart_learns_with_vllm(project: Any) -> None:
+    done = project.cli("run", "--conf", "tune.yaml", "--backbone=local", "--set=rollout.name=vllm", timeout=900)
+    assert done.returncode == 0, done.stderr
+    assert project.validations[-1] > 0.5 > project.validations[0]
