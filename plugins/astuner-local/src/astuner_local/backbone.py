@@ -47,17 +47,24 @@ class LocalBackbone:
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Yield a report per step, validations and checkpoints as they are due."""
-        from astuner_local.training import train
+        from astuner.runs.directory import RunDirectory
+        from astuner.training.loop import train
+        from astuner_local.learner import open_learner
 
-        yield from train(run, tasks, recipe, control)
+        start = control.resume_step
+        checkpoint = RunDirectory(run.directory).checkpoint(start) if start else None
+        learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=tasks.total_steps)
+        yield from train(run, tasks, recipe, control, learner)
 
     def evaluate(
         self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control
     ) -> Generator[Event]:
         """Yield the report of one validation pass."""
-        from astuner_local.training import evaluate
+        from astuner.training.loop import evaluate
+        from astuner_local.learner import open_learner
 
-        yield from evaluate(run, tasks, recipe, checkpoint, control)
+        learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=1, trains=False)
+        yield from evaluate(run, tasks, recipe, control, learner)
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
         """Write a checkpoint as a Hugging Face model."""

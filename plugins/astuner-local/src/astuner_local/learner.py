@@ -17,7 +17,8 @@ from astuner.protocols import Control, Estimator, RunInfo
 from astuner.rollout.advantages import Weighted
 from astuner.rollout.estimator import make_estimator
 from astuner.runs.atomic import explained
-from astuner_local.engine.plugin import engine_options
+from astuner.schema import Sample
+from astuner_local.engine.plugin import OWN_ENGINES, LocalEngine, engine_options
 from astuner_local.trainer.model_io import compute_dtype, load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.rows import TrainRow
@@ -42,6 +43,38 @@ class Learner:
     renderer: TemplateRenderer
     trainer: Trainer
     estimator: Estimator
+    run: RunInfo
+    recipe: Recipe
+
+    @property
+    def step(self) -> int:
+        """The last step that was trained."""
+        return self.trainer.step
+
+    def own_engine(self) -> LocalEngine | None:
+        """Make an engine over the module itself; None when the user named another engine."""
+        chosen, rollout = self.recipe.engine, self.run.config.rollout
+        if chosen is not None and chosen.candidate.name not in OWN_ENGINES:
+            return None
+        # max_num_seqs has a default meant for servers; in process every episode of a step can decode at once.
+        sequences = rollout.max_num_seqs if "rollout.max_num_seqs" in self.run.user_keys else rollout.max_env_worker
+        options = engine_options(self.recipe)
+        return LocalEngine.over(
+            self.model,
+            max_model_len=rollout.max_model_len,
+            max_num_seqs=options.max_num_seqs or sequences,
+            dtype=self.trainer.options.dtype,
+            kv_tokens=options.kv_tokens,
+            prefill_tokens=options.prefill_tokens,
+        )
+
+    def weights(self) -> Any:
+        """Return the module."""
+        return self.model
+
+    def reference_kl(self, samples: Sequence[Sample]) -> list[float]:
+        """Return, per sample, the divergence from the reference summed over its trained tokens."""
+        return self.trainer.reference_kl(samples)
 
     def update(self, rows: Sequence[Weighted], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step."""
@@ -92,7 +125,7 @@ def open_learner(
         if not (checkpoint / TRAINER_STATE).is_dir():
             raise UsageError(f"{checkpoint}: holds no {TRAINER_STATE}/, so training cannot go on from it")
         trainer.load(checkpoint / TRAINER_STATE, may_differ=MAY_DIFFER)
-    return Learner(model=model, renderer=renderer, trainer=trainer, estimator=estimator)
+    return Learner(model=model, renderer=renderer, trainer=trainer, estimator=estimator, run=run, recipe=recipe)
 
 
 def _uses_reference(run: RunInfo, options: TrainerOptions) -> bool:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from astuner_local.trainer.minibatches import mini_batches
+from astuner.training.minibatches import mini_batches
 from astuner_local.trainer.options import AGGREGATIONS
 
 MODES = pytest.mark.parametrize("mode", AGGREGATIONS)

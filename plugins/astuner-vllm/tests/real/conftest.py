@@ -28,8 +28,8 @@ from astuner_vllm.command import server_command
 from astuner_vllm.installed import installed
 from astuner_vllm.options import VllmOptions
 
-CONTEXT = 8192
-"""Longer than any server answers while a test gets a word in."""
+CONTEXT = 65536
+"""Longer than any server answers while a test gets a word in, on a machine with other work too."""
 START_S = 300
 
 
@@ -133,7 +133,7 @@ def serving(model: Path, home: Path, *, lora_rank: int = 0) -> Iterator[Server]:
     vllm = installed()
     assert vllm is not None
     port, key = free_port(), secrets.token_urlsafe(24)
-    config = Config(model=Model(path=str(model), lora_rank=lora_rank), rollout=Rollout(max_num_seqs=32))
+    config = Config(model=Model(path=str(model), lora_rank=lora_rank), rollout=Rollout(max_num_seqs=32, max_model_len=CONTEXT))
     run = run_info(home, backbone="local", config=config)
     command = server_command(VllmOptions(cpu_threads=1), run, port=port, vllm=vllm, api_key=key)
     url = f"http://127.0.0.1:{port}"

@@ -123,7 +123,9 @@ def test_no_prefix_of_the_old_weights_is_used_again(play: Any, models: Any) -> N
     assert models.logits("tied-1", prompt, ids).argmax(-1).tolist() == ids
 
 
-@pytest.mark.parametrize(("sync", "size", "ends"), [("keep", 4000, "length"), ("wait", 400, "length"), ("abort", 8000, "abort")])
+@pytest.mark.parametrize(
+    ("sync", "size", "ends"), [("keep", 12_000, "length"), ("wait", 400, "length"), ("abort", 60_000, "abort")]
+)
 def test_a_call_under_way_is_kept_waited_for_or_ended(play: Any, models: Any, sync: str, size: int, ends: str) -> None:
     async def scene(engine: VllmEngine) -> list[Chunk]:
         begun, chunks = asyncio.Event(), []

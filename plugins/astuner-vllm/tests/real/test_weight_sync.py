@@ -75,6 +75,10 @@ def test_weights_that_are_missing_are_named(tied, models, tmp_path):
     assert_serves(tied, models, "tied-1")
 
 
+ENDLESS = 60_000
+"""More tokens than a server samples while it is told something else."""
+
+
 class Answer(threading.Thread):
     """An answer that is under way until `stop`, or until it has all of its tokens."""
 
@@ -116,7 +120,7 @@ def change_weights(server, path, mode):
 
 def test_an_answer_that_is_kept_goes_on_with_the_new_weights_and_says_from_where(tied, models):
     tied.load_weights(models.path("tied-0"), "old")
-    answer = Answer(tied, 8000)
+    answer = Answer(tied, ENDLESS)
     change_weights(tied, models.path("tied-1"), "keep")
     answer.wait_for(100)
     answer.stop()
@@ -135,8 +139,8 @@ def test_an_answer_that_is_waited_for_ends_with_the_old_weights(tied, models):
 
 def test_an_answer_that_is_aborted_keeps_what_it_has(tied, models):
     tied.load_weights(models.path("tied-0"), "old")
-    answer = Answer(tied, 8000)
+    answer = Answer(tied, ENDLESS)
     change_weights(tied, models.path("tied-1"), "abort")
     answer.join(60)
-    assert (answer.last["finish_reason"], 0 < len(answer.ids) < 8000) == ("abort", True)
+    assert (answer.last["finish_reason"], 0 < len(answer.ids) < ENDLESS) == ("abort", True)
     assert answer.last["weight_versions"] == [{"version": "old", "start": 0, "end": len(answer.ids)}]

@@ -8,8 +8,7 @@ from typing import Any, Literal
 from attrs import field, frozen
 from attrs.validators import deep_iterable, ge, gt, in_, instance_of, le, lt, optional
 
-Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"]
-"""How the losses of tokens become one number, in verl's names."""
+from astuner.training.minibatches import Aggregation
 
 KlType = Literal["kl", "abs", "mse", "low_var_kl"]
 """Estimators of the divergence from the reference, in verl's names: k1, its absolute value, k2, k3."""

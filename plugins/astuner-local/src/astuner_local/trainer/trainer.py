@@ -11,15 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from astuner.schema import Sample
+from astuner.training.minibatches import mini_batches, token_shares
+from astuner.training.schedule import learning_rate
+from astuner.training.signal import has_gradient, signal_metrics
 from astuner_local.forward.choose import make_forward
 from astuner_local.forward.families import causal_lm
 from astuner_local.trainer.loss import divergence
 from astuner_local.trainer.memory import affordable_tokens
-from astuner_local.trainer.minibatches import mini_batches, token_shares
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.reference import Reference
 from astuner_local.trainer.rows import TrainRow
-from astuner_local.trainer.schedule import learning_rate
 from astuner_local.trainer.state import load_state, save_state
 from astuner_local.trainer.step import SUMS, MicroBatch, accumulate, logprobs, prepare
 
@@ -66,7 +67,13 @@ class Trainer:
         # With one mini-batch the weights that are trained are those that the step began with: the ratio is 1 in value.
         old = [[logprobs(self._forward, batch, options) for batch in plan] for plan in plans] if len(plans) > 1 else None
 
-        lr = learning_rate(step, options)
+        lr = learning_rate(
+            step,
+            lr=options.lr,
+            warmup_steps=options.lr_warmup_steps,
+            schedule=options.lr_scheduler_type,
+            total_steps=options.total_steps,
+        )
         sums: defaultdict[str, float] = defaultdict(float)
         largest, norms = 0.0, []
         for number, plan in enumerate(plans):
@@ -80,7 +87,11 @@ class Trainer:
             if plan:
                 norms.append(self._apply(lr))
         self.step = step
-        return {**self._signal(rows, norms), **self._means(sums, largest, norms, len(parts)), "lr": lr}
+        return {
+            **signal_metrics(rows, norms, kl_in_loss=self._kl_in_loss),
+            **self._means(sums, largest, norms, len(parts)),
+            "lr": lr,
+        }
 
     def reference_kl(self, samples: Sequence[Sample]) -> list[float]:
         """Return, per sample, the estimator `options.kl_reward_type` of log π - log ρ summed over its trained tokens.
@@ -129,16 +140,18 @@ class Trainer:
 
     def _prepare(self, part: Sequence[TrainRow]) -> list[MicroBatch]:
         """Lay out the rows of a mini-batch that have a gradient; the denominators count all of them."""
-        shares = dict(zip(map(id, part), token_shares(part, self.options), strict=True))
-        live = [row for row in part if self._has_gradient(row)]
+        options = self.options
+        counted = token_shares(part, options.loss_agg_mode, options.max_response_length)
+        shares = dict(zip(map(id, part), counted, strict=True))
+        live = [row for row in part if has_gradient(row, kl_in_loss=self._kl_in_loss)]
         return self._laid_out(live, [shares[id(row)] for row in live])
 
     def _laid_out(self, rows: Sequence[TrainRow], shares: Sequence[float]) -> list[MicroBatch]:
         return prepare(rows, shares, budget=self._budget, share_prefixes=self.options.share_prefixes, device=self._device)
 
-    def _has_gradient(self, row: TrainRow) -> bool:
-        kl = self.options.use_kl_loss and self.options.kl_loss_coef > 0
-        return row.sample.trained > 0 and (row.advantage != 0 or kl)
+    @property
+    def _kl_in_loss(self) -> bool:
+        return self.options.use_kl_loss and self.options.kl_loss_coef > 0
 
     def _of_reference(self, batch: MicroBatch) -> Tensor | None:
         if not self.options.use_kl_loss or self._reference is None:
@@ -157,21 +170,6 @@ class Trainer:
             self._forward.refresh()
         self._optimizer.zero_grad(set_to_none=True)
         return norm
-
-    def _signal(self, rows: Sequence[TrainRow], norms: Sequence[float]) -> dict[str, float]:
-        """Count what there was to train, and what became of it."""
-        live = [row for row in rows if self._has_gradient(row)]
-        return {
-            "signal/rows": len(rows),
-            "signal/rows_without_tokens": sum(row.sample.trained == 0 for row in rows),
-            "signal/rows_zero_advantage": sum(row.sample.trained > 0 and row.advantage == 0 for row in rows),
-            "signal/rows_trained": len(live),
-            "signal/tokens": sum(row.sample.trained for row in rows),
-            "signal/nothing_to_train": float(not live),
-            "signal/updates": sum(map(math.isfinite, norms)),
-            "signal/updates_not_finite": sum(not math.isfinite(norm) for norm in norms),
-            "tokens/trained": sum(row.sample.trained for row in live),
-        }
 
     def _means(self, sums: Mapping[str, float], largest: float, norms: Sequence[float], parts: int) -> dict[str, float]:
         """Turn sums over tokens into metrics; a step with nothing to train has only a count of 0."""

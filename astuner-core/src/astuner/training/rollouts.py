@@ -13,8 +13,7 @@ from astuner.rollout.host import open_rollouts, training_sampling, validation_sa
 from astuner.rollout.runner import RolloutRunner, Round
 from astuner.runs.atomic import explained
 from astuner.schema import Episode, Group, Task
-from astuner_local.engine.plugin import OWN_ENGINES, LocalEngine, engine_options
-from astuner_local.learner import Learner
+from astuner.training.learner import Learner
 
 if TYPE_CHECKING:
     from astuner.rollout.recipe import Recipe
@@ -27,8 +26,7 @@ class Rollouts:
         """Open engine, gateway and runner; `close` ends them."""
         self._run, self._control, self._learner = run, control, learner
         self._repeats = run.config.rollout.num_repeat
-        self._engine = _engine(run, recipe, control, learner)
-        self._over_learner = isinstance(self._engine, LocalEngine)
+        self._engine, self._over_learner = _engine(run, recipe, control, learner)
         self._loop = asyncio.Runner()
         self._stack = AsyncExitStack()
         self._playing: asyncio.Task[Any] | None = None
@@ -70,9 +68,9 @@ class Rollouts:
         return self._play(tasks, round_, "validation")
 
     def serve_new_weights(self, version: int) -> None:
-        """Let the engine take over the weights of the model as they are now."""
+        """Let the engine take over the weights as they are now."""
         with explained(self._run.directory):
-            self._loop.run(self._engine.update_weights(self._learner.model, version))
+            self._loop.run(self._engine.update_weights(self._learner.weights(), version))
 
     def close(self) -> None:
         """End everything."""
@@ -93,7 +91,7 @@ class Rollouts:
                     # What it can do is certain, and what it has loaded is known, only now.
                     check_trainable(self._engine, recipe)
                     with explained(self._run.directory):
-                        await self._engine.update_weights(self._learner.model, self._control.resume_step)
+                        await self._engine.update_weights(self._learner.weights(), self._control.resume_step)
             except BaseException:
                 await self._stack.aclose()
                 raise
@@ -128,24 +126,15 @@ class Rollouts:
         self._control.progress(self._what, self._done, self._total)
 
 
-def _engine(run: RunInfo, recipe: Recipe, control: Control, learner: Learner) -> Engine:
-    """Return an engine over the learner's own module, or the one that the user named, if it can be trained through."""
-    rollout = run.config.rollout
-    if recipe.engine is None or recipe.engine.candidate.name in OWN_ENGINES:
-        # max_num_seqs has a default meant for servers; in process every episode of a step can decode at once.
-        sequences = rollout.max_num_seqs if "rollout.max_num_seqs" in run.user_keys else rollout.max_env_worker
-        options = engine_options(recipe)
-        return LocalEngine.over(
-            learner.model,
-            max_model_len=rollout.max_model_len,
-            max_num_seqs=options.max_num_seqs or sequences,
-            dtype=learner.trainer.options.dtype,
-            kv_tokens=options.kv_tokens,
-            prefill_tokens=options.prefill_tokens,
-        )
+def _engine(run: RunInfo, recipe: Recipe, control: Control, learner: Learner) -> tuple[Engine, bool]:
+    """Return the learner's own engine or the one that the user named, and whether it is the learner's own."""
+    own = learner.own_engine()
+    if own is not None:
+        return own, True
+    assert recipe.engine is not None
     engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
     check_trainable(engine, recipe)
-    return engine
+    return engine, False
 
 
 def check_trainable(engine: Engine, recipe: Recipe) -> None:

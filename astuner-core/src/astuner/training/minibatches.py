@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from typing import Literal, Protocol, TypeVar
 
-from astuner_local.trainer.options import TrainerOptions
-from astuner_local.trainer.rows import TrainRow
+from astuner.schema import Sample
+
+Aggregation = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"]
+"""How the losses of tokens become one number, in verl's names."""
 
 
-def mini_batches(rows: Sequence[TrainRow], count: int) -> list[list[TrainRow]]:
+class Row(Protocol):
+    """One sample, and the group that it belongs to."""
+
+    @property
+    def sample(self) -> Sample:
+        """The tokens."""
+        ...
+
+    @property
+    def group(self) -> str:
+        """Identity of the task group."""
+        ...
+
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+
+
+def mini_batches(rows: Sequence[AnyRow], count: int) -> list[list[AnyRow]]:
     """Cut the rows, in their order, into at most `count` parts of whole groups; of whole episodes when there are fewer groups.
 
     Rows are never the unit: an episode of twenty rows is cut as one of a single row is.
@@ -18,22 +38,23 @@ def mini_batches(rows: Sequence[TrainRow], count: int) -> list[list[TrainRow]]:
     if len(set(keys)) < count:
         keys = [_episode(row) for row in rows]
     ranks = {key: rank for rank, key in enumerate(dict.fromkeys(keys))}
-    parts: list[list[TrainRow]] = [[] for _ in range(min(count, len(ranks)))]
+    parts: list[list[AnyRow]] = [[] for _ in range(min(count, len(ranks)))]
     for row, key in zip(rows, keys, strict=True):
         parts[ranks[key] * len(parts) // len(ranks)].append(row)
     return parts
 
 
-def token_shares(rows: Sequence[TrainRow], options: TrainerOptions) -> list[float]:
+def token_shares(rows: Sequence[Row], aggregation: Aggregation, max_response_length: int) -> list[float]:
     """Return, for each row of a mini-batch, the factor of each of its tokens' losses; their weighted sum is the loss.
 
     The denominators are those of the whole mini-batch, so that neither micro-batches nor rows that are left out change them.
+    `max_response_length` is the constant that `seq-mean-token-sum-norm` (Dr.GRPO, arXiv 2503.20783) divides by.
     """
     tokens: Counter[Hashable] = Counter()
     for row in rows:
         tokens[_sequence(row)] += row.sample.trained
     sequences = sum(count > 0 for count in tokens.values())
-    match options.loss_agg_mode:
+    match aggregation:
         case "token-mean":
             return [1 / max(1, tokens.total())] * len(rows)
         case "seq-mean-token-mean":
@@ -41,12 +62,12 @@ def token_shares(rows: Sequence[TrainRow], options: TrainerOptions) -> list[floa
         case "seq-mean-token-sum":
             return [1 / max(1, sequences)] * len(rows)
         case "seq-mean-token-sum-norm":
-            return [1 / (max(1, sequences) * options.max_response_length)] * len(rows)
+            return [1 / (max(1, sequences) * max_response_length)] * len(rows)
 
 
-def _episode(row: TrainRow) -> Hashable:
+def _episode(row: Row) -> Hashable:
     return row.group, row.sample.episode_id
 
 
-def _sequence(row: TrainRow) -> Hashable:
+def _sequence(row: Row) -> Hashable:
     return row.group, row.sample.episode_id, row.sample.agent

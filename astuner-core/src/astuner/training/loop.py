@@ -1,4 +1,4 @@
-"""The whole run of the local backbone, top to bottom: play a step's groups, weigh them, update, validate, save."""
+"""A whole run, top to bottom: play a step's groups, weigh them, update, validate, save."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 from collections.abc import Generator
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astuner.protocols import Control, RunInfo, TaskSource
@@ -15,20 +14,21 @@ from astuner.rollout.metrics import rollout_metrics, validation_metrics
 from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.directory import RunDirectory
 from astuner.schema import CheckpointSaved, Event, Group, StepReport, ValidationReport
-from astuner_local.learner import Learner, open_learner
-from astuner_local.rollouts import Rollouts
+from astuner.training.learner import Learner
+from astuner.training.rollouts import Rollouts
 
 if TYPE_CHECKING:
     from astuner.rollout.recipe import Recipe
 
 
-def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
-    """Yield a report per step, and validations and checkpoints as they are due; a stop saves the last whole step."""
+def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, learner: Learner) -> Generator[Event]:
+    """Yield a report per step, and validations and checkpoints as they are due; a stop saves the last whole step.
+
+    The learner stands where the checkpoint of `control.resume_step` left it.
+    """
     total, settings = tasks.total_steps, run.config.trainer_common
     start = control.resume_step
     directory = RunDirectory(run.directory)
-    checkpoint = directory.checkpoint(start) if start else None
-    learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=total)
     saved = whole = start
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
         if start == 0 and settings.val_before_train:
@@ -57,13 +57,12 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> 
             if control.stop:
                 break
         # A step whose validation was cut short is not saved: resuming replays it, so that no report is missing.
-        if control.stop and learner.trainer.step == whole > saved:
+        if control.stop and learner.step == whole > saved:
             yield _save(directory, learner, whole)
 
 
-def evaluate(run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control) -> Generator[Event]:
-    """Yield the report of one validation pass with the weights of a checkpoint, or of `model.path`."""
-    learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=1, trains=False)
+def evaluate(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, learner: Learner) -> Generator[Event]:
+    """Yield the report of one validation pass with the weights that the learner holds."""
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
         yield from _validate(rollouts, tasks, 0)
 
@@ -100,7 +99,7 @@ def _penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[tupl
         return {}
     samples = [sample for group in groups for episode in group.episodes for sample in episode.samples]
     penalties: dict[tuple[str, str], float] = {}
-    for sample, divergence in zip(samples, learner.trainer.reference_kl(samples), strict=True):
+    for sample, divergence in zip(samples, learner.reference_kl(samples), strict=True):
         key = (sample.episode_id, sample.agent)
         penalties[key] = penalties.get(key, 0.0) + algorithm.kl_ctrl.kl_coef * divergence
     return penalties

@@ -1,0 +1,53 @@
+"""What a training loop trains: the part of a backbone that holds the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from astuner.protocols import Engine, Estimator
+from astuner.rollout.advantages import Weighted
+from astuner.schema import Sample
+
+if TYPE_CHECKING:
+    from astuner.gateway import TemplateRenderer
+
+
+class Learner(Protocol):
+    """Holds the weights, updates and saves them. Lives in the driver; the weights may lie in other processes."""
+
+    @property
+    def step(self) -> int:
+        """The last step that was trained."""
+        ...
+
+    @property
+    def renderer(self) -> TemplateRenderer:
+        """Renders conversations for the model."""
+        ...
+
+    @property
+    def estimator(self) -> Estimator:
+        """Turns rewards into advantages."""
+        ...
+
+    def own_engine(self) -> Engine | None:
+        """Make the engine that generates with these weights from the start; None where another one is given them."""
+        ...
+
+    def weights(self) -> Any:
+        """Return what `Engine.update_weights` is handed: a module, a path, or what an engine of the backbone's own expects."""
+        ...
+
+    def update(self, rows: Sequence[Weighted], step: int) -> dict[str, float]:
+        """Train on the weighed samples of a step, and return metrics under flat names."""
+        ...
+
+    def reference_kl(self, samples: Sequence[Sample]) -> list[float]:
+        """Return, per sample, the divergence from the reference summed over its trained tokens (`algorithm.kl_penalty`)."""
+        ...
+
+    def save(self, directory: Path) -> None:
+        """Write a checkpoint: a Hugging Face model, and beside it what training needs to go on."""
+        ...
