@@ -11,6 +11,10 @@ from packaging.utils import canonicalize_name
 
 CORE = "astuner-core"
 
+WORKS_WITHOUT = "astuner.works_without"
+"""The entry point group in which a distribution names requirements that it works without on some machines: those that need a GPU,
+for example. They are not held against it; what needs them says so when it is used."""
+
 
 class Facts:
     """The metadata of a distribution, read once."""
@@ -23,6 +27,13 @@ class Facts:
         self.extras = frozenset(map(canonicalize_name, headers.get("provides-extra", ())))
         """Normalised."""
         self._lines = headers.get("requires-dist") or ()
+        self._dist = dist
+
+    @cached_property
+    def works_without(self) -> frozenset[str]:
+        """The normalised names of what the distribution requires, and works without on some machines."""
+        points = self._dist.entry_points
+        return frozenset(canonicalize_name(point.name) for point in points if point.group == WORKS_WITHOUT)
 
     @cached_property
     def _requirements(self) -> tuple[Requirement, ...]:
@@ -72,7 +83,8 @@ class Installed:
             name = canonicalize_name(requirement.name)
             found = self._named(name)
             if found is None:
-                missing[_text(requirement)] = None
+                if name not in facts.works_without:
+                    missing[_text(requirement)] = None
                 continue
             if name != CORE and not requirement.specifier.contains(found.version, prereleases=True):
                 missing[f"{_text(requirement)} ({found.version} is installed)"] = None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from astuner.config.model import Ready, Service
 from astuner.errors import UsageError
+from astuner.processes.gpus import gpu_count
 from astuner.processes.ports import LOOPBACK, free_port
 from astuner.services.definition import Definition
 
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
     from astuner.protocols import RunInfo
 
 ADDRESS = "RAY_ADDRESS"
+DIRECTORY = "ASTUNER_RAY_DIRECTORY"
+"""Where the private cluster of this run keeps its logs, below `session_latest/logs`."""
 LEAST_CPUS = 16
 """Ray's CPUs are a count of places, not of cores: a trainer's placement group must find some on a small machine too."""
+PLACES = 4
+"""On a machine without a GPU: so many workers may ask for one each, since trainers count their workers by Ray's GPUs."""
 START_S = 180.0
 
 
@@ -41,6 +46,8 @@ def ray(run_info: RunInfo) -> Definition:
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
     command += [f"--node-ip-address={LOOPBACK}", f"--temp-dir={scratch}", "--include-dashboard=false", "--disable-usage-stats"]
     command += ["--min-worker-port=0", "--max-worker-port=0", f"--num-cpus={max(LEAST_CPUS, os.cpu_count() or 1)}"]
+    if gpu_count() == 0:
+        command.append(f"--num-gpus={PLACES}")
     if find_spec("grpc") is not None:
         # Ray's client server starts where it can, on one port for all clusters of a machine.
         command.append(f"--ray-client-server-port={free_port()}")
@@ -50,4 +57,4 @@ def ray(run_info: RunInfo) -> Definition:
         ready=Ready(port=port, log="Ray runtime started"),
         timeout_s=START_S,
     )
-    return Definition(service=service, exports={ADDRESS: f"{LOOPBACK}:{port}", **auth}, scratch=scratch)
+    return Definition(service=service, exports={ADDRESS: f"{LOOPBACK}:{port}", DIRECTORY: str(scratch), **auth}, scratch=scratch)

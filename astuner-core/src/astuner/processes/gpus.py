@@ -1,0 +1,28 @@
+"""How many GPUs this process may use, without loading what drives them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+ANSWER_S = 20.0
+
+
+def gpu_count() -> int:
+    """Return how many NVIDIA GPUs the driver lists and `CUDA_VISIBLE_DEVICES` lets through; 0 where it does not answer."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return 0
+    try:
+        said = subprocess.run([command, "-L"], capture_output=True, text=True, timeout=ANSWER_S, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    there = sum(line.startswith("GPU ") for line in said.splitlines())
+    visible = os.environ.get(VISIBLE)
+    if visible is None:
+        return there
+    # What comes after an invalid entry is not seen either; none is how a GPU is hidden.
+    chosen = [entry for entry in visible.split(",") if entry.strip() and entry.strip() != "-1"]
+    return min(there, len(chosen))

@@ -1,0 +1,1 @@
+"""The backbone `verl`: the same YAML on a distributed trainer."""

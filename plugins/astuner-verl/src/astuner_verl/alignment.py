@@ -1,0 +1,237 @@
+"""From our keys to verl's configuration (`ppo_trainer.yaml` of 0.9.1). Imports neither verl nor torch.
+
+What depends on the machine stands as `auto` in the native configuration of a plan, and `astuner_verl.native` puts a value in its
+place when the cluster is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from astuner.config.alignment import Alignment, Constant, Row
+from astuner.config.faults import Fault
+from astuner_verl.defaults import verl_defaults
+
+AUTO = "auto"
+ACTOR, ROLLOUT, REF, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref", "model"))
+PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}
+TOKENS_PER_PASS = 16384
+"""verl's own default of the tokens in one pass; a longer context is a pass of its own."""
+
+OURS = "astuner's loop decides it"
+CORE_PLAYS = "astuner reads the tasks, plays and judges the episodes, and computes the advantages"
+
+
+def _sampled_temperature(temperature: float) -> float:
+    if temperature == 0:
+        raise ValueError("0 is greedy: there is no distribution to train. Set a temperature above 0, for example 1.0.")
+    return temperature
+
+
+def _engine(name: str) -> str:
+    engines = (AUTO, "vllm", "sglang", "trtllm", "transformers")
+    if name not in engines:
+        raise ValueError(f"verl has no engine {name!r}; it has {', '.join(engines[1:])}, and auto.")
+    return name
+
+
+def _precision(dtype: str) -> str:
+    return AUTO if dtype == AUTO else PRECISIONS[dtype]
+
+
+def _mini_batch(batch: int, parts: int) -> int:
+    return max(1, batch // parts)
+
+
+def _tokens_per_pass(context: int) -> int:
+    return max(TOKENS_PER_PASS, context)
+
+
+def _kl_in_loss(wanted: bool, coefficient: float) -> bool:
+    return wanted and coefficient > 0
+
+
+def _defaults() -> Mapping[str, Any]:
+    """Return verl's own, with the workers of a node left open: as many as it has GPUs, at most 8; one without a GPU."""
+    found = verl_defaults()
+    return {**found, "trainer": {**found["trainer"], "n_gpus_per_node": AUTO}}
+
+
+def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
+    """Return what verl could not start with, as far as that can be told without it."""
+    trained = native["actor_rollout_ref"]
+    actor, rollout, ref, trainer = trained["actor"], trained["rollout"], trained["ref"], native["trainer"]
+    faults: list[Fault] = []
+
+    def fault(path: str, message: str) -> None:
+        faults.append(Fault(path=tuple(path.split(".")), message=message))
+
+    for path, section in ((f"{ACTOR}.strategy", actor), (f"{ACTOR}.fsdp_config.strategy", actor["fsdp_config"])):
+        if section["strategy"] not in ("fsdp", "fsdp2"):
+            fault(path, f"{section['strategy']!r} is not driven here; choose fsdp2 or fsdp")
+    if not actor["use_dynamic_bsz"]:
+        wanted = {
+            f"{ACTOR}.ppo_micro_batch_size_per_gpu": actor["ppo_micro_batch_size_per_gpu"],
+            f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu": rollout["log_prob_micro_batch_size_per_gpu"],
+        }
+        for path, size in wanted.items():
+            if size is None:
+                fault(path, f"missing: without {ACTOR}.use_dynamic_bsz verl wants the rows of one pass; set it to 1 or more")
+            elif size != 1:
+                fault(path, "an episode gives any number of rows, which a fixed size need not divide: set 1, or use_dynamic_bsz")
+    if actor["use_dynamic_bsz"] is not rollout["log_prob_use_dynamic_bsz"]:
+        fault(f"{ROLLOUT}.log_prob_use_dynamic_bsz", f"has to be the same as {ACTOR}.use_dynamic_bsz")
+    workers = trainer["n_gpus_per_node"]
+    if workers != AUTO:
+        total = workers * trainer["nnodes"]
+        if workers < 1:
+            fault("trainer.n_gpus_per_node", f"{workers}: verl needs one worker at least; on a machine without a GPU, 1")
+        spread = rollout["tensor_model_parallel_size"]
+        if workers >= 1 and total % spread:
+            fault(
+                f"{ROLLOUT}.tensor_model_parallel_size",
+                f"{spread} does not divide the {total} GPUs of the run (nnodes x n_gpus_per_node)",
+            )
+        parallel = actor["fsdp_config"]["ulysses_sequence_parallel_size"]
+        if workers >= 1 and total % parallel:
+            fault(
+                f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size", f"{parallel} does not divide the {total} GPUs of the run"
+            )
+    if ref["fsdp_config"]["forward_only"] is not True:
+        fault(f"{REF}.fsdp_config.forward_only", "the reference is never trained")
+    return tuple(faults)
+
+
+ALIGNMENT = Alignment(
+    root="verl",
+    rows=(
+        Row("model.path", f"{MODEL}.path"),
+        Row(
+            "model.dtype",
+            (f"{ACTOR}.fsdp_config.mixed_precision.param_dtype", f"{REF}.fsdp_config.mixed_precision.param_dtype"),
+            value=_precision,
+        ),
+        Row("model.lora_rank", f"{MODEL}.lora_rank"),
+        Row("model.lora_alpha", f"{MODEL}.lora_alpha"),
+        Row("model.target_modules", f"{MODEL}.target_modules"),
+        Row("data.max_prompt_length", "data.max_prompt_length"),
+        Row("data.max_response_length", "data.max_response_length"),
+        Row("data.train_batch_size", "data.train_batch_size"),
+        Row(("data.train_batch_size", "trainer_common.mini_batch_num"), f"{ACTOR}.ppo_mini_batch_size", value=_mini_batch),
+        Row("rollout.name", f"{ROLLOUT}.name", value=_engine),
+        Row("rollout.temperature", f"{ROLLOUT}.temperature", value=_sampled_temperature),
+        Row("rollout.top_p", f"{ROLLOUT}.top_p"),
+        Row("rollout.top_k", f"{ROLLOUT}.top_k"),
+        Row("rollout.num_repeat", f"{ROLLOUT}.n"),
+        Row("rollout.tensor_model_parallel_size", f"{ROLLOUT}.tensor_model_parallel_size"),
+        Row("rollout.max_num_seqs", f"{ROLLOUT}.max_num_seqs"),
+        Row("rollout.max_model_len", f"{ROLLOUT}.max_model_len"),
+        Row(
+            "rollout.max_model_len",
+            (f"{ACTOR}.ppo_max_token_len_per_gpu", f"{ROLLOUT}.log_prob_max_token_len_per_gpu"),
+            value=_tokens_per_pass,
+        ),
+        Row("rollout.val_kwargs.temperature", f"{ROLLOUT}.val_kwargs.temperature"),
+        Row("rollout.val_kwargs.top_p", f"{ROLLOUT}.val_kwargs.top_p"),
+        Row("rollout.val_kwargs.top_k", f"{ROLLOUT}.val_kwargs.top_k"),
+        Row("rollout.val_kwargs.do_sample", f"{ROLLOUT}.val_kwargs.do_sample"),
+        Row("trainer_common.val_pass_n", f"{ROLLOUT}.val_kwargs.n"),
+        Row("trainer_common.nnodes", "trainer.nnodes"),
+        Row("trainer_common.n_gpus_per_node", "trainer.n_gpus_per_node", only_if_set=True),
+        Row("trainer_common.optim.lr", f"{ACTOR}.optim.lr"),
+        Row("trainer_common.optim.weight_decay", f"{ACTOR}.optim.weight_decay"),
+        Row("trainer_common.optim.betas", f"{ACTOR}.optim.betas"),
+        Row("trainer_common.grad_clip", (f"{ACTOR}.grad_clip", f"{ACTOR}.optim.clip_grad")),
+        Row("trainer_common.clip_ratio_low", f"{ACTOR}.clip_ratio_low"),
+        Row("trainer_common.clip_ratio_high", f"{ACTOR}.clip_ratio_high"),
+        Row("trainer_common.loss_agg_mode", f"{ACTOR}.loss_agg_mode", value=lambda mode: mode or AUTO),
+        Row(("trainer_common.use_kl_loss", "trainer_common.kl_loss_coef"), f"{ACTOR}.use_kl_loss", value=_kl_in_loss),
+        Row("trainer_common.kl_loss_coef", f"{ACTOR}.kl_loss_coef"),
+        Row("trainer_common.kl_loss_type", f"{ACTOR}.kl_loss_type"),
+        Row("trainer_common.algorithm.use_kl_in_reward", "algorithm.use_kl_in_reward"),
+        Row("trainer_common.algorithm.kl_penalty", "algorithm.kl_penalty"),
+        Row("trainer_common.algorithm.kl_ctrl.kl_coef", "algorithm.kl_ctrl.kl_coef"),
+        Row(
+            "trainer_common.fsdp_config.param_offload", (f"{ACTOR}.fsdp_config.param_offload", f"{REF}.fsdp_config.param_offload")
+        ),
+        Row("trainer_common.fsdp_config.optimizer_offload", f"{ACTOR}.fsdp_config.optimizer_offload"),
+        Row(
+            "trainer_common.ulysses_sequence_parallel_size",
+            (f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size", f"{REF}.fsdp_config.ulysses_sequence_parallel_size"),
+        ),
+        Row("seed", (f"{ACTOR}.fsdp_config.seed", f"{ROLLOUT}.seed")),
+        Row("project_name", "trainer.project_name"),
+        Row("experiment_name", "trainer.experiment_name"),
+    ),
+    constants=(
+        Constant("algorithm.adv_estimator", "grpo", "advantages are computed once, in core"),
+        Constant("trainer.v1.trainer_mode", "sync", OURS),
+        Constant("trainer.logger", [], OURS),
+        Constant("trainer.val_before_train", False, OURS),
+        Constant("trainer.test_freq", -1, OURS),
+        Constant("trainer.save_freq", -1, OURS),
+        Constant("trainer.resume_mode", "disable", OURS),
+        Constant("trainer.device", AUTO, "what the cluster computes on"),
+        Constant("reward.num_workers", 0, CORE_PLAYS),
+        Constant(f"{ACTOR}.strategy", "fsdp2", "the one that computes on a CPU too"),
+        Constant(f"{ACTOR}.fsdp_config.strategy", "fsdp2", "the one that computes on a CPU too"),
+        Constant(f"{REF}.fsdp_config.strategy", "fsdp2", "the one that computes on a CPU too"),
+        Constant(f"{ACTOR}.use_dynamic_bsz", True, "episodes give any number of rows of any length"),
+        Constant(f"{ROLLOUT}.log_prob_use_dynamic_bsz", True, "as the actor"),
+        Constant(f"{ACTOR}.use_torch_compile", AUTO, "with a GPU"),
+        Constant(f"{ACTOR}.fsdp_config.use_torch_compile", AUTO, "with a GPU"),
+        Constant(f"{REF}.fsdp_config.use_torch_compile", AUTO, "with a GPU"),
+        Constant(f"{ACTOR}.checkpoint.save_contents", AUTO, "a model that other tools load, and what training needs"),
+        Constant(f"{ACTOR}.checkpoint.load_contents", ["model", "optimizer", "extra"], "what training needs"),
+        Constant(f"{MODEL}.use_remove_padding", AUTO, "where flash-attention is installed"),
+        Constant(f"{MODEL}.override_config.attn_implementation", AUTO, "flash_attention_2 where it is installed, else sdpa"),
+        Constant(f"{MODEL}.lora.merge", True, "servers are given merged weights"),
+        Constant(f"{ROLLOUT}.dtype", AUTO, "as the trainer computes"),
+        Constant(f"{ROLLOUT}.calculate_log_probs", True, "training is held against what was sampled"),
+        Constant(f"{ROLLOUT}.load_format", AUTO, "servers with an accelerator get their weights from the trainer"),
+    ),
+    defaults=_defaults,
+    frozen={
+        "algorithm.*": CORE_PLAYS,
+        "reward.*": CORE_PLAYS,
+        "critic.*": "there is no critic: advantages are relative to the group",
+        "distillation.*": CORE_PLAYS,
+        "data.*": CORE_PLAYS,
+        "trainer.v1.*": "episodes of a step are played before it is trained, which is verl's mode 'sync'; its asynchronous modes "
+        "would draw their batches themselves. See docs/verl.md",
+        "trainer.use_v1": "only verl's V1 trainer is driven",
+        "trainer.*_freq": OURS,
+        "trainer.val_*": OURS,
+        "trainer.total_*": OURS,
+        "trainer.resume_*": OURS,
+        "trainer.logger": "trainer_common.logger decides it",
+        "trainer.default_*": "checkpoints lie in the run directory",
+        "trainer.max_*": "trainer_common.max_checkpoints_to_keep decides it",
+        "trainer.balance_batch": "rows are always shared out evenly",
+        "trainer.critic_warmup": "there is no critic",
+        "trainer.device": "the cluster decides it",
+        "transfer_queue.*": "rows go straight to the workers",
+        "ray_kwargs.*": "--with-ray and RAY_ADDRESS decide which cluster is used",
+        f"{ROLLOUT}.agent.*": CORE_PLAYS,
+        f"{ROLLOUT}.multi_turn.*": CORE_PLAYS,
+        f"{ROLLOUT}.n": "rollout.num_repeat decides it",
+        f"{ROLLOUT}.val_kwargs.*": "rollout.val_kwargs decides it",
+        f"{ROLLOUT}.temperature": "rollout.temperature decides it, for sampler and trainer",
+        f"{ROLLOUT}.top_p": "rollout.top_p decides it",
+        f"{ROLLOUT}.top_k": "rollout.top_k decides it",
+        f"{ROLLOUT}.calculate_log_probs": "training is held against what was sampled",
+        f"{ROLLOUT}.logprobs_mode": "training wants the log-probabilities of the distribution that was sampled",
+        f"{ACTOR}.ppo_mini_batch_size": "trainer_common.mini_batch_num decides it",
+        f"{ACTOR}.ppo_epochs": "each row is trained once",
+        f"{ACTOR}.shuffle": "trainer_common.mini_batch_num cuts the batch by groups",
+        f"{ACTOR}.policy_loss.*": "the loss is that of every backbone: PPO's clipped one, whatever rows an episode is cut into",
+        f"{ACTOR}.clip_ratio": "trainer_common.clip_ratio_low and clip_ratio_high decide it",
+        f"{ACTOR}.clip_ratio_c": "the loss is clipped once, as in every backbone",
+        f"{ACTOR}.loss_scale_factor": "data.max_response_length is what seq-mean-token-sum-norm divides by",
+        f"{ACTOR}.optim.lr_*": "trainer_common.optim decides it",
+        f"{ACTOR}.optim.total_training_steps": OURS,
+        f"{ACTOR}.checkpoint.*": "a checkpoint is a model that other tools load, and what training needs",
+    },
+    check=_check,
+)

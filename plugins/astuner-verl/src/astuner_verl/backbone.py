@@ -1,0 +1,70 @@
+"""The backbone `verl`: rollouts and training spread over Ray's workers. Imports light."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from astuner.config.alignment import Alignment
+from astuner.protocols import Control, RunInfo, TaskSource
+from astuner.schema import Event
+from astuner_verl.alignment import ALIGNMENT
+
+if TYPE_CHECKING:
+    from astuner.rollout.recipe import Recipe
+
+
+class VerlBackbone:
+    """Trains with verl 0.9, on GPUs or on the CPU."""
+
+    name: ClassVar[str] = "verl"
+    brings_engines: ClassVar[tuple[str, ...]] = ("vllm", "sglang", "trtllm", "transformers")
+    honours: ClassVar[tuple[str, ...]] = (
+        "trainer_common.algorithm.filter_groups.enable",
+        "trainer_common.algorithm.filter_groups.max_num_gen_batches",
+        "trainer_common.algorithm.rollout_is_threshold",
+        "trainer_common.optim.lr_warmup_steps",
+        "trainer_common.optim.lr_scheduler_type",
+        "trainer_common.save_freq",
+        "trainer_common.test_freq",
+        "trainer_common.val_before_train",
+        "trainer_common.keep_best",
+        "trainer_common.max_checkpoints_to_keep",
+    )
+    inapplicable: ClassVar[Mapping[str, str]] = {
+        "rollout.n_vllm_engine": "there are as many engines as fit: the GPUs of the run divided by tensor_model_parallel_size",
+        "rollout.multi_turn.expected_steps": "the batch is built from the samples that there are",
+    }
+    refuses: ClassVar[Mapping[str, str]] = {}
+    alignment: ClassVar[Alignment] = ALIGNMENT
+
+    def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
+        """Yield a report per step, validations and checkpoints as they are due."""
+        from astuner.runs.directory import RunDirectory
+        from astuner.training.loop import train
+        from astuner_verl.learner import open_learner
+
+        start = control.resume_step
+        checkpoint = RunDirectory(run.directory).checkpoint(start) if start else None
+        with open_learner(run, control, checkpoint=checkpoint, total_steps=tasks.total_steps) as learner:
+            yield from train(run, tasks, recipe, control, learner)
+
+    def evaluate(
+        self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control
+    ) -> Generator[Event]:
+        """Yield the report of one validation pass."""
+        from astuner.training.loop import evaluate
+        from astuner_verl.learner import open_learner
+
+        with open_learner(run, control, checkpoint=checkpoint, total_steps=1, trains=False) as learner:
+            yield from evaluate(run, tasks, recipe, control, learner)
+
+    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
+        """Write a checkpoint as a Hugging Face model."""
+        from astuner_verl.export import export
+
+        export(checkpoint, out, merge_lora=merge_lora)
+
+    def close(self) -> None:
+        """Nothing outlives `train`, which closes what it opened on every path."""

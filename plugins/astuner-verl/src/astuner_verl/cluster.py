@@ -1,0 +1,131 @@
+"""The Ray cluster of a run: one of its own, or the one that `RAY_ADDRESS` names."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from astuner.errors import ConfigError, Problem, RunFailed, UsageError
+from astuner.processes.gpus import gpu_count
+from astuner.protocols import Control, RunInfo
+from astuner.services.ray import ADDRESS, DIRECTORY, ray
+from astuner.services.running import Place, running_services
+from astuner_verl.environment import Device, variables
+
+CLIENT = "ray://"
+VERSIONS = ((0, 9, 1), (0, 10))
+"""Of verl: the first that is driven, and the first that is not."""
+
+
+@frozen(kw_only=True)
+class Cluster:
+    """A cluster that this process is attached to."""
+
+    device: Device
+    gpus_per_node: int
+    """Of the node that has fewest; 0 without an accelerator."""
+    logs: Path | None
+    """Where its processes write, for one on this machine."""
+
+
+def check_versions() -> None:
+    """Raise `UsageError` for a verl that was not made for this package; nothing heavy is imported."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from packaging.version import Version
+
+    try:
+        found = version("verl")
+    except PackageNotFoundError as error:
+        raise UsageError("the backbone 'verl' needs verl, which is not installed: pip install 'verl>=0.9.1,<0.10'") from error
+    first, after = VERSIONS
+    if not first <= Version(found).release < after:
+        raise UsageError(
+            f"verl {found} is installed; the backbone 'verl' drives verl>=0.9.1,<0.10: pip install 'verl>=0.9.1,<0.10'"
+        )
+
+
+@contextmanager
+def attached(run: RunInfo, control: Control) -> Iterator[Cluster]:
+    """Attach this process to a cluster, which is started where none is named; it ends with the block.
+
+    A process attaches once in its life: Ray reads the cluster's key when it is imported first.
+    """
+    check_versions()
+    with ExitStack() as stack:
+        address = os.environ.get(ADDRESS, "")
+        if address.startswith(CLIENT):
+            raise UsageError(
+                f"{ADDRESS} is {address}: rollouts are played in this process, so it has to run inside of the "
+                "cluster: ray job submit --address http://HEAD:8265 -- astuner run …, or start it on a node and set "
+                f"{ADDRESS}=auto (see docs/verl.md)"
+            )
+        if not address:
+            place = Place(
+                directory=run.directory,
+                say=lambda text: control.notify(text, "info"),
+                warn=control.notify,
+                stopped=lambda: control.stop,
+            )
+            stack.enter_context(running_services({"ray": ray(run)}, place))
+            address = os.environ[ADDRESS]
+        yield _attach(address, stack)
+
+
+def _attach(address: str, stack: ExitStack) -> Cluster:
+    import ray
+
+    device: Device = "cuda" if gpu_count() else "cpu"
+    options: dict[str, Any] = {"namespace": f"astuner-{secrets.token_hex(4)}", "log_to_driver": False, "configure_logging": False}
+    try:
+        ray.init(address=address, runtime_env={"env_vars": dict(variables(device))}, **options)
+    except (ConnectionError, TimeoutError, ValueError, RuntimeError) as error:
+        raise RunFailed(
+            f"{ADDRESS} is {address}, and no Ray cluster answers there: {error}. Start it (ray start --head), or unset {ADDRESS} "
+            "for a cluster of this run alone"
+        ) from error
+    stack.callback(_detach)
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    accelerated = [node for node in nodes if any(name.startswith("accelerator_type:") for name in node)]
+    found: Device = "cuda" if accelerated else "cpu"
+    if found != device:
+        # The driver may run on a node without GPUs, a head node for example.
+        _detach()
+        device = found
+        ray.init(address=address, runtime_env={"env_vars": dict(variables(device))}, **options)
+    os.environ.update(variables(device))
+    home = os.environ.get(DIRECTORY)
+    return Cluster(
+        device=device,
+        gpus_per_node=int(min(node.get("GPU", 0) for node in accelerated)) if accelerated else 0,
+        logs=Path(home, "session_latest", "logs") if home else None,
+    )
+
+
+def check_room(native: dict[str, Any], device: Device) -> None:
+    """Raise `ConfigError` when the cluster has less than the run asks for: Ray would wait for it without an end."""
+    import ray
+
+    nodes, workers = native["trainer"]["nnodes"], native["trainer"]["n_gpus_per_node"]
+    offered = [int(node["Resources"].get("GPU", 0)) for node in ray.nodes() if node["Alive"]]
+    enough = sum(count >= workers for count in offered)
+    if enough < nodes:
+        what = "GPUs" if device == "cuda" else "places for workers"
+        message = (
+            f"{nodes} node(s) with {workers} {what} each are asked for; the cluster has {len(offered)} node(s) with "
+            f"{', '.join(map(str, offered)) or 'none'}. Lower n_gpus_per_node or nnodes, or add nodes."
+        )
+        raise ConfigError([Problem(key="astuner.trainer_common.n_gpus_per_node", message=message)])
+
+
+def _detach() -> None:
+    import ray
+
+    with suppress(Exception):
+        ray.shutdown()

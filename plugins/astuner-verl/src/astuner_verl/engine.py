@@ -1,0 +1,73 @@
+"""The engines that verl placed, as an engine of ours: token ids in, token ids out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from astuner.schema import Capabilities, Chunk, FinishReason, Request
+
+SEEDS = 2**63
+"""vLLM keeps a seed in 64 signed bits."""
+
+
+class VerlEngine:
+    """Asks verl's client; the calls of a session go to one server, which keeps its prefix."""
+
+    def __init__(self, client: Any, *, max_model_len: int, serve: Callable[[int], None]) -> None:
+        """Take the client of engines that run, and what gives them the trainer's weights under a version."""
+        self._client, self._serve = client, serve
+        self._version = 0
+        self.capabilities = Capabilities(weight_updates=True, max_model_len=max_model_len)
+
+    async def start(self) -> None:
+        """They run."""
+
+    async def generate(self, request: Request) -> AsyncIterator[Chunk]:
+        """Yield the whole answer at once: verl hands out nothing before."""
+        sampling = request.sampling
+        params = {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "max_tokens": sampling.max_tokens,
+            "stop_token_ids": list(sampling.stop_token_ids),
+            "seed": sampling.seed % SEEDS,
+            "logprobs": True,
+        }
+        found = await self._client.generate(
+            request_id=request.session, prompt_ids=list(request.prompt_ids), sampling_params=params
+        )
+        ids = list(found.token_ids)
+        version = found.extra_fields.get("global_steps")
+        yield Chunk(
+            ids=ids,
+            logprobs=list(found.log_probs or ()),
+            weight_version=self._version if version is None else version,
+            finish_reason=_reason(found.stop_reason, ids, request),
+        )
+
+    async def release(self, session: str) -> None:
+        """Servers forget by themselves."""
+
+    async def update_weights(self, ref: Any, version: int) -> None:
+        """Let the trainer hand its weights over. Nothing is generated meanwhile."""
+        self._serve(version)
+        self._version = version
+
+    async def pause(self) -> None:
+        """Nothing is generated while weights change: the loop waits for the episodes first."""
+
+    async def resume(self) -> None:
+        """Nothing was stopped."""
+
+    async def close(self) -> None:
+        """They end with the cluster."""
+
+
+def _reason(said: str | None, ids: list[int], request: Request) -> FinishReason:
+    if said in ("abort", "aborted"):
+        return "abort"
+    if ids and ids[-1] in request.sampling.stop_token_ids:
+        return "stop"
+    return "length" if len(ids) >= request.sampling.max_tokens else "stop"

@@ -1,0 +1,31 @@
+"""The environment variables by which the processes of a run know that they belong to it. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+Device = Literal["cpu", "cuda"]
+
+RUN = "ASTUNER_VERL_RUN"
+"""Set in every process of a run to the device that it computes on; `verl_plugin` does nothing without it."""
+
+SILENCE = "ASTUNER_VERL_SILENCE_S"
+"""How long the workers may say and do nothing before the run is given up, in seconds."""
+SILENCE_S = 1800.0
+
+
+def variables(device: Device) -> Mapping[str, str]:
+    """Return what every process of a run has in its environment."""
+    found = {
+        RUN: device,
+        # Somebody may have switched plugins off for other uses of verl.
+        "VERL_USE_EXTERNAL_PLUGINS": "auto",
+        "TOKENIZERS_PARALLELISM": "false",
+        # Without it Ray hides the GPUs from actors that ask for none, as the servers of a colocated engine do.
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "VERL_LOGGING_LEVEL": "WARN",
+    }
+    if device == "cpu":
+        found |= {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"}
+    return found

@@ -1,0 +1,194 @@
+"""The actor that holds the trainer: what the driver asks of it is a call each, and nothing happens between them."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from astuner_verl.loss import PREFIX, LossOptions, divergence
+from astuner_verl.rows import TrainRow, in_balance, to_tensors
+
+STATE = "trainer"
+"""The folder of a checkpoint beside the model's own files."""
+
+
+@frozen(kw_only=True)
+class Started:
+    """What the driver needs of a trainer that has started."""
+
+    client: Any
+    """verl's client of the engines."""
+    workers: int
+    """Into how many parts a batch is cut."""
+
+
+@frozen(kw_only=True, eq=False)
+class Update:
+    """One step's rows, in the mini-batches that make an optimizer step each."""
+
+    mini_batches: Sequence[Sequence[TrainRow]]
+    """Only rows that have a gradient; one that is empty makes no step."""
+    rate: float
+    """The learning rate."""
+
+
+class Host:
+    """Ray actor. Its methods raise what verl raises."""
+
+    def __init__(self, native: dict[str, Any], loss: LossOptions) -> None:
+        """Take verl's configuration, whole; `start` starts."""
+        self._native, self._loss = native, loss
+        self._trainer: Any = None
+        self._asleep = False
+        self._timings: dict[str, float] = {}
+
+    def start(self) -> Started:
+        """Start workers and engines; returns when all of them are up."""
+        import verl  # noqa: F401  # its plugins come first
+        from omegaconf import OmegaConf
+        from verl.trainer.ppo.utils import need_critic, need_reference_policy
+        from verl.utils.config import validate_config
+
+        from astuner_verl.trainer import SteppedTrainer
+
+        config = OmegaConf.create(self._native)
+        OmegaConf.resolve(config)
+        validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
+        self._trainer = SteppedTrainer(config=config)
+        self._trainer.init()
+        self._asleep = True  # verl ends its start with engines that sleep
+        self._trainer.actor_rollout_wg.set_weighed_loss(self._loss)
+        return Started(client=self._trainer.get_llm_client(), workers=self._trainer.data_parallel_size())
+
+    def serve(self, version: int) -> dict[str, float]:
+        """Give the engines the weights as they are now, and wake them; return what took how long."""
+        self._sleep()
+        with self._timed("update_weights"):
+            self._trainer.checkpoint_manager.update_weights(version)
+        self._asleep = False
+        timings, self._timings = self._timings, {}
+        return timings
+
+    def update(self, step: Update) -> dict[str, Any]:
+        """Train, and return sums over tokens by name, norms of gradients, and what verl itself measured."""
+        self._sleep()
+        trainer = self._trainer
+        trainer.actor_rollout_wg.set_learning_rate(step.rate)
+        batches = [self._laid_out(rows) for rows in step.mini_batches if rows]
+        if len(batches) > 1:
+            # The ratio is taken to the weights that the step began with.
+            with self._timed("old_log_prob"):
+                for batch in batches:
+                    self._add(batch, "old_log_probs", trainer.actor_rollout_wg.compute_log_prob(self._asked(batch)))
+        if trainer.use_reference_policy and self._loss.kl_loss_coef > 0:
+            with self._timed("ref"):
+                for batch in batches:
+                    self._add(batch, "ref_log_prob", {"log_probs": trainer.reference_logprobs(self._asked(batch))})
+        sums: dict[str, float] = {}
+        norms: list[float] = []
+        own: dict[str, list[float]] = {}
+        for batch in batches:
+            with self._timed("update_actor"):
+                found = self._trained(batch)
+            norms.append(float(found.pop("grad_norm", math.nan)))
+            for name, value in found.items():
+                if name == f"{PREFIX}abs_max":
+                    sums["abs_max"] = max(sums.get("abs_max", 0.0), value)
+                elif name.startswith(PREFIX):
+                    key = name.removeprefix(PREFIX)
+                    sums[key] = sums.get(key, 0.0) + value
+                else:
+                    own.setdefault(name, []).append(value)
+        timings, self._timings = self._timings, {}
+        means = {name: sum(values) / len(values) for name, values in own.items()}
+        return {"sums": sums, "norms": norms, "verl": means, "timings": timings}
+
+    def reference_kl(self, rows: Sequence[TrainRow], kind: str) -> tuple[list[float], float]:
+        """Return, per row, the divergence of the sampler from the reference summed over trained tokens, and the sum of k3."""
+        import torch
+
+        self._sleep()
+        order = in_balance([len(row.ids) for row in rows], self._trainer.data_parallel_size())
+        batch = self._tensors(rows, order)
+        with self._timed("ref"):
+            logprobs = self._trainer.reference_logprobs(self._asked(batch))
+        totals, k3 = [0.0] * len(rows), 0.0
+        for place, row, full in zip(order, batch["rollout_log_probs"].unbind(), logprobs.unbind(), strict=True):
+            if place is None:
+                continue
+            mask = torch.as_tensor(rows[place].mask)
+            reference = full[rows[place].start - 1 : -1][mask]
+            totals[place] = float(divergence(row[mask], reference, kind).double().sum())
+            k3 += float(divergence(row[mask], reference, "low_var_kl").double().sum())
+        return totals, k3
+
+    def save(self, directory: str, base: str) -> None:
+        """Write a checkpoint: the model as other tools load it, and what training needs; `base` is the model of adapters."""
+        group, home = self._trainer.actor_rollout_wg, Path(directory)
+        state = home / STATE
+        group.save_checkpoint(str(state), None, 0)
+        written = state / "huggingface"
+        if self._trainer.ref_in_actor:
+            group.save_adapter(str(home), base)
+        else:
+            for file in written.iterdir():
+                shutil.move(file, home / file.name)
+        shutil.rmtree(written, ignore_errors=True)
+
+    def restore(self, directory: str) -> None:
+        """Go on from what `save` wrote."""
+        self._trainer.actor_rollout_wg.load_checkpoint(local_path=str(Path(directory) / STATE), del_local_after_load=False)
+
+    def _sleep(self) -> None:
+        """Give the memory of the engines to the trainer."""
+        if not self._asleep:
+            self._trainer.checkpoint_manager.sleep_replicas()
+            self._asleep = True
+
+    def _laid_out(self, rows: Sequence[TrainRow]) -> Any:
+        order = in_balance([len(row.ids) for row in rows], self._trainer.data_parallel_size())
+        return self._tensors(rows, order)
+
+    def _tensors(self, rows: Sequence[TrainRow], order: Sequence[int | None]) -> Any:
+        rollout = self._trainer.config.actor_rollout_ref.rollout
+        return to_tensors(rows, order, temperature=float(rollout.temperature), global_batch_size=len(order))
+
+    def _asked(self, batch: Any) -> Any:
+        """Return what is sent for log-probabilities alone."""
+        from verl.utils import tensordict_utils as tu
+
+        sent = batch.select("prompts", "responses", "input_ids", "position_ids", "response_mask", "loss_mask", "temperature")
+        tu.assign_non_tensor(sent, calculate_entropy=False, compute_loss=False)
+        return sent
+
+    def _add(self, batch: Any, name: str, found: Any) -> None:
+        """Put log-probabilities of whole rows into a batch, as those of its answers."""
+        from verl.workers.utils.padding import response_from_nested
+
+        batch[name] = response_from_nested(found["log_probs"].float(), batch["response_mask"])
+
+    def _trained(self, batch: Any) -> dict[str, float]:
+        from verl.utils import tensordict_utils as tu
+        from verl.utils.metric import reduce_metrics
+
+        size = len(batch)
+        tu.assign_non_tensor(
+            batch, calculate_entropy=True, mini_batch_size=size, epochs=1, seed=0, dataloader_kwargs={"shuffle": False}
+        )
+        found = self._trainer.actor_rollout_wg.update_actor(batch)
+        return {name: float(value) for name, value in reduce_metrics(tu.get(found, "metrics")).items()}
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._timings[name] = self._timings.get(name, 0.0) + time.perf_counter() - began

@@ -1,0 +1,263 @@
+"""The trainer as the training loop sees it: plain calls, each watched."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import yaml
+from attrs import define, field
+
+from astuner.errors import UsageError
+from astuner.protocols import Control, Estimator, RunInfo
+from astuner.rollout.advantages import Weighted
+from astuner.rollout.estimator import make_estimator
+from astuner.runs.atomic import explained
+from astuner.schema import Sample
+from astuner.training.minibatches import Aggregation, mini_batches, token_shares
+from astuner.training.schedule import learning_rate
+from astuner.training.signal import has_gradient, signal_metrics
+from astuner_verl.alignment import ACTOR, MODEL, ROLLOUT
+from astuner_verl.cluster import Cluster, attached, check_room
+from astuner_verl.engine import VerlEngine
+from astuner_verl.host import STATE, Host, Started, Update
+from astuner_verl.loss import LossOptions
+from astuner_verl.native import Machine, finished, get, put
+from astuner_verl.rows import train_row
+from astuner_verl.watch import Watch
+
+if TYPE_CHECKING:
+    from astuner.gateway import TemplateRenderer
+
+NATIVE = "verl.yaml"
+"""In the run directory: verl's configuration as it was started."""
+ADAPTER = "adapter_config.json"
+
+
+@define(eq=False, kw_only=True)
+class VerlLearner:
+    """Holds the handle of the actor in which verl's trainer lives."""
+
+    run: RunInfo
+    native: dict[str, Any]
+    host: Any
+    watch: Watch
+    started: Started
+    renderer: TemplateRenderer
+    estimator: Estimator
+    total_steps: int
+    step: int = 0
+    _reward_kl: float | None = field(default=None, init=False)
+    _timings: dict[str, float] = field(factory=dict, init=False)
+
+    def own_engine(self) -> VerlEngine:
+        """Return the engines that verl placed; they serve the trainer's weights from the start."""
+        self.serve(self.step)
+        return VerlEngine(self.started.client, max_model_len=self.run.config.rollout.max_model_len, serve=self.serve)
+
+    def weights(self) -> None:
+        """The trainer hands them over itself."""
+
+    def serve(self, version: int) -> None:
+        """Give the engines the weights as they are now."""
+        found = self.watch.get(self.host.serve.remote(version), "handing over the weights")
+        self._timings = {f"verl/timing_s/{name}": value for name, value in found.items()}
+
+    def update(self, rows: Sequence[Weighted], step: int) -> dict[str, float]:
+        """Train on the weighed samples of a step, with one optimizer step per mini-batch that has signal."""
+        common = self.run.config.trainer_common
+        parts = mini_batches(rows, common.mini_batch_num)
+        rate = learning_rate(
+            step,
+            lr=get(self.native, f"{ACTOR}.optim.lr"),
+            warmup_steps=common.optim.lr_warmup_steps,
+            schedule=common.optim.lr_scheduler_type,
+            total_steps=self.total_steps,
+        )
+        sent = Update(mini_batches=[self._train_rows(part) for part in parts], rate=rate)
+        if any(sent.mini_batches):
+            found = self.watch.get(self.host.update.remote(sent), f"the update of step {step}")
+        else:
+            found = {"sums": {}, "norms": [], "verl": {}, "timings": {}}
+        self.step = step
+        timings = {f"verl/timing_s/{name}": value for name, value in found["timings"].items()}
+        metrics = signal_metrics(rows, found["norms"], kl_in_loss=self._kl_in_loss)
+        metrics |= self._means(found["sums"], found["norms"], len(parts))
+        return {
+            **metrics,
+            **{f"verl/{name}": value for name, value in found["verl"].items()},
+            **timings,
+            **self._timings,
+            "lr": rate,
+        }
+
+    def reference_kl(self, samples: Sequence[Sample]) -> list[float]:
+        """Return, per sample, the divergence of the sampler from the reference summed over its trained tokens."""
+        trained = [place for place, sample in enumerate(samples) if sample.trained]
+        found = [0.0] * len(samples)
+        if trained:
+            rows = [train_row(samples[place]) for place in trained]
+            kind = self.run.config.trainer_common.algorithm.kl_penalty
+            totals, k3 = self.watch.get(self.host.reference_kl.remote(rows, kind), "measuring the divergence")
+            self._reward_kl = k3 / sum(samples[place].trained for place in trained)
+            for place, total in zip(trained, totals, strict=True):
+                found[place] = total
+        return found
+
+    def save(self, directory: Path) -> None:
+        """Write a checkpoint: a Hugging Face model, or adapters, and the trainer's state beside it."""
+        with explained(directory):
+            base = str(Path(self.run.config.model.path).resolve()) if Path(self.run.config.model.path).exists() else ""
+            saving = self.host.save.remote(str(directory), base or self.run.config.model.path)
+            self.watch.get(saving, "saving a checkpoint")
+        if not any(directory.glob("*.safetensors")):
+            raise UsageError(
+                f"{directory}: the trainer wrote its checkpoint where this machine does not see it; share the run directory"
+            )
+
+    @property
+    def _kl_in_loss(self) -> bool:
+        return bool(get(self.native, f"{ACTOR}.use_kl_loss"))
+
+    def _train_rows(self, part: Sequence[Weighted]) -> list[Any]:
+        mode = cast("Aggregation", get(self.native, f"{ACTOR}.loss_agg_mode"))
+        shares = token_shares(part, mode, self.run.config.data.max_response_length)
+        return [
+            train_row(row.sample, row.advantage, share)
+            for row, share in zip(part, shares, strict=True)
+            if has_gradient(row, kl_in_loss=self._kl_in_loss)
+        ]
+
+    def _means(self, sums: dict[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:
+        metrics: dict[str, float] = {}
+        if self._reward_kl is not None:
+            metrics["kl/mean"], self._reward_kl = self._reward_kl, None
+        tokens = sums.get("tokens", 0.0)
+        if not tokens:
+            return metrics
+        if self._kl_in_loss:
+            metrics["kl/mean"] = sums["kl"] / tokens
+        finite = [norm for norm in norms if norm == norm and abs(norm) != float("inf")]
+        if finite:
+            metrics["grad/norm"] = sum(finite) / len(finite)
+        return {
+            **metrics,
+            "loss/policy": sums["loss/policy"] / parts,
+            "loss/kl": sums["loss/kl"] / parts,
+            "clip/low": sums["clip/low"] / tokens,
+            "clip/high": sums["clip/high"] / tokens,
+            "mismatch/ratio_mean": sums["ratio"] / tokens,
+            "mismatch/exp_abs_mean": sums["exp_abs"] / tokens,
+            "mismatch/abs_max": sums["abs_max"],
+            "entropy/mean": sums["entropy"] / tokens,
+        }
+
+
+@contextmanager
+def open_learner(
+    run: RunInfo, control: Control, *, checkpoint: Path | None, total_steps: int, trains: bool = True
+) -> Iterator[VerlLearner]:
+    """Attach to the cluster, start the trainer, and go on from a checkpoint; everything ends with the block."""
+    from astuner.gateway import load_renderer
+
+    config, estimator = run.config, make_estimator(run)
+    base, adapter = _weights(config.model.path, checkpoint, trains)
+    renderer = load_renderer(base, tool_call_format=config.model.tool_call_format)
+    if config.rollout.top_p < 1 or config.rollout.top_k > 0:
+        control.notify(
+            "the sampler leaves out a part of the vocabulary (top_p, top_k), and verl's trainer computes over all of it"
+        )
+    with attached(run, control) as cluster:
+        try:
+            native = finished(
+                run.native,
+                Machine.here(cluster.device, cluster.gpus_per_node),
+                model=base,
+                loss_agg_mode=estimator.default_loss_agg_mode,
+                steps=total_steps,
+            )
+            if adapter is not None:
+                put(native, f"{MODEL}.lora_adapter_path", str(adapter))
+            if not trains:
+                put(native, f"{ACTOR}.use_kl_loss", False)
+                put(native, "algorithm.use_kl_in_reward", False)
+            check_room(native, cluster.device)
+            if checkpoint is not None and trains:
+                _check_state(checkpoint, native)
+            (run.directory / NATIVE).write_text(yaml.safe_dump(native, sort_keys=False), encoding="utf-8")
+            watch = Watch(logs=cluster.logs)
+            host = _host(native, _loss(run, native))
+            engine, workers = get(native, f"{ROLLOUT}.name"), native["trainer"]["nnodes"] * native["trainer"]["n_gpus_per_node"]
+            control.notify(
+                f"verl on {cluster.device}: {workers} worker(s), engine {engine}; starting takes a minute or more", "info"
+            )
+            started = watch.get(host.start.remote(), "starting the trainer")
+            if checkpoint is not None and trains:
+                watch.get(host.restore.remote(str(checkpoint)), f"reading {checkpoint}")
+            yield VerlLearner(
+                run=run,
+                native=native,
+                host=host,
+                watch=watch,
+                started=started,
+                renderer=renderer,
+                estimator=estimator,
+                total_steps=total_steps,
+                step=control.resume_step,
+            )
+        finally:
+            _keep_logs(cluster, run.directory)
+
+
+def _weights(model: str, checkpoint: Path | None, trains: bool) -> tuple[str, Path | None]:
+    """Return the model to load, and the adapters on it: a run that goes on begins with the model that it began with."""
+    if checkpoint is None or trains:
+        return model, None
+    return (model, checkpoint) if (checkpoint / ADAPTER).is_file() else (str(checkpoint), None)
+
+
+def _check_state(checkpoint: Path, native: dict[str, Any]) -> None:
+    """Raise `UsageError` for a checkpoint that these workers cannot go on from."""
+    state = checkpoint / STATE
+    shards = list(state.glob("model_world_size_*_rank_*.pt"))
+    if not shards:
+        raise UsageError(f"{checkpoint}: holds no {STATE}/ of verl, so training cannot go on from it")
+    saved = int(shards[0].name.split("_")[3])
+    workers = native["trainer"]["nnodes"] * native["trainer"]["n_gpus_per_node"]
+    if saved != workers:
+        raise UsageError(
+            f"{checkpoint}: was saved by {saved} workers, and the run has {workers} now; set trainer_common.nnodes and "
+            "n_gpus_per_node as they were"
+        )
+
+
+def _loss(run: RunInfo, native: dict[str, Any]) -> LossOptions:
+    actor = get(native, ACTOR)
+    return LossOptions(
+        clip_ratio_low=actor["clip_ratio_low"],
+        clip_ratio_high=actor["clip_ratio_high"],
+        rollout_is_threshold=run.config.trainer_common.algorithm.rollout_is_threshold,
+        kl_loss_coef=actor["kl_loss_coef"] if actor["use_kl_loss"] else 0.0,
+        kl_loss_type=actor["kl_loss_type"],
+        entropy_coeff=actor["entropy_coeff"],
+    )
+
+
+def _host(native: dict[str, Any], loss: LossOptions) -> Any:
+    import ray
+
+    return ray.remote(Host).options(num_cpus=1).remote(native, loss)
+
+
+def _keep_logs(cluster: Cluster, directory: Path) -> None:
+    """Copy what the processes wrote into the run directory: their own place goes with the cluster."""
+    if cluster.logs is None or not cluster.logs.is_dir():
+        return
+    kept = directory / "logs" / "ray"
+    kept.mkdir(parents=True, exist_ok=True)
+    for file in cluster.logs.glob("worker-*"):
+        if file.is_file() and file.stat().st_size:
+            shutil.copy2(file, kept / file.name)

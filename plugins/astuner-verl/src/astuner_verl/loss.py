@@ -1,0 +1,121 @@
+"""The loss on verl's workers: that of the other backbones, token for token, whatever rows share a pass or a worker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+PREFIX = "astuner/"
+"""Before the names of what the loss measures, which come back among verl's own metrics."""
+
+
+@frozen(kw_only=True)
+class LossOptions:
+    """What the loss of a run is made of."""
+
+    clip_ratio_low: float
+    clip_ratio_high: float
+    rollout_is_threshold: float | None = None
+    """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None weighs nothing."""
+    kl_loss_coef: float = 0.0
+    """Weight of the divergence from the reference; 0 leaves it out."""
+    kl_loss_type: Literal["kl", "abs", "mse", "low_var_kl"] = "low_var_kl"
+    entropy_coeff: float = 0.0
+    """Weight of the entropy, which is taken off the loss."""
+
+
+def weighed_loss(options: LossOptions, model_output: Any, data: Any, dp_group: Any = None) -> tuple[Tensor, dict[str, Any]]:
+    """Return the loss of a pass, and sums over its tokens as metrics.
+
+    PPO's -min(r·A, clip(r)·A) per token, times the factor (`shares`) that core computed from the whole mini-batch: the sum over
+    passes is the loss, so neither passes nor padding change it. Workers average their gradients, so it is multiplied by their
+    number. Without `old_log_probs` the weights are those of the step's start, and r is 1.
+    """
+    import torch
+    from verl.utils.metric import AggregationType, Metric
+    from verl.workers.utils.padding import no_padding_2_padding
+
+    workers = int(data["dp_size"])
+    logp = no_padding_2_padding(model_output["log_probs"], data)  # [rows, longest response]
+    entropy = model_output.get("entropy")
+    now = logp.detach()
+    mask, sampler, advantages, shares = (
+        _padded(data[name], now).to(dtype)
+        for name, dtype in (
+            ("response_mask", torch.bool),
+            ("rollout_log_probs", now.dtype),
+            ("advantages", now.dtype),
+            ("shares", now.dtype),
+        )
+    )
+    old = torch.where(mask, _padded(data["old_log_probs"], now), now) if "old_log_probs" in data else now
+    logp = torch.where(mask, logp, now)
+    drift = torch.where(mask, old - sampler, torch.zeros_like(now))
+
+    ratio = torch.exp(logp - old)
+    clipped = ratio.clamp(1 - options.clip_ratio_low, 1 + options.clip_ratio_high)
+    policy = -torch.minimum(ratio * advantages, clipped * advantages)
+    if options.rollout_is_threshold is not None:
+        policy = policy * torch.exp(drift).clamp(max=options.rollout_is_threshold)
+    loss = policy
+    kl = k3 = torch.zeros_like(now)
+    if options.kl_loss_coef > 0:
+        reference = torch.where(mask, _padded(data["ref_log_prob"], now), now)
+        kl = options.kl_loss_coef * divergence(logp, reference, options.kl_loss_type)
+        k3 = divergence(now, reference, "low_var_kl")
+        loss = loss + kl
+    spread = no_padding_2_padding(entropy, data) if entropy is not None else torch.zeros_like(now)
+    if options.entropy_coeff:
+        loss = loss - options.entropy_coeff * spread
+    total = (loss * shares * mask).sum() * workers
+
+    low = (ratio.detach() < 1 - options.clip_ratio_low) & (advantages < 0)
+    high = (ratio.detach() > 1 + options.clip_ratio_high) & (advantages > 0)
+    live = mask & (shares > 0)
+    sums = {
+        "tokens": live,
+        "loss/policy": policy.detach() * shares * live,
+        "loss/kl": kl.detach() * shares * live,
+        "kl": k3 * live,
+        "ratio": drift.exp() * live,
+        "exp_abs": drift.abs().exp() * live,
+        "entropy": spread.detach() * live,
+        "clip/low": low & live,
+        "clip/high": high & live,
+    }
+    # Sums of workers are averaged on their way back.
+    metrics = {
+        f"{PREFIX}{name}": Metric(value=float(value.sum()) * workers, aggregation=AggregationType.SUM)
+        for name, value in sums.items()
+    }
+    metrics[f"{PREFIX}abs_max"] = Metric(value=float((drift.abs() * live).max()), aggregation=AggregationType.MAX)
+    return total, metrics
+
+
+def divergence(logp: Tensor, reference: Tensor, kind: str) -> Tensor:
+    """Return the estimates of KL(π‖ρ) from d = log π - log ρ: k1 = d, |d|, k2 = d²/2, k3 = e^(-d) - 1 + d."""
+    import torch
+
+    d = logp - reference
+    match kind:
+        case "kl":
+            return d
+        case "abs":
+            return d.abs()
+        case "mse":
+            return 0.5 * d.square()
+        case _:
+            # e^20 is past anything that could be learned from; beyond it only an overflow would come.
+            return torch.expm1((-d).clamp(max=20.0)) + d
+
+
+def _padded(nested: Tensor, like: Tensor) -> Tensor:
+    import torch
+
+    if not nested.is_nested:
+        return nested
+    return torch.nested.to_padded_tensor(nested, padding=0.0, output_size=like.shape).to(like.device)

@@ -1,0 +1,96 @@
+"""Samples as the tensors that verl's workers take: rows without padding, in an order that gives each worker as much to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import frozen
+
+from astuner.schema import Sample
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@frozen(kw_only=True, eq=False)
+class TrainRow:
+    """One sample as it travels to the trainer: numpy only."""
+
+    ids: NDArray[np.int64]
+    """[n], up to the last trained token"""
+    start: int
+    """The first trained one; at least 1."""
+    mask: NDArray[np.bool_]
+    """[n - start]"""
+    logprobs: NDArray[np.float32]
+    """[n - start], of the sampler"""
+    advantage: float
+    share: float
+    """Factor of each trained token's loss."""
+
+
+def train_row(sample: Sample, advantage: float = 0.0, share: float = 0.0) -> TrainRow:
+    """Make a row of a sample with at least one trained token; what follows the last of these is left out.
+
+    Raises `ValueError` for a first id that is trained: nothing precedes it.
+    """
+    trained = np.flatnonzero(sample.mask)
+    start, end = int(trained[0]), int(trained[-1]) + 1
+    if start == 0:
+        raise ValueError(f"sample of episode {sample.episode_id!r}: its first id is marked as trained, but nothing precedes it")
+    return TrainRow(
+        ids=sample.ids[:end].astype(np.int64),
+        start=start,
+        mask=sample.mask[start:end],
+        logprobs=np.where(sample.mask[start:end], sample.logprobs[start:end], 0).astype(np.float32),
+        advantage=advantage,
+        share=share,
+    )
+
+
+def in_balance(lengths: Sequence[int], workers: int) -> list[int | None]:
+    """Return which row stands where, so that equal parts, one after the other, have about as many tokens; None is padding.
+
+    Longest first, each row goes to the part that has the fewest tokens of those with room.
+    """
+    size = -(-len(lengths) // workers)
+    parts: list[list[int | None]] = [[] for _ in range(workers)]
+    loads = [0] * workers
+    for row in sorted(range(len(lengths)), key=lambda row: (-lengths[row], row)):
+        part = min((p for p in range(workers) if len(parts[p]) < size), key=lambda p: loads[p])
+        parts[part].append(row)
+        loads[part] += lengths[row]
+    return [place for part in parts for place in [*part, *[None] * (size - len(part))]]
+
+
+def to_tensors(rows: Sequence[TrainRow], order: Sequence[int | None], **settings: Any) -> Any:
+    """Return a TensorDict of the rows in an order, with `settings` beside them; padding is the shortest row, untrained.
+
+    Fields are nested tensors: `input_ids`, `position_ids` [n], and over the answer, [n - start], `prompts`' counterpart
+    `responses`, `response_mask`, `loss_mask`, `rollout_log_probs`, `advantages`, `shares`.
+    """
+    import torch
+    from verl.utils import tensordict_utils as tu
+
+    shortest = min(rows, key=lambda row: len(row.ids))
+    chosen = [(shortest, False) if place is None else (rows[place], True) for place in order]
+
+    def nested(values: list[Any], dtype: Any) -> Any:
+        tensors = [torch.as_tensor(np.ascontiguousarray(value)).to(dtype) for value in values]
+        return torch.nested.as_nested_tensor(tensors, layout=torch.jagged)
+
+    masks = [row.mask if real else np.zeros_like(row.mask) for row, real in chosen]
+    fields = {
+        "prompts": nested([row.ids[: row.start] for row, _ in chosen], torch.int64),
+        "responses": nested([row.ids[row.start :] for row, _ in chosen], torch.int64),
+        "input_ids": nested([row.ids for row, _ in chosen], torch.int64),
+        "position_ids": nested([np.arange(len(row.ids)) for row, _ in chosen], torch.int64),
+        "response_mask": nested(masks, torch.int64),
+        "loss_mask": nested(masks, torch.int64),
+        "rollout_log_probs": nested([row.logprobs for row, _ in chosen], torch.float32),
+        "advantages": nested([np.full(len(row.mask), row.advantage) for row, _ in chosen], torch.float32),
+        "shares": nested([mask * row.share for (row, _), mask in zip(chosen, masks, strict=True)], torch.float32),
+    }
+    return tu.get_tensordict(tensor_dict=fields, non_tensor_dict=settings)

@@ -1,0 +1,54 @@
+"""verl's synchronous trainer, driven step by step: it brings workers, engines and weights together, and decides nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ray
+from omegaconf import open_dict
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+
+class SteppedTrainer(PPOTrainerSync):  # type: ignore[misc]  # verl ships without types
+    """Starts what verl starts, with our worker; tasks, episodes, rewards and advantages come from outside."""
+
+    def _build_replay_buffer(self) -> None:
+        """Episodes do not wait here."""
+
+    def _init_dataloader(self) -> None:
+        """Tasks do not come from here."""
+        self.train_dataloader = self.val_dataloader = None
+        self.steps_per_epoch = self.total_training_steps = self.config.trainer.total_training_steps
+
+    def _init_resource_pool_mgr(self) -> None:
+        super()._init_resource_pool_mgr()
+        if self.config.trainer.device == "cpu":
+            from astuner_verl.cpu.workers import CpuActor as Actor
+        else:
+            from astuner_verl.worker import PacedActor as Actor
+        self.role_worker_mapping = {role: ray.remote(Actor) for role in self.role_worker_mapping}
+
+    def _load_checkpoint(self) -> None:
+        """Begin with the weights of the model; `restore` reads a checkpoint."""
+        self.global_steps = 0
+        with open_dict(self.config):
+            self.curr_step_profile = False
+
+    def on_init_end(self) -> None:
+        """The engines are given weights when it is known which."""
+
+    def data_parallel_size(self) -> int:
+        """Return how many parts a batch is cut into."""
+        group = self.actor_rollout_wg
+        if "actor" not in group._dispatch_info:
+            group._dispatch_info["actor"] = group._query_dispatch_info("actor")
+        return int(max(group._dispatch_info["actor"]) + 1)
+
+    def reference_logprobs(self, batch: Any) -> Any:
+        """Return the log-probabilities of all tokens under the reference: nested [rows, n]."""
+        from verl.utils import tensordict_utils as tu
+
+        if self.ref_in_actor:
+            tu.assign_non_tensor(batch, no_lora_adapter=True)
+            return self.actor_rollout_wg.compute_log_prob(batch)["log_probs"]
+        return self.ref_policy_wg.compute_ref_log_prob(batch)["log_probs"]

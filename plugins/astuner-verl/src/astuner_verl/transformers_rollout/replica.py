@@ -1,0 +1,41 @@
+"""verl's handle on a server of this rollout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ray
+from verl.utils.device import get_device_name
+from verl.workers.rollout.replica import RolloutReplica
+
+from astuner_verl.transformers_rollout.server import TransformersServer
+
+
+def server_name(replica: int) -> str:
+    """Return the name by which the trainer's workers find a server, within the run's namespace."""
+    return f"astuner_transformers_{replica}"
+
+
+class TransformersReplica(RolloutReplica):  # type: ignore[misc]  # verl ships without types
+    """One server: an actor beside the workers whose weights it serves."""
+
+    async def launch_servers(self) -> None:
+        """Start the server, and wait until it has loaded the model."""
+        device = get_device_name()
+        options: dict[str, Any] = {
+            "name": server_name(self.replica_rank),
+            "max_concurrency": self.max_concurrency,
+            "num_cpus": 1,
+        }
+        if device != "cpu":
+            options["scheduling_strategy"] = self._beside_the_first_worker()
+        server = ray.remote(TransformersServer).options(**options).remote(self.config, self.model_config, device)
+        await server.ready.remote()
+        self.servers = [server]
+        self._server_handle = server
+        self._server_address = server_name(self.replica_rank)
+
+    def _beside_the_first_worker(self) -> Any:
+        """Return the strategy that puts the server on the node of the worker whose GPU it shares."""
+        node = ray.get(self.workers[0].__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id()))
+        return ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=False)

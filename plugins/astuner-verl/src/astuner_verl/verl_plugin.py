@@ -1,0 +1,38 @@
+"""What verl imports in each of its processes (entry point group `verl.plugins`): our parts put into its registries.
+
+Nothing happens unless the process belongs to one of our runs. verl logs what fails here where nobody sees it, so a failure ends
+the process with its reason instead.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+
+from astuner_verl.environment import RUN
+
+
+def register(device: str) -> None:
+    """Put our parts into verl's registries; those for machines without an accelerator only on such a one."""
+    # The modules have to be imported for what they register, and import verl themselves.
+    from astuner_verl.transformers_rollout.registration import register_rollout
+
+    register_rollout()
+    if device == "cpu":
+        from astuner_verl.cpu.platform import register_platform
+
+        register_platform()
+
+
+def _act() -> None:
+    device = os.environ.get(RUN)
+    if not device:
+        return
+    try:
+        register(device)
+    except Exception as error:
+        traceback.print_exc()
+        raise SystemExit(f"astuner-verl cannot register with verl: {type(error).__name__}: {error}") from error
+
+
+_act()

@@ -1,0 +1,117 @@
+"""Waiting for the trainer without trusting that it answers: deaths and silence become errors with the last lines of its logs."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from astuner.errors import AstunerError, RunFailed, UsageError
+from astuner_verl.environment import SILENCE, SILENCE_S
+
+LOOK_S = 1.0
+LINES = 20
+NOISE = re.compile(r"^(:actor_name:|:task_name:|:job_id:)|Warning: |warnings\.warn")
+
+
+def silence_s() -> float:
+    """Return how long silence is borne; raises `UsageError` for a value that is no number of seconds."""
+    text = os.environ.get(SILENCE)
+    if text is None:
+        return SILENCE_S
+    try:
+        seconds = float(text)
+    except ValueError as error:
+        raise UsageError(f"{SILENCE}={text!r}: give seconds, as in {SILENCE}=1800") from error
+    if seconds <= 0:
+        raise UsageError(f"{SILENCE}={text!r}: give more than 0 seconds, as in {SILENCE}=1800")
+    return seconds
+
+
+@define(eq=False, kw_only=True)
+class Watch:
+    """Waits for answers of Ray's actors."""
+
+    logs: Path | None
+    """Where the cluster's processes write; None where that is another machine."""
+    limit_s: float = field(factory=silence_s)
+
+    def get(self, answer: Any, what: str) -> Any:
+        """Return the result; raises `RunFailed` with the reason when there is none, or nothing happens for too long.
+
+        Anything that the workers write counts as happening.
+        """
+        import ray
+        from ray.exceptions import RayActorError, RayError, RayTaskError
+
+        seen, since = self._written(), time.monotonic()
+        while True:
+            try:
+                ready, _ = ray.wait([answer], timeout=LOOK_S)
+                if ready:
+                    return ray.get(answer)
+            except RayTaskError as error:
+                if isinstance(error.cause, AstunerError):
+                    raise error.cause from None
+                raise RunFailed(f"{what} failed: {_cause(error)}{self._last_lines()}") from error
+            except RayActorError as error:
+                raise RunFailed(
+                    f"{what} failed: a process of the trainer died ({_first_line(error)}). Finished episodes are kept: "
+                    f"go on with --resume{self._last_lines()}"
+                ) from error
+            except RayError as error:
+                raise RunFailed(f"{what} failed: {_first_line(error)}{self._last_lines()}") from error
+            written = self._written()
+            if written != seen:
+                seen, since = written, time.monotonic()
+            elif time.monotonic() - since > self.limit_s:
+                raise RunFailed(
+                    f"{what}: the trainer said nothing for {self.limit_s:g} s, so it is given up. Finished episodes are kept: "
+                    f"go on with --resume; {SILENCE} sets another limit{self._last_lines()}"
+                )
+
+    def _written(self) -> int:
+        if self.logs is None:
+            return 0
+        total = 0
+        for file in self.logs.glob("worker-*"):
+            try:
+                total += file.stat().st_size
+            except OSError:
+                continue
+        return total
+
+    def _last_lines(self) -> str:
+        """Return what the process that wrote last has written last; empty where its log is not here."""
+        if self.logs is None:
+            return ""
+        files = []
+        for file in self.logs.glob("worker-*.err"):
+            try:
+                files.append((file.stat().st_mtime, file))
+            except OSError:
+                continue
+        for _, file in sorted(files, reverse=True):
+            text = file.read_text(encoding="utf-8", errors="replace")
+            lines = [line for line in text.splitlines() if line.strip() and not NOISE.search(line)]
+            if lines:
+                return f". The last lines of {file.name}:\n" + "\n".join(lines[-LINES:])
+        return ""
+
+
+def _cause(error: Any) -> str:
+    """Return the innermost exception in one line: Ray wraps those of a chain of actors into each other."""
+    cause = error
+    while getattr(cause, "cause", None) is not None:
+        cause = cause.cause
+    text = str(cause).strip()
+    last = text.splitlines()[-1] if "Traceback" in text or "ray::" in text else text.partition("\n")[0]
+    return last if type(cause).__name__ in last else f"{type(cause).__name__}: {last}"
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]

@@ -1,0 +1,58 @@
+"""verl's worker with the three things that a run of ours asks of it besides. Lives in Ray's processes, one per GPU."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from verl.single_controller.base.decorator import Dispatch, register
+from verl.utils.fsdp_utils import collect_lora_params
+from verl.workers.engine_workers import ActorRolloutRefWorker
+
+from astuner_verl.loss import LossOptions, weighed_loss
+
+
+# verl finds the base class that its colocated workers share by the name "Worker": no class of ours may be called so.
+class PacedActor(ActorRolloutRefWorker):  # type: ignore[misc]  # verl ships without types
+    """Trains at the rate it is told, with the loss of the other backbones, and writes models that other tools load."""
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def set_learning_rate(self, rate: float) -> None:
+        """Use a rate in the next updates, whatever verl's schedule says."""
+        for group in self.actor.engine.optimizer.param_groups:
+            group["lr"] = rate
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def set_weighed_loss(self, options: LossOptions) -> None:
+        """Train with the loss whose factors come with the rows."""
+        self.actor.set_loss_fn(partial(weighed_loss, options))
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def save_adapter(self, path: str, base: str) -> None:
+        """Write the adapters as peft does, naming the model that they belong to. All workers take part, the first writes."""
+        from safetensors.torch import save_file
+
+        module = self.actor.engine.module
+        adapters = collect_lora_params(module=module, layered_summon=False, base_sync_done=True)
+        if self.rank != 0:
+            return
+        home = Path(path)
+        home.mkdir(parents=True, exist_ok=True)
+        tensors = {name: value.detach().cpu().contiguous() for name, value in adapters.items()}
+        save_file(tensors, home / "adapter_model.safetensors")
+        wrapped = getattr(module, "_fsdp_wrapped_module", module)
+        settings = {key: value for key, value in wrapped.peft_config["default"].to_dict().items() if _is_json(value)}
+        modules = settings.get("target_modules") or sorted(wrapped.peft_config["default"].target_modules)
+        text = json.dumps({**settings, "base_model_name_or_path": base, "target_modules": modules}, indent=1)
+        (home / "adapter_config.json").write_text(text, encoding="utf-8")
+        self.actor.model_config.tokenizer.save_pretrained(home)
+
+
+def _is_json(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except TypeError:
+        return False
+    return True
