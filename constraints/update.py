@@ -1,4 +1,4 @@
-"""Writes `base.txt`, `agentscope1.txt` and `vllm.txt`: resolves what the environments of each install, from nothing, and pins it.
+"""Writes the pins of each kind of environment: resolves what it installs, from nothing, and notes what came.
 
 `python constraints/update.py [FILE…]` writes those alone.
 """
@@ -63,12 +63,35 @@ WANTED_WITH_VLLM = [
     "pytest-asyncio",
     "pytest-xdist",
 ]
-FILES = {"base.txt": WANTED, "agentscope1.txt": WANTED_WITH_AGENTSCOPE_1, "vllm.txt": WANTED_WITH_VLLM}
+WANTED_WITH_VERL = [
+    f"{ROOT}/astuner-core[rollout]",
+    f"{ROOT}/plugins/astuner-local",
+    f"{ROOT}/plugins/astuner-judges",
+    # What astuner-verl asks for, without its vLLM, which is of no use without a GPU and takes gigabytes.
+    "verl>=0.9.1,<0.10",
+    "TransferQueue>=0.1.10",
+    "cachetools",
+    "fastapi",
+    "msgspec",
+    "pyzmq",
+    "uvicorn",
+    "hypothesis",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-xdist",
+]
+FILES = {
+    "base.txt": WANTED,
+    "agentscope1.txt": WANTED_WITH_AGENTSCOPE_1,
+    "vllm.txt": WANTED_WITH_VLLM,
+    "verl.txt": WANTED_WITH_VERL,
+}
 HEADER = "# Every dependency of {}, resolved together. Written by constraints/update.py; not edited by hand.\n"
 WHAT = {
     "base.txt": "the light environments",
     "agentscope1.txt": "the environment with AgentScope 1",
     "vllm.txt": "the environment with vLLM",
+    "verl.txt": "the environment with verl",
 }
 
 

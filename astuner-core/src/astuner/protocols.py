@@ -250,11 +250,12 @@ class Estimator(Protocol):
 class Engine(Protocol):
     """Generates tokens. Lives where the rollouts run.
 
-    Three more attributes may be there. `honours` on the class: patterns of keys that it acts on, whatever the backbone says of
+    Four more attributes may be there. `honours` on the class: patterns of keys that it acts on, whatever the backbone says of
     them, or a mapping from the backbone's name (`*`: any other) to such patterns. A method `report_to(say)`, called before
     `start`: it is told where to say how starting its programs comes along, as `say(text, level)`. A classmethod `lacks(options)`
     returns what it needs that is not installed or not set, or None, for backbones that take the first engine that can be used;
-    `options` are as they are written.
+    `options` are as they are written. An attribute `busy_s`: the seconds so far in which at least one request was under way, for
+    the metric `time/engine_s`.
     """
 
     @property

@@ -45,3 +45,16 @@ def test_an_older_format_is_read_too(install: Install) -> None:
     facts = Facts(distribution("bolt"))
     assert Installed().unmet(facts, ("fast",)) == ("acme-absent>=2", "acme-other")
     assert (facts.name, facts.version) == ("bolt", "1.0")
+
+
+def test_what_a_distribution_works_without_is_not_missing(install: Install) -> None:
+    site = install("acme", requires=["Acme_Gpu>=1", "acme-one"])
+    (site / "acme-1.0.dist-info" / "entry_points.txt").write_text("[astuner.works_without]\nacme-gpu = acme_gpu\n")
+    assert Installed().unmet(Facts(distribution("acme"))) == ("acme-one",)
+
+
+def test_another_version_of_what_it_works_without_is(install: Install) -> None:
+    site = install("acme", requires=["acme-gpu>=2"])
+    (site / "acme-1.0.dist-info" / "entry_points.txt").write_text("[astuner.works_without]\nacme-gpu = acme_gpu\n")
+    install("acme-gpu", "1.5", requires=())
+    assert Installed().unmet(Facts(distribution("acme"))) == ("acme-gpu>=2 (1.5 is installed)",)

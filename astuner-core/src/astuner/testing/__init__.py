@@ -5,6 +5,7 @@
 * `write_distribution`, `write_wheel`: a distribution made on the spot, installed in a directory or as a file for pip;
 * `write_project`: a YAML and all that it names, for a run without any model;
 * `Played`: what the fixture `run` returns;
+* `QuickstartedProject`: the quickstart's project, run as a user runs it;
 * `until`, `until_so`: waiting for another process, and for another task;
 * `tiny_tokenizer`: a real tokenizer of transformers, of 420 ids.
 """
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
     from astuner.testing.episodes import episode, group, sample
     from astuner.testing.played import Played
     from astuner.testing.project import write_project
+    from astuner.testing.quickstarted import QuickstartedProject
     from astuner.testing.run_infos import run_info
     from astuner.testing.tokenizer import tiny_tokenizer
     from astuner.testing.waiting import until, until_so
 
 __all__ = [
     "Played",
+    "QuickstartedProject",
     "episode",
     "group",
     "run_info",
@@ -39,6 +42,7 @@ __all__ = [
 
 _HOMES = {
     "Played": "played",
+    "QuickstartedProject": "quickstarted",
     "episode": "episodes",
     "group": "episodes",
     "run_info": "run_infos",

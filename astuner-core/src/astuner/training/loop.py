@@ -43,6 +43,8 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             rows = weigh(groups, learner.estimator, _penalties(run, learner, groups), by_agent=by_agent)
             metrics = rollout_metrics(groups, rows, by_agent=by_agent) | learner.update(rows, step)
             metrics["signal/groups_filtered"] = float(spare)
+            if (engine_s := rollouts.take_engine_s()) is not None:
+                metrics["time/engine_s"] = engine_s
             rollouts.serve_new_weights(step)
             yield _report(step, metrics, groups, began, played)
             last = step == total

@@ -32,6 +32,7 @@ class Rollouts:
         self._playing: asyncio.Task[Any] | None = None
         self._done = self._total = 0
         self._what = ""
+        self._engine_s = 0.0
         parts = recipe.build(run, control.hooks)
         opening = open_rollouts(
             engine=self._engine,
@@ -59,13 +60,21 @@ class Rollouts:
     def train(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
         """Play the groups of a training step; None when the user stopped. Finished episodes are in the store either way."""
         round_ = Round(step=step, split="train", repeats=self._repeats, sampling=training_sampling(self._run))
-        return self._play(tasks, round_, "rollout")
+        before = self._busy_s() or 0.0
+        groups = self._play(tasks, round_, "rollout")
+        self._engine_s += (self._busy_s() or 0.0) - before
+        return groups
 
     def validate(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
         """Play the validation tasks; None when the user stopped."""
         repeats = self._run.config.trainer_common.val_pass_n
         round_ = Round(step=step, split="validation", repeats=repeats, sampling=validation_sampling(self._run))
         return self._play(tasks, round_, "validation")
+
+    def take_engine_s(self) -> float | None:
+        """Return for how long the engine worked on training episodes since the last call; None where it does not tell."""
+        taken, self._engine_s = self._engine_s, 0.0
+        return None if self._busy_s() is None else taken
 
     def serve_new_weights(self, version: int) -> None:
         """Let the engine take over the weights as they are now."""
@@ -116,6 +125,9 @@ class Rollouts:
                 self._playing = None
 
         return self._loop.run(play())
+
+    def _busy_s(self) -> float | None:
+        return getattr(self._engine, "busy_s", None)
 
     def _cancel(self) -> None:
         if self._playing is not None:

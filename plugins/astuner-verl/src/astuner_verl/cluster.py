@@ -12,6 +12,7 @@ from typing import Any
 from attrs import frozen
 
 from astuner.errors import ConfigError, Problem, RunFailed, UsageError
+from astuner.processes.environment import exported
 from astuner.processes.gpus import gpu_count
 from astuner.protocols import Control, RunInfo
 from astuner.services.ray import ADDRESS, DIRECTORY, ray
@@ -99,7 +100,7 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
         _detach()
         device = found
         ray.init(address=address, runtime_env={"env_vars": dict(variables(device))}, **options)
-    os.environ.update(variables(device))
+    stack.enter_context(exported(variables(device)))
     home = os.environ.get(DIRECTORY)
     return Cluster(
         device=device,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -18,7 +19,14 @@ class VerlEngine:
         """Take the client of engines that run, and what gives them the trainer's weights under a version."""
         self._client, self._serve = client, serve
         self._version = 0
+        self._under_way, self._since = 0, 0.0
+        self._busy_s = 0.0
         self.capabilities = Capabilities(weight_updates=True, max_model_len=max_model_len)
+
+    @property
+    def busy_s(self) -> float:
+        """The seconds so far in which at least one request was under way."""
+        return self._busy_s + (time.perf_counter() - self._since if self._under_way else 0.0)
 
     async def start(self) -> None:
         """They run."""
@@ -35,9 +43,13 @@ class VerlEngine:
             "seed": sampling.seed % SEEDS,
             "logprobs": True,
         }
-        found = await self._client.generate(
-            request_id=request.session, prompt_ids=list(request.prompt_ids), sampling_params=params
-        )
+        self._begin()
+        try:
+            found = await self._client.generate(
+                request_id=request.session, prompt_ids=list(request.prompt_ids), sampling_params=params
+            )
+        finally:
+            self._end()
         ids = list(found.token_ids)
         version = found.extra_fields.get("global_steps")
         yield Chunk(
@@ -46,6 +58,16 @@ class VerlEngine:
             weight_version=self._version if version is None else version,
             finish_reason=_reason(found.stop_reason, ids, request),
         )
+
+    def _begin(self) -> None:
+        if self._under_way == 0:
+            self._since = time.perf_counter()
+        self._under_way += 1
+
+    def _end(self) -> None:
+        self._under_way -= 1
+        if self._under_way == 0:
+            self._busy_s += time.perf_counter() - self._since
 
     async def release(self, session: str) -> None:
         """Servers forget by themselves."""

@@ -118,4 +118,5 @@ def _padded(nested: Tensor, like: Tensor) -> Tensor:
 
     if not nested.is_nested:
         return nested
-    return torch.nested.to_padded_tensor(nested, padding=0.0, output_size=like.shape).to(like.device)
+    padded: Tensor = torch.nested.to_padded_tensor(nested, padding=0.0, output_size=like.shape)
+    return padded.to(like.device)

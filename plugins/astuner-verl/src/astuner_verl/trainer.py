@@ -9,7 +9,7 @@ from omegaconf import open_dict
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 
-class SteppedTrainer(PPOTrainerSync):  # type: ignore[misc]  # verl ships without types
+class SteppedTrainer(PPOTrainerSync):
     """Starts what verl starts, with our worker; tasks, episodes, rewards and advantages come from outside."""
 
     def _build_replay_buffer(self) -> None:
@@ -26,7 +26,8 @@ class SteppedTrainer(PPOTrainerSync):  # type: ignore[misc]  # verl ships withou
             from astuner_verl.cpu.workers import CpuActor as Actor
         else:
             from astuner_verl.worker import PacedActor as Actor
-        self.role_worker_mapping = {role: ray.remote(Actor) for role in self.role_worker_mapping}
+        for role in self.role_worker_mapping:
+            self.role_worker_mapping[role] = ray.remote(Actor)
 
     def _load_checkpoint(self) -> None:
         """Begin with the weights of the model; `restore` reads a checkpoint."""

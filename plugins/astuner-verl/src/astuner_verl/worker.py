@@ -15,7 +15,7 @@ from astuner_verl.loss import LossOptions, weighed_loss
 
 
 # verl finds the base class that its colocated workers share by the name "Worker": no class of ours may be called so.
-class PacedActor(ActorRolloutRefWorker):  # type: ignore[misc]  # verl ships without types
+class PacedActor(ActorRolloutRefWorker):
     """Trains at the rate it is told, with the loss of the other backbones, and writes models that other tools load."""
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import secrets
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +17,8 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from astuner.config.model import Config, Model, Ready
 from astuner.config.rollout import Rollout
-from astuner.processes import attach, free_port, launch, started_programs, until_ready
+from astuner.processes import free_port, launch, until_ready
+from astuner.testing.quickstarted import QuickstartedProject
 from astuner.testing.run_infos import run_info
 from astuner_local.tiny.tokenizer import train_tokenizer
 from astuner_vllm.command import server_command
@@ -161,32 +158,8 @@ def untied_server(models: Models, tmp_path_factory: pytest.TempPathFactory) -> I
         yield server
 
 
-class Project:
-    """The quickstart's project in a directory of its own, run as a user does."""
-
-    def __init__(self, home: Path, state: Path) -> None:
-        self.home = home
-        self.environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "TOKENIZERS_PARALLELISM": "false",
-            "HF_HUB_OFFLINE": "1",
-            "ASTUNER_STATE_DIR": str(state),
-        }
-
-    def command(self, *arguments: object) -> list[str]:
-        return [sys.executable, "-m", "astuner", *map(str, arguments)]
-
-    def cli(self, *arguments: object, timeout: float = 400) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=self.home,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+class Project(QuickstartedProject):
+    """The quickstart's project with vLLM."""
 
     def train(self, *settings: str, steps: int = 3, **options: Any) -> subprocess.CompletedProcess[str]:
         return self.cli("run", "--conf", "tune.yaml", *self.short(steps), *settings, **options)
@@ -203,40 +176,16 @@ class Project:
         }
         return ("--backbone=local", *(f"--set={key}={value}" for key, value in settings.items()))
 
-    @property
-    def metrics(self) -> list[dict[str, float]]:
-        """The rows of the training steps."""
-        return [row for row in self.rows if "reward/mean" in row]
-
-    @property
-    def validations(self) -> list[float]:
-        """The mean rewards of the validations."""
-        return [row["val/reward/mean"] for row in self.rows if "val/reward/mean" in row]
-
-    @property
-    def rows(self) -> list[dict[str, float]]:
-        text = (self.home / "launcher_record" / "calculator" / "metrics.jsonl").read_text()
-        return [json.loads(line) for line in text.splitlines()]
-
 
 @pytest.fixture(scope="session")
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project with its warm-started model. Not to be written to."""
-    home = tmp_path_factory.mktemp("quickstart")
-    made = Project(home, home / "state").cli("quickstart", "my-agent", "--no-run")
-    assert made.returncode == 0, made.stderr
-    return home / "my-agent"
+    return Project.make(tmp_path_factory.mktemp("quickstart"))
 
 
 @pytest.fixture
 def project(quickstart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """A project to run in; after the test nothing that it started may be alive, and nothing of it be in memory."""
-    home, state = tmp_path / "project", tmp_path / "state"
-    shutil.copytree(quickstart, home, ignore=shutil.ignore_patterns("model", "launcher_record"))
-    (home / "model").symlink_to(quickstart / "model")
-    monkeypatch.setenv("ASTUNER_STATE_DIR", str(state))
-    yield Project(home, state)
-    left = started_programs()
-    for record in left:
-        attach(record).end()
-    assert [record.name for record in left] == []
+    monkeypatch.setenv("ASTUNER_STATE_DIR", str(tmp_path / "state"))
+    with Project.beside(quickstart, tmp_path) as project:
+        yield project

@@ -13,7 +13,7 @@ from verl.workers.engine import EngineRegistry, FSDPEngineWithLMHead
 
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
-class CpuEngine(FSDPEngineWithLMHead):  # type: ignore[misc]  # verl ships without types
+class CpuEngine(FSDPEngineWithLMHead):
     """The same engine; what it does on the way to a device is left out."""
 
     def _build_fsdp_module(self, module: Any) -> Any:

@@ -51,7 +51,7 @@ class _CpuModule(types.ModuleType):
         torch.set_rng_state(state)
 
 
-class CpuPlatform(PlatformBase):  # type: ignore[misc]  # verl ships without types
+class CpuPlatform(PlatformBase):
     """Computes with torch's CPU kernels, communicates over gloo."""
 
     device_name = "cpu"

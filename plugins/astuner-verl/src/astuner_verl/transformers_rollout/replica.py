@@ -16,7 +16,7 @@ def server_name(replica: int) -> str:
     return f"astuner_transformers_{replica}"
 
 
-class TransformersReplica(RolloutReplica):  # type: ignore[misc]  # verl ships without types
+class TransformersReplica(RolloutReplica):
     """One server: an actor beside the workers whose weights it serves."""
 
     async def launch_servers(self) -> None:

@@ -16,7 +16,7 @@ from astuner_verl.transformers_rollout.replica import server_name
 BUCKET_BYTES = 512 * 2**20
 
 
-class WeightSender(BaseRollout):  # type: ignore[misc]  # verl ships without types
+class WeightSender(BaseRollout):
     """Hands new weights to the server, bucket by bucket."""
 
     def __init__(self, config: Any, model_config: Any, device_mesh: Any, **_: Any) -> None:

@@ -41,7 +41,8 @@ class TransformersServer:
         torch.set_num_threads(1)
         settings = omega_conf_to_dataclass(model_config)
         dtype = torch.float32 if str(config.dtype) in ("float32", "fp32") else torch.bfloat16
-        self._model = AutoModelForCausalLM.from_pretrained(settings.local_path, dtype=dtype).to(device).eval()
+        model: Any = AutoModelForCausalLM.from_pretrained(settings.local_path, dtype=dtype)
+        self._model = model.to(device).eval()
         self._device = device
         self._most = int(config.max_num_seqs)
         self._context = int(config.max_model_len)

@@ -1,0 +1,100 @@
+"""The quickstart's project, run from a test as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from attrs import define
+
+
+@define
+class QuickstartedProject:
+    """A directory with `tune.yaml`, and a state of its own for what its runs start."""
+
+    home: Path
+    state: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What its commands find in their environment."""
+        return {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "HF_HUB_OFFLINE": "1",
+            "ASTUNER_STATE_DIR": str(self.state),
+        }
+
+    @staticmethod
+    def make(directory: Path) -> Path:
+        """Write a project with its warm-started model into a new directory below this one; it is not to be written to."""
+        made = QuickstartedProject(directory, directory / "state").cli("quickstart", "my-agent", "--no-run")
+        assert made.returncode == 0, made.stderr
+        return directory / "my-agent"
+
+    @classmethod
+    @contextmanager
+    def beside(cls, made: Path, directory: Path) -> Iterator[Self]:
+        """Yield a copy of a project that shares its model; after that nothing that it started may be alive, and nothing is."""
+        from astuner.processes import attach, started_programs
+
+        home, state = directory / "project", directory / "state"
+        shutil.copytree(made, home, ignore=shutil.ignore_patterns("model", "launcher_record"))
+        (home / "model").symlink_to(made / "model")
+        yield cls(home, state)
+        before = os.environ.get("ASTUNER_STATE_DIR")
+        os.environ["ASTUNER_STATE_DIR"] = str(state)
+        try:
+            left = started_programs()
+            for record in left:
+                attach(record).end()
+        finally:
+            os.environ.pop("ASTUNER_STATE_DIR")
+            if before is not None:
+                os.environ["ASTUNER_STATE_DIR"] = before
+        assert [record.name for record in left] == []
+
+    def command(self, *arguments: object) -> list[str]:
+        """Return a command line of astuner's in this environment."""
+        return [sys.executable, "-m", "astuner", *map(str, arguments)]
+
+    def cli(self, *arguments: object, timeout: float = 400, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of astuner's to its end; `variables` are added to its environment."""
+        return subprocess.run(
+            self.command(*arguments),
+            cwd=self.home,
+            env={**self.environment, **variables},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    @property
+    def run(self) -> Path:
+        """Its run directory."""
+        return self.home / "launcher_record" / "calculator"
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows of its metrics."""
+        text = (self.run / "metrics.jsonl").read_text(encoding="utf-8")
+        return [json.loads(line) for line in text.splitlines()]
+
+    @property
+    def metrics(self) -> list[dict[str, Any]]:
+        """The rows of the training steps."""
+        return [row for row in self.rows if "reward/mean" in row]
+
+    @property
+    def validations(self) -> list[float]:
+        """The mean rewards of the validations."""
+        return [row["val/reward/mean"] for row in self.rows if "val/reward/mean" in row]

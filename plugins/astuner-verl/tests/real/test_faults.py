@@ -1,0 +1,80 @@
+"""What goes wrong is said, and ends; nothing hangs, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from typing import Any
+
+from astuner.processes.ports import free_port
+from astuner.testing.waiting import until
+
+from .conftest import START_S, Project, succeeded
+
+
+def test_a_worker_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> None:
+    running = begun(project, steps=40)
+    until(lambda: len(lines_of(project)) >= 1, limit_s=START_S)
+    worker = next(process for process in project.processes() if "WorkerDict" in " ".join(process.cmdline()))
+    worker.kill()
+    assert running.wait(120) == 1
+    said = (project.home / "said").read_text()
+    assert "a process of the trainer died" in said
+    assert "go on with --resume" in said
+    done = len(lines_of(project))
+    succeeded(project.train("--resume", steps=done + 1))
+    assert [row["step"] for row in project.metrics] == list(range(1, done + 2))
+
+
+def test_ctrl_c_saves_the_state(project: Any) -> None:
+    running = begun(project, steps=40)
+    until(lambda: len(lines_of(project)) >= 1, limit_s=START_S)
+    running.send_signal(signal.SIGINT)
+    assert running.wait(120) == 130
+    assert list((project.run / "checkpoints").glob("step_*"))
+
+
+def test_a_driver_that_is_killed_leaves_nothing(project: Any) -> None:
+    running = begun(project, steps=40)
+    until(lambda: any("WorkerDict" in " ".join(process.cmdline()) for process in project.processes()), limit_s=START_S)
+    running.kill()
+    running.wait(60)
+    until(lambda: project.processes() == [], limit_s=60)
+
+
+def test_more_workers_than_there_are_places_are_refused(project: Any) -> None:
+    ended = project.train(trainer_common__n_gpus_per_node=64)
+    assert ended.returncode == 2
+    assert "trainer_common.n_gpus_per_node: 1 node(s) with 64 places for workers each are asked for" in ended.stderr
+
+
+def test_a_cluster_that_does_not_answer_is_named(project: Any) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    ended = project.train(variables={"RAY_ADDRESS": address})
+    assert ended.returncode == 1
+    assert f"RAY_ADDRESS is {address}, and no Ray cluster answers there" in ended.stderr
+
+
+def test_a_client_address_is_refused_with_the_way_to_do_it(project: Any) -> None:
+    ended = project.train(variables={"RAY_ADDRESS": "ray://head:10001"})
+    assert ended.returncode == 2
+    assert "ray job submit" in ended.stderr
+
+
+def test_silence_is_an_error_with_the_last_lines(project: Any) -> None:
+    ended = project.train(variables={"ASTUNER_VERL_SILENCE_S": "0.5"})
+    assert ended.returncode == 1
+    assert "starting the trainer: the trainer said nothing for 0.5 s" in ended.stderr
+
+
+def begun(project: Project, steps: int) -> subprocess.Popen[bytes]:
+    with (project.home / "said").open("wb") as said:
+        command = project.command(*project.short(steps))
+        environment = {**os.environ, **project.environment}
+        return subprocess.Popen(command, cwd=project.home, env=environment, stdout=said, stderr=subprocess.STDOUT)
+
+
+def lines_of(project: Project) -> list[str]:
+    metrics = project.run / "metrics.jsonl"
+    return metrics.read_text().splitlines() if metrics.exists() else []

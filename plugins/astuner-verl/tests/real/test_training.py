@@ -1,0 +1,93 @@
+"""Whole runs: learning, several samples and failing episodes, going on, several workers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from .conftest import START_S, succeeded
+
+FAILING = '''
+import random
+from agent import CalculatorAgent
+
+
+class Failing(CalculatorAgent):
+    """Breaks off in 15 of 100 episodes, the same ones every time."""
+
+    async def execute(self, workflow_task, tuner):
+        output = await super().execute(workflow_task, tuner)
+        if random.Random(workflow_task.episode_id).random() < 0.15:
+            raise RuntimeError("broke off")
+        # A second conversation, which continues nothing: another sample of the same episode.
+        client = tuner.as_raw_openai_sdk_client()
+        await client.chat.completions.create(model="any", messages=[{"role": "user", "content": "And now?"}], max_tokens=4)
+        return output
+'''
+
+
+def test_the_quickstart_learns_its_task(project: Any) -> None:
+    succeeded(project.cli("run", "--conf", "tune.yaml", "--backbone", "verl", timeout=START_S))
+    before, after = project.validations
+    assert before <= 0.3
+    assert after >= 0.7
+
+
+def test_two_workers_with_failing_episodes_of_several_samples_go_on_where_they_were(project: Any) -> None:
+    (project.home / "failing.py").write_text(FAILING)
+    settings = {
+        "rollout__user_workflow": "./failing.py:Failing",
+        "rollout__max_retries": 0,
+        "trainer_common__n_gpus_per_node": 2,
+        "trainer_common__mini_batch_num": 2,
+        "trainer_common__save_freq": 1,
+        "trainer_common__algorithm__use_kl_in_reward": "true",
+        "data__train_batch_size": 6,
+    }
+    succeeded(project.train(steps=2, **settings))
+    first = project.metrics
+    lost = sum(row["signal/episodes"] - row["signal/episodes_rewarded"] for row in first)
+    assert 0 < lost < 24
+    assert all(row["signal/rows"] > row["signal/episodes_rewarded"] for row in first)
+    assert all(row["signal/updates"] == 2 for row in first)
+    assert all(row["mismatch/abs_max"] < 1e-3 for row in first)
+    succeeded(project.train("--resume", steps=3, **settings))
+    assert [row["step"] for row in project.metrics] == [1, 2, 3]
+    assert project.metrics[:2] == first
+    assert (project.run / "checkpoints" / "step_3" / "model.safetensors").is_file()
+
+
+def test_adapters_are_trained_saved_evaluated_and_exported(project: Any) -> None:
+    succeeded(project.train(steps=2, model__lora_rank=4, trainer_common__optim__lr=5e-3, data__train_batch_size=8))
+    rows = project.metrics
+    # What serves is what is trained, adapters merged: otherwise the second step would differ from its sampler.
+    assert [row["mismatch/abs_max"] < 1e-3 for row in rows] == [True, True]
+    checkpoint = project.run / "checkpoints" / "step_2"
+    assert (checkpoint / "adapter_model.safetensors").is_file()
+    succeeded(project.cli("export", project.run, "--merge-lora", "--out", project.home / "merged"))
+    check = (
+        "import sys, torch; from transformers import AutoModelForCausalLM as M; from peft import PeftModel as P;"
+        "load = lambda path: M.from_pretrained(path, dtype=torch.float32);"
+        "merged, base = load('merged'), load('model'); adapted = P.from_pretrained(load('model'), sys.argv[1]);"
+        "ids = torch.tensor([[5, 6, 7, 8]]); a, b, c = (m(ids).logits for m in (merged, adapted, base));"
+        "print(torch.allclose(a, b, atol=1e-5), torch.allclose(a, c, atol=1e-5))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", check, str(checkpoint)], cwd=project.home, capture_output=True, text=True, check=True
+    )
+    assert said.stdout.split() == ["True", "False"]
+    command = ("eval", "--conf", "tune.yaml", "--backbone", "verl", "--set=model.lora_rank=4", "--checkpoint", checkpoint)
+    succeeded(project.cli(*command, timeout=START_S))
+
+
+@pytest.mark.slow
+def test_greedy_validation_is_the_same_as_with_local(project: Any) -> None:
+    """The same weights give the same greedy answers, whichever backbone plays them."""
+    found = []
+    for backbone in ("local", "verl"):
+        succeeded(project.cli("eval", "--conf", "tune.yaml", "--backbone", backbone, timeout=START_S))
+        found.append(project.validations)
+    assert found[0] == found[1]

@@ -1,0 +1,132 @@
+"""The loss and the sampler alone, where torch and verl are installed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytestmark = pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed")
+
+
+def batch(random: np.random.Generator, rows: int) -> tuple[Any, Any, Any]:
+    """Return rows as verl gets them, log-probabilities of all their tokens, and these rows."""
+    import torch
+
+    from astuner_verl.rows import TrainRow, in_balance, to_tensors
+
+    made = []
+    for _ in range(rows):
+        size, start = int(random.integers(4, 12)), int(random.integers(1, 4))
+        mask = random.random(size - start) < 0.6
+        mask[-1] = True
+        made.append(
+            TrainRow(
+                ids=random.integers(0, 50, size),
+                start=start,
+                mask=mask,
+                logprobs=np.where(mask, -random.random(size - start), 0).astype(np.float32),
+                advantage=float(random.normal()),
+                share=float(random.random()),
+            )
+        )
+    order = in_balance([len(row.ids) for row in made], 3)
+    data = to_tensors(made, order, dp_size=1)
+    logp = [torch.tensor(-random.random(len(row)), dtype=torch.float32) for row in data["input_ids"].unbind()]
+    return data, torch.nested.as_nested_tensor(logp, layout=torch.jagged), (made, order)
+
+
+@given(st.integers(0, 10_000), st.integers(1, 7), st.sampled_from([None, 1.3]))
+@settings(max_examples=30)
+def test_the_loss_is_that_of_the_formula_summed_over_trained_tokens(seed: int, rows: int, threshold: float | None) -> None:
+    from astuner_verl.loss import LossOptions, weighed_loss
+
+    data, logp, (made, order) = batch(np.random.default_rng(seed), rows)
+    options = LossOptions(clip_ratio_low=0.2, clip_ratio_high=0.3, rollout_is_threshold=threshold)
+    loss, metrics = weighed_loss(options, {"log_probs": logp}, data)
+    expected, tokens = 0.0, 0
+    for place, own in zip(order, logp.unbind(), strict=True):
+        if place is None:
+            continue
+        row = made[place]
+        for at in np.flatnonzero(row.mask):
+            old = float(own[row.start - 1 + at])
+            weight = 1.0 if threshold is None else min(np.exp(old - row.logprobs[at]), threshold)
+            expected += -row.advantage * weight * row.share
+            tokens += 1
+    assert float(loss) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    assert metrics["astuner/tokens"].aggregate() == tokens
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=20)
+def test_passes_of_a_batch_add_up_to_it(seed: int) -> None:
+    import torch
+    from verl.utils import tensordict_utils as tu
+
+    from astuner_verl.loss import LossOptions, weighed_loss
+
+    data, logp, _ = batch(np.random.default_rng(seed), 6)
+    options = LossOptions(clip_ratio_low=0.2, clip_ratio_high=0.2)
+    whole, _ = weighed_loss(options, {"log_probs": logp}, data)
+    parts = 0.0
+    for own, part in zip(logp.unbind(), tu.chunk_tensordict(data, 6), strict=True):
+        one = torch.nested.as_nested_tensor([own], layout=torch.jagged)
+        loss, _ = weighed_loss(options, {"log_probs": one}, part)
+        parts += float(loss)
+    assert parts == pytest.approx(float(whole), rel=1e-4, abs=1e-5)
+
+
+def wanted(**values: Any) -> Any:
+    from astuner_verl.transformers_rollout.sampling import Wanted
+
+    return Wanted.of({"max_tokens": 4, "seed": 1, **values}, 10)
+
+
+def test_truncated_distributions_are_renormalised_and_whole_ones_left() -> None:
+    import torch
+
+    from astuner_verl.transformers_rollout.sampling import distribution
+
+    logits = torch.tensor([[2.0, 1.0, 0.0, -5.0]]).repeat(4, 1)
+    asked = [wanted(), wanted(top_k=2), wanted(top_p=0.7), wanted(temperature=2.0)]
+    found = distribution(logits, asked).exp()
+    plain = logits[0].softmax(-1)
+    assert found.sum(-1).tolist() == pytest.approx([1.0] * 4)
+    assert found[0].tolist() == pytest.approx(plain.tolist())
+    assert found[1].tolist() == pytest.approx([float(plain[0] / plain[:2].sum()), float(plain[1] / plain[:2].sum()), 0, 0])
+    # 0.66 is not yet 0.7, so the second stays too.
+    assert (found[2] > 0).tolist() == [True, True, False, False]
+    assert found[3].tolist() == pytest.approx((logits[0] / 2).softmax(-1).tolist())
+
+
+def test_tokens_are_drawn_as_often_as_they_are_likely() -> None:
+    import torch
+
+    from astuner_verl.transformers_rollout.sampling import distribution, draw
+
+    logp = distribution(torch.tensor([[1.0, 0.0, -1.0]]), [wanted()]).repeat(30_000, 1)
+    drawn = draw(
+        logp, [wanted()] * len(logp), torch.rand(len(logp), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    )
+    assert (torch.bincount(drawn, minlength=3) / len(logp)).tolist() == pytest.approx(logp[0].exp().tolist(), abs=0.01)
+
+
+def test_greedy_takes_the_likeliest_and_leaves_the_distribution() -> None:
+    import torch
+
+    from astuner_verl.transformers_rollout.sampling import distribution, draw
+
+    asked = [wanted(temperature=0.0, top_k=1)]
+    logp = distribution(torch.tensor([[0.0, 3.0, 1.0]]), asked)
+    assert draw(logp, asked, torch.tensor([0.999], dtype=torch.float64)).tolist() == [1]
+    assert float(logp.exp().sum()) == pytest.approx(1)
+
+
+def test_the_same_seed_draws_the_same_and_a_long_one_is_borne() -> None:
+    first, second, other = (wanted(seed=seed).uniforms().tolist() for seed in (2**64 - 1, 2**64 - 1, 5))
+    assert first == second != other

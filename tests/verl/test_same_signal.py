@@ -1,0 +1,127 @@
+"""The same rows on the same weights give the same loss, gradient and divergence, whether `local` trains them or verl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import define, evolve
+
+from astuner.rollout.advantages import Weighted, weigh
+from astuner.runs.plan import plan_run
+from astuner.schema import Episode, Group, Sample, Task, Verdict, WorkflowOutput
+from astuner.testing.quickstarted import QuickstartedProject
+
+pytestmark = pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed")
+
+AGGREGATIONS = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
+SETTINGS = (
+    "trainer_common.kl_loss_coef=0.1",
+    "trainer_common.optim.lr_scheduler_type=constant",
+    "trainer_common.optim.lr_warmup_steps=0",
+    "trainer_common.optim.lr=1.0e-3",
+    "trainer_common.algorithm.rollout_is_threshold=2.0",
+    "trainer_common.algorithm.use_kl_in_reward=true",
+    "trainer_common.clip_ratio_high=0.28",
+)
+EQUAL = ("loss/policy", "loss/kl", "kl/mean", "grad/norm", "mismatch/ratio_mean", "mismatch/exp_abs_mean", "entropy/mean")
+
+
+@define
+class Control:
+    """What a learner asks of its run."""
+
+    resume_step: int = 0
+    stop: bool = False
+
+    def notify(self, text: str, level: str = "warning") -> None:
+        """Nobody listens."""
+
+
+def groups_of(step: int, vocabulary: int) -> list[Group]:
+    """Return made-up groups: episodes of one or two samples of several turns, with rewards that differ."""
+    random = np.random.default_rng(step)
+
+    def sample(episode: str, repeat: int) -> Sample:
+        size = int(random.integers(12, 40))
+        mask = random.random(size) < 0.4
+        mask[: int(random.integers(1, 5))] = False
+        mask[-1] = True
+        logprobs = np.where(mask, -random.random(size) * 3, 0).astype(np.float32)
+        ids = random.integers(3, vocabulary, size).astype(np.int32)
+        return Sample(
+            episode_id=episode, task_id="t", repeat=repeat, agent="agent", ids=ids, mask=mask, logprobs=logprobs, calls=(0,)
+        )
+
+    def episode(group: int, repeat: int) -> Episode:
+        name = f"{step}-{group}-{repeat}"
+        made = Episode(
+            id=name,
+            task=Task(main_query="?", task_id=f"t{group}"),
+            step=step,
+            repeat=repeat,
+            output=WorkflowOutput(),
+            samples=tuple(sample(name, repeat) for _ in range(1 + repeat % 2)),
+        )
+        return made.judged(Verdict(reward=float(random.random())))
+
+    return [
+        Group(task=Task(task_id=f"t{n}"), step=step, split="train", episodes=tuple(episode(n, repeat) for repeat in range(3)))
+        for n in range(4)
+    ]
+
+
+@pytest.fixture(scope="module")
+def learners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Any]]:
+    """Return both, on the model of the quickstart."""
+    from astuner_local.learner import open_learner as open_local
+    from astuner_verl.learner import open_learner as open_verl
+
+    home: Path = QuickstartedProject.make(tmp_path_factory.mktemp("quickstart"))
+    control: Any = Control()
+
+    def planned(backbone: str) -> Any:
+        plan = plan_run(home / "tune.yaml", SETTINGS, backbone)
+        directory = tmp_path_factory.mktemp(backbone)
+        return plan, evolve(plan.run_info(), directory=directory)
+
+    plan, run = planned("local")
+    local = open_local(run, plan.recipe, control, checkpoint=None, total_steps=100)
+    _, run = planned("verl")
+    with open_verl(run, control, checkpoint=None, total_steps=100) as verl:
+        yield local, verl
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("mode", AGGREGATIONS)
+def test_loss_gradient_and_divergence_are_equal(learners: tuple[Any, Any], mode: str, parts: int) -> None:
+    from astuner_verl.alignment import ACTOR
+    from astuner_verl.native import put
+
+    local, verl = learners
+    step = 1 + AGGREGATIONS.index(mode) * 2 + parts
+    groups = groups_of(step, verl.renderer.tokenizer.vocab_size)
+    rows: list[Weighted] = weigh(groups, verl.estimator)
+    local.trainer.options = evolve(local.trainer.options, loss_agg_mode=mode, mini_batch_num=parts)
+    put(verl.native, f"{ACTOR}.loss_agg_mode", mode)
+    common = verl.run.config.trainer_common
+    verl.run = evolve(verl.run, config=evolve(verl.run.config, trainer_common=evolve(common, mini_batch_num=parts)))
+
+    samples = [row.sample for row in rows]
+    assert verl.reference_kl(samples) == pytest.approx(local.reference_kl(samples), rel=1e-4, abs=1e-4)
+    expected, found = local.update(rows, step), verl.update(rows, step)
+    # Weights that went apart in an earlier step would show here too.
+    assert {name: found[name] for name in EQUAL} == pytest.approx({name: expected[name] for name in EQUAL}, rel=1e-4, abs=1e-6)
+    assert found["signal/updates"] == expected["signal/updates"] == parts
+    assert (found["clip/low"], found["clip/high"]) == pytest.approx((expected["clip/low"], expected["clip/high"]), abs=2e-3)
+
+
+def test_advantages_come_from_core_for_both(learners: tuple[Any, Any]) -> None:
+    local, verl = learners
+    groups = groups_of(99, verl.renderer.tokenizer.vocab_size)
+    ours, theirs = (weigh(groups, learner.estimator) for learner in (local, verl))
+    assert [row.advantage for row in ours] == pytest.approx([row.advantage for row in theirs], abs=1e-6)
