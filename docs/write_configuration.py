@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,12 @@ from astuner.runs.resume import MAY_CHANGE
 from astuner_local.backbone import LocalBackbone
 
 HERE = Path(__file__).parent
-BACKBONES = (DebugBackbone, LocalBackbone)
+# What verl itself needs is left out of this environment; the class of its backbone does without.
+sys.path.append(str(HERE.parent / "plugins" / "astuner-verl" / "src"))
+
+from astuner_verl.backbone import VerlBackbone  # noqa: E402
+
+BACKBONES = (DebugBackbone, LocalBackbone, VerlBackbone)
 SECTION = {
     "reader": "task_reader",
     "judge": "task_judge",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from astuner.services.running import Place, running_services
 from astuner_verl.environment import Device, variables
 
 CLIENT = "ray://"
+ANSWER_S = 10.0
 VERSIONS = ((0, 9, 1), (0, 10))
 """Of verl: the first that is driven, and the first that is not."""
 
@@ -82,15 +84,13 @@ def attached(run: RunInfo, control: Control) -> Iterator[Cluster]:
 def _attach(address: str, stack: ExitStack) -> Cluster:
     import ray
 
+    _check_answers(address)
     device: Device = "cuda" if gpu_count() else "cpu"
     options: dict[str, Any] = {"namespace": f"astuner-{secrets.token_hex(4)}", "log_to_driver": False, "configure_logging": False}
     try:
         ray.init(address=address, runtime_env={"env_vars": dict(variables(device))}, **options)
     except (ConnectionError, TimeoutError, ValueError, RuntimeError) as error:
-        raise RunFailed(
-            f"{ADDRESS} is {address}, and no Ray cluster answers there: {error}. Start it (ray start --head), or unset {ADDRESS} "
-            "for a cluster of this run alone"
-        ) from error
+        raise RunFailed(_unreachable(address, error)) from error
     stack.callback(_detach)
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     accelerated = [node for node in nodes if any(name.startswith("accelerator_type:") for name in node)]
@@ -106,6 +106,24 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
         device=device,
         gpus_per_node=int(min(node.get("GPU", 0) for node in accelerated)) if accelerated else 0,
         logs=Path(home, "session_latest", "logs") if home else None,
+    )
+
+
+def _check_answers(address: str) -> None:
+    """Raise `RunFailed` where nobody listens: Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+    except OSError as error:
+        raise RunFailed(_unreachable(address, error)) from error
+
+
+def _unreachable(address: str, error: Exception) -> str:
+    return (
+        f"{ADDRESS} is {address}, and no Ray cluster answers there: {error}. Start it (ray start --head), or unset {ADDRESS} for "
+        "a cluster of this run alone"
     )
 
 

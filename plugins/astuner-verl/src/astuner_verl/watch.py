@@ -55,14 +55,14 @@ class Watch:
                 if ready:
                     return ray.get(answer)
             except RayTaskError as error:
-                if isinstance(error.cause, AstunerError):
-                    raise error.cause from None
-                raise RunFailed(f"{what} failed: {_cause(error)}{self._last_lines()}") from error
+                cause = _innermost(error)
+                if isinstance(cause, AstunerError):
+                    raise cause from None
+                if isinstance(cause, RayActorError):
+                    raise self._died(what, cause) from error
+                raise RunFailed(f"{what} failed: {_told(cause)}{self._last_lines()}") from error
             except RayActorError as error:
-                raise RunFailed(
-                    f"{what} failed: a process of the trainer died ({_first_line(error)}). Finished episodes are kept: "
-                    f"go on with --resume{self._last_lines()}"
-                ) from error
+                raise self._died(what, error) from error
             except RayError as error:
                 raise RunFailed(f"{what} failed: {_first_line(error)}{self._last_lines()}") from error
             written = self._written()
@@ -73,6 +73,12 @@ class Watch:
                     f"{what}: the trainer said nothing for {self.limit_s:g} s, so it is given up. Finished episodes are kept: "
                     f"go on with --resume; {SILENCE} sets another limit{self._last_lines()}"
                 )
+
+    def _died(self, what: str, error: BaseException) -> RunFailed:
+        return RunFailed(
+            f"{what} failed: a process of the trainer died ({_first_line(error)}). Finished episodes are kept: go on with "
+            f"--resume{self._last_lines()}"
+        )
 
     def _written(self) -> int:
         if self.logs is None:
@@ -103,11 +109,16 @@ class Watch:
         return ""
 
 
-def _cause(error: Any) -> str:
-    """Return the innermost exception in one line: Ray wraps those of a chain of actors into each other."""
-    cause = error
-    while getattr(cause, "cause", None) is not None:
-        cause = cause.cause
+def _innermost(error: Any) -> BaseException:
+    """Return what was raised first: Ray wraps it in an error for each actor that it came through."""
+    cause: BaseException = error
+    while isinstance(inner := getattr(cause, "cause", None), BaseException):
+        cause = inner
+    return cause
+
+
+def _told(cause: BaseException) -> str:
+    """Return an exception in one line."""
     text = str(cause).strip()
     last = text.splitlines()[-1] if "Traceback" in text or "ray::" in text else text.partition("\n")[0]
     return last if type(cause).__name__ in last else f"{type(cause).__name__}: {last}"

@@ -29,4 +29,5 @@ class CpuEngine(FSDPEngineWithLMHead):
         """Yield the merged weights as they are: verl's own rounds them to bfloat16, which no CPU rollout computes in."""
         with merged_lora_context(self.module, backup_adapters=True):
             for name, value in normalize_peft_param_name(self.module.state_dict()).items():
-                yield name, value.full_tensor() if isinstance(value, DTensor) else value.detach().clone()
+                # A worker that is alone holds the whole tensor, and what is handed out must outlive the merging.
+                yield name, (value.full_tensor() if isinstance(value, DTensor) else value).detach().clone()
