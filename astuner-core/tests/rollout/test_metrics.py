@@ -59,3 +59,25 @@ def test_over_the_limit_the_samples_with_the_most_trained_tokens_stay():
     kept = limit_samples(Tracked(samples=rows, untrained={"frozen_agent": 4}), 2)
     assert [s.trained for s in kept.samples] == [5, 5]
     assert kept.untrained == {"frozen_agent": 4, "over_sample_limit": 3}
+
+
+def test_several_sources_of_validation_tasks_have_numbers_of_their_own():
+    def from_source(source, *episodes):
+        made = group(*episodes)
+        return evolve(made, task=evolve(made.task, metadata={"data_source": source}))
+
+    groups = [
+        from_source("gsm8k", episode(0, 1.0, success=True), episode(1, 0.0, success=False)),
+        from_source("math", episode(0, 1.0, success=True), episode(1, 1.0, success=True)),
+    ]
+    found = validation_metrics(groups)
+    names = (
+        "val/reward/mean",
+        "val/gsm8k/reward/mean",
+        "val/math/reward/mean",
+        "val/pass@1",
+        "val/gsm8k/pass@1",
+        "val/math/pass@2",
+    )
+    assert [found[name] for name in names] == [0.75, 0.5, 1.0, 0.75, 0.5, 1.0]
+    assert "val/gsm8k/pass@1" not in validation_metrics(groups[:1])

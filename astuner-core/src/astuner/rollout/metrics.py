@@ -97,17 +97,33 @@ def _means(prefix: str, mappings: Iterable[object]) -> dict[str, float]:
 
 
 def validation_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Return the `val/…` numbers of a validation pass; pass@k is the unbiased estimate of Chen et al. 2021 (arXiv 2107.03374)."""
+    """Return the `val/…` numbers of a validation pass; pass@k is the unbiased estimate of Chen et al. 2021 (arXiv 2107.03374).
+
+    Where tasks name several sources in their metadata (`data_source`), each has numbers of its own: `val/{source}/pass@1`.
+    """
     episodes = [episode for group in groups for episode in group.episodes]
-    metrics = {f"val/{name}": value for name, value in (reward_metrics(episodes) | madness_metrics(episodes)).items()}
+    metrics = {f"val/{name}": value for name, value in madness_metrics(episodes).items()}
+    metrics |= {f"val/{name}": value for name, value in _scores(groups).items()}
     metrics["val/episodes"] = float(len(episodes))
     metrics["val/failed"] = float(sum(episode.reward is None for episode in episodes))
+    sources: dict[str, list[Group]] = {}
+    for group in groups:
+        sources.setdefault(str(group.task.metadata.get("data_source", "")), []).append(group)
+    if len(sources) > 1:
+        for source, own in sources.items():
+            metrics |= {f"val/{source or 'other'}/{name}": value for name, value in _scores(own).items()}
+    return metrics
+
+
+def _scores(groups: Sequence[Group]) -> dict[str, float]:
+    """Return rewards, success and pass@k."""
+    metrics = dict(reward_metrics([episode for group in groups for episode in group.episodes]))
     repeats = max((len(group.episodes) for group in groups), default=0)
     for k in sorted({1, repeats} - {0}):
         estimates = [_pass_at_k(group, k) for group in groups]
         known = [estimate for estimate in estimates if estimate is not None]
         if known:
-            metrics[f"val/pass@{k}"] = sum(known) / len(known)
+            metrics[f"pass@{k}"] = sum(known) / len(known)
     return metrics
 
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from pathlib import Path
 from typing import Any
 
-from astuner.processes.ports import free_port
+import pytest
+
+from astuner.processes.ports import accepts
+from astuner.services.ray import ray
+from astuner.services.running import Place, running_services
+from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
 
 from .conftest import START_S, Project, succeeded
@@ -49,17 +55,15 @@ def test_more_workers_than_there_are_places_are_refused(project: Any) -> None:
     assert "trainer_common.n_gpus_per_node: 1 node(s) with 64 places for workers each are asked for" in ended.stderr
 
 
-def test_a_cluster_that_does_not_answer_is_named(project: Any) -> None:
-    address = f"127.0.0.1:{free_port()}"
-    ended = project.train(variables={"RAY_ADDRESS": address})
-    assert ended.returncode == 1
-    assert f"RAY_ADDRESS is {address}, and no Ray cluster answers there" in ended.stderr
-
-
-def test_a_client_address_is_refused_with_the_way_to_do_it(project: Any) -> None:
-    ended = project.train(variables={"RAY_ADDRESS": "ray://head:10001"})
-    assert ended.returncode == 2
-    assert "ray job submit" in ended.stderr
+def test_a_cluster_that_is_there_is_used_and_left(project: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASTUNER_STATE_DIR", str(project.state))
+    notes: list[str] = []
+    place = Place(directory=tmp_path, say=notes.append, warn=notes.append, stopped=lambda: False)
+    with running_services({"ray": ray(run_info(tmp_path))}, place):
+        succeeded(project.train(steps=1))
+        assert "service 'ray'" not in project.said.stderr
+        _, _, port = os.environ["RAY_ADDRESS"].rpartition(":")
+        assert accepts(int(port))
 
 
 def test_silence_is_an_error_with_the_last_lines(project: Any) -> None:

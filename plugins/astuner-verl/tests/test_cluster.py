@@ -1,0 +1,72 @@
+"""What is refused before anything is started."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astuner.errors import RunFailed, UsageError
+from astuner.processes.ports import free_port
+from astuner.testing.run_infos import run_info
+from astuner_verl.cluster import attached, check_versions
+from astuner_verl.watch import silence_s
+
+
+def installed(monkeypatch: pytest.MonkeyPatch, version: str | None) -> None:
+    def answer(name: str) -> str:
+        if version is None:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(importlib.metadata, "version", answer)
+
+
+@pytest.mark.parametrize("version", ["0.9.1", "0.9.7", "0.9.2.dev1"])
+def test_a_verl_that_is_driven(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    installed(monkeypatch, version)
+    check_versions()
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("0.8.0", "verl 0.8.0 is installed; the backbone 'verl' drives verl>=0.9.1,<0.10"),
+        ("0.10.0", "verl 0.10.0 is installed"),
+        (None, "which is not installed: pip install 'verl>=0.9.1,<0.10'"),
+    ],
+)
+def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch, version: str | None, said: str) -> None:
+    installed(monkeypatch, version)
+    with pytest.raises(UsageError, match=said.replace(".", r"\.")):
+        check_versions()
+
+
+@pytest.mark.parametrize(
+    ("address", "error", "said"),
+    [
+        ("ray://head:10001", UsageError, "ray job submit"),
+        (f"127.0.0.1:{free_port()}", RunFailed, "no Ray cluster answers there"),
+    ],
+)
+def test_an_address_that_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, address: str, error: type[Exception], said: str
+) -> None:
+    pytest.importorskip("ray")
+    installed(monkeypatch, "0.9.1")
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    control: Any = None
+    with pytest.raises(error, match=said), attached(run_info(tmp_path), control):
+        pass
+
+
+def test_the_limit_of_silence_is_a_number_of_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert silence_s() == 1800
+    monkeypatch.setenv("ASTUNER_VERL_SILENCE_S", "90")
+    assert silence_s() == 90
+    for wrong in ("soon", "0"):
+        monkeypatch.setenv("ASTUNER_VERL_SILENCE_S", wrong)
+        with pytest.raises(UsageError, match="ASTUNER_VERL_SILENCE_S"):
+            silence_s()
