@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import secrets
 import socket
@@ -56,10 +57,7 @@ def check_versions() -> None:
 
 @contextmanager
 def attached(run: RunInfo, control: Control) -> Iterator[Cluster]:
-    """Attach this process to a cluster, which is started where none is named; it ends with the block.
-
-    A process attaches once in its life: Ray reads the cluster's key when it is imported first.
-    """
+    """Attach this process to a cluster, which is started where none is named; it ends with the block."""
     check_versions()
     with ExitStack() as stack:
         address = os.environ.get(ADDRESS, "")
@@ -85,6 +83,7 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
     import ray
 
     _check_answers(address)
+    _read_key_again()
     device: Device = "cuda" if gpu_count() else "cpu"
     options: dict[str, Any] = {"namespace": f"astuner-{secrets.token_hex(4)}", "log_to_driver": False, "configure_logging": False}
     try:
@@ -107,6 +106,13 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
         gpus_per_node=int(min(node.get("GPU", 0) for node in accelerated)) if accelerated else 0,
         logs=Path(home, "session_latest", "logs") if home else None,
     )
+
+
+def _read_key_again() -> None:
+    """Let Ray see the cluster's key: it reads the environment once, and an agent's own code may have imported it before."""
+    raylet: Any = importlib.import_module("ray._raylet")
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _check_answers(address: str) -> None:
