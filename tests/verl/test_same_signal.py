@@ -22,8 +22,9 @@ AGGREGATIONS = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-
 SETTINGS = (
     "trainer_common.kl_loss_coef=0.1",
     "trainer_common.optim.lr_scheduler_type=constant",
-    "trainer_common.optim.lr_warmup_steps=0",
-    "trainer_common.optim.lr=1.0e-4",
+    # A rate that is not the peak, which verl's own schedule would go back to after a mini-batch.
+    "trainer_common.optim.lr_warmup_steps=100",
+    "trainer_common.optim.lr=1.0e-3",
     "trainer_common.algorithm.rollout_is_threshold=2.0",
     "trainer_common.algorithm.use_kl_in_reward=true",
     "trainer_common.clip_ratio_high=0.28",

@@ -32,7 +32,7 @@ def test_no_honoured_key_is_refused_or_idle_by_mistake() -> None:
 # What a user sets, and what verl must be told: a peer drops several of these silently.
 TARGETS: list[tuple[str, str, Any]] = [
     ("model.lora_rank=8", f"{MODEL}.lora_rank", 8),
-    ("model.lora_alpha=32", f"{MODEL}.lora_alpha", 32.0),
+    ("model.lora_alpha=32", f"{MODEL}.lora_alpha", 32),
     ("model.target_modules=[q_proj]", f"{MODEL}.target_modules", ["q_proj"]),
     ("model.dtype=bfloat16", f"{ACTOR}.fsdp_config.mixed_precision.param_dtype", "bf16"),
     ("model.dtype=float32", f"{REF}.fsdp_config.mixed_precision.param_dtype", "fp32"),
@@ -110,7 +110,7 @@ def test_greedy_training_is_refused(native: Any) -> None:
 
 def test_an_engine_that_verl_lacks_is_refused(native: Any) -> None:
     (problem,) = native("rollout.name=scripted").problems
-    assert "verl has no engine 'scripted'; it has vllm, sglang, trtllm, transformers, and auto." in problem.message
+    assert "verl has no engine 'scripted'; it has vllm, sglang, transformers, and auto." in problem.message
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_an_engine_that_verl_lacks_is_refused(native: Any) -> None:
         ),
         ("actor_rollout_ref: {rollout: {n: 3}}", "cannot be set here: rollout.num_repeat decides it"),
         ("actor_rollout_ref: {rollout: {gpu_memory_utilisation: 0.4}}", "Did you mean"),
-        ("trainer: {v1: {trainer_mode: colocate_async}}", "verl's mode 'sync'"),
+        ("trainer: {v1: {trainer_mode: colocate_async}}", "'colocate_async' is not driven: verl's replay buffer would decide"),
     ],
 )
 def test_what_would_not_work_is_refused_with_its_place(native: Any, raw: str, said: str) -> None:
@@ -138,6 +138,11 @@ def test_what_would_not_work_is_refused_with_its_place(native: Any, raw: str, sa
     [
         (("trainer_common.n_gpus_per_node=3", "rollout.tensor_model_parallel_size=2"), "2 does not divide the 3 GPUs"),
         (("trainer_common.n_gpus_per_node=3", "trainer_common.ulysses_sequence_parallel_size=2"), "2 does not divide the 3 GPUs"),
+        (("model.lora_alpha=1.5",), "verl takes whole numbers"),
+        (
+            ("trainer_common.nnodes=2", "trainer_common.n_gpus_per_node=6", "rollout.tensor_model_parallel_size=4"),
+            "an engine would lie across nodes",
+        ),
         (("trainer_common.n_gpus_per_node=0",), "verl needs one worker at least"),
     ],
 )

@@ -48,7 +48,7 @@ def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch, version: str |
     ("address", "error", "said"),
     [
         ("ray://head:10001", UsageError, "ray job submit"),
-        (f"127.0.0.1:{free_port()}", RunFailed, "no Ray cluster answers there"),
+        ("127.0.0.1:{port}", RunFailed, "no Ray cluster answers there"),
     ],
 )
 def test_an_address_that_cannot_be_used(
@@ -56,7 +56,7 @@ def test_an_address_that_cannot_be_used(
 ) -> None:
     pytest.importorskip("ray")
     installed(monkeypatch, "0.9.1")
-    monkeypatch.setenv("RAY_ADDRESS", address)
+    monkeypatch.setenv("RAY_ADDRESS", address.format(port=free_port()))
     control: Any = None
     with pytest.raises(error, match=said), attached(run_info(tmp_path), control):
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -36,6 +37,8 @@ EXPECTED = {
     f"{ACTOR}.loss_agg_mode": ("seq-mean-token-mean", "seq-mean-token-mean"),
     f"{ACTOR}.optim.total_training_steps": (5, 5),
     f"{MODEL}.use_remove_padding": (False, True),
+    f"{ACTOR}.use_dynamic_bsz": (True, True),
+    f"{ACTOR}.calculate_entropy": (True, False),
     f"{MODEL}.override_config.attn_implementation": ("sdpa", "flash_attention_2"),
 }
 
@@ -60,6 +63,27 @@ def test_what_the_user_sets_stays(finish: Any) -> None:
     assert [get(found, key) for key in keys] == [4, "float32", False]
 
 
+def test_padded_rows_on_a_gpu_are_passes_of_their_own(finish: Any) -> None:
+    found = finish(evolve(GPU, flash_attention=False))
+    keys = (f"{ACTOR}.use_dynamic_bsz", f"{ACTOR}.ppo_micro_batch_size_per_gpu", f"{MODEL}.use_remove_padding")
+    assert [get(found, key) for key in keys] == [False, 1, False]
+
+
+def test_float32_does_without_flash_attention(finish: Any) -> None:
+    assert get(finish(GPU, "model.dtype=float32"), f"{MODEL}.override_config.attn_implementation") == "sdpa"
+
+
+@pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed")
+@pytest.mark.parametrize("overrides", [(), ("model.lora_rank=8", "model.target_modules=[q_proj]")])
+def test_verls_servers_take_the_model(finish: Any, overrides: tuple[str, ...]) -> None:
+    """They structure it strictly, which its workers do not."""
+    from omegaconf import OmegaConf
+    from verl.workers.config import HFModelConfig
+
+    model = {key: value for key, value in get(finish(GPU, *overrides), MODEL).items() if key != "_target_"}
+    OmegaConf.merge(OmegaConf.structured(HFModelConfig), OmegaConf.create({"model": model}).model)
+
+
 def test_without_vllm_a_gpu_takes_transformers(finish: Any) -> None:
     assert get(finish(evolve(GPU, vllm=False)), f"{ROLLOUT}.name") == "transformers"
 
@@ -69,6 +93,7 @@ def test_without_vllm_a_gpu_takes_transformers(finish: Any) -> None:
     [
         (GPU, ("trainer_common.n_gpus_per_node=9",), "", "9 on each of 1 node(s), and the cluster has 8 per node"),
         (CPU, ("rollout.name=vllm",), "", "the engine 'vllm' is not installed: pip install astuner-verl"),
+        (GPU, ("rollout.tensor_model_parallel_size=3",), "", "3 does not divide the 8 GPUs of the run"),
         (evolve(CPU, vllm=True), ("rollout.name=vllm",), "", "verl gives no new weights to 'vllm' without a GPU"),
         (GPU, ("rollout.name=sglang",), "", ""),
         (evolve(GPU, sglang=False), ("rollout.name=sglang",), "", "pip install 'astuner-verl[sglang]'"),
@@ -84,6 +109,7 @@ def test_without_vllm_a_gpu_takes_transformers(finish: Any) -> None:
             "verl:\n  actor_rollout_ref: {model: {use_remove_padding: true}}\n",
             "need flash-attention, which is not installed",
         ),
+        (GPU, (), "verl:\n  trainer: {v1: {trainer_mode: separate_async}}\n", "the engine 'vllm' sleeps while the trainer works"),
         (CPU, (), "verl:\n  actor_rollout_ref: {actor: {strategy: fsdp}}\n", "without a GPU only fsdp2 computes"),
     ],
 )

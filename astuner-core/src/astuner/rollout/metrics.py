@@ -33,7 +33,23 @@ def rollout_metrics(groups: Sequence[Group], rows: Sequence[Weighted], *, by_age
         "signal/groups": float(len(groups)),
         "signal/groups_without_signal": float(sum(without_signal(group, by_agent=by_agent) for group in groups)),
     }
+    metrics |= _staleness(episodes)
     return metrics | {f"signal/lost/{reason}": float(count) for reason, count in sorted(losses(episodes).items())}
+
+
+def _staleness(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Return how many updates the weights that sampled lag behind those of the step's start, over the tokens of all calls."""
+    lags: Counter[int] = Counter()
+    for episode in episodes:
+        for call in episode.calls:
+            ends = [span.start for span in call.weights[1:]] + [len(call.output_ids)]
+            for span, end in zip(call.weights, ends, strict=False):
+                lags[max(0, episode.step - 1 - span.version)] += end - span.start
+    tokens = lags.total()
+    if not tokens:
+        return {}
+    mean = sum(lag * count for lag, count in lags.items()) / tokens
+    return {"staleness/mean": mean, "staleness/max": float(max(lag for lag, count in lags.items() if count))}
 
 
 def branches(episode: Episode) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from astuner.config.model import Ready, Service
 from astuner.errors import UsageError
-from astuner.processes.gpus import gpu_count
+from astuner.processes.gpus import VISIBLE, gpu_count
 from astuner.processes.ports import LOOPBACK, free_port
 from astuner.services.definition import Definition
 
@@ -24,6 +24,7 @@ DIRECTORY = "ASTUNER_RAY_DIRECTORY"
 """Where the private cluster of this run keeps its logs, below `session_latest/logs`."""
 LEAST_CPUS = 16
 """Ray's CPUs are a count of places, not of cores: a trainer's placement group must find some on a small machine too."""
+CPUS_A_WORKER = 4
 PLACES = 4
 """On a machine without a GPU: so many workers may ask for one each, since trainers count their workers by Ray's GPUs."""
 START_S = 180.0
@@ -43,11 +44,17 @@ def ray(run_info: RunInfo) -> Definition:
     scratch = Path(short, f"astuner-ray-{secrets.token_hex(4)}")
     # With both given Ray does not look for a token file in the home directory, which other clusters write.
     auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    gpus = gpu_count()
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
     command += [f"--node-ip-address={LOOPBACK}", f"--temp-dir={scratch}", "--include-dashboard=false", "--disable-usage-stats"]
-    command += ["--min-worker-port=0", "--max-worker-port=0", f"--num-cpus={max(LEAST_CPUS, os.cpu_count() or 1)}"]
-    if gpu_count() == 0:
-        command.append(f"--num-gpus={PLACES}")
+    command += [
+        "--min-worker-port=0",
+        "--max-worker-port=0",
+        f"--num-cpus={max(LEAST_CPUS, os.cpu_count() or 1, CPUS_A_WORKER * (gpus or PLACES))}",
+    ]
+    if gpus == 0:
+        # Ray counts against the variable with which GPUs are hidden, and there is nothing to hide from places.
+        command = ["/usr/bin/env", "-u", VISIBLE, *command, f"--num-gpus={PLACES}"]
     if find_spec("grpc") is not None:
         # Ray's client server starts where it can, on one port for all clusters of a machine.
         command.append(f"--ray-client-server-port={free_port()}")

@@ -32,6 +32,11 @@ class Learner(Protocol):
         """Turns rewards into advantages."""
         ...
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether the episodes of the next step are played while this one is trained, so with weights of one step before."""
+        ...
+
     def own_engine(self) -> Engine | None:
         """Make the engine that generates with these weights from the start; None where another one is given them."""
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
@@ -33,15 +34,23 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
         if start == 0 and settings.val_before_train:
             yield from _validate(rollouts, tasks, 0)
+        ahead: tuple[list[Group] | None, int] | None = None
         for step in range(start + 1, total + 1):
             began = time.perf_counter()
-            groups, spare = _play(rollouts, run, tasks, step)
+            groups, spare = ahead or _play(rollouts, run, tasks, step)
             if groups is None:
                 break
             played = time.perf_counter()
             by_agent = settings.algorithm.norm_adv_by_agent
             rows = weigh(groups, learner.estimator, _penalties(run, learner, groups), by_agent=by_agent)
-            metrics = rollout_metrics(groups, rows, by_agent=by_agent) | learner.update(rows, step)
+            metrics = rollout_metrics(groups, rows, by_agent=by_agent)
+            if learner.overlaps and step < total:
+                with ThreadPoolExecutor(1) as beside:
+                    updating = beside.submit(learner.update, rows, step)
+                    ahead = _play(rollouts, run, tasks, step + 1)
+                    metrics |= updating.result()
+            else:
+                metrics, ahead = metrics | learner.update(rows, step), None
             metrics["signal/groups_filtered"] = float(spare)
             if (engine_s := rollouts.take_engine_s()) is not None:
                 metrics["time/engine_s"] = engine_s

@@ -51,6 +51,11 @@ class Learner:
         """The last step that was trained."""
         return self.trainer.step
 
+    @property
+    def overlaps(self) -> bool:
+        """One process has one thing to do at a time."""
+        return False
+
     def own_engine(self) -> LocalEngine | None:
         """Make an engine over the module itself; None when the user named another engine."""
         chosen, rollout = self.recipe.engine, self.run.config.rollout

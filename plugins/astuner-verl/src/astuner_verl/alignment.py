@@ -15,6 +15,8 @@ from astuner_verl.defaults import verl_defaults
 
 AUTO = "auto"
 ACTOR, ROLLOUT, REF, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref", "model"))
+MODE = "trainer.v1.trainer_mode"
+SYNC, SEPARATE = "sync", "separate_async"
 PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}
 TOKENS_PER_PASS = 16384
 """verl's own default of the tokens in one pass; a longer context is a pass of its own."""
@@ -30,10 +32,16 @@ def _sampled_temperature(temperature: float) -> float:
 
 
 def _engine(name: str) -> str:
-    engines = (AUTO, "vllm", "sglang", "trtllm", "transformers")
+    engines = (AUTO, "vllm", "sglang", "transformers")
     if name not in engines:
         raise ValueError(f"verl has no engine {name!r}; it has {', '.join(engines[1:])}, and auto.")
     return name
+
+
+def _whole(alpha: float) -> int:
+    if alpha != int(alpha):
+        raise ValueError(f"{alpha}: verl takes whole numbers; {int(alpha) or 1} for example.")
+    return int(alpha)
 
 
 def _precision(dtype: str) -> str:
@@ -58,6 +66,27 @@ def _defaults() -> Mapping[str, Any]:
     return {**found, "trainer": {**found["trainer"], "n_gpus_per_node": AUTO}}
 
 
+def divisions(native: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the native keys that do not fit the number of workers, which is known, with what is wrong."""
+    trained, trainer = native["actor_rollout_ref"], native["trainer"]
+    workers, nodes = trainer["n_gpus_per_node"], trainer["nnodes"]
+    if workers < 1:
+        return [("trainer.n_gpus_per_node", f"{workers}: verl needs one worker at least; on a machine without a GPU, 1")]
+    found = []
+    spread = trained["rollout"]["tensor_model_parallel_size"]
+    if (workers * nodes) % spread:
+        message = f"{spread} does not divide the {workers * nodes} GPUs of the run (nnodes x n_gpus_per_node)"
+        found.append((f"{ROLLOUT}.tensor_model_parallel_size", message))
+    elif workers % spread and spread % workers:
+        message = f"{spread} does not divide the {workers} GPUs of a node, so an engine would lie across nodes"
+        found.append((f"{ROLLOUT}.tensor_model_parallel_size", message))
+    parallel = trained["actor"]["fsdp_config"]["ulysses_sequence_parallel_size"]
+    if (workers * nodes) % parallel:
+        message = f"{parallel} does not divide the {workers * nodes} GPUs of the run (nnodes x n_gpus_per_node)"
+        found.append((f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size", message))
+    return found
+
+
 def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
     """Return what verl could not start with, as far as that can be told without it."""
     trained = native["actor_rollout_ref"]
@@ -70,7 +99,7 @@ def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
     for path, section in ((f"{ACTOR}.strategy", actor), (f"{ACTOR}.fsdp_config.strategy", actor["fsdp_config"])):
         if section["strategy"] not in ("fsdp", "fsdp2"):
             fault(path, f"{section['strategy']!r} is not driven here; choose fsdp2 or fsdp")
-    if not actor["use_dynamic_bsz"]:
+    if actor["use_dynamic_bsz"] is False:
         wanted = {
             f"{ACTOR}.ppo_micro_batch_size_per_gpu": actor["ppo_micro_batch_size_per_gpu"],
             f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu": rollout["log_prob_micro_batch_size_per_gpu"],
@@ -80,24 +109,18 @@ def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
                 fault(path, f"missing: without {ACTOR}.use_dynamic_bsz verl wants the rows of one pass; set it to 1 or more")
             elif size != 1:
                 fault(path, "an episode gives any number of rows, which a fixed size need not divide: set 1, or use_dynamic_bsz")
-    if actor["use_dynamic_bsz"] is not rollout["log_prob_use_dynamic_bsz"]:
+    if actor["use_dynamic_bsz"] != rollout["log_prob_use_dynamic_bsz"]:
         fault(f"{ROLLOUT}.log_prob_use_dynamic_bsz", f"has to be the same as {ACTOR}.use_dynamic_bsz")
-    workers = trainer["n_gpus_per_node"]
-    if workers != AUTO:
-        total = workers * trainer["nnodes"]
-        if workers < 1:
-            fault("trainer.n_gpus_per_node", f"{workers}: verl needs one worker at least; on a machine without a GPU, 1")
-        spread = rollout["tensor_model_parallel_size"]
-        if workers >= 1 and total % spread:
-            fault(
-                f"{ROLLOUT}.tensor_model_parallel_size",
-                f"{spread} does not divide the {total} GPUs of the run (nnodes x n_gpus_per_node)",
-            )
-        parallel = actor["fsdp_config"]["ulysses_sequence_parallel_size"]
-        if workers >= 1 and total % parallel:
-            fault(
-                f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size", f"{parallel} does not divide the {total} GPUs of the run"
-            )
+    if trainer["n_gpus_per_node"] != AUTO:
+        for path, message in divisions(native):
+            fault(path, message)
+    mode = trainer["v1"]["trainer_mode"]
+    if mode not in (SYNC, SEPARATE):
+        fault(
+            MODE,
+            f"{mode!r} is not driven: verl's replay buffer would decide which episodes make a step, so that neither groups nor "
+            f"--resume would be exact. {SYNC!r} plays a step before it is trained, {SEPARATE!r} plays the next one meanwhile",
+        )
     if ref["fsdp_config"]["forward_only"] is not True:
         fault(f"{REF}.fsdp_config.forward_only", "the reference is never trained")
     return tuple(faults)
@@ -113,7 +136,7 @@ ALIGNMENT = Alignment(
             value=_precision,
         ),
         Row("model.lora_rank", f"{MODEL}.lora_rank"),
-        Row("model.lora_alpha", f"{MODEL}.lora_alpha"),
+        Row("model.lora_alpha", f"{MODEL}.lora_alpha", value=_whole),
         Row("model.target_modules", f"{MODEL}.target_modules"),
         Row("data.max_prompt_length", "data.max_prompt_length"),
         Row("data.max_response_length", "data.max_response_length"),
@@ -166,7 +189,7 @@ ALIGNMENT = Alignment(
     ),
     constants=(
         Constant("algorithm.adv_estimator", "grpo", "advantages are computed once, in core"),
-        Constant("trainer.v1.trainer_mode", "sync", OURS),
+        Constant(MODE, SYNC, OURS),
         Constant("trainer.logger", [], OURS),
         Constant("trainer.val_before_train", False, OURS),
         Constant("trainer.test_freq", -1, OURS),
@@ -177,8 +200,9 @@ ALIGNMENT = Alignment(
         Constant(f"{ACTOR}.strategy", "fsdp2", "the one that computes on a CPU too"),
         Constant(f"{ACTOR}.fsdp_config.strategy", "fsdp2", "the one that computes on a CPU too"),
         Constant(f"{REF}.fsdp_config.strategy", "fsdp2", "the one that computes on a CPU too"),
-        Constant(f"{ACTOR}.use_dynamic_bsz", True, "episodes give any number of rows of any length"),
-        Constant(f"{ROLLOUT}.log_prob_use_dynamic_bsz", True, "as the actor"),
+        Constant(f"{ACTOR}.use_dynamic_bsz", AUTO, "rows share passes, but with padding on a GPU each is one"),
+        Constant(f"{ROLLOUT}.log_prob_use_dynamic_bsz", AUTO, "as the actor"),
+        Constant(f"{ACTOR}.calculate_entropy", AUTO, "without a GPU, where its memory costs little"),
         Constant(f"{ACTOR}.use_torch_compile", AUTO, "with a GPU"),
         Constant(f"{ACTOR}.fsdp_config.use_torch_compile", AUTO, "with a GPU"),
         Constant(f"{REF}.fsdp_config.use_torch_compile", AUTO, "with a GPU"),
@@ -198,8 +222,7 @@ ALIGNMENT = Alignment(
         "critic.*": "there is no critic: advantages are relative to the group",
         "distillation.*": CORE_PLAYS,
         "data.*": CORE_PLAYS,
-        "trainer.v1.*": "episodes of a step are played before it is trained, which is verl's mode 'sync'; its asynchronous modes "
-        "would draw their batches themselves. See docs/verl.md",
+        "trainer.v1.[!t]*": CORE_PLAYS,
         "trainer.use_v1": "only verl's V1 trainer is driven",
         "trainer.*_freq": OURS,
         "trainer.val_*": OURS,
@@ -220,6 +243,21 @@ ALIGNMENT = Alignment(
         f"{ROLLOUT}.temperature": "rollout.temperature decides it, for sampler and trainer",
         f"{ROLLOUT}.top_p": "rollout.top_p decides it",
         f"{ROLLOUT}.top_k": "rollout.top_k decides it",
+        f"{ROLLOUT}.do_sample": "rollout.temperature decides it",
+        f"{ROLLOUT}.max_model_len": "rollout.max_model_len decides it, for engine and gateway",
+        f"{ROLLOUT}.full_determinism": "verl's driver would have to set it up; seeds are per request here",
+        f"{MODEL}.lora.*": "model.lora_rank, lora_alpha and target_modules decide it",
+        f"{ACTOR}.calculate_sum_pi_squared": "nothing reads it",
+        f"{ACTOR}.tau_*": "they belong to losses that are not used",
+        f"{ACTOR}.data_loader_seed": "trainer_common.mini_batch_num cuts the batch by groups",
+        f"{ACTOR}.fsdp_config.strategy": f"{ACTOR}.strategy decides it",
+        f"{REF}.fsdp_config.strategy": f"{ACTOR}.strategy decides it",
+        "trainer.rollout_data_dir": "the run store keeps every episode",
+        "trainer.validation_data_dir": "the run store keeps every episode",
+        f"{ACTOR}.optim.min_lr_ratio": "trainer_common.optim decides it",
+        f"{ACTOR}.optim.num_cycles": "trainer_common.optim decides it",
+        f"{ACTOR}.optim.zero_indexed_step": "trainer_common.optim decides it",
+        f"{ACTOR}.optim.warmup_style": "trainer_common.optim decides it",
         f"{ROLLOUT}.calculate_log_probs": "training is held against what was sampled",
         f"{ROLLOUT}.logprobs_mode": "training wants the log-probabilities of the distribution that was sampled",
         f"{ACTOR}.ppo_mini_batch_size": "trainer_common.mini_batch_num decides it",

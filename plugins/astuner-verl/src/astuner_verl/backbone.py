@@ -19,7 +19,7 @@ class VerlBackbone:
     """Trains with verl 0.9, on GPUs or on the CPU."""
 
     name: ClassVar[str] = "verl"
-    brings_engines: ClassVar[tuple[str, ...]] = ("vllm", "sglang", "trtllm", "transformers")
+    brings_engines: ClassVar[tuple[str, ...]] = ("vllm", "sglang", "transformers")
     honours: ClassVar[tuple[str, ...]] = (
         "trainer_common.algorithm.filter_groups.enable",
         "trainer_common.algorithm.filter_groups.max_num_gen_batches",

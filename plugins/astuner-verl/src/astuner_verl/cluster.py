@@ -22,6 +22,8 @@ from astuner.services.running import Place, running_services
 from astuner_verl.environment import Device, variables
 
 CLIENT = "ray://"
+CPUS_A_WORKER = 3
+"""What verl's placement groups ask for beside each GPU."""
 ANSWER_S = 10.0
 VERSIONS = ((0, 9, 1), (0, 10))
 """Of verl: the first that is driven, and the first that is not."""
@@ -93,8 +95,9 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
     stack.callback(_detach)
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     accelerated = [node for node in nodes if any(name.startswith("accelerator_type:") for name in node)]
+    own = DIRECTORY in os.environ
     found: Device = "cuda" if accelerated else "cpu"
-    if found != device:
+    if found != device and not own:
         # The driver may run on a node without GPUs, a head node for example.
         _detach()
         device = found
@@ -103,7 +106,7 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
     home = os.environ.get(DIRECTORY)
     return Cluster(
         device=device,
-        gpus_per_node=int(min(node.get("GPU", 0) for node in accelerated)) if accelerated else 0,
+        gpus_per_node=int(min(node.get("GPU", 0) for node in accelerated)) if device == "cuda" else 0,
         logs=Path(home, "session_latest", "logs") if home else None,
     )
 
@@ -138,13 +141,15 @@ def check_room(native: dict[str, Any], device: Device) -> None:
     import ray
 
     nodes, workers = native["trainer"]["nnodes"], native["trainer"]["n_gpus_per_node"]
-    offered = [int(node["Resources"].get("GPU", 0)) for node in ray.nodes() if node["Alive"]]
-    enough = sum(count >= workers for count in offered)
+    there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    offered = [int(node.get("GPU", 0)) for node in there]
+    enough = sum(node.get("GPU", 0) >= workers and node.get("CPU", 0) >= CPUS_A_WORKER * workers for node in there)
     if enough < nodes:
         what = "GPUs" if device == "cuda" else "places for workers"
         message = (
             f"{nodes} node(s) with {workers} {what} each are asked for; the cluster has {len(offered)} node(s) with "
-            f"{', '.join(map(str, offered)) or 'none'}. Lower n_gpus_per_node or nnodes, or add nodes."
+            f"{', '.join(map(str, offered)) or 'none'}, and each worker takes {CPUS_A_WORKER} of Ray's CPUs too. Lower "
+            "n_gpus_per_node or nnodes, or add nodes."
         )
         raise ConfigError([Problem(key="astuner.trainer_common.n_gpus_per_node", message=message)])
 

@@ -15,9 +15,9 @@ SEEDS = 2**63
 class VerlEngine:
     """Asks verl's client; the calls of a session go to one server, which keeps its prefix."""
 
-    def __init__(self, client: Any, *, max_model_len: int, serve: Callable[[int], None]) -> None:
-        """Take the client of engines that run, and what gives them the trainer's weights under a version."""
-        self._client, self._serve = client, serve
+    def __init__(self, client: Any, *, max_model_len: int, seeds: bool, serve: Callable[[int], None]) -> None:
+        """Take the client of engines that run, whether they take seeds, and what gives them weights under a version."""
+        self._client, self._seeds, self._serve = client, seeds, serve
         self._version = 0
         self._under_way, self._since = 0, 0.0
         self._busy_s = 0.0
@@ -40,9 +40,10 @@ class VerlEngine:
             "top_k": sampling.top_k,
             "max_tokens": sampling.max_tokens,
             "stop_token_ids": list(sampling.stop_token_ids),
-            "seed": sampling.seed % SEEDS,
             "logprobs": True,
         }
+        if self._seeds:
+            params["seed"] = sampling.seed % SEEDS
         self._begin()
         try:
             found = await self._client.generate(

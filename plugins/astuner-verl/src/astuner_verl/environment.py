@@ -26,6 +26,15 @@ def variables(device: Device) -> Mapping[str, str]:
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "VERL_LOGGING_LEVEL": "WARN",
     }
+    if device == "cuda":
+        # As verl's own runs have it; the cache of compiled graphs is left out since replicas of one node would share it.
+        found |= {
+            "HSA_NO_SCRATCH_RECLAIM": "1",
+            "NCCL_DEBUG": "WARN",
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "true",
+            "VLLM_DISABLE_COMPILE_CACHE": "1",
+            "VLLM_LOGGING_LEVEL": "WARN",
+        }
     if device == "cpu":
         found |= {"VERL_PLATFORM": "cpu", "OMP_NUM_THREADS": "1"}
     return found

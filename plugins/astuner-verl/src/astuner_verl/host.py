@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -12,11 +11,12 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner_verl.loss import PREFIX, LossOptions, divergence
+from astuner_verl.loss import LossOptions, divergence
 from astuner_verl.rows import TrainRow, in_balance, to_tensors
 
 STATE = "trainer"
 """The folder of a checkpoint beside the model's own files."""
+DYNAMIC = (("actor", ""), ("rollout", "log_prob_"), ("ref", "log_prob_"))
 
 
 @frozen(kw_only=True)
@@ -46,7 +46,9 @@ class Host:
         """Take verl's configuration, whole; `start` starts."""
         self._native, self._loss = native, loss
         self._trainer: Any = None
-        self._asleep = False
+        self._asleep, self._version = False, 0
+        self._batches: list[Any] = []
+        self._rate = 0.0
         self._timings: dict[str, float] = {}
 
     def start(self) -> Started:
@@ -56,59 +58,61 @@ class Host:
         from verl.trainer.ppo.utils import need_critic, need_reference_policy
         from verl.utils.config import validate_config
 
+        from astuner_verl.client import CancellingClient
         from astuner_verl.trainer import SteppedTrainer
 
         config = OmegaConf.create(self._native)
+        # Overlapping is the driver's doing: verl itself takes one step after the other.
+        config.trainer.v1.trainer_mode = "sync"
         OmegaConf.resolve(config)
-        validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
+        # What its loop divides by fixed sizes of passes is laid out here instead.
+        checked = OmegaConf.merge(config, {"actor_rollout_ref": {part: {f"{log}use_dynamic_bsz": True} for part, log in DYNAMIC}})
+        validate_config(checked, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
         self._trainer = SteppedTrainer(config=config)
         self._trainer.init()
         self._asleep = True  # verl ends its start with engines that sleep
         self._trainer.actor_rollout_wg.set_weighed_loss(self._loss)
-        return Started(client=self._trainer.get_llm_client(), workers=self._trainer.data_parallel_size())
+        client = self._trainer.llm_server_manager.get_client(client_cls=CancellingClient)
+        return Started(client=client, workers=self._trainer.data_parallel_size())
 
     def serve(self, version: int) -> dict[str, float]:
-        """Give the engines the weights as they are now, and wake them; return what took how long."""
+        """Give the engines the weights as they are now, and wake them; return what took how many seconds."""
         self._sleep()
         with self._timed("update_weights"):
             self._trainer.checkpoint_manager.update_weights(version)
-        self._asleep = False
-        timings, self._timings = self._timings, {}
-        return timings
+        self._asleep, self._version = False, version
+        return self.take_timings()
 
-    def update(self, step: Update) -> dict[str, Any]:
-        """Train, and return sums over tokens by name, norms of gradients, and what verl itself measured."""
+    def prepare(self, step: Update) -> int:
+        """Lay out a step's rows, compute what its loss is held against, and return the number of mini-batches to train."""
         self._sleep()
-        trainer = self._trainer
-        trainer.actor_rollout_wg.set_learning_rate(step.rate)
-        batches = [self._laid_out(rows) for rows in step.mini_batches if rows]
-        if len(batches) > 1:
+        trainer, self._rate = self._trainer, step.rate
+        self._batches = [self._laid_out(rows) for rows in step.mini_batches if rows]
+        if len(self._batches) > 1:
             # The ratio is taken to the weights that the step began with.
             with self._timed("old_log_prob"):
-                for batch in batches:
+                for batch in self._batches:
                     self._add(batch, "old_log_probs", trainer.actor_rollout_wg.compute_log_prob(self._asked(batch)))
         if trainer.use_reference_policy and self._loss.kl_loss_coef > 0:
             with self._timed("ref"):
-                for batch in batches:
+                for batch in self._batches:
                     self._add(batch, "ref_log_prob", {"log_probs": trainer.reference_logprobs(self._asked(batch))})
-        sums: dict[str, float] = {}
-        norms: list[float] = []
-        own: dict[str, list[float]] = {}
-        for batch in batches:
-            with self._timed("update_actor"):
-                found = self._trained(batch)
-            norms.append(float(found.pop("grad_norm", math.nan)))
-            for name, value in found.items():
-                if name == f"{PREFIX}abs_max":
-                    sums["abs_max"] = max(sums.get("abs_max", 0.0), value)
-                elif name.startswith(PREFIX):
-                    key = name.removeprefix(PREFIX)
-                    sums[key] = sums.get(key, 0.0) + value
-                else:
-                    own.setdefault(name, []).append(value)
+        return len(self._batches)
+
+    def train(self, number: int) -> dict[str, float]:
+        """Train on one of the prepared mini-batches, and return what the loss and verl measured."""
+        # verl's own schedule moves after each mini-batch.
+        self._trainer.actor_rollout_wg.set_learning_rate(self._rate)
+        with self._timed("update_actor"):
+            found = self._trained(self._batches[number])
+        if number + 1 == len(self._batches):
+            self._batches = []
+        return found
+
+    def take_timings(self) -> dict[str, float]:
+        """Return what took how many seconds since the last call."""
         timings, self._timings = self._timings, {}
-        means = {name: sum(values) / len(values) for name, values in own.items()}
-        return {"sums": sums, "norms": norms, "verl": means, "timings": timings}
+        return timings
 
     def reference_kl(self, rows: Sequence[TrainRow], kind: str) -> tuple[list[float], float]:
         """Return, per row, the divergence of the sampler from the reference summed over trained tokens, and the sum of k3."""
@@ -133,6 +137,9 @@ class Host:
         """Write a checkpoint: the model as other tools load it, and what training needs; `base` is the model of adapters."""
         group, home = self._trainer.actor_rollout_wg, Path(directory)
         state = home / STATE
+        # Whole tensors are gathered, for which there is no memory beside engines that are awake.
+        awake = not self._asleep
+        self._sleep()
         group.save_checkpoint(str(state), None, 0)
         written = state / "huggingface"
         if self._trainer.ref_in_actor:
@@ -141,6 +148,9 @@ class Host:
             for file in written.iterdir():
                 shutil.move(file, home / file.name)
         shutil.rmtree(written, ignore_errors=True)
+        if awake:
+            self.serve(self._version)
+            self._timings.clear()
 
     def restore(self, directory: str) -> None:
         """Go on from what `save` wrote."""
@@ -178,9 +188,10 @@ class Host:
         from verl.utils import tensordict_utils as tu
         from verl.utils.metric import reduce_metrics
 
-        size = len(batch)
+        size, actor = len(batch), self._trainer.config.actor_rollout_ref.actor
+        entropy = bool(actor.calculate_entropy or actor.entropy_coeff)
         tu.assign_non_tensor(
-            batch, calculate_entropy=True, mini_batch_size=size, epochs=1, seed=0, dataloader_kwargs={"shuffle": False}
+            batch, calculate_entropy=entropy, mini_batch_size=size, epochs=1, seed=0, dataloader_kwargs={"shuffle": False}
         )
         found = self._trainer.actor_rollout_wg.update_actor(batch)
         return {name: float(value) for name, value in reduce_metrics(tu.get(found, "metrics")).items()}

@@ -20,11 +20,11 @@ from astuner.schema import Sample
 from astuner.training.minibatches import Aggregation, mini_batches, token_shares
 from astuner.training.schedule import learning_rate
 from astuner.training.signal import has_gradient, signal_metrics
-from astuner_verl.alignment import ACTOR, MODEL, ROLLOUT
+from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SEPARATE
 from astuner_verl.cluster import Cluster, attached, check_room
 from astuner_verl.engine import VerlEngine
 from astuner_verl.host import STATE, Host, Started, Update
-from astuner_verl.loss import LossOptions
+from astuner_verl.loss import PREFIX, LossOptions
 from astuner_verl.native import Machine, finished, get, put
 from astuner_verl.rows import train_row
 from astuner_verl.watch import Watch
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 NATIVE = "verl.yaml"
 """In the run directory: verl's configuration as it was started."""
 ADAPTER = "adapter_config.json"
+TIMING = "verl/timing_s/"
 
 
 @define(eq=False, kw_only=True)
@@ -53,10 +54,21 @@ class VerlLearner:
     _reward_kl: float | None = field(default=None, init=False)
     _timings: dict[str, float] = field(factory=dict, init=False)
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether the run asked for the mode in which engines go on while the trainer works."""
+        return bool(get(self.native, MODE) == SEPARATE)
+
     def own_engine(self) -> VerlEngine:
         """Return the engines that verl placed; they serve the trainer's weights from the start."""
         self.serve(self.step)
-        return VerlEngine(self.started.client, max_model_len=self.run.config.rollout.max_model_len, serve=self.serve)
+        return VerlEngine(
+            self.started.client,
+            max_model_len=self.run.config.rollout.max_model_len,
+            # SGLang has none of its own name.
+            seeds=get(self.native, f"{ROLLOUT}.name") != "sglang",
+            serve=self.serve,
+        )
 
     def weights(self) -> None:
         """The trainer hands them over itself."""
@@ -64,7 +76,7 @@ class VerlLearner:
     def serve(self, version: int) -> None:
         """Give the engines the weights as they are now."""
         found = self.watch.get(self.host.serve.remote(version), "handing over the weights")
-        self._timings = {f"verl/timing_s/{name}": value for name, value in found.items()}
+        self._timings = {f"{TIMING}{name}": value for name, value in found.items()}
 
     def update(self, rows: Sequence[Weighted], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step, with one optimizer step per mini-batch that has signal."""
@@ -78,18 +90,21 @@ class VerlLearner:
             total_steps=self.total_steps,
         )
         sent = Update(mini_batches=[self._train_rows(part) for part in parts], rate=rate)
+        found: list[dict[str, float]] = []
         if any(sent.mini_batches):
-            found = self.watch.get(self.host.update.remote(sent), f"the update of step {step}")
-        else:
-            found = {"sums": {}, "norms": [], "verl": {}, "timings": {}}
+            count = self.watch.get(self.host.prepare.remote(sent), f"preparing step {step}")
+            found = [
+                self.watch.get(self.host.train.remote(number), f"training mini-batch {number + 1} of step {step}")
+                for number in range(count)
+            ]
         self.step = step
-        timings = {f"verl/timing_s/{name}": value for name, value in found["timings"].items()}
-        metrics = signal_metrics(rows, found["norms"], kl_in_loss=self._kl_in_loss)
-        metrics |= self._means(found["sums"], found["norms"], len(parts))
+        norms = [one.pop("grad_norm", float("nan")) for one in found]
+        timings = self.watch.get(self.host.take_timings.remote(), f"the update of step {step}")
         return {
-            **metrics,
-            **{f"verl/{name}": value for name, value in found["verl"].items()},
-            **timings,
+            **signal_metrics(rows, norms, kl_in_loss=self._every_row),
+            **self._means(_sums(found), norms, len(parts)),
+            **_own(found),
+            **{f"{TIMING}{name}": value for name, value in timings.items()},
             **self._timings,
             "lr": rate,
         }
@@ -122,13 +137,18 @@ class VerlLearner:
     def _kl_in_loss(self) -> bool:
         return bool(get(self.native, f"{ACTOR}.use_kl_loss"))
 
+    @property
+    def _every_row(self) -> bool:
+        """Whether rows without an advantage have a gradient too."""
+        return self._kl_in_loss or bool(get(self.native, f"{ACTOR}.entropy_coeff"))
+
     def _train_rows(self, part: Sequence[Weighted]) -> list[Any]:
         mode = cast("Aggregation", get(self.native, f"{ACTOR}.loss_agg_mode"))
         shares = token_shares(part, mode, self.run.config.data.max_response_length)
         return [
             train_row(row.sample, row.advantage, share)
             for row, share in zip(part, shares, strict=True)
-            if has_gradient(row, kl_in_loss=self._kl_in_loss)
+            if has_gradient(row, kl_in_loss=self._every_row)
         ]
 
     def _means(self, sums: dict[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:
@@ -143,6 +163,8 @@ class VerlLearner:
         finite = [norm for norm in norms if norm == norm and abs(norm) != float("inf")]
         if finite:
             metrics["grad/norm"] = sum(finite) / len(finite)
+        if get(self.native, f"{ACTOR}.calculate_entropy") or get(self.native, f"{ACTOR}.entropy_coeff"):
+            metrics["entropy/mean"] = sums["entropy"] / tokens
         return {
             **metrics,
             "loss/policy": sums["loss/policy"] / parts,
@@ -152,7 +174,6 @@ class VerlLearner:
             "mismatch/ratio_mean": sums["ratio"] / tokens,
             "mismatch/exp_abs_mean": sums["exp_abs"] / tokens,
             "mismatch/abs_max": sums["abs_max"],
-            "entropy/mean": sums["entropy"] / tokens,
         }
 
 
@@ -212,6 +233,26 @@ def open_learner(
             _keep_logs(cluster, run.directory)
 
 
+def _sums(found: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Add up what the loss measured in each mini-batch."""
+    sums: dict[str, float] = {}
+    for one in found:
+        for name, value in one.items():
+            key = name.removeprefix(PREFIX)
+            if key == "abs_max":
+                sums[key] = max(sums.get(key, 0.0), value)
+            elif key != name:
+                sums[key] = sums.get(key, 0.0) + value
+    return sums
+
+
+def _own(found: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the means of what verl measured itself."""
+    names = dict.fromkeys(name for one in found for name in one if not name.startswith(PREFIX))
+    values = {name: [one[name] for one in found if name in one] for name in names}
+    return {f"verl/{name}": sum(own) / len(own) for name, own in values.items()}
+
+
 def _weights(model: str, checkpoint: Path | None, trains: bool) -> tuple[str, Path | None]:
     """Return the model to load, and the adapters on it: a run that goes on begins with the model that it began with."""
     if checkpoint is None or trains:
@@ -249,7 +290,7 @@ def _loss(run: RunInfo, native: dict[str, Any]) -> LossOptions:
 def _host(native: dict[str, Any], loss: LossOptions) -> Any:
     import ray
 
-    return ray.remote(Host).options(num_cpus=1).remote(native, loss)
+    return ray.remote(Host).options(num_cpus=0).remote(native, loss)
 
 
 def _keep_logs(cluster: Cluster, directory: Path) -> None:

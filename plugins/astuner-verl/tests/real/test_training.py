@@ -83,6 +83,19 @@ def test_adapters_are_trained_saved_evaluated_and_exported(project: Any) -> None
     succeeded(project.cli(*command, timeout=START_S))
 
 
+def test_one_step_off_plays_the_next_step_while_it_trains(project: Any) -> None:
+    with (project.home / "tune.yaml").open("a") as file:
+        file.write("\nverl: {trainer: {v1: {trainer_mode: separate_async}}}\n")
+    settings = {"trainer_common__save_freq": 2, "trainer_common__algorithm__rollout_is_threshold": 2.0}
+    succeeded(project.train(steps=4, **settings))
+    rows = project.metrics
+    # The first step was played with the first weights; every other while the one before was trained.
+    assert [row["staleness/max"] for row in rows] == [0, 1, 1, 1]
+    assert rows[0]["mismatch/abs_max"] < 1e-3
+    succeeded(project.train("--resume", steps=5, **settings))
+    assert [row["step"] for row in project.metrics] == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.slow
 def test_greedy_validation_is_the_same_as_with_local(project: Any) -> None:
     """The same weights give the same greedy answers, whichever backbone plays them."""

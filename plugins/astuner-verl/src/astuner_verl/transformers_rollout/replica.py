@@ -25,17 +25,22 @@ class TransformersReplica(RolloutReplica):
         options: dict[str, Any] = {
             "name": server_name(self.replica_rank),
             "max_concurrency": self.max_concurrency,
-            "num_cpus": 1,
+            "num_cpus": 0,
         }
         if device != "cpu":
-            options["scheduling_strategy"] = self._beside_the_first_worker()
+            node, gpu = await self.workers[0].__ray_call__.remote(_place_of)
+            options["scheduling_strategy"] = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+                node_id=node, soft=False
+            )
+            options["runtime_env"] = {"env_vars": {"CUDA_VISIBLE_DEVICES": gpu}}
         server = ray.remote(TransformersServer).options(**options).remote(self.config, self.model_config, device)
         await server.ready.remote()
         self.servers = [server]
         self._server_handle = server
         self._server_address = server_name(self.replica_rank)
 
-    def _beside_the_first_worker(self) -> Any:
-        """Return the strategy that puts the server on the node of the worker whose GPU it shares."""
-        node = ray.get(self.workers[0].__ray_call__.remote(lambda _: ray.get_runtime_context().get_node_id()))
-        return ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+
+def _place_of(_: Any) -> tuple[str, str]:
+    """Return node and GPU of the worker that this runs in."""
+    context = ray.get_runtime_context()
+    return context.get_node_id(), str(context.get_accelerator_ids()["GPU"][0])

@@ -93,7 +93,7 @@ class TransformersServer:
             if not batch:
                 continue
             try:
-                answers = await asyncio.to_thread(self._sample, [one.prompt for one in batch], [one.wanted for one in batch])
+                answers = await asyncio.to_thread(self._sample, batch)
             except Exception as error:  # noqa: BLE001  # whoever asked is told
                 for one in batch:
                     if not one.answer.done():
@@ -104,9 +104,9 @@ class TransformersServer:
                     one.answer.set_result(answer)
 
     @torch.no_grad()
-    def _sample(self, prompts: list[list[int]], wanted: list[Wanted]) -> list[Answer]:
+    def _sample(self, batch: Sequence[_Waiting]) -> list[Answer]:
         """Answer a batch: prompts padded on the left, KV kept, rows that are done leave as soon as half of them are."""
-        device = self._device
+        device, prompts, wanted = self._device, [one.prompt for one in batch], [one.wanted for one in batch]
         longest = max(map(len, prompts))
         ids = torch.zeros(len(prompts), longest, dtype=torch.long)
         mask = torch.zeros(len(prompts), longest, dtype=torch.long)
@@ -136,7 +136,7 @@ class TransformersServer:
                     continue
                 answers[row].ids.append(token)
                 answers[row].logprobs.append(logprob)
-                if token in wanted[row].stop or len(answers[row].ids) >= wanted[row].max_tokens:
+                if batch[row].answer.cancelled() or token in wanted[row].stop or len(answers[row].ids) >= wanted[row].max_tokens:
                     ended.add(row)
             inputs = sampled.unsqueeze(1)
             mask = torch.cat([mask, mask.new_ones(len(rows), 1)], 1)
@@ -166,7 +166,9 @@ class TransformersServer:
         """Nothing slept."""
 
     async def sleep(self) -> None:
-        """Keep the memory."""
+        """Keep the weights, and give back what answers have used."""
+        if self._device != "cpu":
+            torch.cuda.empty_cache()
 
     async def clear_kv_cache(self) -> None:
         """Nothing is kept between requests."""
