@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from astuner.training.minibatches import Row
+
+TOKEN_SUMS = ("tokens", "loss/policy", "loss/kl", "kl", "ratio", "exp_abs", "entropy", "clip/low", "clip/high")
+"""What a pass adds up over its tokens: their number, both parts of the loss with their factors, the divergence (k3), the ratio of
+trainer and sampler and e^|log ratio|, the entropy, and how many were clipped."""
 
 
 class WeighedRow(Row, Protocol):
@@ -16,6 +20,29 @@ class WeighedRow(Row, Protocol):
     def advantage(self) -> float:
         """Of the episode's agent in its group."""
         ...
+
+
+def update_metrics(sums: Mapping[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:
+    """Turn sums over the trained tokens of a step into metrics; nothing where there was nothing to train.
+
+    `sums` has the names of `TOKEN_SUMS`, `entropy` only where it was computed, and `abs_max`, which is no sum. The losses are
+    those of `parts` mini-batches, of which each is a whole.
+    """
+    tokens = sums.get("tokens", 0.0)
+    if not tokens:
+        return {}
+    finite = [norm for norm in norms if math.isfinite(norm)]
+    return {
+        **({"grad/norm": sum(finite) / len(finite)} if finite else {}),
+        "loss/policy": sums["loss/policy"] / parts,
+        "loss/kl": sums["loss/kl"] / parts,
+        "clip/low": sums["clip/low"] / tokens,
+        "clip/high": sums["clip/high"] / tokens,
+        "mismatch/ratio_mean": sums["ratio"] / tokens,
+        "mismatch/exp_abs_mean": sums["exp_abs"] / tokens,
+        "mismatch/abs_max": sums["abs_max"],
+        **({"entropy/mean": sums["entropy"] / tokens} if "entropy" in sums else {}),
+    }
 
 
 def has_gradient(row: WeighedRow, *, kl_in_loss: bool) -> bool:

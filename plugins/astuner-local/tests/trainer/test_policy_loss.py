@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from astuner_local.trainer.loss import divergence, policy_loss
+from astuner.training.losses import divergence, policy_loss
 from astuner_local.trainer.options import TrainerOptions
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner_verl.loss import LossOptions, divergence
+from astuner.training.losses import KlType, divergence
+from astuner_verl.loss import LossOptions
 from astuner_verl.rows import TrainRow, in_balance, to_tensors
 
 STATE = "trainer"
@@ -114,7 +115,7 @@ class Host:
         timings, self._timings = self._timings, {}
         return timings
 
-    def reference_kl(self, rows: Sequence[TrainRow], kind: str) -> tuple[list[float], float]:
+    def reference_kl(self, rows: Sequence[TrainRow], kind: KlType) -> tuple[list[float], float]:
         """Return, per row, the divergence of the sampler from the reference summed over trained tokens, and the sum of k3."""
         import torch
 

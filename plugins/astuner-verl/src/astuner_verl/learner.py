@@ -19,7 +19,7 @@ from astuner.runs.atomic import explained
 from astuner.schema import Sample
 from astuner.training.minibatches import Aggregation, mini_batches, token_shares
 from astuner.training.schedule import learning_rate
-from astuner.training.signal import has_gradient, signal_metrics
+from astuner.training.signal import has_gradient, signal_metrics, update_metrics
 from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SEPARATE
 from astuner_verl.cluster import Cluster, attached, check_room
 from astuner_verl.engine import VerlEngine
@@ -155,26 +155,11 @@ class VerlLearner:
         metrics: dict[str, float] = {}
         if self._reward_kl is not None:
             metrics["kl/mean"], self._reward_kl = self._reward_kl, None
-        tokens = sums.get("tokens", 0.0)
-        if not tokens:
-            return metrics
-        if self._kl_in_loss:
-            metrics["kl/mean"] = sums["kl"] / tokens
-        finite = [norm for norm in norms if norm == norm and abs(norm) != float("inf")]
-        if finite:
-            metrics["grad/norm"] = sum(finite) / len(finite)
-        if get(self.native, f"{ACTOR}.calculate_entropy") or get(self.native, f"{ACTOR}.entropy_coeff"):
-            metrics["entropy/mean"] = sums["entropy"] / tokens
-        return {
-            **metrics,
-            "loss/policy": sums["loss/policy"] / parts,
-            "loss/kl": sums["loss/kl"] / parts,
-            "clip/low": sums["clip/low"] / tokens,
-            "clip/high": sums["clip/high"] / tokens,
-            "mismatch/ratio_mean": sums["ratio"] / tokens,
-            "mismatch/exp_abs_mean": sums["exp_abs"] / tokens,
-            "mismatch/abs_max": sums["abs_max"],
-        }
+        if self._kl_in_loss and sums.get("tokens"):
+            metrics["kl/mean"] = sums["kl"] / sums["tokens"]
+        if not (get(self.native, f"{ACTOR}.calculate_entropy") or get(self.native, f"{ACTOR}.entropy_coeff")):
+            sums.pop("entropy", None)
+        return metrics | update_metrics(sums, norms, parts)
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
+
+from astuner.training.losses import KlType, divergence, policy_loss
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +25,7 @@ class LossOptions:
     """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None weighs nothing."""
     kl_loss_coef: float = 0.0
     """Weight of the divergence from the reference; 0 leaves it out."""
-    kl_loss_type: Literal["kl", "abs", "mse", "low_var_kl"] = "low_var_kl"
+    kl_loss_type: KlType = "low_var_kl"
     entropy_coeff: float = 0.0
     """Weight of the entropy, which is taken off the loss."""
 
@@ -31,9 +33,9 @@ class LossOptions:
 def weighed_loss(options: LossOptions, model_output: Any, data: Any, dp_group: Any = None) -> tuple[Tensor, dict[str, Any]]:
     """Return the loss of a pass, and sums over its tokens as metrics.
 
-    PPO's -min(r·A, clip(r)·A) per token, times the factor (`shares`) that core computed from the whole mini-batch: the sum over
-    passes is the loss, so neither passes nor padding change it. Workers average their gradients, so it is multiplied by their
-    number. Without `old_log_probs` the weights are those of the step's start, and r is 1.
+    The loss of each token (`astuner.training.losses`) times the factor (`shares`) that core computed from the whole mini-batch: the
+    sum over passes is the loss, so neither passes nor padding change it. Workers average their gradients, so it is multiplied by
+    their number. Without `old_log_probs` the weights are those of the step's start, and the ratio is 1.
     """
     import torch
     from verl.utils.metric import AggregationType, Metric
@@ -56,11 +58,7 @@ def weighed_loss(options: LossOptions, model_output: Any, data: Any, dp_group: A
     logp = torch.where(mask, logp, now)
     drift = torch.where(mask, old - sampler, torch.zeros_like(now))
 
-    ratio = torch.exp(logp - old)
-    clipped = ratio.clamp(1 - options.clip_ratio_low, 1 + options.clip_ratio_high)
-    policy = -torch.minimum(ratio * advantages, clipped * advantages)
-    if options.rollout_is_threshold is not None:
-        policy = policy * torch.exp(drift).clamp(max=options.rollout_is_threshold)
+    policy, ratio = policy_loss(logp, old, sampler, advantages, options)
     loss = policy
     kl = k3 = torch.zeros_like(now)
     if options.kl_loss_coef > 0:
@@ -73,8 +71,8 @@ def weighed_loss(options: LossOptions, model_output: Any, data: Any, dp_group: A
         loss = loss - options.entropy_coeff * spread
     total = (loss * shares * mask).sum() * workers
 
-    low = (ratio.detach() < 1 - options.clip_ratio_low) & (advantages < 0)
-    high = (ratio.detach() > 1 + options.clip_ratio_high) & (advantages > 0)
+    low = (ratio < 1 - options.clip_ratio_low) & (advantages < 0)
+    high = (ratio > 1 + options.clip_ratio_high) & (advantages > 0)
     live = mask & (shares > 0)
     sums = {
         "tokens": live,
@@ -94,23 +92,6 @@ def weighed_loss(options: LossOptions, model_output: Any, data: Any, dp_group: A
     }
     metrics[f"{PREFIX}abs_max"] = Metric(value=float((drift.abs() * live).max()), aggregation=AggregationType.MAX)
     return total, metrics
-
-
-def divergence(logp: Tensor, reference: Tensor, kind: str) -> Tensor:
-    """Return the estimates of KL(π‖ρ) from d = log π - log ρ: k1 = d, |d|, k2 = d²/2, k3 = e^(-d) - 1 + d."""
-    import torch
-
-    d = logp - reference
-    match kind:
-        case "kl":
-            return d
-        case "abs":
-            return d.abs()
-        case "mse":
-            return 0.5 * d.square()
-        case _:
-            # e^20 is past anything that could be learned from; beyond it only an overflow would come.
-            return torch.expm1((-d).clamp(max=20.0)) + d
 
 
 def _padded(nested: Tensor, like: Tensor) -> Tensor:

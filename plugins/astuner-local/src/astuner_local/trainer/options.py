@@ -8,10 +8,8 @@ from typing import Any, Literal
 from attrs import field, frozen
 from attrs.validators import deep_iterable, ge, gt, in_, instance_of, le, lt, optional
 
+from astuner.training.losses import KlType
 from astuner.training.minibatches import Aggregation
-
-KlType = Literal["kl", "abs", "mse", "low_var_kl"]
-"""Estimators of the divergence from the reference, in verl's names: k1, its absolute value, k2, k3."""
 
 Schedule = Literal["constant", "cosine", "linear"]
 """What the learning rate does after the warm-up."""

@@ -10,18 +10,16 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
+from astuner.training.losses import divergence, policy_loss
+from astuner.training.signal import TOKEN_SUMS
 from astuner_local.trainer.attention import Layout, attend_over, layout
 from astuner_local.trainer.logprobs import token_logprobs
-from astuner_local.trainer.loss import divergence, policy_loss
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.packing import micro_batches, pack
 from astuner_local.trainer.rows import TrainRow
 
 if TYPE_CHECKING:
     from astuner_local.forward.seam import Forward
-
-SUMS = ("tokens", "loss/policy", "loss/kl", "kl", "ratio", "exp_abs", "entropy", "clip/low", "clip/high")
-"""What a pass adds up over its tokens."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -80,7 +78,7 @@ def prepare(
 def accumulate(
     forward: Forward, batch: MicroBatch, options: TrainerOptions, *, old: Tensor | None = None, reference: Tensor | None = None
 ) -> Mapping[str, float]:
-    """Add the gradient of a pass to the parameters; return sums over its tokens, by the names of `SUMS`, and `abs_max`.
+    """Add the gradient of a pass to the parameters; return sums over its tokens, by the names of `TOKEN_SUMS`, and `abs_max`.
 
     `old` [R] are the log-probabilities at the step's start; None when these are the current ones. `reference` [R] are those of
     the reference, for the divergence in the loss.
@@ -118,7 +116,7 @@ def accumulate(
         largest.append(drift.abs().max())
     wanted.backward(torch.cat(gradients))  # type: ignore[no-untyped-call]  # torch ships it without types
     totals = torch.stack(sums).sum(0).tolist()
-    return {**dict(zip(SUMS, totals, strict=True)), "abs_max": float(torch.stack(largest).max())}
+    return {**dict(zip(TOKEN_SUMS, totals, strict=True)), "abs_max": float(torch.stack(largest).max())}
 
 
 @torch.no_grad()

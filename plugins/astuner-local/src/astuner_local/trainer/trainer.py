@@ -11,18 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from astuner.schema import Sample
+from astuner.training.losses import divergence
 from astuner.training.minibatches import mini_batches, token_shares
 from astuner.training.schedule import learning_rate
-from astuner.training.signal import has_gradient, signal_metrics
+from astuner.training.signal import TOKEN_SUMS, has_gradient, signal_metrics, update_metrics
 from astuner_local.forward.choose import make_forward
 from astuner_local.forward.families import causal_lm
-from astuner_local.trainer.loss import divergence
 from astuner_local.trainer.memory import affordable_tokens
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.reference import Reference
 from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.state import load_state, save_state
-from astuner_local.trainer.step import SUMS, MicroBatch, accumulate, logprobs, prepare
+from astuner_local.trainer.step import MicroBatch, accumulate, logprobs, prepare
 
 
 class Trainer:
@@ -80,7 +80,7 @@ class Trainer:
             for place, batch in enumerate(plan):
                 before = None if old is None else old[number][place]
                 found = accumulate(self._forward, batch, options, old=before, reference=self._of_reference(batch))
-                for name in SUMS:
+                for name in TOKEN_SUMS:
                     sums[name] += found[name]
                 largest = max(largest, found["abs_max"])
                 sums["computed"] += len(batch.ids)
@@ -176,22 +176,6 @@ class Trainer:
         metrics = {"tokens/computed": sums.get("computed", 0.0)}
         if self._reward_kl is not None:
             metrics["kl/mean"], self._reward_kl = self._reward_kl, None
-        tokens = sums.get("tokens", 0.0)
-        if not tokens:
-            return metrics
-        if self.options.use_kl_loss:
-            metrics["kl/mean"] = sums["kl"] / tokens
-        finite = [norm for norm in norms if math.isfinite(norm)]
-        if finite:
-            metrics["grad/norm"] = sum(finite) / len(finite)
-        return {
-            **metrics,
-            "loss/policy": sums["loss/policy"] / parts,
-            "loss/kl": sums["loss/kl"] / parts,
-            "clip/low": sums["clip/low"] / tokens,
-            "clip/high": sums["clip/high"] / tokens,
-            "mismatch/ratio_mean": sums["ratio"] / tokens,
-            "mismatch/exp_abs_mean": sums["exp_abs"] / tokens,
-            "mismatch/abs_max": largest,
-            "entropy/mean": sums["entropy"] / tokens,
-        }
+        if self.options.use_kl_loss and sums.get("tokens"):
+            metrics["kl/mean"] = sums["kl"] / sums["tokens"]
+        return metrics | update_metrics({**sums, "abs_max": largest}, norms, parts)

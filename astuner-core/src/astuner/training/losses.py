@@ -1,0 +1,62 @@
+"""The loss of single tokens: clipped policy gradient, importance weight, divergence from the reference.
+
+One formula for every backbone, written in methods of the tensors that it is given, so that nothing has to be imported for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+KlType = Literal["kl", "abs", "mse", "low_var_kl"]
+"""Estimators of the divergence from the reference, in verl's names: k1, its absolute value, k2, k3."""
+
+
+class Clipping(Protocol):
+    """How far a policy may move in a step, and how much a token may weigh."""
+
+    @property
+    def clip_ratio_low(self) -> float:
+        """How far below 1 the probability ratio may fall before it stops to count, for negative advantages."""
+        ...
+
+    @property
+    def clip_ratio_high(self) -> float:
+        """How far above 1 it may rise, for positive ones."""
+        ...
+
+    @property
+    def rollout_is_threshold(self) -> float | None:
+        """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None weighs nothing."""
+        ...
+
+
+def policy_loss(logp: Tensor, old: Tensor, sampler: Tensor, advantages: Tensor, options: Clipping) -> tuple[Tensor, Tensor]:
+    """Return the losses and the probability ratios π/π_old, in the shape of `logp`.
+
+    PPO's -min(r·A, clip(r)·A), times the truncated importance weight min(π_old/μ, C) where one is asked for. `old` carries no
+    gradient.
+    """
+    ratio = (logp - old).exp()
+    clipped = ratio.clamp(1 - options.clip_ratio_low, 1 + options.clip_ratio_high)
+    loss = -(ratio * advantages).minimum(clipped * advantages)
+    if options.rollout_is_threshold is not None:
+        loss = loss * (old - sampler).exp().clamp(max=options.rollout_is_threshold)
+    return loss, ratio.detach()
+
+
+def divergence(logp: Tensor, reference: Tensor, kind: KlType) -> Tensor:
+    """Return the estimates of KL(π‖ρ) from d = log π - log ρ: k1 = d, |d|, k2 = d²/2, k3 = e^(-d) - 1 + d."""
+    d = logp - reference
+    match kind:
+        case "kl":
+            return d
+        case "abs":
+            return d.abs()
+        case "mse":
+            return 0.5 * d.square()
+        case "low_var_kl":
+            # e^20 is past anything that could be learned from; beyond it only an overflow would come.
+            return (-d).clamp(max=20.0).expm1() + d
