@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from astuner.config.alignment import Alignment
 from astuner.protocols import Control, RunInfo, TaskSource
 from astuner.schema import Event
+from astuner.training.keys import LOOP_HONOURS
 from astuner_local.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
@@ -20,17 +21,11 @@ class LocalBackbone:
 
     name: ClassVar[str] = "local"
     honours: ClassVar[tuple[str, ...]] = (
+        *LOOP_HONOURS,
         "rollout.max_num_seqs",
         "rollout.name",
         "trainer_common.algorithm.use_kl_in_reward",
         "trainer_common.algorithm.kl_ctrl.kl_coef",
-        "trainer_common.algorithm.filter_groups.enable",
-        "trainer_common.algorithm.filter_groups.max_num_gen_batches",
-        "trainer_common.save_freq",
-        "trainer_common.test_freq",
-        "trainer_common.val_before_train",
-        "trainer_common.keep_best",
-        "trainer_common.max_checkpoints_to_keep",
     )
     inapplicable: ClassVar[Mapping[str, str]] = {
         "trainer_common.nnodes": "local is one machine",

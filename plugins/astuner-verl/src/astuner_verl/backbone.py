@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from astuner.config.alignment import Alignment
 from astuner.protocols import Control, RunInfo, TaskSource
 from astuner.schema import Event
+from astuner.training.keys import LOOP_HONOURS
 from astuner_verl.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
@@ -21,16 +22,10 @@ class VerlBackbone:
     name: ClassVar[str] = "verl"
     brings_engines: ClassVar[tuple[str, ...]] = ("vllm", "sglang", "transformers")
     honours: ClassVar[tuple[str, ...]] = (
-        "trainer_common.algorithm.filter_groups.enable",
-        "trainer_common.algorithm.filter_groups.max_num_gen_batches",
+        *LOOP_HONOURS,
         "trainer_common.algorithm.rollout_is_threshold",
         "trainer_common.optim.lr_warmup_steps",
         "trainer_common.optim.lr_scheduler_type",
-        "trainer_common.save_freq",
-        "trainer_common.test_freq",
-        "trainer_common.val_before_train",
-        "trainer_common.keep_best",
-        "trainer_common.max_checkpoints_to_keep",
     )
     inapplicable: ClassVar[Mapping[str, str]] = {
         "rollout.n_vllm_engine": "there are as many engines as fit: the GPUs of the run divided by tensor_model_parallel_size",

@@ -33,9 +33,9 @@ class LossOptions:
 def weighed_loss(options: LossOptions, model_output: Any, data: Any, dp_group: Any = None) -> tuple[Tensor, dict[str, Any]]:
     """Return the loss of a pass, and sums over its tokens as metrics.
 
-    The loss of each token (`astuner.training.losses`) times the factor (`shares`) that core computed from the whole mini-batch: the
-    sum over passes is the loss, so neither passes nor padding change it. Workers average their gradients, so it is multiplied by
-    their number. Without `old_log_probs` the weights are those of the step's start, and the ratio is 1.
+    The loss of each token (`astuner.training.losses`) times the factor (`shares`) that core computed from the whole mini-batch:
+    the sum over passes is the loss, so neither passes nor padding change it. Workers average their gradients, so it is multiplied
+    by their number. Without `old_log_probs` the weights are those of the step's start, and the ratio is 1.
     """
     import torch
     from verl.utils.metric import AggregationType, Metric

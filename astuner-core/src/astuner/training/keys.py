@@ -1,0 +1,13 @@
+"""The keys of ours that the training loop acts on, for the tables of the backbones that use it."""
+
+from __future__ import annotations
+
+LOOP_HONOURS: tuple[str, ...] = (
+    "trainer_common.algorithm.filter_groups.enable",
+    "trainer_common.algorithm.filter_groups.max_num_gen_batches",
+    "trainer_common.save_freq",
+    "trainer_common.test_freq",
+    "trainer_common.val_before_train",
+    "trainer_common.keep_best",
+    "trainer_common.max_checkpoints_to_keep",
+)
