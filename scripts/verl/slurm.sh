@@ -16,10 +16,10 @@ address=$(srun --nodes=1 --ntasks=1 --nodelist="$head" hostname --ip-address | a
 port=6379
 export RAY_ADDRESS=$address:$port
 
-srun --nodes=1 --ntasks=1 --nodelist="$head" \
+srun --nodes=1 --ntasks=1 --nodelist="$head" --cpus-per-task="${SLURM_CPUS_ON_NODE:-1}" \
   ray start --head --node-ip-address="$address" --port="$port" --num-gpus="$gpus" --block &
 for node in "${nodes[@]:1}"; do
-  srun --nodes=1 --ntasks=1 --nodelist="$node" \
+  srun --nodes=1 --ntasks=1 --nodelist="$node" --cpus-per-task="${SLURM_CPUS_ON_NODE:-1}" \
     bash -c "until ray start --address=$RAY_ADDRESS --num-gpus=$gpus --block; do sleep 5; done" &
 done
 
@@ -35,7 +35,7 @@ while True:
     try:
         ray.init(address="auto", log_to_driver=False)
         break
-    except ConnectionError:
+    except (ConnectionError, RuntimeError, TimeoutError, ValueError):
         if time.monotonic() > deadline:
             sys.exit("no head node after 600 s")
         time.sleep(5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,18 +13,33 @@ from astuner.builtin.debug_backbone import DebugBackbone
 from astuner.config.honour import HonourTable, unaccounted, walk_schema
 from astuner_local.backbone import LocalBackbone
 
+# What verl itself needs is left out of this environment; the class of its backbone does without.
+sys.path.append(str(REPOSITORY / "plugins" / "astuner-verl" / "src"))
+
+from astuner_verl.backbone import VerlBackbone
+
 CORE = REPOSITORY / "astuner-core" / "src" / "astuner"
 DEBUG = CORE / "builtin" / "debug_backbone.py"
+# `keys.py` and `backbone.py` hold the claims themselves.
+LOOP = [*(path for path in sorted((CORE / "training").rglob("*.py")) if path.name != "keys.py"), CORE / "runs" / "loop.py"]
+
+
+def parts_of(plugin: str) -> list[Path]:
+    found = sorted((REPOSITORY / "plugins" / plugin / "src").rglob("*.py"))
+    return [*(path for path in found if path.name != "backbone.py"), *LOOP]
+
+
 SOURCES = {
     "debug": [DEBUG],
-    "local": sorted((REPOSITORY / "plugins" / "astuner-local" / "src").rglob("*.py")),
+    "local": parts_of("astuner-local"),
+    "verl": parts_of("astuner-verl"),
     # The typed model and the tables name every key; only what works with them counts.
     "core": [
         *(path for path in sorted(CORE.rglob("*.py")) if "config" not in path.relative_to(CORE).parts and path != DEBUG),
         CORE / "config" / "loading.py",
     ],
 }
-BACKBONES = (DebugBackbone, LocalBackbone)
+BACKBONES = (DebugBackbone, LocalBackbone, VerlBackbone)
 
 
 def text_of(paths: list[Path]) -> str:

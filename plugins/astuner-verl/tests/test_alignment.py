@@ -75,6 +75,10 @@ TARGETS: list[tuple[str, str, Any]] = [
     ("trainer_common.ulysses_sequence_parallel_size=2", f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size", 2),
     ("trainer_common.mini_batch_num=4", f"{ACTOR}.ppo_mini_batch_size", 8),
     ("seed=7", f"{ROLLOUT}.seed", 7),
+    ("seed=7", f"{ACTOR}.fsdp_config.seed", 7),
+    ("rollout.max_model_len=40000", f"{ROLLOUT}.log_prob_max_token_len_per_gpu", 40000),
+    ("trainer_common.grad_clip=0.5", f"{ACTOR}.grad_clip", 0.5),
+    ("trainer_common.ulysses_sequence_parallel_size=2", f"{REF}.fsdp_config.ulysses_sequence_parallel_size", 2),
 ]
 
 
@@ -86,6 +90,12 @@ def test_what_the_user_sets_reaches_verl(native: Any, ours: str, theirs: str, va
 def test_no_row_of_the_table_is_untested() -> None:
     tested = {ours.partition("=")[0] for ours, _, _ in TARGETS}
     assert ALIGNMENT.keys - tested == {"model.path", "project_name", "experiment_name"}
+
+
+def test_no_native_key_of_the_table_is_untested() -> None:
+    tested = {theirs for _, theirs, _ in TARGETS}
+    named = {native for row in ALIGNMENT.rows for native in row.native}
+    assert named - tested == {f"{MODEL}.path", "trainer.project_name", "trainer.experiment_name"}
 
 
 def test_every_native_key_of_the_table_is_one_of_verls(verl_yaml: Any) -> None:
@@ -124,6 +134,9 @@ def test_an_engine_that_verl_lacks_is_refused(native: Any) -> None:
         ),
         ("actor_rollout_ref: {rollout: {n: 3}}", "cannot be set here: rollout.num_repeat decides it"),
         ("actor_rollout_ref: {rollout: {gpu_memory_utilisation: 0.4}}", "Did you mean"),
+        ("skip: {rollout_tq: {enable: true}}", "cannot be set here: astuner reads the tasks"),
+        ("actor_rollout_ref: {model: {path: other}}", "cannot be set here: model.path decides it"),
+        ("trainer: {nnodes: x}", "'x': a whole number from 1 is wanted"),
         ("trainer: {v1: {trainer_mode: colocate_async}}", "'colocate_async' is not driven: verl's replay buffer would decide"),
     ],
 )

@@ -30,7 +30,7 @@ class Client:
 
 
 def ask(client: Client, **sampling: Any) -> tuple[Chunk, VerlEngine]:
-    engine = VerlEngine(client, max_model_len=64, seeds=True, serve=lambda version: None)
+    engine = VerlEngine(client, max_model_len=64, seeds=True, version=0, serve=lambda version: None)
     request = Request(
         id="r", session="s", prompt_ids=(1, 2), sampling=Sampling(**{"max_tokens": 3, "stop_token_ids": (STOP,), **sampling})
     )

@@ -96,12 +96,18 @@ def test_without_vllm_a_gpu_takes_transformers(finish: Any) -> None:
         (GPU, ("rollout.tensor_model_parallel_size=3",), "", "3 does not divide the 8 GPUs of the run"),
         (evolve(CPU, vllm=True), ("rollout.name=vllm",), "", "verl gives no new weights to 'vllm' without a GPU"),
         (GPU, ("rollout.name=sglang",), "", ""),
-        (evolve(GPU, sglang=False), ("rollout.name=sglang",), "", "pip install 'astuner-verl[sglang]'"),
+        (evolve(GPU, sglang=False), ("rollout.name=sglang",), "", "it needs an environment of its own"),
         (
             evolve(GPU, flash_attention=False),
             ("trainer_common.ulysses_sequence_parallel_size=2",),
             "",
             "a sequence can be spread only without padding, which needs flash-attention",
+        ),
+        (
+            evolve(GPU, flash_attention=False),
+            (),
+            "verl:\n  actor_rollout_ref: {model: {override_config: {attn_implementation: flash_attention_2}}}\n",
+            "flash-attention is not installed",
         ),
         (
             CPU,

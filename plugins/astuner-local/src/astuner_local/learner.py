@@ -71,6 +71,7 @@ class Learner:
             dtype=self.trainer.options.dtype,
             kv_tokens=options.kv_tokens,
             prefill_tokens=options.prefill_tokens,
+            version=self.step,
         )
 
     def weights(self) -> Any:

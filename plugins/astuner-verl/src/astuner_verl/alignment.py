@@ -22,6 +22,8 @@ TOKENS_PER_PASS = 16384
 """verl's own default of the tokens in one pass; a longer context is a pass of its own."""
 
 OURS = "astuner's loop decides it"
+NO_PROFILER = "verl's own loop would start the profiler, and it does not run here"
+SHARED = "trainer and engines share their machines"
 CORE_PLAYS = "astuner reads the tasks, plays and judges the episodes, and computes the advantages"
 
 
@@ -111,7 +113,16 @@ def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
                 fault(path, "an episode gives any number of rows, which a fixed size need not divide: set 1, or use_dynamic_bsz")
     if actor["use_dynamic_bsz"] != rollout["log_prob_use_dynamic_bsz"]:
         fault(f"{ROLLOUT}.log_prob_use_dynamic_bsz", f"has to be the same as {ACTOR}.use_dynamic_bsz")
-    if trainer["n_gpus_per_node"] != AUTO:
+    counts = {
+        "trainer.nnodes": trainer["nnodes"],
+        "trainer.n_gpus_per_node": trainer["n_gpus_per_node"],
+        f"{ROLLOUT}.tensor_model_parallel_size": rollout["tensor_model_parallel_size"],
+        f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size": actor["fsdp_config"]["ulysses_sequence_parallel_size"],
+    }
+    odd = [path for path, value in counts.items() if value != AUTO and (type(value) is not int or value < 0)]
+    for path in odd:
+        fault(path, f"{counts[path]!r}: a whole number from 1 is wanted")
+    if not odd and trainer["n_gpus_per_node"] != AUTO:
         for path, message in divisions(native):
             fault(path, message)
     mode = trainer["v1"]["trainer_mode"]
@@ -217,6 +228,28 @@ ALIGNMENT = Alignment(
     ),
     defaults=_defaults,
     frozen={
+        "custom_reward_function.*": CORE_PLAYS,
+        "reward_model.*": CORE_PLAYS,
+        "sandbox_fusion.*": CORE_PLAYS,
+        "skip.*": CORE_PLAYS,
+        "global_profiler.*": NO_PROFILER,
+        "actor_rollout_ref.*.profiler.*": NO_PROFILER,
+        "trainer.log_val_generations": "the run store keeps every episode",
+        "trainer.checkpoint_callback_class": OURS,
+        "trainer.esi_redundant_time": OURS,
+        "trainer.del_local_ckpt_after_load": OURS,
+        "trainer.project_name": "project_name decides it",
+        "trainer.experiment_name": "experiment_name decides it",
+        f"{MODEL}.path": "model.path decides it",
+        f"{MODEL}.tokenizer_path": "the gateway renders with the tokenizer of model.path",
+        f"{MODEL}.custom_chat_template": "the gateway renders with the template of model.path",
+        f"{MODEL}.lora_adapter_path": "adapters begin anew, or with a checkpoint",
+        f"{ACTOR}.grad_clip": f"{ACTOR}.optim.clip_grad is what clips",
+        f"{ROLLOUT}.trace.*": "the run store keeps every call",
+        f"{ROLLOUT}.over_sample_rate": CORE_PLAYS,
+        f"{ROLLOUT}.checkpoint_engine.backend": SHARED,
+        f"{ROLLOUT}.nnodes": SHARED,
+        f"{ROLLOUT}.n_gpus_per_node": SHARED,
         "algorithm.*": CORE_PLAYS,
         "reward.*": CORE_PLAYS,
         "critic.*": "there is no critic: advantages are relative to the group",

@@ -19,14 +19,12 @@ from astuner.processes.gpus import gpu_count
 from astuner.protocols import Control, RunInfo
 from astuner.services.ray import ADDRESS, DIRECTORY, ray
 from astuner.services.running import Place, running_services
-from astuner_verl.environment import Device, variables
+from astuner_verl.environment import WANTED, Device, variables
 
 CLIENT = "ray://"
 CPUS_A_WORKER = 3
 """What verl's placement groups ask for beside each GPU."""
 ANSWER_S = 10.0
-VERSIONS = ((0, 9, 1), (0, 10))
-"""Of verl: the first that is driven, and the first that is not."""
 
 
 @frozen(kw_only=True)
@@ -44,17 +42,14 @@ def check_versions() -> None:
     """Raise `UsageError` for a verl that was not made for this package; nothing heavy is imported."""
     from importlib.metadata import PackageNotFoundError, version
 
-    from packaging.version import Version
+    from packaging.specifiers import SpecifierSet
 
     try:
         found = version("verl")
     except PackageNotFoundError as error:
-        raise UsageError("the backbone 'verl' needs verl, which is not installed: pip install 'verl>=0.9.1,<0.10'") from error
-    first, after = VERSIONS
-    if not first <= Version(found).release < after:
-        raise UsageError(
-            f"verl {found} is installed; the backbone 'verl' drives verl>=0.9.1,<0.10: pip install 'verl>=0.9.1,<0.10'"
-        )
+        raise UsageError(f"the backbone 'verl' needs verl, which is not installed: pip install '{WANTED}'") from error
+    if not SpecifierSet(WANTED.removeprefix("verl")).contains(found, prereleases=True):
+        raise UsageError(f"verl {found} is installed; the backbone 'verl' drives {WANTED}: pip install '{WANTED}'")
 
 
 @contextmanager
@@ -146,10 +141,11 @@ def check_room(native: dict[str, Any], device: Device) -> None:
     enough = sum(node.get("GPU", 0) >= workers and node.get("CPU", 0) >= CPUS_A_WORKER * workers for node in there)
     if enough < nodes:
         what = "GPUs" if device == "cuda" else "places for workers"
+        more = "or add nodes" if device == "cuda" else "or start Ray with --num-gpus=N, by which verl counts its workers"
         message = (
             f"{nodes} node(s) with {workers} {what} each are asked for; the cluster has {len(offered)} node(s) with "
             f"{', '.join(map(str, offered)) or 'none'}, and each worker takes {CPUS_A_WORKER} of Ray's CPUs too. Lower "
-            "n_gpus_per_node or nnodes, or add nodes."
+            f"n_gpus_per_node or nnodes, {more}."
         )
         raise ConfigError([Problem(key="astuner.trainer_common.n_gpus_per_node", message=message)])
 

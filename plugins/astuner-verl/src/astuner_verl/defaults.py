@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.errors import PluginError
+from astuner_verl.environment import WANTED
 
 
 @cache
@@ -36,4 +37,4 @@ def config_directory() -> Path:
         directory = Path(place) / "trainer" / "config"
         if (directory / "ppo_trainer.yaml").is_file():
             return directory
-    raise PluginError("verl is not installed, or has no trainer/config/ppo_trainer.yaml: pip install 'verl>=0.9.1,<0.10'")
+    raise PluginError(f"verl is not installed, or has no trainer/config/ppo_trainer.yaml: pip install '{WANTED}'")

@@ -15,10 +15,10 @@ SEEDS = 2**63
 class VerlEngine:
     """Asks verl's client; the calls of a session go to one server, which keeps its prefix."""
 
-    def __init__(self, client: Any, *, max_model_len: int, seeds: bool, serve: Callable[[int], None]) -> None:
-        """Take the client of engines that run, whether they take seeds, and what gives them weights under a version."""
+    def __init__(self, client: Any, *, max_model_len: int, seeds: bool, version: int, serve: Callable[[int], None]) -> None:
+        """Take the client of engines that run, whether they take seeds, their weights' version, and what gives them others."""
         self._client, self._seeds, self._serve = client, seeds, serve
-        self._version = 0
+        self._version = version
         self._under_way, self._since = 0, 0.0
         self._busy_s = 0.0
         self.capabilities = Capabilities(weight_updates=True, max_model_len=max_model_len)

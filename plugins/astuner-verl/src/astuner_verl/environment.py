@@ -10,6 +10,9 @@ Device = Literal["cpu", "cuda"]
 RUN = "ASTUNER_VERL_RUN"
 """Set in every process of a run to the device that it computes on; `verl_plugin` does nothing without it."""
 
+WANTED = "verl>=0.9.1,<0.10"
+"""What this package drives."""
+
 SILENCE = "ASTUNER_VERL_SILENCE_S"
 """How long the workers may say and do nothing before the run is given up, in seconds."""
 SILENCE_S = 1800.0

@@ -26,8 +26,6 @@ class Started:
 
     client: Any
     """verl's client of the engines."""
-    workers: int
-    """Into how many parts a batch is cut."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -74,7 +72,7 @@ class Host:
         self._asleep = True  # verl ends its start with engines that sleep
         self._trainer.actor_rollout_wg.set_weighed_loss(self._loss)
         client = self._trainer.llm_server_manager.get_client(client_cls=CancellingClient)
-        return Started(client=client, workers=self._trainer.data_parallel_size())
+        return Started(client=client)
 
     def serve(self, version: int) -> dict[str, float]:
         """Give the engines the weights as they are now, and wake them; return what took how many seconds."""

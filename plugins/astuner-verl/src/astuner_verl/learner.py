@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -67,6 +69,7 @@ class VerlLearner:
             max_model_len=self.run.config.rollout.max_model_len,
             # SGLang has none of its own name.
             seeds=get(self.native, f"{ROLLOUT}.name") != "sglang",
+            version=self.step,
             serve=self.serve,
         )
 
@@ -178,15 +181,18 @@ def open_learner(
         )
     with attached(run, control) as cluster:
         try:
+            tree = copy.deepcopy(dict(run.native))
+            if adapter is not None:
+                put(tree, f"{MODEL}.lora_adapter_path", str(adapter))
+                # verl loads adapters only where their rank is set.
+                put(tree, f"{MODEL}.lora_rank", json.loads((adapter / ADAPTER).read_text(encoding="utf-8"))["r"])
             native = finished(
-                run.native,
+                tree,
                 Machine.here(cluster.device, cluster.gpus_per_node),
                 model=base,
                 loss_agg_mode=estimator.default_loss_agg_mode,
                 steps=total_steps,
             )
-            if adapter is not None:
-                put(native, f"{MODEL}.lora_adapter_path", str(adapter))
             if not trains:
                 put(native, f"{ACTOR}.use_kl_loss", False)
                 put(native, "algorithm.use_kl_in_reward", False)
@@ -196,9 +202,10 @@ def open_learner(
             (run.directory / NATIVE).write_text(yaml.safe_dump(native, sort_keys=False), encoding="utf-8")
             watch = Watch(logs=cluster.logs)
             host = _host(native, _loss(run, native))
-            engine, workers = get(native, f"{ROLLOUT}.name"), native["trainer"]["nnodes"] * native["trainer"]["n_gpus_per_node"]
+            engine = get(native, f"{ROLLOUT}.name")
             control.notify(
-                f"verl on {cluster.device}: {workers} worker(s), engine {engine}; starting takes a minute or more", "info"
+                f"verl on {cluster.device}: {_workers(native)} worker(s), engine {engine}; starting takes a minute or more",
+                "info",
             )
             started = watch.get(host.start.remote(), "starting the trainer")
             if checkpoint is not None and trains:
@@ -245,6 +252,10 @@ def _weights(model: str, checkpoint: Path | None, trains: bool) -> tuple[str, Pa
     return (model, checkpoint) if (checkpoint / ADAPTER).is_file() else (str(checkpoint), None)
 
 
+def _workers(native: Mapping[str, Any]) -> int:
+    return int(native["trainer"]["nnodes"] * native["trainer"]["n_gpus_per_node"])
+
+
 def _check_state(checkpoint: Path, native: dict[str, Any]) -> None:
     """Raise `UsageError` for a checkpoint that these workers cannot go on from."""
     state = checkpoint / STATE
@@ -252,7 +263,7 @@ def _check_state(checkpoint: Path, native: dict[str, Any]) -> None:
     if not shards:
         raise UsageError(f"{checkpoint}: holds no {STATE}/ of verl, so training cannot go on from it")
     saved = int(shards[0].name.split("_")[3])
-    workers = native["trainer"]["nnodes"] * native["trainer"]["n_gpus_per_node"]
+    workers = _workers(native)
     if saved != workers:
         raise UsageError(
             f"{checkpoint}: was saved by {saved} workers, and the run has {workers} now; set trainer_common.nnodes and "

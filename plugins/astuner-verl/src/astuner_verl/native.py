@@ -125,8 +125,8 @@ def _problems(tree: Mapping[str, Any], machine: Machine) -> list[Problem]:
         found.append(Problem(key="astuner.trainer_common.n_gpus_per_node", message=message))
     for name, there in (("vllm", machine.vllm), ("sglang", machine.sglang)):
         if engine == name and not there:
-            extra = "astuner-verl" if name == "vllm" else "'astuner-verl[sglang]'"
-            message = f"the engine '{name}' is not installed: pip install {extra}; `auto` takes what there is."
+            remedy = "pip install astuner-verl" if name == "vllm" else "it needs an environment of its own, see docs/verl.md"
+            message = f"the engine '{name}' is not installed: {remedy}; `auto` takes what there is."
             found.append(Problem(key="astuner.rollout.name", message=message))
         elif engine == name and machine.device == "cpu":
             message = f"verl gives no new weights to '{name}' without a GPU; choose `auto`, which is 'transformers' there."

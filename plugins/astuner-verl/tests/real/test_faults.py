@@ -28,6 +28,7 @@ def test_a_worker_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> N
     said = (project.home / "said").read_text()
     assert "a process of the trainer died" in said
     assert "go on with --resume" in said
+    assert "The last lines of worker-" in said
     done = len(lines_of(project))
     succeeded(project.train("--resume", steps=done + 1))
     assert [row["step"] for row in project.metrics] == list(range(1, done + 2))
@@ -66,7 +67,7 @@ def test_a_cluster_that_is_there_is_used_and_left(project: Any, tmp_path: Path, 
         assert accepts(int(port))
 
 
-def test_silence_is_an_error_with_the_last_lines(project: Any) -> None:
+def test_silence_is_an_error(project: Any) -> None:
     ended = project.train(variables={"ASTUNER_VERL_SILENCE_S": "0.5"})
     assert ended.returncode == 1
     assert "starting the trainer: the trainer said nothing for 0.5 s" in ended.stderr

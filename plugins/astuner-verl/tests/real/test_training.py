@@ -79,8 +79,11 @@ def test_adapters_are_trained_saved_evaluated_and_exported(project: Any) -> None
         [sys.executable, "-c", check, str(checkpoint)], cwd=project.home, capture_output=True, text=True, check=True
     )
     assert said.stdout.split() == ["True", "False"]
-    command = ("eval", "--conf", "tune.yaml", "--backbone", "verl", "--set=model.lora_rank=4", "--checkpoint", checkpoint)
+    command = ("eval", "--conf", "tune.yaml", "--backbone", "verl", "--checkpoint", checkpoint)
+    # The YAML says nothing of adapters: the checkpoint does.
     succeeded(project.cli(*command, timeout=START_S))
+    logs = (project.run.with_name("calculator.eval") / "logs" / "ray").glob("worker-*")
+    assert any("Loading pre-trained LoRA adapter" in log.read_text(errors="replace") for log in logs)
 
 
 def test_one_step_off_plays_the_next_step_while_it_trains(project: Any) -> None:

@@ -96,8 +96,11 @@ class LocalEngine:
         dtype: torch.dtype | str | None = None,
         kv_tokens: int | None = None,
         prefill_tokens: int = 1024,
+        version: int = 0,
     ) -> LocalEngine:
         """Make an engine over a live module, which computes in `dtype` (the module's own when None).
+
+        `version` is that of its weights.
 
         `update_weights(module, version)` takes over what the module has become since.
         """
@@ -110,6 +113,7 @@ class LocalEngine:
             max_num_seqs=max_num_seqs,
             kv_tokens=kv_tokens,
             prefill_tokens=prefill_tokens,
+            version=version,
         )
         return cls(lambda: serving, Capabilities(weight_updates=True, max_model_len=max_model_len))
 

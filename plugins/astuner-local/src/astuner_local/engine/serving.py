@@ -59,8 +59,9 @@ class Serving:
         max_num_seqs: int,
         kv_tokens: int | None = None,
         prefill_tokens: int = 1024,
+        version: int = 0,
     ) -> None:
-        """Prepare; nothing runs before `start`."""
+        """Prepare, with weights of a version; nothing runs before `start`."""
         self.paused = False
         self._model = model
         self._dtype: torch.dtype | None = getattr(torch, dtype) if isinstance(dtype, str) else dtype
@@ -74,7 +75,7 @@ class Serving:
             kv_tokens=kv_tokens,
             prefill_tokens=prefill_tokens,
         )
-        self._version = 0
+        self._version = version
         self._streams: dict[Generation, _Stream] = {}
         self._pool: ThreadPoolExecutor | None = None
         self._step_s = 0.0
