@@ -127,8 +127,13 @@ def test_loss_gradient_and_divergence_are_equal(learners: tuple[Any, Any], mode:
     assert (found["clip/low"], found["clip/high"]) == pytest.approx((expected["clip/low"], expected["clip/high"]), abs=2e-3)
 
 
-def test_advantages_come_from_core_for_both(learners: tuple[Any, Any]) -> None:
+def test_advantages_are_those_of_the_rewards_for_both(learners: tuple[Any, Any]) -> None:
     local, verl = learners
     groups = groups_of(99, verl.renderer.tokenizer.vocab_size)
-    ours, theirs = (weigh(groups, learner.estimator) for learner in (local, verl))
-    assert [row.advantage for row in ours] == pytest.approx([row.advantage for row in theirs], abs=1e-6)
+    expected = []
+    for group in groups:
+        rewards = np.array([episode.reward for episode in group.episodes])
+        for episode, advantage in zip(group.episodes, (rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-6), strict=True):
+            expected += [advantage] * len(episode.samples)
+    for learner in (local, verl):
+        assert [row.advantage for row in weigh(groups, learner.estimator)] == pytest.approx(expected, abs=1e-6)
