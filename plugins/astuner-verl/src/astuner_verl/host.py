@@ -18,14 +18,7 @@ from astuner_verl.rows import TrainRow, in_balance, to_tensors
 STATE = "trainer"
 """The folder of a checkpoint beside the model's own files."""
 DYNAMIC = (("actor", ""), ("rollout", "log_prob_"), ("ref", "log_prob_"))
-
-
-@frozen(kw_only=True)
-class Started:
-    """What the driver needs of a trainer that has started."""
-
-    client: Any
-    """verl's client of the engines."""
+"""Sections of verl's configuration, with what stands before `use_dynamic_bsz` in each."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -50,8 +43,8 @@ class Host:
         self._rate = 0.0
         self._timings: dict[str, float] = {}
 
-    def start(self) -> Started:
-        """Start workers and engines; returns when all of them are up."""
+    def start(self) -> Any:
+        """Start workers and engines, and return verl's client of the engines when all of them are up."""
         import verl  # noqa: F401  # its plugins come first
         from omegaconf import OmegaConf
         from verl.trainer.ppo.utils import need_critic, need_reference_policy
@@ -71,8 +64,7 @@ class Host:
         self._trainer.init()
         self._asleep = True  # verl ends its start with engines that sleep
         self._trainer.actor_rollout_wg.set_weighed_loss(self._loss)
-        client = self._trainer.llm_server_manager.get_client(client_cls=CancellingClient)
-        return Started(client=client)
+        return self._trainer.llm_server_manager.get_client(client_cls=CancellingClient)
 
     def serve(self, version: int) -> dict[str, float]:
         """Give the engines the weights as they are now, and wake them; return what took how many seconds."""
@@ -149,7 +141,6 @@ class Host:
         shutil.rmtree(written, ignore_errors=True)
         if awake:
             self.serve(self._version)
-            self._timings.clear()
 
     def restore(self, directory: str) -> None:
         """Go on from what `save` wrote."""

@@ -25,7 +25,7 @@ from astuner.training.signal import has_gradient, signal_metrics, update_metrics
 from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SEPARATE
 from astuner_verl.cluster import Cluster, attached, check_room
 from astuner_verl.engine import VerlEngine
-from astuner_verl.host import STATE, Host, Started, Update
+from astuner_verl.host import STATE, Host, Update
 from astuner_verl.loss import PREFIX, LossOptions
 from astuner_verl.native import Machine, finished, get, put
 from astuner_verl.rows import train_row
@@ -48,7 +48,8 @@ class VerlLearner:
     native: dict[str, Any]
     host: Any
     watch: Watch
-    started: Started
+    client: Any
+    """verl's, of its engines."""
     renderer: TemplateRenderer
     estimator: Estimator
     total_steps: int
@@ -65,7 +66,7 @@ class VerlLearner:
         """Return the engines that verl placed; they serve the trainer's weights from the start."""
         self.serve(self.step)
         return VerlEngine(
-            self.started.client,
+            self.client,
             max_model_len=self.run.config.rollout.max_model_len,
             # SGLang has none of its own name.
             seeds=get(self.native, f"{ROLLOUT}.name") != "sglang",
@@ -207,7 +208,7 @@ def open_learner(
                 f"verl on {cluster.device}: {_workers(native)} worker(s), engine {engine}; starting takes a minute or more",
                 "info",
             )
-            started = watch.get(host.start.remote(), "starting the trainer")
+            client = watch.get(host.start.remote(), "starting the trainer")
             if checkpoint is not None and trains:
                 watch.get(host.restore.remote(str(checkpoint)), f"reading {checkpoint}")
             yield VerlLearner(
@@ -215,7 +216,7 @@ def open_learner(
                 native=native,
                 host=host,
                 watch=watch,
-                started=started,
+                client=client,
                 renderer=renderer,
                 estimator=estimator,
                 total_steps=total_steps,
