@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import ray
-from omegaconf import open_dict
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 
@@ -30,10 +29,8 @@ class SteppedTrainer(PPOTrainerSync):
             self.role_worker_mapping[role] = ray.remote(Actor)
 
     def _load_checkpoint(self) -> None:
-        """Begin with the weights of the model; `restore` reads a checkpoint."""
+        """Begin with the weights of the model; `Host.restore` reads a checkpoint."""
         self.global_steps = 0
-        with open_dict(self.config):
-            self.curr_step_profile = False
 
     def on_init_end(self) -> None:
         """The engines are given weights when it is known which."""
