@@ -21,12 +21,13 @@ from astuner.runs.resume import MAY_CHANGE
 from astuner_local.backbone import LocalBackbone
 
 HERE = Path(__file__).parent
-# What verl itself needs is left out of this environment; the class of its backbone does without.
-sys.path.append(str(HERE.parent / "plugins" / "astuner-verl" / "src"))
+# What verl and Trinity need is left out of this environment; the classes of their backbones do without.
+sys.path += [str(HERE.parent / "plugins" / name / "src") for name in ("astuner-verl", "astuner-trinity")]
 
+from astuner_trinity.backbone import TrinityBackbone  # noqa: E402
 from astuner_verl.backbone import VerlBackbone  # noqa: E402
 
-BACKBONES = (DebugBackbone, LocalBackbone, VerlBackbone)
+BACKBONES = (DebugBackbone, LocalBackbone, VerlBackbone, TrinityBackbone)
 SECTION = {
     "reader": "task_reader",
     "judge": "task_judge",

@@ -13,9 +13,10 @@ from astuner.builtin.debug_backbone import DebugBackbone
 from astuner.config.honour import HonourTable, unaccounted, walk_schema
 from astuner_local.backbone import LocalBackbone
 
-# What verl itself needs is left out of this environment; the class of its backbone does without.
-sys.path.append(str(REPOSITORY / "plugins" / "astuner-verl" / "src"))
+# What verl and Trinity need is left out of this environment; the classes of their backbones do without.
+sys.path += [str(REPOSITORY / "plugins" / name / "src") for name in ("astuner-verl", "astuner-trinity")]
 
+from astuner_trinity.backbone import TrinityBackbone
 from astuner_verl.backbone import VerlBackbone
 
 CORE = REPOSITORY / "astuner-core" / "src" / "astuner"
@@ -33,13 +34,14 @@ SOURCES = {
     "debug": [DEBUG],
     "local": parts_of("astuner-local"),
     "verl": parts_of("astuner-verl"),
+    "trinity": parts_of("astuner-trinity"),
     # The typed model and the tables name every key; only what works with them counts.
     "core": [
         *(path for path in sorted(CORE.rglob("*.py")) if "config" not in path.relative_to(CORE).parts and path != DEBUG),
         CORE / "config" / "loading.py",
     ],
 }
-BACKBONES = (DebugBackbone, LocalBackbone, VerlBackbone)
+BACKBONES = (DebugBackbone, LocalBackbone, VerlBackbone, TrinityBackbone)
 
 
 def text_of(paths: list[Path]) -> str:

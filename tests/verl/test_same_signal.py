@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attrs import define, evolve
+from attrs import evolve
+from made_up_groups import Control, groups_of
 
+from astuner.config.trees import put
 from astuner.rollout.advantages import Weighted, weigh
 from astuner.runs.plan import plan_run
-from astuner.schema import Episode, Group, Sample, Task, Verdict, WorkflowOutput
 from astuner.testing.quickstarted import QuickstartedProject
 
 pytestmark = pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed")
@@ -31,51 +32,8 @@ SETTINGS = (
     # Two, so that what they average and the rows that pad their parts count too.
     "trainer_common.n_gpus_per_node=2",
 )
+SIZES = (3, 3, 3, 3)
 EQUAL = ("loss/policy", "loss/kl", "kl/mean", "mismatch/ratio_mean", "mismatch/exp_abs_mean", "entropy/mean")
-
-
-@define
-class Control:
-    """What a learner asks of its run."""
-
-    resume_step: int = 0
-    stop: bool = False
-
-    def notify(self, text: str, level: str = "warning") -> None:
-        """Nobody listens."""
-
-
-def groups_of(step: int, vocabulary: int) -> list[Group]:
-    """Return made-up groups: episodes of one or two samples of several turns, with rewards that differ."""
-    random = np.random.default_rng(step)
-
-    def sample(episode: str, repeat: int) -> Sample:
-        size = int(random.integers(12, 40))
-        mask = random.random(size) < 0.4
-        mask[: int(random.integers(1, 5))] = False
-        mask[-1] = True
-        logprobs = np.where(mask, -random.random(size) * 3, 0).astype(np.float32)
-        ids = random.integers(3, vocabulary, size).astype(np.int32)
-        return Sample(
-            episode_id=episode, task_id="t", repeat=repeat, agent="agent", ids=ids, mask=mask, logprobs=logprobs, calls=(0,)
-        )
-
-    def episode(group: int, repeat: int) -> Episode:
-        name = f"{step}-{group}-{repeat}"
-        made = Episode(
-            id=name,
-            task=Task(main_query="?", task_id=f"t{group}"),
-            step=step,
-            repeat=repeat,
-            output=WorkflowOutput(),
-            samples=tuple(sample(name, repeat) for _ in range(1 + repeat % 2)),
-        )
-        return made.judged(Verdict(reward=float(random.random())))
-
-    return [
-        Group(task=Task(task_id=f"t{n}"), step=step, split="train", episodes=tuple(episode(n, repeat) for repeat in range(3)))
-        for n in range(4)
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +63,10 @@ def learners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, An
 @pytest.mark.parametrize("mode", AGGREGATIONS)
 def test_loss_gradient_and_divergence_are_equal(learners: tuple[Any, Any], mode: str, parts: int) -> None:
     from astuner_verl.alignment import ACTOR
-    from astuner_verl.native import put
 
     local, verl = learners
     step = 1 + AGGREGATIONS.index(mode) * 2 + parts
-    groups = groups_of(step, verl.renderer.tokenizer.vocab_size)
+    groups = groups_of(step, verl.renderer.tokenizer.vocab_size, SIZES)
     rows: list[Weighted] = weigh(groups, verl.estimator)
     local.trainer.options = evolve(local.trainer.options, loss_agg_mode=mode, mini_batch_num=parts)
     put(verl.native, f"{ACTOR}.loss_agg_mode", mode)
@@ -129,7 +86,7 @@ def test_loss_gradient_and_divergence_are_equal(learners: tuple[Any, Any], mode:
 
 def test_advantages_are_those_of_the_rewards_for_both(learners: tuple[Any, Any]) -> None:
     local, verl = learners
-    groups = groups_of(99, verl.renderer.tokenizer.vocab_size)
+    groups = groups_of(99, verl.renderer.tokenizer.vocab_size, SIZES)
     expected = []
     for group in groups:
         rewards = np.array([episode.reward for episode in group.episodes])

@@ -329,6 +329,10 @@ class RunInfo:
     """Servers that earlier runs have kept are not used; see `astuner run --fresh`."""
     native: Mapping[str, Any] = field(factory=dict)
     """The backbone's own configuration, as its alignment makes it of ours and the user's raw section; empty without alignment."""
+    conf: Path | None = None
+    """The YAML that the run was started with."""
+    overrides: tuple[str, ...] = ()
+    """The arguments of `--set` beside it."""
 
 
 class EpisodeStore(Protocol):

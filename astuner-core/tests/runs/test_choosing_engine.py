@@ -37,12 +37,12 @@ Planned = Callable[..., Plan]
 @pytest.fixture
 def plan(fake_distribution: Callable[..., Path], tmp_path: Path) -> Planned:
     def planned(default: Any, name: str = "auto", brings: tuple[str, ...] = (), options: Mapping[str, Any] | None = None) -> Plan:
-        files = {"acme.py": ENGINES + BACKBONE.format(default=default, brings=brings)}
-        engines = {"usable": "acme:Usable", "lacking": "acme:Lacking", "broken": "acme_absent:Engine"}
+        files = {"acme_engines.py": ENGINES + BACKBONE.format(default=default, brings=brings)}
+        engines = {"usable": "acme_engines:Usable", "lacking": "acme_engines:Lacking", "broken": "acme_absent:Engine"}
         fake_distribution(
             "acme-engines",
             files=files,
-            entry_points={"astuner.engines": engines, "astuner.backbones": {"acme": "acme:Backbone"}},
+            entry_points={"astuner.engines": engines, "astuner.backbones": {"acme": "acme_engines:Backbone"}},
             requires=["astuner-core>=0.1,<0.2"],
         )
         settings = {"rollout": {"name": name, **({"lacking": options} if options else {})}}

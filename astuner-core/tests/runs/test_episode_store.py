@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from astuner.errors import RunFailed
 from astuner.runs.codec import dump_episode, load_episode
-from astuner.runs.episode_store import EpisodeFiles, read_episodes
+from astuner.runs.episode_store import EpisodeFiles, StoredEpisodes, read_episodes
 from astuner.schema import Failure, Unjudged, Verdict
 from astuner.testing.episodes import episode, group
 
@@ -54,6 +54,20 @@ def test_verdicts_come_back_with_their_episodes(tmp_path):
     assert again.recall("train/1/t/0").verdict == Verdict(0.5)
     assert again.recall("train/1/t/1").verdict == Unjudged(reason="judge_error")
     again.close()
+
+
+def test_others_read_while_a_run_writes(tmp_path):
+    store = EpisodeFiles(tmp_path)
+    store.add_episode(evolve(episode(step=3), verdict=None))
+    # Just being written.
+    with store.path("train").open("ab") as file:
+        file.write(b'{"kind":"episode","epi')
+    found = StoredEpisodes(tmp_path, replay_after=2)
+    assert found.recall("train/3/t/0") is not None
+    assert found.recall("train/3/t/0") is None
+    assert StoredEpisodes(tmp_path, replay_after=None).recall("train/3/t/0") is None
+    assert store.path("train").read_bytes().endswith(b'"epi')
+    store.close()
 
 
 @pytest.mark.parametrize("cut", [1, 10, 500])

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from astuner.config.honour import HonourTable, unaccounted, walk_schema
+from astuner.config.trees import get
 from astuner_verl.alignment import ALIGNMENT
 from astuner_verl.backbone import VerlBackbone
-from astuner_verl.native import get
 
 ACTOR, ROLLOUT, REF, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref", "model"))
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from astuner.config.trees import get
 from astuner.errors import ConfigError
-from astuner_verl.native import Machine, finished, get
+from astuner_verl.native import Machine, finished
 
 ACTOR, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
 CPU = Machine(device="cpu")

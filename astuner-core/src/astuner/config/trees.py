@@ -1,4 +1,4 @@
-"""Nested mappings as YAML gives them: laying one over another, and listing their leaves."""
+"""Nested mappings as YAML gives them: laying one over another, and listing and reaching their leaves."""
 
 from __future__ import annotations
 
@@ -29,3 +29,24 @@ def flatten(tree: Mapping[str, Any], start: str = "") -> dict[str, Any]:
         else:
             leaves[path] = value
     return leaves
+
+
+def get(tree: Mapping[str, Any], key: str) -> Any:
+    """Return what stands at a dotted key; None where there is nothing."""
+    found: Any = tree
+    for part in key.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(part)
+    return found
+
+
+def put(tree: Tree, key: str, value: Any) -> None:
+    """Set a dotted key."""
+    *above, last = key.split(".")
+    section = tree
+    for part in above:
+        if not isinstance(section.get(part), dict):
+            section[part] = {}
+        section = section[part]
+    section[last] = value

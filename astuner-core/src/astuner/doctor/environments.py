@@ -19,7 +19,8 @@ def environment_rows(wanted: Collection[str] = ()) -> Iterator[Row]:
             what="verl and trinity",
             status="warning",
             detail="verl 0.9 and trinity-rft 0.6 exclude each other: they pin different transformers and numpy",
-            remedy="keep astuner-verl and astuner-trinity in a virtual environment each",
+            remedy="a virtual environment each: pip install astuner-core astuner-verl in one, pip install astuner-core "
+            "astuner-trinity in the other; a project runs from either without a change",
         )
 
 

@@ -197,7 +197,7 @@ def _how_to_get(kind: str, place: ByName) -> str | None:
     try:
         version = distribution(name).version
     except PackageNotFoundError:
-        return f"It comes with {name}: {command}"
+        return known.own_environment(name) or f"It comes with {name}: {command}"
     return f"{name} {version} does not have it; a newer one may: {command.replace('install', 'install --upgrade', 1)}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -32,6 +33,29 @@ BROUGHT_BY: Mapping[tuple[str, str], str] = {
     ("command", "env"): "astuner-envs",
 }
 """Requirement by (kind, name). Only words for an error message: nothing is ever imported from here."""
+
+
+APART: Mapping[str, str] = {"astuner-verl": "astuner-trinity", "astuner-trinity": "astuner-verl"}
+"""Packages whose trainers exclude each other, so that each has an environment of its own."""
+
+
+def own_environment(package: str) -> str | None:
+    """Return how to install a package beside one that excludes it; None where there is none, or it is not installed."""
+    other = APART.get(package)
+    if other is None or not _is_installed(other):
+        return None
+    return (
+        f"{package} excludes {other}, which is installed here. In an environment of its own (python -m venv {package}-env): "
+        f"pip install astuner-core {package}. A project runs from either without a change"
+    )
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        distribution(name)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def extras_of(kind: str, name: str, dist: str) -> frozenset[str]:

@@ -17,26 +17,18 @@ from astuner.schema import Episode, Group, Split, Unjudged, Verdict
 SPLITS: tuple[Split, ...] = ("train", "validation")
 
 
-class EpisodeFiles:
-    """`train.jsonl` and `validation.jsonl` in the run's `episodes/`: one record per line, an episode or the verdicts of a group.
+class StoredEpisodes:
+    """Finished episodes of earlier attempts, found by their ids; other processes may append to the files meanwhile."""
 
-    Each record reaches the operating system before the next step depends on it, so it outlives the process; a line
-    that a crash cut short is dropped at the next start.
-    """
-
-    def __init__(self, directory: Path, *, replay_after: int | None = None) -> None:
-        """Open for appending. With `replay_after`, episodes of later steps (validation: of that step too) can be recalled."""
+    def __init__(self, directory: Path, *, replay_after: int | None) -> None:
+        """Index episodes of later steps (validation: of that step too); None finds none."""
         self._directory = directory
         self._offsets: dict[str, int] = {}
         self._verdicts: dict[str, Verdict | Unjudged | None] = {}
-        with explained(directory):
-            directory.mkdir(parents=True, exist_ok=True)
-            for split in SPLITS:
-                self._mend(split)
-                if replay_after is not None:
-                    self._index(split, replay_after)
-            self._files: dict[Split, FileIO] = {split: self.path(split).open("ab", buffering=0) for split in SPLITS}
         self.reused = 0
+        if replay_after is not None:
+            for split in SPLITS:
+                self._index(split, replay_after)
 
     def path(self, split: Split) -> Path:
         """Return the file of a split."""
@@ -54,6 +46,41 @@ class EpisodeFiles:
         self.reused += 1
         verdict = self._verdicts.pop(identity, None)
         return episode if verdict is None else episode.judged(verdict)
+
+    def _index(self, split: Split, replay_after: int) -> None:
+        path = self.path(split)
+        if not path.exists():
+            return
+        first = replay_after + 1 if split == "train" else replay_after
+        with path.open("rb") as file:
+            offset = 0
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break  # cut short by a crash, or just being written
+                record = json.loads(line)
+                if record["kind"] == "episode" and record["episode"]["step"] >= first:
+                    self._offsets[record["episode"]["id"]] = offset
+                elif record["kind"] == "verdicts" and record["step"] >= first:
+                    self._verdicts.update({key: load_verdict(value) for key, value in record["verdicts"].items()})
+                offset += len(line)
+
+
+class EpisodeFiles(StoredEpisodes):
+    """`train.jsonl` and `validation.jsonl` in the run's `episodes/`: one record per line, an episode or the verdicts of a group.
+
+    Each record reaches the operating system before the next step depends on it, so it outlives the process; a line
+    that a crash cut short is dropped at the next start.
+    """
+
+    def __init__(self, directory: Path, *, replay_after: int | None = None) -> None:
+        """Open for appending. With `replay_after`, episodes of later steps (validation: of that step too) can be recalled."""
+        self._directory = directory
+        with explained(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            for split in SPLITS:
+                self._mend(split)
+            super().__init__(directory, replay_after=replay_after)
+            self._files: dict[Split, FileIO] = {split: self.path(split).open("ab", buffering=0) for split in SPLITS}
 
     def add_episode(self, episode: Episode) -> None:
         """Append a finished episode."""
@@ -98,21 +125,6 @@ class EpisodeFiles:
                     return
                 end = start
             file.truncate(0)
-
-    def _index(self, split: Split, replay_after: int) -> None:
-        path = self.path(split)
-        if not path.exists():
-            return
-        first = replay_after + 1 if split == "train" else replay_after
-        with path.open("rb") as file:
-            offset = 0
-            for line in file:
-                record = json.loads(line)
-                if record["kind"] == "episode" and record["episode"]["step"] >= first:
-                    self._offsets[record["episode"]["id"]] = offset
-                elif record["kind"] == "verdicts" and record["step"] >= first:
-                    self._verdicts.update({key: load_verdict(value) for key, value in record["verdicts"].items()})
-                offset += len(line)
 
 
 def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> Iterator[Episode]:

@@ -61,6 +61,8 @@ class Plan:
             attempt=attempt,
             fresh=fresh,
             native=self.native.tree if self.native else {},
+            conf=self.loaded.path,
+            overrides=self.loaded.overrides,
         )
 
     def sample_tasks(self, reader: Reader) -> TaskSampler:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import secrets
+import socket
 import sys
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from astuner.config.model import Ready, Service
-from astuner.errors import UsageError
+from astuner.errors import RunFailed, UsageError
 from astuner.processes.gpus import VISIBLE, gpu_count
 from astuner.processes.ports import LOOPBACK, free_port
 from astuner.services.definition import Definition
@@ -28,6 +30,33 @@ CPUS_A_WORKER = 4
 PLACES = 4
 """On a machine without a GPU: so many workers may ask for one each, since trainers count their workers by Ray's GPUs."""
 START_S = 180.0
+ANSWER_S = 10.0
+
+
+def check_answers(address: str) -> None:
+    """Raise `RunFailed` where no cluster listens at an address: Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+    except OSError as error:
+        raise RunFailed(unreachable(address, error)) from error
+
+
+def read_key_again() -> None:
+    """Let Ray see the cluster's key: it reads the environment once, and an agent's own code may have imported it before."""
+    raylet: Any = importlib.import_module("ray._raylet")
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
+def unreachable(address: str, error: Exception) -> str:
+    """Say what to do about a cluster that does not answer."""
+    return (
+        f"{ADDRESS} is {address}, and no Ray cluster answers there: {error}. Start it (ray start --head), or unset {ADDRESS} for "
+        "a cluster of this run alone"
+    )
 
 
 def ray(run_info: RunInfo) -> Definition:

@@ -10,9 +10,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from attrs import define
+
+if TYPE_CHECKING:
+    import psutil
 
 
 @define
@@ -78,6 +81,38 @@ class QuickstartedProject:
             check=False,
         )
 
+    def short(self, backbone: str, steps: int, **settings: Any) -> list[str]:
+        """Return the command line of a run of so many small steps; double underscores stand for dots."""
+        chosen = {
+            "data.train_batch_size": 3,
+            "rollout.num_repeat": 4,
+            "trainer_common.total_training_steps": steps,
+            "trainer_common.val_before_train": "false",
+            "trainer_common.optim.lr_scheduler_type": "constant",
+            **{key.replace("__", "."): value for key, value in settings.items()},
+        }
+        pairs = [f"--set={key}={value}" for key, value in chosen.items()]
+        return ["run", "--conf", "tune.yaml", "--backbone", backbone, *pairs]
+
+    def begin(self, *arguments: object) -> subprocess.Popen[bytes]:
+        """Start a command of astuner's, whose words go to the file `said`."""
+        with (self.home / "said").open("wb") as said:
+            command, environment = self.command(*arguments), {**os.environ, **self.environment}
+            return subprocess.Popen(command, cwd=self.home, env=environment, stdout=said, stderr=subprocess.STDOUT)
+
+    def processes(self) -> list[psutil.Process]:
+        """Return what lives of runs of this project, by the state directory in its environment."""
+        import psutil
+
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get("ASTUNER_STATE_DIR") == str(self.state):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
     @property
     def run(self) -> Path:
         """Its run directory."""
@@ -86,8 +121,10 @@ class QuickstartedProject:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """All rows of its metrics."""
-        text = (self.run / "metrics.jsonl").read_text(encoding="utf-8")
-        return [json.loads(line) for line in text.splitlines()]
+        metrics = self.run / "metrics.jsonl"
+        text = metrics.read_text(encoding="utf-8") if metrics.exists() else ""
+        # The last line may just be on its way.
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     @property
     def metrics(self) -> list[dict[str, Any]]:

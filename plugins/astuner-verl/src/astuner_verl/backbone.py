@@ -57,9 +57,9 @@ class VerlBackbone:
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
         """Write a checkpoint as a Hugging Face model."""
-        from astuner_verl.export import export
+        from astuner.training.export import export_model
 
-        export(checkpoint, out, merge_lora=merge_lora)
+        export_model(checkpoint, out, merge_lora=merge_lora)
 
     def close(self) -> None:
         """Nothing outlives `train`, which closes what it opened on every path."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import secrets
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,14 +15,13 @@ from astuner.errors import ConfigError, Problem, RunFailed, UsageError
 from astuner.processes.environment import exported
 from astuner.processes.gpus import gpu_count
 from astuner.protocols import Control, RunInfo
-from astuner.services.ray import ADDRESS, DIRECTORY, ray
+from astuner.services.ray import ADDRESS, DIRECTORY, check_answers, ray, read_key_again, unreachable
 from astuner.services.running import Place, running_services
 from astuner_verl.environment import WANTED, Device, variables
 
 CLIENT = "ray://"
 CPUS_A_WORKER = 3
 """What verl's placement groups ask for beside each GPU."""
-ANSWER_S = 10.0
 
 
 @frozen(kw_only=True)
@@ -79,14 +76,14 @@ def attached(run: RunInfo, control: Control) -> Iterator[Cluster]:
 def _attach(address: str, stack: ExitStack) -> Cluster:
     import ray
 
-    _check_answers(address)
-    _read_key_again()
+    check_answers(address)
+    read_key_again()
     device: Device = "cuda" if gpu_count() else "cpu"
     options: dict[str, Any] = {"namespace": f"astuner-{secrets.token_hex(4)}", "log_to_driver": False, "configure_logging": False}
     try:
         ray.init(address=address, runtime_env={"env_vars": dict(variables(device))}, **options)
     except (ConnectionError, TimeoutError, ValueError, RuntimeError) as error:
-        raise RunFailed(_unreachable(address, error)) from error
+        raise RunFailed(unreachable(address, error)) from error
     stack.callback(_detach)
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     accelerated = [node for node in nodes if any(name.startswith("accelerator_type:") for name in node)]
@@ -103,31 +100,6 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
         device=device,
         gpus_per_node=int(min(node.get("GPU", 0) for node in accelerated)) if device == "cuda" else 0,
         logs=Path(home, "session_latest", "logs") if home else None,
-    )
-
-
-def _read_key_again() -> None:
-    """Let Ray see the cluster's key: it reads the environment once, and an agent's own code may have imported it before."""
-    raylet: Any = importlib.import_module("ray._raylet")
-    raylet.Config.initialize("")
-    raylet.AuthenticationTokenLoader.instance().reset_cache()
-
-
-def _check_answers(address: str) -> None:
-    """Raise `RunFailed` where nobody listens: Ray would try for minutes."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
-    except OSError as error:
-        raise RunFailed(_unreachable(address, error)) from error
-
-
-def _unreachable(address: str, error: Exception) -> str:
-    return (
-        f"{ADDRESS} is {address}, and no Ray cluster answers there: {error}. Start it (ray start --head), or unset {ADDRESS} for "
-        "a cluster of this run alone"
     )
 
 

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, cast
 import yaml
 from attrs import define, field
 
+from astuner.config.trees import get, put
 from astuner.errors import UsageError
 from astuner.protocols import Control, Estimator, RunInfo
 from astuner.rollout.advantages import Weighted
 from astuner.rollout.estimator import make_estimator
 from astuner.runs.atomic import explained
 from astuner.schema import Sample
+from astuner.training.export import ADAPTER
 from astuner.training.minibatches import Aggregation, mini_batches, token_shares
 from astuner.training.schedule import learning_rate
 from astuner.training.signal import has_gradient, signal_metrics, update_metrics
@@ -27,7 +29,7 @@ from astuner_verl.cluster import Cluster, attached, check_room
 from astuner_verl.engine import VerlEngine
 from astuner_verl.host import STATE, Host, Update
 from astuner_verl.loss import PREFIX, LossOptions
-from astuner_verl.native import Machine, finished, get, put
+from astuner_verl.native import Machine, finished
 from astuner_verl.rows import train_row
 from astuner_verl.watch import Watch
 
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
 
 NATIVE = "verl.yaml"
 """In the run directory: verl's configuration as it was started."""
-ADAPTER = "adapter_config.json"
 TIMING = "verl/timing_s/"
 
 

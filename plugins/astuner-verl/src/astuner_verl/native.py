@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
+from astuner.config.trees import get, put
 from astuner.errors import ConfigError, Problem
 from astuner_verl.alignment import ACTOR, AUTO, MODE, MODEL, REF, ROLLOUT, SEPARATE, divisions
 from astuner_verl.environment import Device
@@ -90,27 +91,6 @@ def finished(native: Mapping[str, Any], machine: Machine, *, model: str, loss_ag
     if problems:
         raise ConfigError(problems)
     return tree
-
-
-def get(tree: Mapping[str, Any], key: str) -> Any:
-    """Return what stands at a dotted key; None where there is nothing."""
-    found: Any = tree
-    for part in key.split("."):
-        if not isinstance(found, Mapping):
-            return None
-        found = found.get(part)
-    return found
-
-
-def put(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key."""
-    *above, last = key.split(".")
-    section = tree
-    for part in above:
-        if not isinstance(section.get(part), dict):
-            section[part] = {}
-        section = section[part]
-    section[last] = value
 
 
 def _problems(tree: Mapping[str, Any], machine: Machine) -> list[Problem]:

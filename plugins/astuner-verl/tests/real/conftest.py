@@ -26,35 +26,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Project(QuickstartedProject):
     """The project, trained with verl."""
 
-    def short(self, steps: int, **settings: Any) -> list[str]:
-        """Return the command line of a run of so many small steps; double underscores stand for dots."""
-        chosen = {
-            "data.train_batch_size": 3,
-            "rollout.num_repeat": 4,
-            "trainer_common.total_training_steps": steps,
-            "trainer_common.val_before_train": "false",
-            "trainer_common.optim.lr_scheduler_type": "constant",
-            **{key.replace("__", "."): value for key, value in settings.items()},
-        }
-        pairs = [f"--set={key}={value}" for key, value in chosen.items()]
-        return ["run", "--conf", "tune.yaml", "--backbone", "verl", *pairs]
-
     def train(self, *arguments: str, steps: int = 2, variables: dict[str, str] | None = None, **settings: Any) -> Any:
         """Run so many small steps."""
-        ended = self.cli(*self.short(steps, **settings), *arguments, timeout=START_S, **(variables or {}))
+        ended = self.cli(*self.short("verl", steps, **settings), *arguments, timeout=START_S, **(variables or {}))
         self.said = ended
         return ended
-
-    def processes(self) -> list[psutil.Process]:
-        """Return what lives of runs of this project, by the state directory in its environment."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get("ASTUNER_STATE_DIR") == str(self.state):
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
 
 
 @pytest.fixture(scope="session")

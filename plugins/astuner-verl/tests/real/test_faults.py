@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,12 @@ from astuner.services.running import Place, running_services
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
 
-from .conftest import START_S, Project, succeeded
+from .conftest import START_S, succeeded
 
 
 def test_a_worker_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> None:
-    running = begun(project, steps=40)
-    until(lambda: len(lines_of(project)) >= 1, limit_s=START_S)
+    running = project.begin(*project.short("verl", 40))
+    until(lambda: project.rows, limit_s=START_S)
     worker = next(process for process in project.processes() if "WorkerDict" in " ".join(process.cmdline()))
     worker.kill()
     assert running.wait(120) == 1
@@ -29,21 +28,21 @@ def test_a_worker_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> N
     assert "a process of the trainer died" in said
     assert "go on with --resume" in said
     assert "The last lines of worker-" in said
-    done = len(lines_of(project))
+    done = len(project.rows)
     succeeded(project.train("--resume", steps=done + 1))
     assert [row["step"] for row in project.metrics] == list(range(1, done + 2))
 
 
 def test_ctrl_c_saves_the_state(project: Any) -> None:
-    running = begun(project, steps=40)
-    until(lambda: len(lines_of(project)) >= 1, limit_s=START_S)
+    running = project.begin(*project.short("verl", 40))
+    until(lambda: project.rows, limit_s=START_S)
     running.send_signal(signal.SIGINT)
     assert running.wait(120) == 130
     assert list((project.run / "checkpoints").glob("step_*"))
 
 
 def test_a_driver_that_is_killed_leaves_nothing(project: Any) -> None:
-    running = begun(project, steps=40)
+    running = project.begin(*project.short("verl", 40))
     until(lambda: any("WorkerDict" in " ".join(process.cmdline()) for process in project.processes()), limit_s=START_S)
     running.kill()
     running.wait(60)
@@ -71,15 +70,3 @@ def test_silence_is_an_error(project: Any) -> None:
     ended = project.train(variables={"ASTUNER_VERL_SILENCE_S": "0.5"})
     assert ended.returncode == 1
     assert "starting the trainer: the trainer said nothing for 0.5 s" in ended.stderr
-
-
-def begun(project: Project, steps: int) -> subprocess.Popen[bytes]:
-    with (project.home / "said").open("wb") as said:
-        command = project.command(*project.short(steps))
-        environment = {**os.environ, **project.environment}
-        return subprocess.Popen(command, cwd=project.home, env=environment, stdout=said, stderr=subprocess.STDOUT)
-
-
-def lines_of(project: Project) -> list[str]:
-    metrics = project.run / "metrics.jsonl"
-    return metrics.read_text().splitlines() if metrics.exists() else []

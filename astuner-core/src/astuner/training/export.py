@@ -1,18 +1,21 @@
-"""A checkpoint as a model that other tools load."""
+"""A checkpoint as a model that other tools load, for backbones whose checkpoints are Hugging Face models or peft adapters."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from astuner.errors import UsageError
-from astuner_verl.learner import ADAPTER
+
+ADAPTER = "adapter_config.json"
+"""A checkpoint with this file holds adapters, and names the model that they belong to."""
 
 
-def export(checkpoint: Path, out: Path, *, merge_lora: bool = False) -> None:
-    """Copy the model of a checkpoint, without what training needs; adapters merged into their base if asked.
+def export_model(checkpoint: Path, out: Path, *, merge_lora: bool = False, leave_out: Collection[str] = ()) -> None:
+    """Copy the files of a checkpoint's model, without folders and what is to be left out; adapters merged if asked.
 
     Raises UsageError when there is nothing to export, or `out` is in use.
     """
@@ -26,7 +29,8 @@ def export(checkpoint: Path, out: Path, *, merge_lora: bool = False) -> None:
     if merged:
         _merge(checkpoint, out)
     for file in sorted(checkpoint.iterdir()):
-        if file.is_file() and not (merged and file.name.startswith("adapter_")) and not (out / file.name).exists():
+        skipped = file.name in leave_out or (merged and file.name.startswith("adapter_")) or (out / file.name).exists()
+        if file.is_file() and not skipped:
             shutil.copy2(file, out / file.name)
 
 

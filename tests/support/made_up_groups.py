@@ -1,0 +1,54 @@
+"""What the comparisons of the training signal feed to two backbones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import define
+
+from astuner.schema import Episode, Group, Sample, Task, Verdict, WorkflowOutput
+
+
+@define
+class Control:
+    """What a learner asks of its run."""
+
+    resume_step: int = 0
+    stop: bool = False
+
+    def notify(self, text: str, level: str = "warning") -> None:
+        """Nobody listens."""
+
+
+def groups_of(step: int, vocabulary: int, sizes: Sequence[int]) -> list[Group]:
+    """Return made-up groups: episodes of one or two samples of several turns, with rewards that differ; `sizes` are episodes."""
+    random = np.random.default_rng(step)
+
+    def sample(episode: str, repeat: int) -> Sample:
+        size = int(random.integers(12, 40))
+        mask = random.random(size) < 0.4
+        mask[: int(random.integers(1, 5))] = False
+        mask[-1] = True
+        logprobs = np.where(mask, -random.random(size) * 3, 0).astype(np.float32)
+        ids = random.integers(3, vocabulary, size).astype(np.int32)
+        return Sample(
+            episode_id=episode, task_id="t", repeat=repeat, agent="agent", ids=ids, mask=mask, logprobs=logprobs, calls=(0,)
+        )
+
+    def episode(group: int, repeat: int) -> Episode:
+        name = f"{step}-{group}-{repeat}"
+        made = Episode(
+            id=name,
+            task=Task(main_query="?", task_id=f"t{group}"),
+            step=step,
+            repeat=repeat,
+            output=WorkflowOutput(),
+            samples=tuple(sample(name, repeat) for _ in range(1 + repeat % 2)),
+        )
+        return made.judged(Verdict(reward=float(random.random())))
+
+    return [
+        Group(task=Task(task_id=f"t{n}"), step=step, split="train", episodes=tuple(episode(n, repeat) for repeat in range(size)))
+        for n, size in enumerate(sizes)
+    ]
