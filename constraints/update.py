@@ -80,11 +80,29 @@ WANTED_WITH_VERL = [
     "pytest-asyncio",
     "pytest-xdist",
 ]
+WANTED_WITH_TRINITY = [
+    f"{ROOT}/astuner-core[rollout]",
+    f"{ROOT}/plugins/astuner-local",
+    f"{ROOT}/plugins/astuner-judges",
+    # What astuner-trinity asks for, without its vLLM, which is of no use without a GPU and takes gigabytes.
+    "trinity-rft==0.6.0",
+    "verl==0.8.0",
+    "einops",
+    "fastapi",
+    "greenlet",
+    "httpx",
+    "pyarrow<26",
+    "hypothesis",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-xdist",
+]
 FILES = {
     "base.txt": WANTED,
     "agentscope1.txt": WANTED_WITH_AGENTSCOPE_1,
     "vllm.txt": WANTED_WITH_VLLM,
     "verl.txt": WANTED_WITH_VERL,
+    "trinity.txt": WANTED_WITH_TRINITY,
 }
 HEADER = "# Every dependency of {}, resolved together. Written by constraints/update.py; not edited by hand.\n"
 WHAT = {
@@ -92,6 +110,7 @@ WHAT = {
     "agentscope1.txt": "the environment with AgentScope 1",
     "vllm.txt": "the environment with vLLM",
     "verl.txt": "the environment with verl",
+    "trinity.txt": "the environment with Trinity-RFT",
 }
 
 

@@ -1,0 +1,36 @@
+"""Our algorithm in Trinity's terms: advantages from core, the loss of every backbone, no critic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trinity.algorithm.algorithm import AlgorithmType
+
+
+class GroupRelative(AlgorithmType):
+    """Without a divergence from the reference in the loss."""
+
+    use_critic = False
+    use_reference = False
+    compute_advantage_in_trainer = False
+    can_balance_batch = True
+    schema = "experience"
+
+    @classmethod
+    def default_config(cls) -> dict[str, Any]:
+        """Return what is not in the configuration."""
+        return {
+            "repeat_times": 2,
+            "advantage_fn": "astuner_trinity.explorer.stamp.StepStamp",
+            "sample_strategy": "astuner_trinity.trainer.batches.StepBatches",
+            "policy_loss_fn": "astuner_trinity.trainer.loss.WeighedLoss",
+            "kl_penalty_fn": "none",
+            "kl_loss_fn": "none",
+            "entropy_loss_fn": "none",
+        }
+
+
+class GroupRelativeWithReference(GroupRelative):
+    """With it: Trinity computes the reference's log-probabilities."""
+
+    use_reference = True

@@ -1,0 +1,57 @@
+"""The backbone `trinity`: an explorer and a trainer that need not wait for each other. Imports light."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from astuner.config.alignment import Alignment
+from astuner.protocols import Control, RunInfo, TaskSource
+from astuner.schema import Event
+from astuner_trinity.alignment import ALIGNMENT
+
+if TYPE_CHECKING:
+    from astuner.rollout.recipe import Recipe
+
+NO_FILTER = "the explorer draws a step's tasks before it knows their rewards"
+
+
+class TrinityBackbone:
+    """Trains with Trinity-RFT 0.6 and verl 0.8."""
+
+    name: ClassVar[str] = "trinity"
+    brings_engines: ClassVar[tuple[str, ...]] = ("vllm",)
+    honours: ClassVar[tuple[str, ...]] = ("trainer_common.test_freq", "trainer_common.val_before_train")
+    inapplicable: ClassVar[Mapping[str, str]] = {
+        "trainer_common.algorithm.kl_penalty": "the divergence cannot be part of the reward",
+        "trainer_common.algorithm.kl_ctrl.kl_coef": "the divergence cannot be part of the reward",
+        "trainer_common.algorithm.filter_groups.max_num_gen_batches": NO_FILTER,
+        "gateway.port": "each process that plays episodes has a gateway of its own, on a free port",
+    }
+    refuses: ClassVar[Mapping[str, str]] = {}
+    alignment: ClassVar[Alignment] = ALIGNMENT
+
+    def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
+        """Yield a report per step of the trainer, validations and checkpoints as they come."""
+        from astuner_trinity.session import Session
+
+        yield from Session(run=run, tasks=tasks, control=control).train()
+
+    def evaluate(
+        self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control
+    ) -> Generator[Event]:
+        """Yield the report of one validation pass, played in Trinity's mode bench."""
+        from astuner_trinity.session import Session
+
+        yield from Session(run=run, tasks=tasks, control=control).evaluate(checkpoint)
+
+    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
+        """Write a checkpoint as a Hugging Face model."""
+        from astuner.training.export import export_model
+        from astuner_trinity.checkpoints import STATE
+
+        export_model(checkpoint, out, merge_lora=merge_lora, leave_out=(STATE,))
+
+    def close(self) -> None:
+        """Nothing outlives `train`, which closes what it opened on every path."""

@@ -1,0 +1,100 @@
+"""Versions that are driven, and the environment of Trinity's processes. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from attrs import frozen
+from packaging.specifiers import SpecifierSet
+
+from astuner.errors import PluginError, UsageError
+from astuner.processes.gpus import gpu_count
+
+WANTED: Mapping[str, str] = {"trinity-rft": "==0.6.0", "verl": ">=0.8,<0.9"}
+"""What this package drives."""
+
+SILENCE = "ASTUNER_TRINITY_SILENCE_S"
+"""How long all processes may write nothing before the run is given up, in seconds."""
+SILENCE_S = 1800.0
+
+STAND_INS = "astuner_trinity.stand_ins"
+"""Entry point group of what tests put in the place of GPUs and vLLM: functions that return variables for Trinity's processes."""
+
+
+@frozen(kw_only=True)
+class Machine:
+    """What a run finds on this machine, which is taken for one of those that compute."""
+
+    gpus: int
+    stand_in: str | None = None
+    """The distribution that stands in for GPUs and vLLM; None where they are real."""
+    flash_attention: bool = False
+
+
+def check_versions() -> None:
+    """Raise `UsageError` for versions that were not made for this package; nothing heavy is imported."""
+    for name, wanted in WANTED.items():
+        try:
+            found = version(name)
+        except PackageNotFoundError as error:
+            raise UsageError(
+                f"the backbone 'trinity' needs {name}, which is not installed: pip install astuner-trinity"
+            ) from error
+        if not SpecifierSet(wanted).contains(found, prereleases=True):
+            beside = ""
+            if name == "verl" and not SpecifierSet("<0.9").contains(found, prereleases=True):
+                beside = (
+                    ". The backbone 'verl' needs another verl, and the two exclude each other: give each an environment of its "
+                    "own. A project needs no change to be run from either: pip install astuner-trinity in one, pip install "
+                    "astuner-verl in the other"
+                )
+            raise UsageError(f"{name} {found} is installed; the backbone 'trinity' drives {name}{wanted}{beside}")
+
+
+def look_at_machine() -> tuple[Machine, dict[str, str]]:
+    """Return what is here, and variables for Trinity's processes; raises `UsageError` where neither vLLM nor a stand-in is."""
+    variables = {
+        # Trinity finds Ray's commands on the path, also where the environment is not activated.
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    gpus, flash = gpu_count(), find_spec("flash_attn") is not None
+    points = list(entry_points(group=STAND_INS))
+    if points:
+        found = points[0]
+        more = found.load()()
+        if not isinstance(more, Mapping):
+            raise PluginError(f"{found.value} returned no variables")
+        return Machine(gpus=0, stand_in=found.dist.name if found.dist else found.name), {**variables, **more}
+    if find_spec("vllm") is None:
+        raise UsageError(
+            "the backbone 'trinity' needs vLLM: Trinity imports it even where it is not used. pip install astuner-trinity "
+            "brings it on Linux with an x86-64 processor; elsewhere train with the backbone 'local' or 'verl'"
+        )
+    if gpus == 0 and not os.environ.get("RAY_ADDRESS"):
+        raise UsageError(
+            "the backbone 'trinity' needs a GPU: Trinity's trainer and vLLM compute on nothing else. Set RAY_ADDRESS to a "
+            "cluster that has some, or train with the backbone 'local' or 'verl', which compute on a CPU too"
+        )
+    # What another cluster has is for Trinity to find out.
+    there = 0 if os.environ.get("RAY_ADDRESS") else gpus
+    return Machine(gpus=there, flash_attention=flash), variables
+
+
+def silence_s() -> float:
+    """Return how long silence is borne; raises `UsageError` for a value that is no number of seconds."""
+    text = os.environ.get(SILENCE)
+    if text is None:
+        return SILENCE_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise UsageError(f"{SILENCE}={text!r}: give more than 0 seconds, as in {SILENCE}=1800")
+    return seconds

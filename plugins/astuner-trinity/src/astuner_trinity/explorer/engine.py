@@ -1,0 +1,265 @@
+"""Trinity's engines as an engine of ours: token ids in, token ids out, over the OpenAI-compatible server that each has."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from astuner.errors import AstunerError
+from astuner.protocols import Engine, RunInfo
+from astuner.schema import Capabilities, Chunk, FinishReason, Request
+
+if TYPE_CHECKING:
+    import httpx
+
+SEEDS = 2**63
+"""vLLM keeps a seed in 64 signed bits."""
+DATA = "data:"
+DONE = "[DONE]"
+
+
+class EngineLost(AstunerError):
+    """The engine did not answer, or not as it should."""
+
+
+def engine_over(model: Any, run: RunInfo) -> Engine:
+    """Return the engine behind a model wrapper of Trinity's.
+
+    Adapters are known to its actor alone: its server would answer with the bare model.
+    """
+    most = run.config.rollout.max_model_len
+    if model.enable_lora:
+        return ActorEngine(model.model, max_model_len=most)
+    return ServerEngine(model.api_address, model.model_name, Versions(model.model), max_model_len=most)
+
+
+class Versions:
+    """Asks an engine's actor which weights it serves."""
+
+    def __init__(self, actor: Any) -> None:
+        """Take the actor's handle."""
+        self._actor = actor
+
+    async def now(self) -> int:
+        """Return the version."""
+        return int(await self._actor.get_model_version.remote())
+
+
+class _Busy:
+    """Adds up the time in which at least one request is under way."""
+
+    def __init__(self) -> None:
+        self._under_way, self._since, self._sum = 0, 0.0, 0.0
+
+    @property
+    def seconds(self) -> float:
+        return self._sum + (time.perf_counter() - self._since if self._under_way else 0.0)
+
+    def begin(self) -> None:
+        if self._under_way == 0:
+            self._since = time.perf_counter()
+        self._under_way += 1
+
+    def end(self) -> None:
+        self._under_way -= 1
+        if self._under_way == 0:
+            self._sum += time.perf_counter() - self._since
+
+
+class _Own:
+    """What both have in common: Trinity starts and ends engines, and hands them weights."""
+
+    def __init__(self, *, max_model_len: int) -> None:
+        self.capabilities = Capabilities(weight_updates=True, max_model_len=max_model_len)
+        self._busy = _Busy()
+
+    @property
+    def busy_s(self) -> float:
+        """The seconds so far in which at least one request was under way."""
+        return self._busy.seconds
+
+    async def start(self) -> None:
+        """It runs."""
+
+    async def release(self, session: str) -> None:
+        """Engines forget by themselves."""
+
+    async def update_weights(self, ref: Any, version: int) -> None:
+        """Trinity's synchronizer does it."""
+
+    async def pause(self) -> None:
+        """Trinity's synchronizer does it."""
+
+    async def resume(self) -> None:
+        """Trinity's synchronizer does it."""
+
+    async def close(self) -> None:
+        """It ends with Trinity."""
+
+
+class ServerEngine(_Own):
+    """Streams from `/v1/completions`, which takes token ids for a prompt and sends those that it sampled.
+
+    The server does not say which weights sampled a token. An answer is stamped with those that were served when it began: in the
+    asynchronous styles, where weights change under an answer, it then counts as older than it is, never as younger.
+    """
+
+    def __init__(self, address: str, model: str, versions: Versions, *, max_model_len: int) -> None:
+        """Take the server's address, the name that it serves the model by, and whom to ask for its weights' version."""
+        super().__init__(max_model_len=max_model_len)
+        self._address, self._model, self._versions = address, model, versions
+        self._http: httpx.AsyncClient | None = None
+
+    async def start(self) -> None:
+        """Open the client."""
+        import httpx
+
+        # How long an answer may take is for core's limits to say.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        self._http = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=30.0), limits=limits, trust_env=False)
+
+    async def generate(self, request: Request) -> AsyncIterator[Chunk]:
+        """Yield tokens as they come; closing the iterator closes the connection, upon which the server stops."""
+        self._busy.begin()
+        try:
+            version = await self._versions.now()
+            async with self._asked(request) as lines:
+                finished = False
+                async for event in lines:
+                    chunk = _chunk(event, request, version, self._address)
+                    if chunk is not None:
+                        finished = chunk.finish_reason is not None
+                        yield chunk
+                if not finished:
+                    raise EngineLost(f"{self._address} ended an answer before its end")
+        finally:
+            self._busy.end()
+
+    async def close(self) -> None:
+        """Close the client."""
+        if self._http is not None:
+            await self._http.aclose()
+
+    @asynccontextmanager
+    async def _asked(self, request: Request) -> AsyncIterator[AsyncIterator[Mapping[str, Any]]]:
+        import httpx
+
+        assert self._http is not None, "start() comes first"
+        try:
+            async with self._http.stream("POST", f"{self._address}/v1/completions", json=_body(request, self._model)) as response:
+                if response.status_code != 200:
+                    said = (await response.aread())[:500].decode(errors="replace")
+                    raise EngineLost(f"{self._address} answered {response.status_code}: {said}")
+                yield _events(response)
+        except httpx.HTTPError as error:
+            raise EngineLost(f"{self._address}: {type(error).__name__}: {error}") from error
+
+
+class ActorEngine(_Own):
+    """Asks the engine's Ray actor, which answers with adapters; whole answers, and nothing cancels them."""
+
+    def __init__(self, actor: Any, *, max_model_len: int) -> None:
+        """Take the actor's handle."""
+        super().__init__(max_model_len=max_model_len)
+        self._actor, self._versions = actor, Versions(actor)
+
+    async def generate(self, request: Request) -> AsyncIterator[Chunk]:
+        """Yield the whole answer at once."""
+        self._busy.begin()
+        try:
+            version = await self._versions.now()
+            adapter = await self._actor.get_lora_request.remote()
+            prompt = {"prompt_token_ids": list(request.prompt_ids)}
+            found = await self._actor._generate_internal.remote(  # the only method that takes ids and adapters
+                prompt=prompt, lora_request=adapter, **{**_sampling(request), "logprobs": 0}
+            )
+        finally:
+            self._busy.end()
+        (output,) = found.outputs
+        ids = list(output.token_ids)
+        logprobs = [float(of[token].logprob) for token, of in zip(ids, output.logprobs, strict=True)]
+        yield Chunk(ids=ids, logprobs=logprobs, weight_version=version, finish_reason=_reason(output.finish_reason, ids, request))
+
+
+def _sampling(request: Request) -> dict[str, Any]:
+    sampling = request.sampling
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "max_tokens": sampling.max_tokens,
+        "stop_token_ids": list(sampling.stop_token_ids),
+        "seed": sampling.seed % SEEDS,
+    }
+
+
+def _body(request: Request, model: str) -> dict[str, Any]:
+    return {
+        "model": model,
+        "prompt": list(request.prompt_ids),
+        "stream": True,
+        **_sampling(request),
+        # The server would lay its generation config's values over what is left out.
+        "repetition_penalty": 1.0,
+        "min_p": 0.0,
+        "logprobs": request.sampling.top_logprobs,
+        "return_token_ids": True,
+        "return_tokens_as_token_ids": True,
+        "skip_special_tokens": False,
+        "add_special_tokens": False,
+    }
+
+
+async def _events(response: httpx.Response) -> AsyncIterator[Mapping[str, Any]]:
+    async for line in response.aiter_lines():
+        if not line.startswith(DATA):
+            continue
+        content = line.removeprefix(DATA).strip()
+        if content == DONE:
+            return
+        try:
+            event = json.loads(content)
+        except ValueError as error:
+            raise EngineLost(f"{response.url} sent what is no JSON: {content[:200]!r}") from error
+        if "error" in event:
+            raise EngineLost(f"{response.url}: {event['error']}")
+        yield event
+
+
+def _chunk(event: Mapping[str, Any], request: Request, version: int, address: str) -> Chunk | None:
+    """Return the tokens of an event; None for one without any and without an end."""
+    choices = event.get("choices") or ()
+    if not choices:
+        return None
+    choice = choices[0]
+    ids, said = choice.get("token_ids"), choice.get("finish_reason")
+    found = choice.get("logprobs") or {}
+    logprobs = found.get("token_logprobs") or []
+    if ids is None or len(ids) != len(logprobs):
+        raise EngineLost(
+            f"{address} sent {'no token ids' if ids is None else f'{len(ids)} token ids'} with {len(logprobs)} "
+            "log-probabilities; vLLM sends both from 0.10.2 on"
+        )
+    if not ids and said is None:
+        return None
+    return Chunk(
+        ids=ids,
+        logprobs=logprobs,
+        weight_version=version,
+        finish_reason=None if said is None else _reason(said, ids, request),
+        top_logprobs=[_by_id(top) for top in found.get("top_logprobs") or ()] if request.sampling.top_logprobs else (),
+    )
+
+
+def _by_id(top: Mapping[str, float] | None) -> dict[int, float]:
+    """Read `{"token_id:17": -0.1}`."""
+    return {int(name.rpartition(":")[2]): value for name, value in (top or {}).items()}
+
+
+def _reason(said: str | None, ids: list[int], request: Request) -> FinishReason:
+    if said in ("abort", "aborted"):
+        return "abort"
+    return "length" if said == "length" else "stop"

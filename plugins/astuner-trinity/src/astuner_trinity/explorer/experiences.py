@@ -1,0 +1,74 @@
+"""A judged group as Trinity's experiences: one per sample, exact ids, masked, with core's advantages."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from trinity.common.experience import EID, Experience
+
+from astuner.protocols import Estimator
+from astuner.rollout.advantages import Weighted, weigh
+from astuner.schema import Episode, Group
+from astuner_trinity.rows import AGENT, EPISODE, EXPLORED, GROUP, VERSION
+
+
+def experiences_of(group: Group, estimator: Estimator, *, by_agent: bool) -> list[Experience]:
+    """Return the group's rows with trained tokens; a blank one where there are none, since Trinity demands one."""
+    episodes = {episode.id: episode for episode in group.episodes}
+    rows = [row for row in weigh([group], estimator, by_agent=by_agent) if row.sample.trained]
+    numbers: dict[str, int] = {}
+    found = []
+    for row in rows:
+        episode = episodes[row.sample.episode_id]
+        number = numbers[episode.id] = numbers.get(episode.id, -1) + 1
+        found.append(_experience(row, episode, group, number))
+    return found or [_blank(group)]
+
+
+def _experience(row: Weighted, episode: Episode, group: Group, number: int) -> Experience:
+    """Return one row, up to its last trained token; its prompt ends where the first one begins."""
+    sample = row.sample
+    trained = np.flatnonzero(sample.mask)
+    start, end = int(trained[0]), int(trained[-1]) + 1
+    if start == 0:
+        raise ValueError(f"sample of episode {episode.id!r}: its first id is marked as trained, but nothing precedes it")
+    mask = torch.from_numpy(sample.mask[start:end].copy())
+    reward = episode.reward_of(sample.agent)
+    return Experience(
+        # Trinity fills in the batch, and the task where it is not named.
+        eid=EID(task=episode.task.task_id, run=episode.repeat, step=number),
+        tokens=torch.from_numpy(sample.ids[:end].astype(np.int64)),
+        prompt_length=start,
+        action_mask=mask,
+        logprobs=torch.from_numpy(np.where(sample.mask[start:end], sample.logprobs[start:end], 0).astype(np.float32)),
+        advantages=torch.full((end - start,), row.advantage, dtype=torch.float32) * mask,
+        reward=float(reward or 0.0),
+        info={
+            EPISODE: episode.id,
+            AGENT: sample.agent,
+            GROUP: group.key,
+            VERSION: _oldest(episode, sample.calls),
+            EXPLORED: group.step,
+        },
+        metrics={"reward": float(reward or 0.0)},
+    )
+
+
+def _blank(group: Group) -> Experience:
+    """Return a row that trains nothing, for a group that gave none."""
+    return Experience(
+        eid=EID(task=group.task.task_id),
+        tokens=torch.zeros(2, dtype=torch.int64),
+        prompt_length=1,
+        action_mask=torch.zeros(1, dtype=torch.bool),
+        logprobs=torch.zeros(1),
+        advantages=torch.zeros(1),
+        reward=0.0,
+        info={EPISODE: "", AGENT: "", GROUP: group.key, VERSION: group.step - 1, EXPLORED: group.step},
+        metrics={"reward": 0.0},
+    )
+
+
+def _oldest(episode: Episode, calls: tuple[int, ...]) -> int:
+    versions = [span.version for call in episode.calls if call.index in calls for span in call.weights]
+    return min(versions, default=episode.step - 1)

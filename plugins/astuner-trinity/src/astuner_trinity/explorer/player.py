@@ -1,0 +1,144 @@
+"""What plays episodes in one of Trinity's runner processes: core's runner and gateway over the process's engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, evolve, field
+
+from astuner.errors import Interrupted
+from astuner.protocols import Estimator, RunInfo
+from astuner.rollout.estimator import make_estimator
+from astuner.rollout.host import open_rollouts, training_sampling, validation_sampling
+from astuner.rollout.runner import RolloutRunner, Round
+from astuner.runs.again import plan_again
+from astuner.runs.episode_store import StoredEpisodes
+from astuner.schema import Split, Task
+from astuner_trinity.explorer.engine import Versions, engine_over
+from astuner_trinity.explorer.experiences import experiences_of
+from astuner_trinity.layout import Layout
+from astuner_trinity.spool import Spool
+
+if TYPE_CHECKING:
+    from trinity.common.experience import Experience
+
+AUXILIARY = "ASTUNER_TRINITY_AUXILIARY_MODELS"
+"""The OpenAI-compatible addresses of `trinity.explorer.auxiliary_models`, in their order, separated by commas."""
+LOOK_S = 0.5
+LAST_WEIGHTS_S = 120.0
+
+_players: dict[str, Player] = {}
+_opening = asyncio.Lock()
+
+
+async def player_of(plan: str, model: Any, auxiliary: list[Any]) -> Player:
+    """Return this process's player, which is opened with the first task."""
+    async with _opening:
+        if plan not in _players:
+            _players[plan] = await Player.open(plan, model, auxiliary)
+        return _players[plan]
+
+
+@define(eq=False, kw_only=True)
+class Player:
+    """Lives as long as its process."""
+
+    run_info: RunInfo
+    layout: Layout
+    runner: RolloutRunner
+    estimator: Estimator
+    spool: Spool
+    versions: Versions
+    _stack: AsyncExitStack
+    _playing: set[asyncio.Task[Any]] = field(factory=set, init=False)
+    _watch: asyncio.Task[None] | None = field(default=None, init=False)
+
+    @classmethod
+    async def open(cls, plan_file: str, model: Any, auxiliary: list[Any]) -> Player:
+        """Plan the run again, and open gateway and runner over an engine of Trinity's."""
+        from astuner.gateway import load_renderer
+        from astuner.plugins.hooks import Hooks
+
+        os.environ[AUXILIARY] = ",".join([f"{one.api_address}/v1" for one in auxiliary if one.api_address])
+        again = plan_again(Layout.of_plan(plan_file).plan)
+        plan, info = again.plan, _of_one_process(again.run_info, again.facts["runners"])
+        layout = Layout(info.directory)
+        earlier = StoredEpisodes(info.directory / "episodes", replay_after=again.facts["replay_after"])
+        spool = Spool(layout.played / f"{socket.gethostname()}-{os.getpid()}.jsonl", earlier)
+        hooks = Hooks(plan.catalog, on_listener_error=spool.say, options=info.config.plugins.options)
+        stack = AsyncExitStack()
+        runner = await stack.enter_async_context(
+            open_rollouts(
+                engine=engine_over(model, info),
+                renderer=load_renderer(again.facts["model"], tool_call_format=info.config.model.tool_call_format),
+                parts=plan.recipe.build(info, hooks),
+                run_info=info,
+                store=spool,
+                notify=spool.say,
+                on_group=spool.add_group,
+                say=spool.say,
+            )
+        )
+        player = cls(
+            run_info=info,
+            layout=layout,
+            runner=runner,
+            estimator=make_estimator(info),
+            spool=spool,
+            versions=Versions(model.model),
+            stack=stack,
+        )
+        player._watch = asyncio.create_task(player._cancel_when_stopped())
+        return player
+
+    async def last_weights(self, step: int) -> None:
+        """Wait until the engine serves the weights after a step, which may just be on their way; not without an end."""
+        until = time.monotonic() + LAST_WEIGHTS_S
+        while await self.versions.now() < step and time.monotonic() < until and not self.layout.stop.exists():
+            await asyncio.sleep(LOOK_S)
+
+    async def play(self, task: Task, step: int, split: Split, repeats: int) -> list[Experience]:
+        """Play and judge a task's siblings, and return their rows; raises `Interrupted` when the run is to stop."""
+        if self.layout.stop.exists():  # what was queued when the stop came
+            raise Interrupted("the run is being stopped")
+        sampling = training_sampling(self.run_info) if split == "train" else validation_sampling(self.run_info)
+        round_ = Round(step=step, split=split, repeats=repeats, sampling=sampling)
+        playing = asyncio.create_task(self.runner.run([task], round_))
+        self._playing.add(playing)
+        try:
+            (group,) = await playing
+        except asyncio.CancelledError:
+            if self.layout.stop.exists():
+                raise Interrupted("the run is being stopped") from None
+            raise
+        finally:
+            self._playing.discard(playing)
+            playing.cancel()
+        by_agent = self.run_info.config.trainer_common.algorithm.norm_adv_by_agent
+        return experiences_of(group, self.estimator, by_agent=by_agent)
+
+    async def _cancel_when_stopped(self) -> None:
+        while not self.layout.stop.exists():
+            await asyncio.sleep(LOOK_S)
+        for playing in list(self._playing):
+            playing.cancel()
+
+
+def _of_one_process(info: RunInfo, runners: int) -> RunInfo:
+    """Return what a run is to one of its processes: a share of the episodes, a port of its own, and groups without a budget.
+
+    How many episodes of a step may fail is for the driver to say: it sees them all.
+    """
+    rollout = info.config.rollout
+    share = max(1, rollout.max_env_worker // max(1, runners))
+    config = evolve(
+        info.config,
+        rollout=evolve(rollout, max_env_worker=share, failure_budget=1.0),
+        gateway=evolve(info.config.gateway, port=0),
+    )
+    return evolve(info, config=config)

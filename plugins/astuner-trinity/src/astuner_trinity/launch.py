@@ -1,0 +1,148 @@
+"""The program that Trinity runs in: `trinity run`, with an end that tells whether it went well.
+
+Trinity's own command ends with 0 whatever became of its stages, waits up to an hour for a trainer whose explorer has failed, and
+ends an explorer that still plays the last validation.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import ray
+from trinity.cli import launcher
+from trinity.common.config import Config
+from trinity.common.constants import SyncMethod, SyncStyle
+
+from astuner_trinity.checkpoints import saved_step
+from astuner_trinity.layout import Layout
+
+SHUTDOWN_S = 60.0
+TRAINING = ("both", "colocate", "train")
+LOOK_S = 1.0
+
+
+def both(config: Config) -> launcher.StageStatus:
+    """Let explorer and trainer work until both have come to their end; raises what one of them raises."""
+    from trinity.explorer.explorer import Explorer
+    from trinity.manager.synchronizer import Synchronizer
+    from trinity.trainer.trainer import Trainer
+
+    began = time.perf_counter()
+    explorer, trainer = Explorer.get_actor(config), Trainer.get_actor(config)
+    between_gpus, grouped = config.synchronizer.sync_method == SyncMethod.NCCL, None
+    try:
+        ray.get([explorer.__ray_ready__.remote(), trainer.__ray_ready__.remote()])
+        ray.get([explorer.prepare.remote(), trainer.prepare.remote()])
+        synchronizer = Synchronizer.get_actor(namespace=config.ray_namespace)
+        if between_gpus:
+            grouped = synchronizer
+            ray.get(synchronizer.coordinate_weight_sync_setup.remote())
+        if config.synchronizer.sync_style == SyncStyle.FULLY_ASYNC:
+            ray.get(trainer.sync_weight.remote())
+            _await_weights(explorer, synchronizer, config.synchronizer.sync_timeout)
+        elif between_gpus:
+            ray.get([explorer.sync_weight.remote(), trainer.sync_weight.remote()])
+        else:
+            # An explorer that asks before the trainer of a resumed run has handed its weights over plays with the first ones.
+            ray.get(trainer.sync_weight.remote())
+            ray.get(explorer.sync_weight.remote())
+        working = {explorer.explore.remote(): "explorer", trainer.train.remote(): "trainer"}
+        while working:
+            ended, _ = ray.wait(list(working), num_returns=1, timeout=LOOK_S)
+            for one in ended:
+                ray.get(one)
+                if working.pop(one) == "trainer":
+                    _mark_trained(config)
+                else:
+                    # Whoever waits for rows learns that no more come: an explorer that failed says nothing to the trainer.
+                    ray.get(explorer.shutdown.remote(), timeout=SHUTDOWN_S)
+        return launcher.StageStatus(stage="both", success=True, total_time_sec=time.perf_counter() - began)
+    finally:
+        if grouped is not None:
+            _quietly(lambda: ray.get(grouped.coordinate_weight_sync_teardown.remote(), timeout=SHUTDOWN_S))
+        _quietly(lambda: ray.wait([explorer.shutdown.remote(), trainer.shutdown.remote()], timeout=SHUTDOWN_S, num_returns=2))
+
+
+def run(path: Path, layout: Layout) -> int:
+    """Run a configuration, stage by stage, and return the exit status; what went wrong is on record."""
+    launcher.MODE_MAP["both"] = launcher.MODE_MAP["colocate"] = both
+    run_stage = launcher.run_stage
+
+    def recorded(config: Config) -> launcher.StageStatus:
+        if layout.stop.exists():
+            raise StageFailed("the run is being stopped")
+        _settle(config)
+        _record(layout, stage=config.name, mode=config.mode, job=config.checkpoint_job_dir)
+        layout.trained.unlink(missing_ok=True)
+        status = run_stage(config)
+        if not status.success:
+            error = status.error
+            raise StageFailed(f"{error.type_name}: {error.message}" if error else f"{status.stage} failed")
+        trained, wanted = saved_step(Path(config.checkpoint_job_dir)), config.trainer.total_steps
+        if config.mode in TRAINING and wanted and trained < wanted:
+            # Trinity would begin the next stage with what there is.
+            raise StageFailed(f"{config.name} ended after step {trained} of {wanted}")
+        _record(layout, ended=config.name)
+        return status
+
+    launcher.run_stage = recorded
+    try:
+        launcher.run(config=str(path), dlc=False, plugin_dir=None)
+    except Exception as error:
+        _record(layout, failed=str(error) if isinstance(error, StageFailed) else f"{type(error).__name__}: {error}")
+        raise
+    return 0
+
+
+class StageFailed(RuntimeError):
+    """A stage of Trinity's came to no good end."""
+
+
+def _await_weights(explorer: Any, synchronizer: Any, timeout: float) -> None:
+    """Wait for an explorer that looks for new weights by itself; told to fetch as well, it may wait for a second version."""
+    handed_over = ray.get(synchronizer.get_latest_model_version.remote())
+    until = time.monotonic() + timeout
+    while ray.get(explorer.__ray_call__.remote(_model_version)) < handed_over:
+        if time.monotonic() > until:
+            raise StageFailed(f"the explorer had no weights of the trainer's after {timeout:.0f} s (synchronizer.sync_timeout)")
+        time.sleep(LOOK_S)
+
+
+def _model_version(explorer: Any) -> int:
+    return int(explorer.model_version)
+
+
+def _settle(config: Config) -> None:
+    """Say what is known only once Trinity has looked at the cluster, and what its stages change of what was asked."""
+    if config.mode in TRAINING:
+        config.trainer.save_hf_checkpoint = "always"
+        arguments = config.algorithm.sample_strategy_args
+        if arguments is not None and "plan" in arguments:
+            arguments["workers"] = max(1, config.cluster.trainer_gpu_num // config.trainer.ulysses_sequence_parallel_size)
+
+
+def _mark_trained(config: Config) -> None:
+    plan = (config.algorithm.sample_strategy_args or {}).get("plan")
+    if plan:
+        Layout.of_plan(plan).trained.touch()
+
+
+def _record(layout: Layout, **content: Any) -> None:
+    layout.records.mkdir(parents=True, exist_ok=True)
+    with (layout.records / "launch.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(content) + "\n")
+
+
+def _quietly(call: Any) -> None:
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001  # what is asked of actors that may be gone; why the run ends is told elsewhere
+        print(f"at the end: {type(error).__name__}: {error}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(run(Path(sys.argv[1]), Layout(Path(sys.argv[2]))))

@@ -1,0 +1,168 @@
+"""Trinity's program under a run of ours: its cluster, its environment, and what it says when it goes wrong."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from astuner.errors import RunFailed, UsageError
+from astuner.processes import Launched, launch
+from astuner.processes.environment import exported
+from astuner.protocols import Control, RunInfo
+from astuner.services.ray import ADDRESS, check_answers, ray
+from astuner.services.running import Place, running_services
+from astuner_trinity.environment import SILENCE, Machine, check_versions, look_at_machine, silence_s
+from astuner_trinity.layout import Layout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CLIENT = "ray://"
+END_S = 20.0
+LINES = 20
+FAULTS = re.compile(
+    r"Error in (Explorer|Trainer|scheduler loop)|Error during explorer preparation|Failed to create experience operators|"
+    r"WorkflowRunner run task error|Task execution attempt \d+ failed"
+)
+"""What Trinity's processes log before they end, or wait, as if all were well."""
+DIED = re.compile(r"ActorDied|ActorUnavailable")
+"""Of a process that played: Trinity forgets its task, and waits for it as long as a task may take."""
+LOGGED = re.compile(r"^[A-Z]+ \d\d-\d\d [\d:]+ \[[\w.]+:\d+\] ?")
+RAISED = re.compile(r"^[A-Za-z_][\w.]*(Error|Exception|Interrupted|Timeout|Failed|Lost)\b.*")
+NOISE = re.compile(r"^\s*$|\(raylet\)|FutureWarning|UserWarning|DeprecationWarning|warnings\.warn")
+
+
+@define(eq=False, kw_only=True)
+class Program:
+    """Trinity, started."""
+
+    layout: Layout
+    launched: Launched
+    home: Path
+    """Where Trinity's directories are."""
+    _limit_s: float = field(factory=silence_s)
+    _seen: int = 0
+    _since: float = field(factory=time.monotonic)
+    _read: dict[Path, int] = field(factory=dict)
+    """How far each log was read; what an earlier attempt has left in one is not looked at."""
+
+    def poll(self) -> int | None:
+        """Return how it ended; None while it lives. Raises `RunFailed` when nothing was written anywhere for too long."""
+        status = self.launched.poll()
+        if status is not None:
+            return status
+        written = self._written()
+        if written != self._seen:
+            self._seen, self._since = written, time.monotonic()
+        elif time.monotonic() - self._since > self._limit_s:
+            raise RunFailed(
+                f"Trinity said nothing for {self._limit_s:g} s, so it is given up. Finished episodes are kept: go on with "
+                f"--resume; {SILENCE} sets another limit{self.last_lines()}"
+            )
+        return None
+
+    def be_patient(self) -> None:
+        """Bear any silence: a server that nobody asks says nothing."""
+        self._limit_s = math.inf
+
+    def fault(self) -> str | None:
+        """Return what Trinity's explorer or trainer logged as its error since the last call, in a line."""
+        for path in logs_of(self.home):
+            start = self._read.get(path, 0)
+            with path.open("rb") as file:
+                file.seek(start)
+                text = file.read().decode(errors="replace")
+            if FAULTS.search(text):
+                # The traceback may still be on its way.
+                if not _raised(text) and self.launched.poll() is None:
+                    continue
+                self._read[path] = start + len(text.encode())
+                return f"{path.stem}: {_raised(text) or FAULTS.search(text).group()}"  # type: ignore[union-attr]  # it was found
+            self._read[path] = start + len(text.encode())
+        return None
+
+    def last_lines(self) -> str:
+        """Return the end of what it printed."""
+        lines = [line for line in self.launched.tail(200).splitlines() if not NOISE.search(line)]
+        return f". The last lines of {self.layout.log}:\n" + "\n".join(lines[-LINES:]) if lines else ""
+
+    def _written(self) -> int:
+        total = 0
+        for path in (self.layout.log, *self.layout.records.glob("*.jsonl"), *self.layout.played.glob("*.jsonl")):
+            try:
+                total += path.stat().st_size
+            except OSError:
+                continue
+        return total
+
+
+@contextmanager
+def cluster_for(run: RunInfo, control: Control) -> Iterator[Machine]:
+    """Have a Ray cluster, one of its own where `RAY_ADDRESS` names none, with the environment of Trinity's processes."""
+    check_versions()
+    machine, variables = look_at_machine()
+    with ExitStack() as stack:
+        stack.enter_context(exported(variables))
+        address = os.environ.get(ADDRESS, "")
+        if address.startswith(CLIENT):
+            raise UsageError(
+                f"{ADDRESS} is {address}: Trinity is started as a program of this machine, and has to be in the cluster: "
+                f"ray job submit --address http://HEAD:8265 -- astuner run …, or start it on a node and set {ADDRESS}=auto"
+            )
+        if address:
+            check_answers(address)
+        else:
+            place = Place(
+                directory=run.directory,
+                say=lambda text: control.notify(text, "info"),
+                warn=control.notify,
+                stopped=lambda: control.stop,
+            )
+            stack.enter_context(running_services({"ray": ray(run)}, place))
+        yield machine
+
+
+@contextmanager
+def started(layout: Layout, home: Path) -> Iterator[Program]:
+    """Start Trinity with the configuration that lies in the run directory; it is ended with the block.
+
+    `home` is where its own directories are.
+    """
+    before = {path: path.stat().st_size for path in logs_of(home)}
+    words = [sys.executable, "-m", "astuner_trinity.launch", str(layout.config), str(layout.run)]
+    env: Mapping[str, str] = {"PYTHONUNBUFFERED": "1"}
+    launched = launch(words, kind="service", name="trinity", log=layout.log, cwd=Path.cwd(), env=env, directory=layout.run)
+    try:
+        yield Program(layout=layout, launched=launched, home=home, read=before)
+    finally:
+        launched.end(END_S)
+
+
+def foreign_cluster() -> str:
+    """Say what is wrong with a cluster that takes connections and answers nothing."""
+    mode = os.environ.get("RAY_AUTH_MODE", "none is set")
+    return (
+        f"the Ray cluster at {os.environ.get(ADDRESS, '?')} takes connections and refuses this process: its key (RAY_AUTH_TOKEN) "
+        f"is another, or its RAY_AUTH_MODE (here: {mode}); Ray also reads ~/.ray/auth_token. Give this process what the cluster "
+        f"was started with, or unset {ADDRESS} for a cluster of this run alone"
+    )
+
+
+def logs_of(home: Path) -> list[Path]:
+    """Return the logs of Trinity's roles."""
+    return sorted(home.glob("*/**/log/**/*.log"))
+
+
+def _raised(text: str) -> str:
+    """Return the last line that names an exception."""
+    found = [match.group() for line in text.splitlines() if (match := RAISED.match(LOGGED.sub("", line).strip()))]
+    return found[-1][:400] if found else ""

@@ -1,0 +1,81 @@
+"""What Trinity measured of a step, under the names of every backbone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from astuner.protocols import Estimator
+from astuner.rollout.advantages import weigh
+from astuner.rollout.metrics import rollout_metrics
+from astuner.schema import Group
+from astuner.training.signal import signal_metrics, update_metrics
+from astuner_trinity.rows import MEASURED
+
+NATIVE = "trinity/"
+"""Before the names of Trinity's own numbers."""
+
+
+def step_metrics(
+    groups: Sequence[Group],
+    trainer: Mapping[str, float],
+    explorer: Mapping[str, float],
+    estimator: Estimator,
+    *,
+    by_agent: bool,
+    kl_in_loss: bool,
+) -> dict[str, float]:
+    """Return the metrics of a training step: episodes, rows, loss, times; and everything that Trinity measured itself."""
+    found: dict[str, float] = {}
+    measured, own = measured_in(trainer)
+    norm = own.get("actor/grad_norm", math.nan)
+    norms = [] if measured.get("idle") or math.isnan(norm) else [norm]
+    if groups:
+        rows = weigh(groups, estimator, by_agent=by_agent)
+        found |= rollout_metrics(groups, rows, by_agent=by_agent)
+        found |= signal_metrics(rows, norms, kl_in_loss=kl_in_loss)
+    found |= loss_metrics(measured, norms, kl_in_loss=kl_in_loss)
+    found |= {f"{NATIVE}{name}": value for name, value in own.items()}
+    found |= {f"{NATIVE}{name}": value for name, value in explorer.items()}
+    if "time/train_step" in own:
+        found["time/update_s"] = own["time/train_step"]
+    if "rate" in measured:
+        found["lr"] = measured["rate"]
+    if not groups and "lag_mean" in measured:
+        found |= {"staleness/mean": measured["lag_mean"], "staleness/max": measured["lag_max"]}
+    return found
+
+
+def loss_metrics(measured: Mapping[str, float], norms: Sequence[float], *, kl_in_loss: bool) -> dict[str, float]:
+    """Return losses, clipping, and how far trainer and sampler lie apart; empty for a loss of Trinity's own."""
+    if not measured.get("tokens"):
+        return {}
+    sums = dict(measured)
+    found = update_metrics(sums, norms, 1)
+    found["ratio/off_one_max"] = measured["update_ratio"]
+    # k1 of the sampler's divergence from the trainer, over the trained tokens: nothing in a synchronous run.
+    found["mismatch/mean"] = -measured["drift"] / measured["tokens"]
+    if kl_in_loss:
+        found["kl/mean"] = measured["kl"] / measured["tokens"]
+    return found
+
+
+def explorer_metrics(
+    groups: Sequence[Group], explorer: Mapping[str, float], estimator: Estimator, *, by_agent: bool
+) -> dict[str, float]:
+    """Return the metrics of an explorer's step that nobody trains on yet."""
+    rows = weigh(groups, estimator, by_agent=by_agent)
+    return rollout_metrics(groups, rows, by_agent=by_agent) | {f"{NATIVE}{name}": value for name, value in explorer.items()}
+
+
+def measured_in(trainer: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """Part what our loss and batches measured from Trinity's own numbers; Trinity puts prefixes of its own before ours."""
+    ours: dict[str, float] = {}
+    own: dict[str, float] = {}
+    for name, value in trainer.items():
+        before, found, after = name.rpartition(MEASURED)
+        if found and before in ("", "actor/", "actor/actor/"):
+            ours[after] = value
+        else:
+            own[name.replace("actor/actor/", "actor/")] = value
+    return ours, own

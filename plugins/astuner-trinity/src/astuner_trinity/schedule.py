@@ -1,0 +1,73 @@
+"""Which explorer step plays what: a step's tasks, and the validation of the weights that the step begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import asdict, frozen
+
+
+@frozen(kw_only=True)
+class Schedule:
+    """The steps of a run."""
+
+    total: int
+    """Training steps."""
+    every: int
+    """Validate after each so many; 0 or less never."""
+    before: bool
+    """Validate before the first."""
+    catching_up: int = 0
+    """Explorer steps without tasks between the last training step and the last validation, until the last weights have come."""
+
+    @classmethod
+    def of(cls, facts: Mapping[str, Any]) -> Schedule:
+        """Read what `facts` wrote."""
+        return cls(**facts)
+
+    def facts(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return asdict(self)
+
+    @property
+    def last(self) -> int:
+        """The last explorer step: after training, one plays the last validation alone."""
+        return self.total + self.catching_up + 1 if self.validates(self.total) else self.total
+
+    def weights_of(self, explorer_step: int) -> int | None:
+        """Return after how many training steps the weights are that an explorer step begins with; None while it catches up."""
+        if explorer_step <= self.total:
+            return explorer_step - 1
+        return self.total if explorer_step >= self.last else None
+
+    def validates(self, step: int) -> bool:
+        """Whether the weights after so many training steps are validated."""
+        if step == 0:
+            return self.before
+        if step >= self.total:
+            return self.every > 0 or self.before
+        return self.every > 0 and step % self.every == 0
+
+    def until_the_last_weights(self, synchronizer: Mapping[str, Any], in_flight: int) -> int:
+        """Return how many steps an explorer needs after the last training step until it has been given the last weights.
+
+        Trinity hands them over after explorer steps s with (s - sync_offset) % sync_interval == 0; in the style fully_async
+        whenever there are some, but a step's rows reach the trainer only when later steps push them out.
+        """
+        if synchronizer["sync_style"] == "fully_async":
+            return in_flight
+        offset = synchronizer["sync_offset"]
+        interval = synchronizer["explorer_sync_interval"] or synchronizer["sync_interval"]
+        handed_over = self.total + offset
+        handed_over += -(handed_over - offset) % interval
+        return int(handed_over - self.total)
+
+    def last_weights(self, synchronizer: Mapping[str, Any]) -> int:
+        """Return after how many training steps the last weights are that an explorer is given."""
+        interval = synchronizer["trainer_sync_interval"] or synchronizer["sync_interval"]
+        return self.total if synchronizer["sync_style"] == "explorer_driven" else int(self.total - self.total % interval)
+
+    def trains(self, explorer_step: int) -> bool:
+        """Whether an explorer step plays tasks to train on."""
+        return explorer_step <= self.total

@@ -1,0 +1,221 @@
+"""One use of Trinity, from a plan to its end: what is written before it starts, and what is cleared away after it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from attrs import define, evolve
+
+from astuner.errors import ConfigError, Problem, UsageError
+from astuner.protocols import Control, RunInfo, TaskSource
+from astuner.rollout.estimator import make_estimator
+from astuner.runs.again import write_plan
+from astuner.runs.directory import RunDirectory
+from astuner.runs.episode_store import StoredEpisodes
+from astuner.schema import Event
+from astuner.training.export import ADAPTER
+from astuner_trinity.alignment import groups_at_once
+from astuner_trinity.checkpoints import start_anew, turn_back
+from astuner_trinity.defaults import trinity_defaults, without_defaults
+from astuner_trinity.driver import Driver
+from astuner_trinity.environment import Machine
+from astuner_trinity.layout import Layout
+from astuner_trinity.native import Wanted, finished
+from astuner_trinity.program import cluster_for, started
+from astuner_trinity.schedule import Schedule
+from astuner_trinity.spool import store_left_over
+
+LOST = (
+    "rows that were waiting in Trinity's buffer are gone, and the order of a replay buffer with them; the trainer's weights and "
+    "optimizer, the explorer's place among the tasks, and every finished episode are not: those of later steps are taken from "
+    "the run store in place of being played again"
+)
+
+
+@define(kw_only=True)
+class Session:
+    """Plays and trains one run."""
+
+    run: RunInfo
+    tasks: TaskSource
+    control: Control
+
+    def train(self) -> Generator[Event]:
+        """Run the mode, or the stages, of the configuration."""
+        common = self.run.config.trainer_common
+        schedule = Schedule(total=self.tasks.total_steps, every=common.test_freq, before=common.val_before_train)
+        if self.run.native["mode"] == "explore" and not self.run.native["stages"]:
+            # Its weights never change: there is nothing to follow.
+            schedule = Schedule(total=self.tasks.total_steps, every=0, before=False)
+        yield from self._run(dict(self.run.native), schedule, self.run.config.model.path)
+
+    def evaluate(self, checkpoint: Path | None) -> Generator[Event]:
+        """Play the validation tasks once, with the weights of a checkpoint or of `model.path`.
+
+        With `trinity: {mode: bench}` and no checkpoint named, once with `model.path` and with each that the run has saved.
+        """
+        if checkpoint is not None and (checkpoint / ADAPTER).is_file():
+            raise UsageError(
+                f"{checkpoint}: holds adapters, and Trinity evaluates whole models: merge them first (astuner export RUN "
+                "--merge-lora --out DIRECTORY), or evaluate with the backbone 'verl' or 'local'"
+            )
+        native = dict(self.run.native) | {"stages": []}
+        every = checkpoint is None and native["mode"] == "bench"
+        model = self.run.config.model.path if checkpoint is None else str(checkpoint)
+        checkpoints = Path(self.run.config.experiment_dir) if every else None
+        yield from self._run(native | {"mode": "bench"}, Schedule(total=1, every=0, before=True), model, checkpoints)
+
+    def _run(self, native: dict[str, Any], schedule: Schedule, model: str, checkpoints: Path | None = None) -> Generator[Event]:
+        """Run Trinity; `checkpoints` is the directory of the run whose checkpoints a bench goes through."""
+        control, run = self.control, self.run
+        layout, estimator = Layout(run.directory), make_estimator(run)
+        if run.config.rollout.top_p < 1 or run.config.rollout.top_k > 0:
+            control.notify(
+                "the sampler leaves out a part of the vocabulary (top_p, top_k), and Trinity's trainer computes over all of it"
+            )
+        with cluster_for(run, control) as machine:
+            rollout = run.config.rollout
+            wanted = Wanted(
+                layout=layout,
+                model=model,
+                total_steps=schedule.total,
+                loss_agg_mode=estimator.default_loss_agg_mode,
+                groups_at_once=groups_at_once(rollout.max_env_worker, rollout.num_repeat, run.config.data.train_batch_size),
+            )
+            tree = finished(native, machine, wanted)
+            self._check(tree, schedule)
+            if checkpoints is not None:
+                tree["checkpoint_root_dir"] = str(Layout(checkpoints).home)
+            offsets = stage_offsets(tree)
+            replay_after = self._prepare(layout, tree, offsets)
+            layout.config.write_text(_text(tree), encoding="utf-8")
+            runners = tree["explorer"]["runner_per_model"] * tree["explorer"]["rollout_model"]["engine_num"]
+            facts = {
+                "schedule": schedule.facts(),
+                "synchronizer": tree["synchronizer"],
+                "in_flight": tree["explorer"]["max_inflight_batches"],
+                "replay_after": replay_after,
+                "model": model,
+                "runners": runners,
+            }
+            write_plan(evolve(run, directory=run.directory), layout.plan, **facts)
+            self._announce(tree, machine)
+            driver = Driver(
+                run=run,
+                control=control,
+                layout=layout,
+                native=tree,
+                estimator=estimator,
+                schedule=schedule,
+                earlier=StoredEpisodes(run.directory / "episodes", replay_after=replay_after),
+                tasks=len(self.tasks.validation()),
+                reported=_reported(RunDirectory(run.directory)),
+                offsets=offsets,
+            )
+            try:
+                with started(layout, Path(tree["checkpoint_root_dir"])) as program:
+                    yield from driver.follow(program)
+            finally:
+                driver.finish()
+                # Whoever runs `trinity.yaml` by itself begins without them.
+                layout.clear_signs()
+
+    def _prepare(self, layout: Layout, tree: dict[str, Any], offsets: dict[str, tuple[int, int]]) -> int | None:
+        """Clear away what an earlier attempt has left, and turn Trinity back to the checkpoint that the run goes on from.
+
+        Returns the step after which finished episodes are taken from the run store; None for a run that has none.
+        """
+        step = self.control.resume_step
+        if layout.played.is_dir():
+            store_left_over(layout.played, self.run.directory / "episodes", self.control.store)
+        layout.clear_signs()
+        shutil.rmtree(layout.records, ignore_errors=True)
+        roles = {"explorer": tree["explorer"]["name"], "trainer": tree["trainer"]["name"]}
+        if tree["mode"] != "bench":
+            for stage, (offset, length) in (offsets or {"": (0, step + 1)}).items():
+                own = min(step - offset, length)
+                if own > 0 and (own < length or not stage):
+                    turn_back(layout.job(tree, stage), own, **roles)
+                elif own <= 0:
+                    # No checkpoint of the run counts yet: what Trinity has of it would be taken for one.
+                    start_anew(layout.job(tree, stage))
+        if step:
+            self.control.notify(f"going on from step {step}: {LOST}", "info")
+        if tree["stages"]:
+            # Trinity counts a stage as done as soon as the next one has begun, or would have.
+            layout.job(tree).mkdir(parents=True, exist_ok=True)
+            latest = next((at for at, (after, own) in enumerate(offsets.values()) if step < after + own or not own), len(offsets))
+            (layout.job(tree) / "stage_meta.json").write_text(json.dumps({"latest_stage": latest}), encoding="utf-8")
+        for part in (layout.home, layout.played, layout.records):
+            part.mkdir(parents=True, exist_ok=True)
+        if self.run.attempt < 2 or tree["stages"]:
+            # Each stage counts its steps from 1, so the ids of its episodes do not tell it from another.
+            return None
+        return step or -1
+
+    def _check(self, tree: dict[str, Any], schedule: Schedule) -> None:
+        """Raise for what does not go together, and tell what comes out otherwise than one might think."""
+        buffer = tree["buffer"]["trainer_input"]["experience_buffer"] or {}
+        if self.run.attempt > 1 and buffer.get("storage_type") == "sql" and not tree["stages"] and tree["mode"] != "bench":
+            raise UsageError(
+                f"{buffer.get('path') or 'the experience buffer'}: rows of a table are marked when they are read, so a run over "
+                "it cannot go on from a checkpoint without losing or doubling some. Start again with another "
+                "experiment_name and an empty table, or train over a queue (mode both)"
+            )
+        if tree["explorer"]["over_rollout"]["ratio"] and any(map(schedule.validates, range(schedule.total + 1))):
+            message = (
+                "a step that does not wait for all of its tasks would cut the validation off that is played with them. Set "
+                "trainer_common.test_freq to 0 and val_before_train to false, and measure the checkpoints with `astuner eval`."
+            )
+            raise ConfigError([Problem(key="trinity.explorer.over_rollout.ratio", message=message)])
+        last = schedule.last_weights(tree["synchronizer"])
+        if tree["mode"] in ("both", "colocate") and schedule.validates(schedule.total) and last < schedule.total:
+            self.control.notify(
+                f"the last validation measures the weights after step {last}: Trinity hands over those of every "
+                f"{tree['synchronizer']['sync_interval']} steps, and {schedule.total} is no multiple of it; `astuner eval` "
+                "measures the last"
+            )
+
+    def _announce(self, tree: dict[str, Any], machine: Machine) -> None:
+        engine, cluster = tree["explorer"]["rollout_model"], tree["cluster"]
+        where = f"on the CPU ({machine.stand_in} stands in for GPUs and vLLM)" if machine.stand_in else "on GPUs"
+        what = (
+            f"stages {', '.join(stage['stage_name'] for stage in tree['stages'])}" if tree["stages"] else f"mode {tree['mode']}"
+        )
+        style = tree["synchronizer"]
+        self.control.notify(
+            f"Trinity {where}: {what}, {engine['engine_num']} engine(s), {tree['explorer']['runner_per_model']} runner(s) each, "
+            f"{cluster['gpu_per_node'] or 'all'} GPU(s) per node; weights by {style['sync_method']}, {style['sync_style']} every "
+            f"{style['sync_interval']} step(s); starting takes a minute or more",
+            "info",
+        )
+
+
+def stage_offsets(tree: dict[str, Any]) -> dict[str, tuple[int, int]]:
+    """Return, for each stage, the run's step that it begins after and how many it has; empty for a run without stages."""
+    found: dict[str, tuple[int, int]] = {}
+    after = 0
+    for stage in tree["stages"]:
+        trains = (stage.get("mode") or tree["mode"]) in ("both", "colocate", "train", "explore")
+        steps = ((stage.get("trainer") or {}).get("total_steps") or tree["trainer"]["total_steps"]) if trains else 0
+        found[stage["stage_name"]] = (after, steps)
+        after += steps
+    return found
+
+
+def _text(tree: dict[str, Any]) -> str:
+    """Return the configuration as `trinity run --config` takes it, without what is Trinity's default."""
+    return yaml.safe_dump(without_defaults(tree, trinity_defaults()), sort_keys=False, allow_unicode=True)
+
+
+def _reported(directory: RunDirectory) -> frozenset[int]:
+    """Return the steps whose validation an earlier attempt has reported, and whose row was kept."""
+    if not directory.metrics.exists():
+        return frozenset()
+    rows = (json.loads(line) for line in directory.metrics.read_text(encoding="utf-8").splitlines())
+    return frozenset(row["step"] for row in rows if "val/episodes" in row)

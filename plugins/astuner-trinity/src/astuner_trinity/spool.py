@@ -1,0 +1,183 @@
+"""Finished episodes on their way from the processes that play to the driver: a file per process, read while it grows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from attrs import define, field, frozen
+
+from astuner.protocols import EpisodeStore
+from astuner.runs.atomic import explained
+from astuner.runs.codec import dump_episode, dump_plain, dump_verdict, load_episode, load_verdict
+from astuner.runs.episode_store import SPLITS, read_episodes
+from astuner.schema import Episode, Group, Task
+
+
+class Earlier(Protocol):
+    """Episodes of earlier attempts of the run."""
+
+    def recall(self, identity: str) -> Episode | None:
+        """Return one, with its verdict when it has one."""
+        ...
+
+
+class Spool:
+    """The writing end, as the store of the process that plays; each line reaches the operating system before the next."""
+
+    def __init__(self, path: Path, earlier: Earlier) -> None:
+        """Append to a file of this process's own; what earlier attempts finished is taken from there."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self._earlier = path, earlier
+        self._file = path.open("ab", buffering=0)
+
+    def recall(self, identity: str) -> Episode | None:
+        """Return an episode of an earlier attempt, with its verdict when it has one."""
+        return self._earlier.recall(identity)
+
+    def add_episode(self, episode: Episode) -> None:
+        """Write a finished episode, before it is judged."""
+        self._write("episode", episode=dump_episode(episode))
+
+    def add_verdicts(self, group: Group) -> None:
+        """Write the findings on a group."""
+        found = {episode.id: dump_verdict(episode.verdict) for episode in group.episodes if episode.verdict is not None}
+        self._write("verdicts", verdicts=found)
+
+    def add_group(self, group: Group) -> None:
+        """Write that a group is whole: nothing more comes of it."""
+        ids = [episode.id for episode in group.episodes]
+        self._write("group", task=dump_plain(group.task), step=group.step, split=group.split, episodes=ids)
+
+    def say(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
+        """Write what the user should read."""
+        self._write("notice", text=text, level=level)
+
+    def sync(self) -> None:
+        """Nothing is kept back."""
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _write(self, kind: str, **content: Any) -> None:
+        line = json.dumps({"kind": kind, **content}, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        with explained(self._path):
+            self._file.write(line)
+
+
+@define
+class Lines:
+    """JSON lines of a file that others append to."""
+
+    path: Path
+    _read: int = field(default=0, init=False)
+
+    def new(self) -> list[dict[str, Any]]:
+        """Return those that came since the last call; one that is not whole yet comes later."""
+        if not self.path.exists():
+            return []
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            text = file.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read += len(whole)
+        return [json.loads(line) for line in whole.splitlines()]
+
+
+@frozen
+class Played:
+    """A finished episode that has to be stored."""
+
+    episode: Episode
+
+
+@frozen
+class Judged:
+    """A whole group, and whether its verdicts have to be stored."""
+
+    group: Group
+    fresh: bool
+
+
+@frozen
+class Said:
+    """Something for the user."""
+
+    text: str
+    level: Literal["info", "warning"]
+
+
+@define(eq=False)
+class Tail:
+    """The reading end, over the files of all processes."""
+
+    directory: Path
+    earlier: Earlier
+    """Where episodes are that a process took from there too."""
+    _files: dict[Path, Lines] = field(factory=dict, init=False)
+    _open: dict[str, Episode] = field(factory=dict, init=False)
+    _fresh: set[str] = field(factory=set, init=False)
+
+    def new(self) -> Iterator[Played | Judged | Said]:
+        """Yield what came since the last call, in the order of each process."""
+        for path in sorted(self.directory.glob("*.jsonl")):
+            for record in self._files.setdefault(path, Lines(path)).new():
+                yield from self._understood(record)
+
+    def _understood(self, record: Mapping[str, Any]) -> Iterator[Played | Judged | Said]:
+        match record["kind"]:
+            case "episode":
+                episode = load_episode(record["episode"])
+                self._open[episode.id] = episode
+                yield Played(episode)
+            case "verdicts":
+                for identity, data in record["verdicts"].items():
+                    verdict = load_verdict(data)
+                    known = self._find(identity)
+                    if known is not None and verdict is not None:
+                        self._open[identity] = known.judged(verdict)
+                        self._fresh.add(identity)
+            case "group":
+                episodes = [self._find(identity) for identity in record["episodes"]]
+                found = tuple(episode for episode in episodes if episode is not None)
+                group = Group(task=Task(**record["task"]), step=record["step"], split=record["split"], episodes=found)
+                fresh = any(identity in self._fresh for identity in record["episodes"])
+                for identity in record["episodes"]:
+                    self._open.pop(identity, None)
+                    self._fresh.discard(identity)
+                yield Judged(group, fresh)
+            case "notice":
+                yield Said(record["text"], record["level"])
+
+    def _find(self, identity: str) -> Episode | None:
+        if identity not in self._open and (earlier := self.earlier.recall(identity)) is not None:
+            self._open[identity] = earlier
+        return self._open.get(identity)
+
+
+def store_left_over(directory: Path, episodes: Path, store: EpisodeStore) -> None:
+    """Store what the processes of a driver that was killed finished, and it did not come to store; their files are then removed.
+
+    `episodes` is where the store's files lie.
+    """
+    stored = {episode.id: episode.verdict for split in SPLITS for episode in read_episodes(episodes, split)}
+    for one in Tail(directory, store).new():
+        if isinstance(one, Played) and one.episode.id in stored:
+            continue
+        if isinstance(one, Judged) and all(stored.get(episode.id) is not None for episode in one.group.episodes):
+            continue
+        keep(one, store)
+    store.sync()
+    for file in directory.glob("*.jsonl"):
+        file.unlink()
+
+
+def keep(one: Played | Judged | Said, store: EpisodeStore) -> None:
+    """Store an episode or its verdicts. One that is stored already is stored again, and the last record counts."""
+    if isinstance(one, Played):
+        store.add_episode(one.episode)
+    elif isinstance(one, Judged) and one.fresh:
+        store.add_verdicts(one.group)

@@ -1,0 +1,164 @@
+"""What one training step trains on: all rows of one explorer step, each with the factor of its tokens' losses."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from attrs import define
+from trinity.algorithm.sample_strategy.sample_strategy import SampleStrategy
+from trinity.algorithm.sample_strategy.utils import representative_sample
+from trinity.buffer import get_buffer_reader
+from trinity.common.config import BufferConfig
+from trinity.common.experience import CustomField, Experience
+
+from astuner.training.minibatches import Aggregation, token_shares
+from astuner.training.schedule import learning_rate
+from astuner_trinity.layout import Layout
+from astuner_trinity.rows import AGENT, EPISODE, GROUP, IDLE, MEASURED, RATE, ROWS, SHARE, STALE, VERSION
+
+FIELDS = (
+    CustomField(SHARE, SHARE, torch.float32),
+    CustomField(STALE, STALE, torch.float32),
+    CustomField(RATE, RATE, torch.float64),
+    CustomField(IDLE, IDLE, torch.float32),
+)
+LOOK_S = 0.2
+
+
+class StepBatches(SampleStrategy):
+    """Reads whole explorer steps from the buffer; rows that others wrote are read by `buffer.train_batch_size`."""
+
+    def __init__(self, buffer_config: BufferConfig, **options: Any) -> None:
+        """Open the buffer."""
+        super().__init__(buffer_config)
+        self._reader = get_buffer_reader(buffer_config.trainer_input.experience_buffer)
+        self._size = int(buffer_config.train_batch_size)
+        self._options = options
+        self._stop = Layout.of_plan(options["plan"]).stop if options.get("plan") else None
+
+    async def sample(self, step: int, **_: Any) -> tuple[list[Experience], dict[str, float], list[Any]]:
+        """Return the rows of a step, metrics, and a few rows to look at; raises `StopAsyncIteration` when there are no more."""
+        began = time.perf_counter()
+        first = await self._read(1)
+        more = int(first[0].info.get(ROWS, self._size)) - 1
+        rows = [*first, *(await self._read(more) if more > 0 else [])]
+        metrics = {"time/read_experience": time.perf_counter() - began}
+        self.set_model_version_metric(rows, metrics)
+        if all(GROUP in row.info for row in rows):
+            rows, own = prepared(rows, step, workers=self._workers(), options=self._options)
+            metrics |= own
+        return rows, metrics, representative_sample(rows)
+
+    @classmethod
+    def default_args(cls) -> dict[str, Any]:
+        """Return the arguments: those of the configuration are needed."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where in the buffer the trainer is."""
+        return dict(self._reader.state_dict())
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on there."""
+        if state_dict:
+            self._reader.load_state_dict(state_dict)
+
+    async def _read(self, count: int) -> list[Experience]:
+        reading = asyncio.ensure_future(self._reader.read(batch_size=count))
+        while not reading.done():
+            await asyncio.wait({reading}, timeout=LOOK_S)
+            if not reading.done() and self._stop is not None and self._stop.exists():  # a look at a directory
+                reading.cancel()
+                raise StopAsyncIteration
+        return list(reading.result())
+
+    def _workers(self) -> int:
+        """Return how many workers share the rows."""
+        import ray
+
+        if workers := self._options.get("workers"):
+            return int(workers)
+        # `trinity run` by itself: the GPUs that engines leave, as Trinity counts them.
+        gpus = self._options.get("gpus") or int(ray.cluster_resources().get("GPU", 1))
+        left = max(1, gpus - int(self._options.get("engine_gpus", 0)))
+        return max(1, left // int(self._options.get("sequence_parallel", 1)))
+
+
+@define
+class _Tokens:
+    """As much of a sample as its share depends on."""
+
+    episode_id: str
+    agent: str
+    trained: int
+
+
+@define
+class _Row:
+    sample: _Tokens
+    group: str
+
+
+def prepared(
+    rows: Sequence[Experience], step: int, *, workers: int, options: dict[str, Any]
+) -> tuple[list[Experience], dict[str, float]]:
+    """Return the rows that move the weights, and padding for the workers; their factors count all rows of the step.
+
+    A step in which nothing has a gradient keeps one row, marked as idle.
+    """
+    tokens = [int(row.action_mask.sum()) for row in rows]
+    known = [
+        _Row(_Tokens(row.info[EPISODE], row.info[AGENT], count), row.info[GROUP]) for row, count in zip(rows, tokens, strict=True)
+    ]
+    mode = cast("Aggregation", options["loss_agg_mode"])
+    shares = token_shares(known, mode, int(options["max_response_length"]))  # type: ignore[arg-type]  # as much as it looks at
+    rate = learning_rate(
+        step,
+        lr=options["lr"],
+        warmup_steps=options["lr_warmup_steps"],
+        schedule=options["lr_scheduler_type"],
+        total_steps=options["total_steps"],
+    )
+    live = [
+        place for place, row in enumerate(rows) if tokens[place] and (options["every_row"] or bool((row.advantages != 0).any()))
+    ]
+    idle = not live
+    kept = live or [min(range(len(rows)), key=lambda place: len(rows[place].tokens))]
+    chosen = [(rows[place], 0.0 if idle else shares[place]) for place in kept]
+    shortest = min(kept, key=lambda place: len(rows[place].tokens))
+    chosen += [(_copy(rows[shortest]), 0.0)] * (-len(chosen) % workers)
+    found = []
+    for row, share in chosen:
+        row.info |= {SHARE: share, STALE: float(row.info[VERSION] < step - 1), RATE: rate, IDLE: float(idle)}
+        row.custom_fields = list(FIELDS)
+        found.append(row)
+    lags = [max(0, step - 1 - row.info[VERSION]) for row, count in zip(rows, tokens, strict=True) if count]
+    metrics = {
+        f"{MEASURED}rows": float(sum(count > 0 for count in tokens)),
+        f"{MEASURED}rows_trained": float(len(live)),
+        f"{MEASURED}tokens_trained": float(sum(tokens[place] for place in live)),
+        f"{MEASURED}rate": rate,
+        f"{MEASURED}idle": float(idle),
+        f"{MEASURED}lag_mean": sum(lags) / len(lags) if lags else 0.0,
+        f"{MEASURED}lag_max": float(max(lags, default=0)),
+    }
+    return found, metrics
+
+
+def _copy(row: Experience) -> Experience:
+    """Return a row of its own that trains nothing: padding."""
+    return Experience(
+        eid=row.eid,
+        tokens=row.tokens,
+        prompt_length=row.prompt_length,
+        action_mask=row.action_mask,
+        logprobs=row.logprobs,
+        advantages=row.advantages,
+        reward=row.reward,
+        info=dict(row.info),
+        metrics={},
+    )

@@ -1,0 +1,152 @@
+"""The loss of every backbone on verl's workers, as a policy loss of Trinity's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+from trinity.algorithm.policy_loss_fn.policy_loss_fn import PolicyLossFn
+
+from astuner.training.losses import KlType, divergence, policy_loss
+from astuner_trinity.rows import MEASURED
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@frozen(kw_only=True)
+class LossOptions:
+    """What the loss of a run is made of."""
+
+    clip_ratio_low: float
+    clip_ratio_high: float
+    rollout_is_threshold: float | None = None
+    """Upper bound C of the importance weight min(π/μ, C) against the sampler's μ; None weighs nothing."""
+    kl_loss_coef: float = 0.0
+    kl_loss_type: KlType = "low_var_kl"
+    sequence_parallel: int = 1
+    """Workers that share a sequence: they count as one where gradients are averaged."""
+
+
+def weighed_loss(
+    options: LossOptions,
+    logp: Tensor,
+    *,
+    sampler: Tensor,
+    mask: Tensor,
+    advantages: Tensor,
+    share: Tensor,
+    stale: Tensor,
+    reference: Tensor | None = None,
+    workers: int = 1,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the loss of a pass, and sums over its tokens.
+
+    Tensors are [rows, longest answer], `share` and `stale` [rows]. Each token's loss (`astuner.training.losses`) times its row's
+    factor, which core computed from the whole step: the sum over passes is the loss, so neither passes nor padding change it.
+    Workers average their gradients, so it is multiplied by their number.
+
+    The ratio is to the weights that the step begins with, so it is 1, for rows that these sampled; for rows that older weights
+    sampled it is to those, as their log-probabilities tell, and clipped.
+    """
+    import torch
+
+    mask = mask.bool()
+    now = logp.detach()
+    old = torch.where((stale > 0).unsqueeze(1) & mask, sampler, now)
+    logp = torch.where(mask, logp, now)
+    drift = torch.where(mask, now - sampler, torch.zeros_like(now))
+    factors = share.unsqueeze(1).to(now.dtype) * mask
+    policy, ratio = policy_loss(logp, old, sampler, advantages, options)
+    loss = policy
+    kl = k3 = torch.zeros_like(now)
+    if reference is not None and options.kl_loss_coef > 0:
+        reference = torch.where(mask, reference, now)
+        kl = options.kl_loss_coef * divergence(logp, reference, options.kl_loss_type)
+        k3 = divergence(now, reference, "low_var_kl")
+        loss = loss + kl
+    total = (loss * factors).sum() * workers
+    live = mask & (factors > 0)
+    low = (ratio < 1 - options.clip_ratio_low) & (advantages < 0)
+    high = (ratio > 1 + options.clip_ratio_high) & (advantages > 0)
+    return total, {
+        "tokens": live.sum(),
+        "loss/policy": (policy.detach() * factors).sum(),
+        "loss/kl": (kl.detach() * factors).sum(),
+        "kl": (k3 * live).sum(),
+        "drift": (drift * live).sum(),
+        "ratio": (drift.exp() * live).sum(),
+        "exp_abs": (drift.abs().exp() * live).sum(),
+        "clip/low": (low & live).sum(),
+        "clip/high": (high & live).sum(),
+        "abs_max": (drift.abs() * live).max(),
+        # Of what the update itself divides by: exactly 1 where the step's own weights sampled.
+        "update_ratio": ((ratio - 1).abs() * live).max(),
+    }
+
+
+class WeighedLoss(PolicyLossFn):
+    """Without a reference. Trinity hands over the tensors that `__call__` names."""
+
+    def __init__(self, backend: str = "verl", **options: Any) -> None:
+        """Take the fields of `LossOptions`."""
+        super().__init__(backend=backend)
+        self.options = LossOptions(**options)
+
+    def __call__(  # type: ignore[no-untyped-def]  # its metaclass reads the names
+        self, logprob, old_logprob, action_mask, advantages, share, stale, **kwargs
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Return the loss of a pass, and its sums as metrics."""
+        return _of_worker(self.options, logprob, old_logprob, action_mask, advantages, share, stale, None)
+
+    @classmethod
+    def default_args(cls) -> dict[str, Any]:
+        """Return the arguments: those of the configuration are needed."""
+        return {"clip_ratio_low": 0.2, "clip_ratio_high": 0.2}
+
+
+class WeighedLossWithReference(WeighedLoss):
+    """With the divergence from a reference."""
+
+    def __call__(  # type: ignore[no-untyped-def,override]  # its metaclass reads the names
+        self, logprob, old_logprob, action_mask, advantages, share, stale, ref_logprob, **kwargs
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Return the loss of a pass, and its sums as metrics."""
+        return _of_worker(self.options, logprob, old_logprob, action_mask, advantages, share, stale, ref_logprob)
+
+
+def _of_worker(
+    options: LossOptions,
+    logp: Tensor,
+    sampler: Tensor,
+    mask: Tensor,
+    advantages: Tensor,
+    share: Tensor,
+    stale: Tensor,
+    reference: Tensor | None,
+) -> tuple[Tensor, dict[str, Any]]:
+    import torch.distributed as dist
+    from verl.utils.metric import AggregationType, Metric
+
+    workers = max(1, dist.get_world_size() // options.sequence_parallel) if dist.is_initialized() else 1
+    loss, sums = weighed_loss(
+        options,
+        logp,
+        sampler=sampler,
+        mask=mask,
+        advantages=advantages,
+        share=share,
+        stale=stale,
+        reference=reference,
+        workers=workers,
+    )
+    most = ("abs_max", "update_ratio")
+    # Sums of workers are averaged on their way back.
+    metrics = {
+        f"{MEASURED}{name}": Metric(
+            value=float(value) * (1 if name in most else workers),
+            aggregation=AggregationType.MAX if name in most else AggregationType.SUM,
+        )
+        for name, value in sums.items()
+    }
+    return loss, metrics

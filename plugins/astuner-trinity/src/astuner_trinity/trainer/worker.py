@@ -1,0 +1,50 @@
+"""Imported by each of verl's workers (`model.external_lib`): a step of ours is one optimizer step, at the rate that it names."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from verl.utils import tensordict_utils as tu
+from verl.workers.engine_workers import TrainingWorker
+
+from astuner_trinity.rows import IDLE, RATE, SHARE
+
+
+def whole_steps(train_mini_batch: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Wrap the method by which a worker trains: rows of ours come in whatever number a step has, and make one mini-batch.
+
+    verl cuts by `ppo_mini_batch_size`, which Trinity sets to `buffer.train_batch_size`, and refuses any other number of rows.
+    """
+
+    @functools.wraps(train_mini_batch)
+    def train(self: Any, data: Any) -> Any:
+        if SHARE not in data.keys():  # noqa: SIM118  # a TensorDict is no mapping
+            return train_mini_batch(self, data)
+        tu.assign_non_tensor(data, mini_batch_size=len(data) * self.engine.get_data_parallel_size())
+        for group in self.engine.optimizer.param_groups:
+            group["lr"] = float(data[RATE][0])
+        with _without_update(self.engine) if bool(data[IDLE][0] > 0) else _as_it_is():
+            return train_mini_batch(self, data)
+
+    return train
+
+
+@contextmanager
+def _as_it_is() -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _without_update(engine: Any) -> Iterator[None]:
+    """Let a step go by without touching the weights: Adam would move them by what it remembers."""
+    engine.optimizer_step = lambda: 0.0
+    try:
+        yield
+    finally:
+        del engine.optimizer_step
+
+
+TrainingWorker.train_mini_batch = whole_steps(TrainingWorker.train_mini_batch)

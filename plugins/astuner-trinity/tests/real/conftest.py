@@ -1,0 +1,57 @@
+"""The quickstart's project on real Trinity, over Ray, on the CPU."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from astuner.testing.quickstarted import QuickstartedProject
+
+START_S = 600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and find_spec("trinity") is None:
+            item.add_marker(pytest.mark.skip(reason="Trinity is not installed"))
+
+
+class Project(QuickstartedProject):
+    """The project, trained with Trinity."""
+
+    def train(self, *arguments: str, steps: int = 2, variables: dict[str, str] | None = None, **settings: Any) -> Any:
+        """Run so many small steps."""
+        ended = self.cli(*self.short("trinity", steps, **settings), *arguments, timeout=START_S, **(variables or {}))
+        self.said = ended
+        return ended
+
+    def native(self, text: str) -> None:
+        """Write native keys into the YAML."""
+        conf = self.home / "tune.yaml"
+        conf.write_text(conf.read_text(encoding="utf-8").partition("\ntrinity:")[0] + f"\ntrinity: {text}\n", encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project with its warm-started model. Not to be written to."""
+    return Project.make(tmp_path_factory.mktemp("quickstart"))
+
+
+@pytest.fixture
+def project(quickstart: Path, tmp_path: Path) -> Iterator[Project]:
+    """A project to run in; after the test no process of it is left."""
+    with Project.beside(quickstart, tmp_path) as project:
+        yield project
+    _, left = psutil.wait_procs(project.processes(), timeout=30)
+    assert [process.cmdline() for process in left] == []
+
+
+def succeeded(ended: subprocess.CompletedProcess[str]) -> None:
+    assert ended.returncode == 0, ended.stderr[-4000:]

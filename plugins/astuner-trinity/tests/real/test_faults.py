@@ -1,0 +1,120 @@
+"""What goes wrong is said, and ends; nothing hangs, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astuner.processes.environment import exported
+from astuner.processes.ports import accepts
+from astuner.runs.episode_store import read_episodes
+from astuner.services.ray import ray
+from astuner.services.running import Place, running_services
+from astuner.testing.run_infos import run_info
+from astuner.testing.waiting import until
+from astuner_trinity.environment import look_at_machine
+
+from .conftest import START_S, Project, succeeded
+
+
+def process_of(project: Project, name: str) -> Any:
+    return next(process for process in project.processes() if name in " ".join(process.cmdline()))
+
+
+def test_a_trainer_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> None:
+    running = project.begin(*project.short("trinity", 40, trainer_common__save_freq=1))
+    until(lambda: len(project.rows) >= 2, limit_s=START_S)
+    process_of(project, "WorkerDict").kill()
+    assert running.wait(180) == 1
+    said = (project.home / "said").read_text()
+    assert "go on with --resume" in said
+    assert "The last lines of" in said
+    done = max(int(path.name.removeprefix("step_")) for path in (project.run / "checkpoints").glob("step_*"))
+    played = {episode.id for episode in read_episodes(project.run / "episodes", "train") if episode.step == done + 1}
+    succeeded(project.train("--resume", steps=done + 1))
+    assert [row["step"] for row in project.metrics] == list(range(1, done + 2))
+    assert f"going on from step {done}" in project.said.stderr
+    # Played with the weights of the checkpoint, and not with those that the run began with.
+    assert project.metrics[-1]["staleness/max"] == 0
+    # What the next step had played already was taken from the store.
+    text = (project.run / "episodes" / "train.jsonl").read_text()
+    assert all(text.count(f'{{"kind":"episode","episode":{{"id":"{identity}"') == 1 for identity in played)
+
+
+@pytest.mark.slow
+def test_an_explorer_that_dies_ends_the_run(project: Any) -> None:
+    running = project.begin(*project.short("trinity", 40))
+    until(lambda: project.rows, limit_s=START_S)
+    process_of(project, "ray::Explorer").kill()
+    assert running.wait(180) == 1
+    assert "go on with --resume" in (project.home / "said").read_text()
+
+
+@pytest.mark.slow
+def test_a_process_that_plays_dies_and_the_run_says_what_is_missing(project: Any) -> None:
+    running = project.begin(*project.short("trinity", 40))
+    until(lambda: project.rows, limit_s=START_S)
+    process_of(project, "ray::WorkflowRunner").kill()
+    assert running.wait(180) == 1
+    said = (project.home / "said").read_text()
+    assert "groups of step" in said or "go on with --resume" in said
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_the_state(project: Any) -> None:
+    running = project.begin(*project.short("trinity", 40))
+    until(lambda: project.rows, limit_s=START_S)
+    running.send_signal(signal.SIGINT)
+    assert running.wait(180) == 130
+    saved = sorted(int(path.name.removeprefix("step_")) for path in (project.run / "checkpoints").glob("step_*"))
+    assert saved
+    assert saved[-1] >= 1
+
+
+@pytest.mark.slow
+def test_a_driver_that_is_killed_leaves_nothing(project: Any) -> None:
+    running = project.begin(*project.short("trinity", 40))
+    until(lambda: any("ray::Trainer" in " ".join(process.cmdline()) for process in project.processes()), limit_s=START_S)
+    running.kill()
+    running.wait(60)
+    until(lambda: project.processes() == [], limit_s=60)
+
+
+@pytest.mark.slow
+def test_a_small_buffer_makes_the_explorer_wait(project: Any) -> None:
+    buffer = "buffer: {trainer_input: {experience_buffer: {capacity: 1}}}"
+    project.native(f"{{synchronizer: {{sync_style: fully_async}}, explorer: {{max_inflight_batches: 4}}, {buffer}}}")
+    succeeded(project.train(steps=4))
+    assert [row["step"] for row in project.metrics] == [1, 2, 3, 4]
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_there_is_used_and_left(project: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASTUNER_STATE_DIR", str(project.state))
+    _, variables = look_at_machine()
+    place = Place(directory=tmp_path, say=print, warn=print, stopped=lambda: False)
+    with exported(variables), running_services({"ray": ray(run_info(tmp_path))}, place):
+        ended = project.train(steps=1, variables={"RAY_AUTH_TOKEN": "f" * 64})
+        assert ended.returncode == 1
+        assert "its key (RAY_AUTH_TOKEN) is another" in ended.stderr.replace("\n", " ")
+        succeeded(project.train("--resume", steps=1))
+        assert "service 'ray'" not in project.said.stderr
+        _, _, port = os.environ["RAY_ADDRESS"].rpartition(":")
+        assert accepts(int(port))
+
+
+def test_silence_is_an_error(project: Any) -> None:
+    ended = project.train(variables={"ASTUNER_TRINITY_SILENCE_S": "0.5"})
+    assert ended.returncode == 1
+    assert "Trinity said nothing for 0.5 s" in ended.stderr
+
+
+def test_engines_that_do_not_fit_are_refused(project: Any) -> None:
+    project.native("{trainer: {trainer_strategy: megatron}}")
+    ended = project.train()
+    assert ended.returncode == 2
+    assert "trinity.trainer.trainer_strategy" in ended.stderr

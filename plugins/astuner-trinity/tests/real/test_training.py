@@ -1,0 +1,133 @@
+"""Whole runs: learning, the modes one after the other, stages, an explorer that is ahead."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astuner.processes.environment import exported
+from astuner.services.ray import ray
+from astuner.services.running import Place, running_services
+from astuner.testing.run_infos import run_info
+from astuner_trinity.environment import look_at_machine
+
+from .conftest import START_S, succeeded
+
+
+def test_the_quickstart_learns_its_task(project: Any) -> None:
+    ended = project.cli("run", "--conf", "tune.yaml", "--backbone", "trinity", timeout=1500)
+    succeeded(ended)
+    before, after = project.validations
+    assert before <= 0.3
+    assert after >= 0.7
+    rows = project.metrics
+    assert [row["step"] for row in rows] == list(range(1, 41))
+    # Synchronous: what is trained was sampled by the weights that it moves.
+    assert all(row["staleness/max"] == 0 for row in rows)
+    assert all(row["ratio/off_one_max"] <= 1e-6 for row in rows)
+    assert all(abs(row["mismatch/mean"]) <= 1e-6 for row in rows)
+    # Linear episodes: the turns of each are one row.
+    assert all(row["signal/rows"] == row["signal/episodes"] == 64 and row["signal/branches"] == 0 for row in rows)
+    assert any(row["signal/calls"] > row["signal/episodes"] for row in rows)
+
+
+def test_what_an_explorer_plays_is_trained_later_and_its_checkpoints_are_measured(project: Any) -> None:
+    buffer = f"sqlite:///{project.home / 'rows.db'}"
+    stored = f"buffer: {{trainer_input: {{experience_buffer: {{storage_type: sql, path: '{buffer}', max_read_timeout: 30}}}}}}"
+    project.native(f"{{mode: explore, {stored}}}")
+    succeeded(project.train(steps=2, experiment_name="explored"))
+    explored = project.home / "launcher_record" / "explored"
+    rows = [json.loads(line) for line in (explored / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [1, 2]
+    assert all(row["signal/episodes"] == 12 for row in rows)
+    with sqlite3.connect(project.home / "rows.db") as database:
+        (table,) = [name for (name,) in database.execute("select name from sqlite_master where name like '%blob'")]
+        assert database.execute(f"select count(*) from {table}").fetchone()[0] == sum(row["signal/samples"] for row in rows)
+
+    project.native(f"{{mode: train, {stored}}}")
+    succeeded(project.train(steps=2, trainer_common__save_freq=1))
+    trained = project.rows
+    assert [row["step"] for row in trained] == [1, 2]
+    assert all(row["signal/updates"] == 1 for row in trained if "signal/updates" in row)
+    # The second step was sampled by the first weights.
+    assert [row["staleness/max"] for row in trained] == [0, 1]
+    assert trained[0]["ratio/off_one_max"] <= 1e-6 < trained[1]["ratio/off_one_max"]
+
+    succeeded(project.cli("eval", "--conf", "tune.yaml", "--backbone", "trinity", "--set", "trinity.mode=bench", timeout=START_S))
+    measured = project.run.with_name("calculator.eval") / "metrics.jsonl"
+    assert [json.loads(line)["step"] for line in measured.read_text().splitlines()] == [0, 1, 2]
+
+
+def test_stages_follow_each_other_from_one_yaml(project: Any) -> None:
+    """A warm start on written answers, then reinforcement, then a measurement of what came of it."""
+    tasks = [json.loads(line) for line in (project.home / "tasks" / "train.jsonl").read_text().splitlines()]
+    written = [
+        {"messages": [{"role": "user", "content": task["main_query"]}, {"role": "assistant", "content": str(task["answer"])}]}
+        for task in tasks
+    ]
+    (project.home / "written").mkdir()
+    (project.home / "written" / "train.jsonl").write_text("\n".join(map(json.dumps, written)))
+    buffer = "{name: written, storage_type: file, path: written, format: {prompt_type: messages, messages_key: messages}}"
+    sft = (
+        f"{{stage_name: sft, mode: train, algorithm: {{algorithm_type: sft}}, buffer: {{train_batch_size: 8, total_steps: 2, "
+        f"trainer_input: {{experience_buffer: {buffer}}}}}}}"
+    )
+    project.native(f"{{stages: [{sft}, {{stage_name: grpo, mode: both}}, {{stage_name: bench, mode: bench}}]}}")
+    succeeded(project.train(steps=2))
+    rows = project.rows
+    assert [row["step"] for row in rows] == [1, 2, 3, 4, 4]
+    assert "trinity/actor/sft_loss" in rows[0] or any("sft" in name for name in rows[0])
+    assert all(row["signal/episodes"] == 12 for row in rows[2:4])
+    assert "val/reward/mean" in rows[4]
+    assert (project.run / "checkpoints" / "step_4" / "model.safetensors").is_file()
+
+
+@pytest.mark.slow
+def test_an_explorer_that_does_not_wait_is_seen_in_the_metrics(project: Any) -> None:
+    project.native("{synchronizer: {sync_style: fully_async}}")
+    succeeded(project.train(steps=5, trainer_common__val_before_train="true"))
+    rows = project.metrics
+    assert [row["step"] for row in rows] == [1, 2, 3, 4, 5]
+    assert max(row["staleness/max"] for row in rows) >= 1
+    lagging = [row for row in rows if row["staleness/max"] >= 1]
+    assert all(row["ratio/off_one_max"] > 0 for row in lagging if row["tokens/trained"])
+    assert [row["step"] for row in project.rows if "val/reward/mean" in row] == [0, 5]
+
+
+@pytest.mark.slow
+def test_the_configuration_in_the_run_directory_runs_by_itself(project: Any) -> None:
+    """`trinity run --config` on it, with a cluster that is there, and nothing of ours around it."""
+    succeeded(project.train(steps=1))
+    for path in (project.run / "trinity" / "quickstart").glob("*"):
+        shutil.rmtree(path)
+    _, variables = look_at_machine()
+    place = Place(directory=project.home, say=print, warn=print, stopped=lambda: False)
+    with (
+        exported({**variables, "ASTUNER_STATE_DIR": str(project.state)}),
+        running_services({"ray": ray(run_info(project.home))}, place),
+    ):
+        command = [Path(sys.executable).with_name("trinity"), "run", "--config", project.run / "trinity.yaml"]
+        ended = subprocess.run(
+            command, cwd=project.home, env=os.environ, capture_output=True, text=True, timeout=START_S, check=False
+        )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert (project.run / "trinity" / "quickstart" / "calculator" / "latest_checkpointed_iteration.txt").read_text() == "1"
+
+
+@pytest.mark.slow
+def test_greedy_validation_is_the_same_as_with_local(project: Any) -> None:
+    """The same weights give the same greedy answers, whichever backbone plays them."""
+    found = []
+    for backbone in ("local", "trinity"):
+        succeeded(project.cli("eval", "--conf", "tune.yaml", "--backbone", backbone, timeout=START_S))
+        measured = project.run.with_name("calculator.eval") / "metrics.jsonl"
+        found.append([json.loads(line)["val/reward/mean"] for line in measured.read_text().splitlines()])
+    assert found[0] == found[1]

@@ -1,0 +1,75 @@
+"""The loss of a pass: core's tokens, weighed; the ratio is to what sampled a row only where that is not what is trained."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("trinity")
+
+from astuner_trinity.trainer.loss import LossOptions, weighed_loss  # noqa: E402
+
+OPTIONS = LossOptions(clip_ratio_low=0.2, clip_ratio_high=0.28, kl_loss_coef=0.1)
+
+
+def batch(rows: int, seed: int, stale: float = 0.0) -> dict[str, Any]:
+    random = torch.Generator().manual_seed(seed)
+
+    def noise() -> Any:
+        return -torch.rand(rows, 5, generator=random, dtype=torch.float64) * 3
+
+    mask = torch.rand(rows, 5, generator=random) < 0.6
+    advantages = torch.randn(rows, 1, generator=random, dtype=torch.float64).expand(rows, 5)
+    return {
+        "logp": noise().requires_grad_(),
+        "sampler": noise(),
+        "mask": mask,
+        "advantages": advantages,
+        "share": torch.rand(rows, generator=random, dtype=torch.float64),
+        "stale": torch.full((rows,), stale),
+        "reference": noise(),
+    }
+
+
+def gradient(parts: list[dict[str, Any]], workers: int = 1) -> Any:
+    found = [
+        weighed_loss(OPTIONS, one["logp"], **{k: v for k, v in one.items() if k != "logp"}, workers=workers)[0] for one in parts
+    ]
+    return torch.cat([torch.autograd.grad(loss, one["logp"])[0] for loss, one in zip(found, parts, strict=True)])
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=st.integers(2, 6), seed=st.integers(0, 1000), stale=st.sampled_from([0.0, 1.0]))
+def test_passes_add_up_to_the_whole(rows: int, seed: int, stale: float) -> None:
+    whole = batch(rows, seed, stale)
+    cut = rows // 2
+    parts = [
+        {name: value[:cut].detach().requires_grad_(name == "logp") for name, value in whole.items()},
+        {name: value[cut:].detach().requires_grad_(name == "logp") for name, value in whole.items()},
+    ]
+    assert torch.allclose(gradient([whole]), gradient(parts))
+    # Workers average: each has to count for all.
+    assert torch.allclose(gradient([whole]), gradient(parts, workers=2) / 2)
+
+
+def test_the_ratio_is_one_where_the_steps_own_weights_sampled() -> None:
+    fresh, old = batch(4, 1), batch(4, 1, stale=1.0)
+    _, sums = weighed_loss(OPTIONS, fresh.pop("logp"), **fresh)
+    assert float(sums["update_ratio"]) == 0.0
+    assert int(sums["clip/low"]) == int(sums["clip/high"]) == 0
+    _, sums = weighed_loss(OPTIONS, old.pop("logp"), **old)
+    assert float(sums["update_ratio"]) > 0.1
+    assert int(sums["clip/low"]) + int(sums["clip/high"]) > 0
+
+
+def test_padding_and_masked_tokens_have_no_gradient() -> None:
+    one = batch(4, 2)
+    one["share"][1] = 0.0
+    found = gradient([one])
+    assert torch.all(found[1] == 0)
+    assert torch.all(found[~one["mask"]] == 0)
+    assert torch.any(found[0] != 0)

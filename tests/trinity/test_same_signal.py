@@ -1,0 +1,144 @@
+"""The same rows on the same weights give the same loss, gradient and divergence, whether `local` trains them or Trinity."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from attrs import define, evolve
+from made_up_groups import Control, groups_of
+
+from astuner.processes.environment import exported
+from astuner.rollout.advantages import Weighted, weigh
+from astuner.rollout.estimator import make_estimator
+from astuner.runs.again import write_plan
+from astuner.runs.plan import plan_run
+from astuner.schema import Group, Verdict
+from astuner.services.ray import ADDRESS, ray, read_key_again
+from astuner.services.running import Place, running_services
+from astuner.testing.quickstarted import QuickstartedProject
+
+pytestmark = pytest.mark.skipif(find_spec("trinity") is None, reason="Trinity is not installed")
+
+AGGREGATIONS = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
+SETTINGS = (
+    "trainer_common.kl_loss_coef=0.1",
+    "trainer_common.optim.lr_scheduler_type=constant",
+    # A rate that is not the peak, which verl's own schedule would go to.
+    "trainer_common.optim.lr_warmup_steps=100",
+    "trainer_common.optim.lr=1.0e-3",
+    "trainer_common.algorithm.rollout_is_threshold=2.0",
+    "trainer_common.clip_ratio_high=0.28",
+)
+WORKERS = 2
+"""So that what they average, and the rows that pad their parts, count too."""
+SIZES = (2, 3, 4)
+"""Episodes: an odd number of rows, which do not divide among the workers."""
+EQUAL = ("loss/policy", "loss/kl", "kl/mean", "mismatch/ratio_mean", "mismatch/exp_abs_mean")
+
+
+@define
+class TrinityTrainer:
+    """Trinity's trainer over verl's workers, in this process, fed as its sample strategy would feed it."""
+
+    trainer: Any
+    options: dict[str, Any]
+    estimator: Any
+
+    def update(self, groups: list[Group], step: int, mode: str) -> dict[str, float]:
+        """Train on the rows of a step."""
+        from astuner_trinity.explorer.experiences import experiences_of
+        from astuner_trinity.reports import step_metrics
+        from astuner_trinity.trainer.batches import prepared
+
+        rows = [row for group in groups for row in experiences_of(group, self.estimator, by_agent=True)]
+        rows, measured = prepared(rows, step, workers=WORKERS, options={**self.options, "loss_agg_mode": mode})
+        assert len(rows) % WORKERS == 0
+        found = asyncio.run(self.trainer.train_step(rows))
+        return step_metrics(groups, {**found, **measured}, {}, self.estimator, by_agent=True, kl_in_loss=True)
+
+
+@pytest.fixture(scope="module")
+def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, TrinityTrainer]]:
+    """Return both, on the model of the quickstart."""
+    from astuner_local.learner import open_learner as open_local
+    from astuner_trinity.environment import look_at_machine
+    from astuner_trinity.layout import Layout
+    from astuner_trinity.native import Wanted, finished
+
+    home: Path = QuickstartedProject.make(tmp_path_factory.mktemp("quickstart"))
+    control: Any = Control()
+    plan = plan_run(home / "tune.yaml", SETTINGS, "local")
+    run = evolve(plan.run_info(), directory=tmp_path_factory.mktemp("local"))
+    local = open_local(run, plan.recipe, control, checkpoint=None, total_steps=100)
+
+    plan = plan_run(home / "tune.yaml", (*SETTINGS, f"trainer_common.n_gpus_per_node={WORKERS + 1}"), "trinity")
+    run = evolve(plan.run_info(), directory=tmp_path_factory.mktemp("trinity"))
+    layout, estimator = Layout(run.directory), make_estimator(run)
+    machine, variables = look_at_machine()
+    wanted = Wanted(layout=layout, model=run.config.model.path, total_steps=100, loss_agg_mode=estimator.default_loss_agg_mode)
+    native = finished(run.native, machine, wanted)
+    layout.config.write_text(yaml.safe_dump(native), encoding="utf-8")
+    write_plan(run, layout.plan, schedule={})
+    with ExitStack() as stack:
+        stack.enter_context(exported(variables))
+        for place in variables["PYTHONPATH"].split(os.pathsep):
+            if place not in sys.path:
+                sys.path.insert(0, place)
+        from astuner_trinity_cpu import hooks
+
+        hooks.install()
+        where = Place(directory=run.directory, say=print, warn=print, stopped=lambda: False)
+        stack.enter_context(running_services({"ray": ray(run)}, where))
+        import ray as cluster
+        from trinity.common.config import load_config
+        from trinity.trainer.verl.trainer import VERLTrainer
+
+        read_key_again()
+        cluster.init(address=os.environ[ADDRESS], namespace="same-signal", log_to_driver=False)
+        stack.callback(cluster.shutdown)
+        config = load_config(str(layout.config)).check_and_update()
+        trainer = VERLTrainer(config)
+        asyncio.run(trainer.prepare())
+        yield local, TrinityTrainer(trainer, dict(config.algorithm.sample_strategy_args), estimator)
+
+
+@pytest.mark.parametrize("mode", AGGREGATIONS)
+def test_loss_gradient_and_divergence_are_equal(trainers: tuple[Any, TrinityTrainer], mode: str) -> None:
+    local, trinity = trainers
+    step = 1 + AGGREGATIONS.index(mode)
+    groups = groups_of(step, local.renderer.tokenizer.vocab_size, SIZES)
+    rows: list[Weighted] = weigh(groups, local.estimator)
+    local.trainer.options = evolve(local.trainer.options, loss_agg_mode=mode, mini_batch_num=1)
+    expected, found = local.update(rows, step), trinity.update(groups, step, mode)
+    # Weights that went apart in an earlier step would show here too.
+    assert found["grad/norm"] == pytest.approx(expected["grad/norm"], rel=1e-4)
+    assert {name: found[name] for name in EQUAL} == pytest.approx({name: expected[name] for name in EQUAL}, rel=1e-4, abs=1e-6)
+    assert found["lr"] == pytest.approx(expected["lr"])
+    assert found["signal/updates"] == expected["signal/updates"] == 1
+    # What the loss divides by is the policy that is trained.
+    assert found["ratio/off_one_max"] <= 1e-6
+    assert (found["clip/low"], found["clip/high"]) == (expected["clip/low"], expected["clip/high"]) == (0, 0)
+
+
+def test_a_step_without_gradient_moves_no_weight(trainers: tuple[Any, TrinityTrainer]) -> None:
+    """Adam would move them by what it remembers of the steps before."""
+    local, trinity = trainers
+    groups = [
+        evolve(group, episodes=tuple(episode.judged(Verdict(reward=0.5)) for episode in group.episodes))
+        for group in groups_of(50, local.renderer.tokenizer.vocab_size, SIZES)
+    ]
+    same = groups_of(51, local.renderer.tokenizer.vocab_size, SIZES)
+    alone = TrinityTrainer(trinity.trainer, {**trinity.options, "every_row": False}, trinity.estimator)
+    found = alone.update(groups, 50, "token-mean")
+    assert found["signal/updates"] == 0
+    expected = local.update(weigh(same, local.estimator), 51)
+    assert trinity.update(same, 51, "token-mean")["kl/mean"] == pytest.approx(expected["kl/mean"], rel=1e-4)
