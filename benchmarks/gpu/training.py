@@ -1,9 +1,10 @@
-"""Tokens per second and MFU of training with verl, on a model with random weights in the shape of a known one.
+"""Tokens per second of training with verl or Trinity, on a model with random weights in the shape of a known one.
 
-    python benchmarks/gpu/verl.py [--shape 0.5b|1.5b|tiny] [--gpus 1] [--engine auto|vllm|transformers]
+    python benchmarks/gpu/training.py [--backbone verl|trinity] [--shape 0.5b|1.5b|tiny] [--gpus 1] [--engine auto|vllm]
 
 Episodes answer a question of the quickstart with `--tokens` tokens and a reward by chance, so that every step updates. MFU is
-verl's own estimate for the update. `tiny` is for trying the script out on a CPU.
+verl's own estimate for the update. `tiny` is for trying the script out on a CPU. With one GPU Trinity's explorer and trainer
+share it.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def make_model(home: Path, shape: str, context: int) -> None:
 def main() -> None:
     """Run, and print the medians."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backbone", choices=("verl", "trinity"), default="verl")
     parser.add_argument("--shape", choices=SHAPES, default="0.5b")
     parser.add_argument("--engine", default="auto")
     parser.add_argument("--gpus", type=int, default=1)
@@ -106,7 +108,7 @@ def main() -> None:
             "trainer_common.optim.lr": 1e-6,
         }
         chosen = [f"--set={key}={value}" for key, value in settings.items()]
-        ended = project.cli("run", "--conf", "tune.yaml", "--backbone", "verl", *chosen, timeout=3600)
+        ended = project.cli("run", "--conf", "tune.yaml", "--backbone", arguments.backbone, *chosen, timeout=3600)
         if ended.returncode:
             sys.exit(ended.stderr)
         rows = project.metrics[WARM_UP:]
@@ -114,11 +116,12 @@ def main() -> None:
     def median(name: str) -> float:
         return statistics.median(row[name] for row in rows)
 
-    update_s, rollout_s = median("verl/timing_s/update_actor"), median("time/rollout_s")
-    sampled, trained = median("tokens/generated") / rollout_s, median("tokens/trained") / update_s
-    print(f"{arguments.shape} on {arguments.gpus}: step {median('time/step_s'):.1f} s, rollout {rollout_s:.1f} s", end=", ")
-    print(f"update {update_s:.1f} s; {sampled:.0f} tokens/s sampled, {trained:.0f} trained", end="; ")
-    print(f"MFU of the update {100 * median('verl/mfu'):.1f} %")
+    step_s, update_s = median("time/step_s"), median("time/update_s")
+    sampled, trained = median("tokens/generated") / step_s, median("tokens/trained") / update_s
+    mfu = next((name for name in ("verl/mfu", "trinity/perf/mfu/actor") if name in rows[0]), None)
+    print(f"{arguments.backbone}, {arguments.shape} on {arguments.gpus}: step {step_s:.1f} s, update {update_s:.1f} s", end="; ")
+    print(f"{sampled:.0f} tokens/s sampled over the step, {trained:.0f} trained in the update", end="")
+    print(f"; MFU of the update {100 * median(mfu):.1f} %" if mfu else "")
 
 
 if __name__ == "__main__":
