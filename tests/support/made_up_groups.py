@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from attrs import define
@@ -52,3 +54,16 @@ def groups_of(step: int, vocabulary: int, sizes: Sequence[int]) -> list[Group]:
         Group(task=Task(task_id=f"t{n}"), step=step, split="train", episodes=tuple(episode(n, repeat) for repeat in range(size)))
         for n, size in enumerate(sizes)
     ]
+
+
+def take_weights(local: Any, checkpoint: Path) -> None:
+    """Give the learner of `local` the weights of another's checkpoint, so that only what is computed from them is compared.
+
+    Adam makes as much of a gradient that is nearly zero as of any, so weights go apart after updates by gradients that are equal.
+    """
+    from safetensors.torch import load_file
+
+    found = {name: value for file in sorted(checkpoint.glob("*.safetensors")) for name, value in load_file(file).items()}
+    missing, unexpected = local.model.load_state_dict(found, strict=False)
+    assert not unexpected
+    assert set(missing) <= {"lm_head.weight"}, "only what is tied to the embeddings may be left out"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from made_up_groups import Control, groups_of
+from made_up_groups import Control, groups_of, take_weights
 
 from astuner.config.trees import put
 from astuner.rollout.advantages import Weighted, weigh
@@ -61,10 +61,12 @@ def learners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, An
 
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("mode", AGGREGATIONS)
-def test_loss_gradient_and_divergence_are_equal(learners: tuple[Any, Any], mode: str, parts: int) -> None:
+def test_loss_gradient_and_divergence_are_equal(learners: tuple[Any, Any], mode: str, parts: int, tmp_path: Path) -> None:
     from astuner_verl.alignment import ACTOR
 
     local, verl = learners
+    verl.save(tmp_path)
+    take_weights(local, tmp_path)
     step = 1 + AGGREGATIONS.index(mode) * 2 + parts
     groups = groups_of(step, verl.renderer.tokenizer.vocab_size, SIZES)
     rows: list[Weighted] = weigh(groups, verl.estimator)
@@ -76,10 +78,10 @@ def test_loss_gradient_and_divergence_are_equal(learners: tuple[Any, Any], mode:
     samples = [row.sample for row in rows]
     assert verl.reference_kl(samples) == pytest.approx(local.reference_kl(samples), rel=1e-4, abs=1e-4)
     expected, found = local.update(rows, step), verl.update(rows, step)
-    # Weights that went apart in an earlier step would show here too; the second gradient of a step comes after an update, in
-    # which Adam makes as much of a gradient that is nearly zero as of any.
-    assert found["grad/norm"] == pytest.approx(expected["grad/norm"], rel=1e-4 if parts == 1 else 1e-3)
-    assert {name: found[name] for name in EQUAL} == pytest.approx({name: expected[name] for name in EQUAL}, rel=1e-4, abs=1e-6)
+    # The second part of a step is computed with the weights after its first update, which may differ a little.
+    close = 1e-4 if parts == 1 else 1e-3
+    assert found["grad/norm"] == pytest.approx(expected["grad/norm"], rel=close)
+    assert {name: found[name] for name in EQUAL} == pytest.approx({name: expected[name] for name in EQUAL}, rel=close, abs=1e-6)
     assert found["signal/updates"] == expected["signal/updates"] == parts
     assert (found["clip/low"], found["clip/high"]) == pytest.approx((expected["clip/low"], expected["clip/high"]), abs=2e-3)
 
