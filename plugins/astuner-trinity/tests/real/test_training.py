@@ -39,6 +39,7 @@ def test_the_quickstart_learns_its_task(project: Any) -> None:
     assert any(row["signal/calls"] > row["signal/episodes"] for row in rows)
 
 
+@pytest.mark.slow
 def test_what_an_explorer_plays_is_trained_later_and_its_checkpoints_are_measured(project: Any) -> None:
     buffer = f"sqlite:///{project.home / 'rows.db'}"
     stored = f"buffer: {{trainer_input: {{experience_buffer: {{storage_type: sql, path: '{buffer}', max_read_timeout: 30}}}}}}"

@@ -33,6 +33,7 @@ def test_a_worker_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> N
     assert [row["step"] for row in project.metrics] == list(range(1, done + 2))
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_the_state(project: Any) -> None:
     running = project.begin(*project.short("verl", 40))
     until(lambda: project.rows, limit_s=START_S)
@@ -41,6 +42,7 @@ def test_ctrl_c_saves_the_state(project: Any) -> None:
     assert list((project.run / "checkpoints").glob("step_*"))
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_leaves_nothing(project: Any) -> None:
     running = project.begin(*project.short("verl", 40))
     until(lambda: any("WorkerDict" in " ".join(process.cmdline()) for process in project.processes()), limit_s=START_S)
@@ -55,6 +57,7 @@ def test_more_workers_than_there_are_places_are_refused(project: Any) -> None:
     assert "trainer_common.n_gpus_per_node: 1 node(s) with 64 places for workers each are asked for" in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_there_is_used_and_left(project: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASTUNER_STATE_DIR", str(project.state))
     notes: list[str] = []

@@ -60,6 +60,7 @@ def test_two_workers_with_failing_episodes_of_several_samples_go_on_where_they_w
     assert (project.run / "checkpoints" / "step_3" / "model.safetensors").is_file()
 
 
+@pytest.mark.slow
 def test_adapters_are_trained_saved_evaluated_and_exported(project: Any) -> None:
     succeeded(project.train(steps=2, model__lora_rank=4, trainer_common__optim__lr=5e-3, data__train_batch_size=8))
     rows = project.metrics
