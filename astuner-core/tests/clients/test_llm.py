@@ -3,92 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-from attrs import define, field
 
 from astuner.clients.llm import LLMClient, LLMFailed, Patience
 from astuner.clients.llm_endpoint import Endpoint
+from astuner.testing.scripted_api import Reply, ScriptedApi, completion, scripted_api
 
 QUESTION = [{"role": "user", "content": "2 + 2?"}]
-OK = (200, {"choices": [{"index": 0, "message": {"role": "assistant", "content": "4"}, "finish_reason": "stop"}]}, {})
-BUSY = (429, {"error": {"message": "slow down"}}, {})
-
-
-@define(eq=False)
-class Server:
-    """Answers as `answer` says, which is asked with the number of the request and its key."""
-
-    url: str
-    answer: Callable[[int, str], tuple[int, Any, dict[str, str]]] = lambda number, key: OK
-    bodies: list[dict[str, Any]] = field(factory=list)
-    keys: list[str] = field(factory=list)
-    under_way: int = 0
-    most_under_way: int = 0
-    pause_s: float = 0.0
-    connections: int = 0
-    _lock: threading.Lock = field(factory=threading.Lock)
+BUSY = Reply(429, {"error": {"message": "slow down"}})
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def setup(self) -> None:
-            super().setup()
-            with made._lock:
-                made.connections += 1
-
-        def finish(self) -> None:
-            super().finish()
-            with made._lock:
-                made.connections -= 1
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            with made._lock:
-                number = len(made.bodies)
-                made.bodies.append(body)
-                made.keys.append(self.headers["authorization"].removeprefix("Bearer "))
-                made.under_way += 1
-                made.most_under_way = max(made.most_under_way, made.under_way)
-            time.sleep(made.pause_s)
-            status, content, headers = made.answer(number, made.keys[number])
-            with made._lock:
-                made.under_way -= 1
-            if status == 0:
-                self.close_connection = True
-                return
-            text = json.dumps(content).encode()
-            self.send_response(status)
-            for name, value in {"content-type": "application/json", "content-length": str(len(text)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, *args: Any) -> None:
-            """Stay silent."""
-
-    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made = Server(url=f"http://127.0.0.1:{running.server_address[1]}/v1")
-    thread = threading.Thread(target=running.serve_forever, args=(0.01,))
-    thread.start()
-    yield made
-    running.shutdown()
-    running.server_close()
-    thread.join()
+def server() -> Iterator[ScriptedApi]:
+    with scripted_api("4") as running:
+        yield running
 
 
-def client(server: Server, *keys: str, backup: tuple[str, ...] = (), **patience: Any) -> LLMClient:
+def by_key(server: ScriptedApi, answer: Callable[[str], str | Reply]) -> None:
+    """Let the server answer by the key of a request."""
+    server.script = lambda body, number: answer(server.keys[number])
+
+
+def client(server: ScriptedApi, *keys: str, backup: tuple[str, ...] = (), **patience: Any) -> LLMClient:
     endpoint = Endpoint(base_url=server.url, keys=keys or ("key-one",), backup=backup, keys_from="SOME_KEY")
     return LLMClient(endpoint, "big", Patience(**{"first_pause_s": 0.0, "timeout_s": 20.0, **patience}))
 
@@ -97,75 +39,75 @@ def ask(llm: LLMClient, **more: Any) -> str:
     return asyncio.run(llm.ask(QUESTION, max_tokens=9, **more))
 
 
-def test_a_question_is_answered(server: Server) -> None:
+def test_a_question_is_answered(server: ScriptedApi) -> None:
     assert ask(client(server), temperature=0.5) == "4"
     assert server.bodies == [{"model": "big", "messages": QUESTION, "max_tokens": 9, "temperature": 0.5}]
     assert server.keys == ["key-one"]
 
 
-@pytest.mark.parametrize("failure", [BUSY, (500, {}, {}), (503, {}, {}), (0, {}, {})], ids=["429", "500", "503", "cut"])
-def test_what_may_pass_is_tried_again(server: Server, failure: Any) -> None:
-    server.answer = lambda number, key: failure if number < 2 else OK
+@pytest.mark.parametrize("failure", [BUSY, Reply(500, {}), Reply(503, {}), Reply(0)], ids=["429", "500", "503", "cut"])
+def test_what_may_pass_is_tried_again(server: ScriptedApi, failure: Any) -> None:
+    server.script = lambda body, number: failure if number < 2 else "4"
     assert ask(client(server)) == "4"
     assert len(server.bodies) == 3
 
 
-def test_patience_has_an_end(server: Server) -> None:
-    server.answer = lambda number, key: BUSY
+def test_patience_has_an_end(server: ScriptedApi) -> None:
+    server.script = lambda body, number: BUSY
     with pytest.raises(LLMFailed, match=r"LLM 'big' at http://127.0.0.1:\d+/v1 answered 429"):
         ask(client(server, max_retries=2))
     assert len(server.bodies) == 3
 
 
-def test_a_bad_request_is_not_sent_again(server: Server) -> None:
-    server.answer = lambda number, key: (400, {"error": {"message": "no such model"}}, {})
+def test_a_bad_request_is_not_sent_again(server: ScriptedApi) -> None:
+    server.script = lambda body, number: Reply(400, {"error": {"message": "no such model"}})
     with pytest.raises(LLMFailed, match=r"answered 400.*no such model"):
         ask(client(server))
     assert len(server.bodies) == 1
 
 
-def test_an_answer_without_text_is_a_failure(server: Server) -> None:
-    server.answer = lambda number, key: (200, {"choices": [{"message": {"content": " "}, "finish_reason": "length"}]}, {})
+def test_an_answer_without_text_is_a_failure(server: ScriptedApi) -> None:
+    server.script = lambda body, number: completion(" ", finish_reason="length")
     with pytest.raises(LLMFailed, match=r"holds no text \(finish_reason: length\)"):
         ask(client(server))
     assert len(server.bodies) == 1
 
 
-def test_the_wait_that_the_api_asks_for_is_kept(server: Server) -> None:
-    server.answer = lambda number, key: OK if number else (429, {}, {"retry-after": "3600"})
+def test_the_wait_that_the_api_asks_for_is_kept(server: ScriptedApi) -> None:
+    server.script = lambda body, number: "4" if number else Reply(429, {}, {"retry-after": "3600"})
     with pytest.raises(LLMFailed, match=r"no answer within 0\.5 s"):
         ask(client(server, timeout_s=0.5))
     assert len(server.bodies) == 1
 
 
-def test_an_endless_answer_ends_with_the_time_limit(server: Server) -> None:
+def test_an_endless_answer_ends_with_the_time_limit(server: ScriptedApi) -> None:
     server.pause_s = 1.0
     with pytest.raises(LLMFailed, match=r"no answer within 0\.3 s"):
         ask(client(server, timeout_s=0.3))
 
 
-def test_requests_take_the_keys_in_turn(server: Server) -> None:
+def test_requests_take_the_keys_in_turn(server: ScriptedApi) -> None:
     llm = client(server, "a", "b")
     for _ in range(3):
         ask(llm)
     assert server.keys == ["a", "b", "a"]
 
 
-def test_a_refused_key_gives_way_to_the_others_and_the_backup(server: Server) -> None:
-    server.answer = lambda number, key: OK if key == "good" else (401, {"error": {"message": "bad key"}}, {})
+def test_a_refused_key_gives_way_to_the_others_and_the_backup(server: ScriptedApi) -> None:
+    by_key(server, lambda key: "4" if key == "good" else Reply(401, {"error": {"message": "bad key"}}))
     assert ask(client(server, "a", "b", backup=("good",))) == "4"
     assert server.keys == ["a", "b", "good"]
 
 
-def test_a_refused_key_names_its_variable_and_is_not_shown(server: Server) -> None:
-    server.answer = lambda number, key: (401, {"error": {"message": f"Incorrect API key: {key}"}}, {})
+def test_a_refused_key_names_its_variable_and_is_not_shown(server: ScriptedApi) -> None:
+    by_key(server, lambda key: Reply(401, {"error": {"message": f"Incorrect API key: {key}"}}))
     with pytest.raises(LLMFailed, match=r"answered 401.*environment variable SOME_KEY") as caught:
         ask(client(server))
     assert "key-one" not in str(caught.value)
     assert len(server.bodies) == 1
 
 
-def test_only_so_many_requests_are_under_way(server: Server) -> None:
+def test_only_so_many_requests_are_under_way(server: ScriptedApi) -> None:
     server.pause_s = 0.02
     llm = client(server, concurrency=3)
 
@@ -176,7 +118,7 @@ def test_only_so_many_requests_are_under_way(server: Server) -> None:
     assert server.most_under_way == 3
 
 
-def test_one_client_serves_several_loops_and_keeps_no_connection(server: Server) -> None:
+def test_one_client_serves_several_loops_and_keeps_no_connection(server: ScriptedApi) -> None:
     llm = client(server)
     assert [ask(llm), ask(llm)] == ["4", "4"]
     deadline = time.monotonic() + 10

@@ -1,0 +1,129 @@
+"""What asking an LLM may cost: counted per request, and held to limits before a request is sent."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, field, frozen
+from attrs.validators import ge, optional
+
+from astuner.errors import AstunerError
+
+_BYTES_PER_TOKEN = 3
+"""Fewest bytes of text that a token stands for in the estimate of a prompt, of which only the API knows the tokens."""
+
+
+class LLMBudgetSpent(AstunerError):
+    """A limit does not allow another request."""
+
+
+@frozen(kw_only=True)
+class Spent:
+    """What was asked so far."""
+
+    requests: int = 0
+    """Sent to the API, retries not counted."""
+    cached: int = 0
+    """Answered by the cache."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    """In the currency of the prices."""
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            requests=self.requests + other.requests,
+            cached=self.cached + other.cached,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cost=self.cost + other.cost,
+        )
+
+
+@frozen(kw_only=True)
+class Limits:
+    """What may be spent, and what things cost. None is no limit."""
+
+    max_requests: int | None = field(default=None, validator=optional(ge(0)))
+    max_tokens: int | None = field(default=None, validator=optional(ge(0)))
+    """Of prompts and answers together."""
+    max_cost: float | None = field(default=None, validator=optional(ge(0)))
+    prompt_price: float = field(default=0.0, validator=ge(0))
+    """Per million tokens."""
+    completion_price: float = field(default=0.0, validator=ge(0))
+    """Per million tokens."""
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Return what so many tokens cost."""
+        return (prompt_tokens * self.prompt_price + completion_tokens * self.completion_price) / 1e6
+
+
+class Budget:
+    """Counts what clients spend together, and stops them before a limit. Thread-safe.
+
+    A request under way counts with the most that it may cost, so that many at once do not pass a limit either; the tokens of its
+    prompt are estimated until the API tells them.
+    """
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        """Start with nothing spent."""
+        self._limits = limits or Limits()
+        self._lock = threading.Lock()
+        self._spent = Spent()
+        self._reserved = Spent()
+
+    @property
+    def spent(self) -> Spent:
+        """What was spent so far, without requests under way."""
+        with self._lock:
+            return self._spent
+
+    def reserve(self, messages: Sequence[Mapping[str, Any]], max_tokens: int) -> Spent:
+        """Set aside what a request may cost; hand it back to `settle`. Raises `LLMBudgetSpent`."""
+        size = len(json.dumps([dict(message) for message in messages], ensure_ascii=False).encode())
+        prompt = size // _BYTES_PER_TOKEN
+        wanted = Spent(requests=1, prompt_tokens=prompt, completion_tokens=max_tokens, cost=self._limits.cost(prompt, max_tokens))
+        with self._lock:
+            self._check(self._spent + self._reserved + wanted)
+            self._reserved = self._reserved + wanted
+        return wanted
+
+    def settle(self, reserved: Spent, prompt_tokens: int = 0, completion_tokens: int = 0, requests: int = 1) -> float:
+        """Count what a request took in place of what was set aside for it; return its cost."""
+        cost = self._limits.cost(prompt_tokens, completion_tokens)
+        taken = Spent(requests=requests, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost)
+        back = Spent(
+            requests=-reserved.requests,
+            prompt_tokens=-reserved.prompt_tokens,
+            completion_tokens=-reserved.completion_tokens,
+            cost=-reserved.cost,
+        )
+        with self._lock:
+            self._spent = self._spent + taken
+            self._reserved = self._reserved + back
+        return cost
+
+    def count_cached(self) -> None:
+        """Count an answer that cost nothing."""
+        with self._lock:
+            self._spent = evolve(self._spent, cached=self._spent.cached + 1)
+
+    def _check(self, total: Spent) -> None:
+        limits, tokens = self._limits, total.prompt_tokens + total.completion_tokens
+        for name, limit, value, unit in (
+            ("max_requests", limits.max_requests, total.requests, "requests"),
+            ("max_tokens", limits.max_tokens, tokens, "tokens"),
+            ("max_cost", limits.max_cost, total.cost, ""),
+        ):
+            if limit is not None and value > limit + 1e-12:
+                raise LLMBudgetSpent(
+                    f"the limit {name}: {limit:g} is reached ({self._told()}); another request may bring it to "
+                    f"{value:g} {unit}".rstrip()
+                )
+
+    def _told(self) -> str:
+        spent = self._spent
+        return f"spent: {spent.requests} requests, {spent.prompt_tokens + spent.completion_tokens} tokens, cost {spent.cost:g}"

@@ -1,0 +1,83 @@
+"""Answers of LLMs as typed data: JSON found in a text, checked against an attrs class, asked for again when it is not that."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from astuner.clients.llm import Answer, LLMClient, LLMFailed
+from astuner.config.faults import FaultsError
+from astuner.config.places import dotted
+from astuner.config.structuring import make_converter
+
+Shape = TypeVar("Shape")
+
+_FENCED = re.compile(r"```(?:json)?\s*\n?(.*?)```", re.DOTALL)
+_SHOWN = 200
+"""Characters of an answer that a message quotes."""
+
+
+async def ask_for(
+    client: LLMClient,
+    messages: Sequence[Mapping[str, Any]],
+    shape: type[Shape],
+    *,
+    max_tokens: int,
+    attempts: int = 3,
+    **more: Any,
+) -> tuple[Shape, Answer]:
+    """Return an answer structured as `shape`, an attrs class, and the answer itself.
+
+    One that is no such JSON is shown to the model with what is wrong, up to `attempts` questions in all; then `LLMFailed` comes.
+    Keys that the class does not have are left out, since models like to add some.
+    """
+    asked = [dict(message) for message in messages]
+    for left in range(attempts - 1, -1, -1):
+        answer = await client.answer(asked, max_tokens=max_tokens, **more)
+        try:
+            return structured(answer.text, shape), answer
+        except ValueError as error:
+            if not left:
+                raise LLMFailed(
+                    f"{client.where}: no answer of the form that was asked for in {attempts} attempts: {error}; the last was "
+                    f"{answer.text[:_SHOWN]!r}"
+                ) from error
+            again = f"This is not the JSON object that was asked for: {error}. Answer again, with that object alone."
+            asked = [*map(dict, messages), {"role": "assistant", "content": answer.text}, {"role": "user", "content": again}]
+    raise AssertionError("the last attempt returns or raises")
+
+
+def structured(text: str, shape: type[Shape]) -> Shape:
+    """Return the JSON object in a text as an attrs class; raises `ValueError` saying what is wrong."""
+    found = find_object(text)
+    known = {field.name for field in shape.__attrs_attrs__}  # type: ignore[attr-defined]  # documented as an attrs class
+    try:
+        return make_converter().structure({key: value for key, value in found.items() if key in known}, shape)
+    except FaultsError as error:
+        raise ValueError("; ".join(f"{dotted(fault.path, 'answer')}: {fault.message}" for fault in error.faults)) from error
+
+
+def find_object(text: str) -> dict[str, Any]:
+    """Return the last JSON object that stands by itself in a text, in a fence or not; raises `ValueError` for none."""
+    for candidate in (*reversed(_FENCED.findall(text)), text):
+        try:
+            value = json.loads(candidate)
+        except json.JSONDecodeError:
+            value = _last_object(candidate)
+        if isinstance(value, dict):
+            return value
+    raise ValueError("it holds no JSON object")
+
+
+def _last_object(text: str) -> Any:
+    """Return the last outermost object in a text; None for none."""
+    decode, found, at = json.JSONDecoder().raw_decode, None, text.find("{")
+    while at != -1:
+        try:
+            found, end = decode(text, at)
+        except json.JSONDecodeError:
+            end = at + 1
+        at = text.find("{", end)
+    return found

@@ -1,0 +1,68 @@
+"""Vectors of texts: the same every time, of length one, and of one size."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astuner.clients.embedding import EmbeddingOptions, NgramEmbedding
+from astuner.clients.llm import LLMFailed
+from astuner.errors import DataError
+from astuner.testing.scripted_api import scripted_api
+
+
+def vectors(texts: list[str], **options: Any) -> Any:
+    return asyncio.run(NgramEmbedding(**options).vectors(texts))
+
+
+@given(st.lists(st.text(), min_size=1, max_size=6))
+def test_rows_have_length_one_or_nothing_in_them(texts: list[str]) -> None:
+    found = vectors(texts)
+    assert found.shape == (len(texts), 2048)
+    lengths = np.linalg.norm(found, axis=1)
+    assert lengths == pytest.approx([1.0 if text.split() else 0.0 for text in texts])
+
+
+def test_texts_that_are_spelt_alike_are_close() -> None:
+    a, b, c = vectors(["How many apples are left?", "how many  apples were left?", "Name the capital of Peru."])
+    assert a @ b > 0.7 > 0.2 > a @ c
+
+
+def test_vectors_do_not_depend_on_the_process() -> None:
+    first = vectors(["aé中 x"], dimensions=16)
+    assert first.round(6).tolist() == vectors(["aé中 x"], dimensions=16).round(6).tolist()
+    assert int(np.argmax(first)) == 4
+
+
+def test_the_api_is_asked_in_parts_and_its_order_kept() -> None:
+    with scripted_api() as api:
+        api.embed = lambda text: [float(len(text)), 3.0]
+        embedding = EmbeddingOptions(kind="api", model_name="text", batch_size=2).embedding("the test", api.environ)
+        found = asyncio.run(embedding.vectors(["a" * 4, "", "b" * 4]))
+    assert found.tolist() == [[0.8, 0.6], pytest.approx([1 / 10**0.5, 3 / 10**0.5]), [0.8, 0.6]]
+    assert [body["input"] for body in api.bodies] == [["aaaa", " "], ["bbbb"]]
+
+
+def test_vectors_of_different_sizes_are_refused() -> None:
+    with scripted_api() as api:
+        api.embed = lambda text: [1.0] * (2 + (text == "b"))
+        embedding = EmbeddingOptions(kind="api", model_name="text").embedding("the test", api.environ)
+        with pytest.raises(DataError, match="vectors of 2, 3 dimensions"):
+            asyncio.run(embedding.vectors(["a", "b"]))
+
+
+def test_an_api_without_embeddings_is_named() -> None:
+    with scripted_api() as api:
+        embedding = EmbeddingOptions(kind="api", model_name="text").embedding("the test", api.environ)
+        with pytest.raises(LLMFailed, match=r"embedding model 'text' at http://127.*no embeddings here"):
+            asyncio.run(embedding.vectors(["a"]))
+
+
+def test_an_api_needs_a_model() -> None:
+    with pytest.raises(ValueError, match="kind: api needs model_name"):
+        EmbeddingOptions(kind="api")

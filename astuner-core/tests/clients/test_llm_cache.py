@@ -1,0 +1,77 @@
+"""A question is paid for once, by this process and by the next."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from astuner.clients.llm import LLMClient, LLMFailed
+from astuner.clients.llm_cache import Kept, LLMCache
+from astuner.clients.llm_options import LLMOptions
+from astuner.errors import DataError
+from astuner.testing.scripted_api import Reply, ScriptedApi, completion, scripted_api
+
+QUESTION = [{"role": "user", "content": "2 + 2?"}]
+
+
+def client(api: ScriptedApi, directory: Path, **options: object) -> LLMClient:
+    given = LLMOptions(cache="answers.sqlite", max_retries=0, **options)  # type: ignore[arg-type]  # the tests' own values
+    return given.client("the test", model="big", config_dir=directory, environ=api.environ)
+
+
+def test_the_same_question_is_asked_once(tmp_path: Path) -> None:
+    with scripted_api(lambda body, number: completion(str(number), prompt_tokens=5, completion_tokens=1)) as api:
+        for _ in range(2):
+            llm = client(api, tmp_path)
+            first, again = (asyncio.run(llm.answer(QUESTION, max_tokens=9)) for _ in range(2))
+            llm.close()
+            assert (first.text, again.text, again.cached, again.cost) == ("0", "0", True, 0)
+    assert len(api.bodies) == 1
+    assert (llm.budget.spent.requests, llm.budget.spent.cached) == (0, 2)
+
+
+@pytest.mark.parametrize("other", [{"temperature": 0.7}, {"model_name": "bigger"}, {"extra": {"seed": 1}}])
+def test_another_question_is_asked(tmp_path: Path, other: dict[str, object]) -> None:
+    with scripted_api(lambda body, number: str(number)) as api:
+        assert asyncio.run(client(api, tmp_path).ask(QUESTION, max_tokens=9)) == "0"
+        assert asyncio.run(client(api, tmp_path, **other).ask(QUESTION, max_tokens=9)) == "1"
+
+
+def test_a_failure_is_not_kept(tmp_path: Path) -> None:
+    with scripted_api(lambda body, number: Reply(500, {}) if number == 0 else "4") as api:
+        llm = client(api, tmp_path)
+        with pytest.raises(LLMFailed):
+            asyncio.run(llm.ask(QUESTION, max_tokens=9))
+        assert asyncio.run(llm.ask(QUESTION, max_tokens=9)) == "4"
+
+
+def test_the_same_question_of_many_at_once_goes_by_the_concurrency(tmp_path: Path) -> None:
+    with scripted_api("4") as api:
+        llm = client(api, tmp_path, concurrency=1)
+
+        async def crowd() -> list[str]:
+            return await asyncio.gather(*(llm.ask(QUESTION, max_tokens=9) for _ in range(5)))
+
+        assert asyncio.run(crowd()) == ["4"] * 5
+    assert len(api.bodies) == 1
+
+
+def test_what_was_kept_outlives_a_process_that_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from pathlib import Path; from astuner.clients.llm_cache import LLMCache, Kept; "
+        "LLMCache(Path(sys.argv[1])).put('key', 'big', Kept('4', 5, 1)); os.kill(os.getpid(), 9)"
+    )
+    path = tmp_path / "answers.sqlite"
+    subprocess.run([sys.executable, "-c", code, str(path)], timeout=60, check=False)
+    assert LLMCache(path).get("key") == Kept("4", 5, 1)
+
+
+def test_a_file_that_is_no_cache_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "answers.sqlite"
+    path.write_text("not a database, and long enough to be looked at as one" * 20, encoding="utf-8")
+    with pytest.raises(DataError, match=r"answers\.sqlite: cannot be used as a cache of answers"):
+        LLMCache(path)
