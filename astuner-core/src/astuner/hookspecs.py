@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from astuner.plugins.catalog import Candidate
     from astuner.protocols import Backbone, Judge, Logger, MakeEngine, MakeTracker, Reader, RunInfo
+    from astuner.rollout.composition import WeightedJudge
     from astuner.schema import Episode, Group, Notice, StepReport, ValidationReport
 
 PROJECT = "astuner"
@@ -68,6 +69,16 @@ class JudgeSpecs:
         """Make a judge; it is whole, with `observe` and `judge`, when core has made it.
 
         When: once for each judge of the run, before the first episode.
+        Where: each rollout process; for the backbones `debug` and `local` that is the driver.
+        """
+
+    @_deciding
+    def astuner_make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:
+        """Make one judge of all judges of the run: its findings are the rewards.
+
+        Core's own combines them as the section `task_judge.reward` says. What is made closes the judges that it was given.
+
+        When: once, after the judges are made; not where there is none and workflows give the rewards.
         Where: each rollout process; for the backbones `debug` and `local` that is the driver.
         """
 

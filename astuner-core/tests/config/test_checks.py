@@ -112,6 +112,31 @@ def test_protocol_beside_another_judge_is_remarked_on(load: Load) -> None:
     assert any(notice.startswith("task_judge.judge_protocol is not used") for notice in notices)
 
 
+@pytest.mark.parametrize(
+    ("judges", "key", "said"),
+    [
+        ("[{judge: math}, {judge: math}]", "judges[1].judge", "two judges are known as 'math'"),
+        ("[{judge: math, name: llm}, {judge: llm}]", "judges[1].judge", "two judges are known as 'llm'"),
+        ("[{judge: math, requires: {llm: 1.0}}]", "judges", "'math' requires 'llm'; there are: math"),
+        ("[{judge: ./a.py:A}, {judge: math, requires: {A: 1.0}}]", "judges", r"'math' requires 'A'; there are: judges[0], math"),
+        ("[{judge: math, shape: {low: 1.0, high: 0.5}}]", "judges[0].shape.high", "high (0.5) is below low (1)"),
+    ],
+)
+def test_a_composition_that_cannot_be_is_refused(problem: OneProblem, judges: str, key: str, said: str) -> None:
+    found = problem(f"  task_judge: {{judges: {judges}}}\n")
+    assert found.key == f"astuner.task_judge.{key}"
+    assert said in found.message
+
+
+def test_one_judge_under_two_names_is_two_judges(load: Load) -> None:
+    load("  task_judge: {judges: [{judge: llm, name: style}, {judge: llm, name: tone, requires: {style: 0.5}}]}\n")
+
+
+def test_shaping_without_a_judge_is_remarked_on(load: Load) -> None:
+    loaded = load("  task_judge: {reward: {overlong: {from_tokens: 100, over_tokens: 50}}}\n")
+    assert any(notice.startswith("task_judge.reward has no effect") for notice in loaded.notices)
+
+
 def test_file_of_tasks_must_exist(problems: Problems, tmp_path: Path) -> None:
     (tmp_path / "here.jsonl").touch()
     text = "  task_reader:\n    type: dataset_file\n    dataset_file:\n      training: {file_path: here.jsonl}\n"

@@ -9,7 +9,8 @@ from attrs import evolve
 
 from astuner.builtin.judges import as_judge
 from astuner.protocols import Judge
-from astuner.rollout.judging import WeightedJudge, combine, judge_group
+from astuner.rollout.composition import WeightedJudge, combine
+from astuner.rollout.judging import judge_group
 from astuner.schema import Failure, Unjudged, Verdict, WorkflowOutput
 from astuner.testing.episodes import episode, group
 

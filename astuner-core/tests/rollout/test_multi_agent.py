@@ -14,7 +14,8 @@ from astuner.builtin.estimators import DrGrpo, ReinforcePlusPlus
 from astuner.gateway.streams import stream_ids
 from astuner.protocols import Judge, Workflow
 from astuner.rollout.advantages import weigh, without_signal
-from astuner.rollout.judging import WeightedJudge, combine, judge_group
+from astuner.rollout.composition import WeightedJudge, combine
+from astuner.rollout.judging import judge_group
 from astuner.rollout.metrics import rollout_metrics, validation_metrics
 from astuner.schema import Unjudged, Verdict, WorkflowOutput
 from astuner.testing.episodes import episode, group

@@ -13,6 +13,7 @@ from astuner.config.faults import closest
 from astuner.config.model import Config
 from astuner.config.paths import model_directory, resolve_path
 from astuner.config.places import ROOT, Locate, problem_at
+from astuner.config.rewards import RewardComposition, in_order
 from astuner.config.sections import DOCUMENTED, TRACKERS
 from astuner.config.similar_paths import similar_path
 from astuner.errors import Problem
@@ -31,6 +32,7 @@ def check_between_keys(
     checks.batches()
     checks.validation()
     checks.judges()
+    checks.composition()
     checks.files()
     checks.unused_sections()
     checks.services()
@@ -136,6 +138,29 @@ class _Checks:
             self.notices.append(
                 f"task_judge.judge_protocol is not used: task_judge.judge_type is '{judge.judge_type}'. "
                 "Set it to customized_protocol to use the protocol."
+            )
+
+    def composition(self) -> None:
+        judge = self.config.task_judge
+        requires: dict[str, Mapping[str, float]] = {}
+        for position, choice in enumerate(judge.judges):
+            name = choice.known_as or f"judges[{position}]"
+            if name in requires:
+                message = f"two judges are known as '{name}', under which their rewards are logged. Give one of them a `name`."
+                self.problem(f"task_judge.judges[{position}].judge", message)
+            requires[name] = choice.requires
+        try:
+            in_order(requires)
+        except ValueError as error:
+            self.problem("task_judge.judges", f"{error}. Name judges of this list by their `name`, or by `judge`.")
+        shapes = {f"task_judge.judges[{position}].shape": choice.shape for position, choice in enumerate(judge.judges)}
+        for key, shape in {**shapes, "task_judge.reward.shape": judge.reward.shape}.items():
+            if shape.low is not None and shape.high is not None and shape.high < shape.low:
+                self.problem(f"{key}.high", f"high ({shape.high:g}) is below low ({shape.low:g}), so no reward is between them.")
+        asked = judge.judges or judge.judge_protocol or judge.judge_type != "customized_protocol"
+        if judge.reward != RewardComposition() and not asked:
+            self.notices.append(
+                "task_judge.reward has no effect: there is no judge, and rewards of workflows are left as they are."
             )
 
     def files(self) -> None:

@@ -12,6 +12,8 @@ from typing import Any, Literal
 from attrs import field, frozen
 from attrs.validators import ge
 
+from astuner.config.rewards import JudgeChoice, RewardComposition
+
 OPEN = "open"
 """Field metadata: this field takes in the sections of other names."""
 
@@ -42,18 +44,6 @@ class TaskReader:
 
 
 @frozen(kw_only=True)
-class JudgeChoice:
-    """One of several judges."""
-
-    judge: str
-    """A judge's name, or `package.module->Class`."""
-    weight: float = field(default=1.0, validator=ge(0))
-    """Share in the combined reward; 0 only records it."""
-    options: Mapping[str, Any] = field(factory=dict)
-    """Its options; its own section `task_judge.NAME` when empty."""
-
-
-@frozen(kw_only=True)
 class TaskJudge:
     """Where rewards come from, for episodes that the workflow itself gave none."""
 
@@ -66,7 +56,9 @@ class TaskJudge:
     alien_llm_response_length: int = field(default=512, validator=ge(1))
     """Most tokens of its answer."""
     judges: tuple[JudgeChoice, ...] = ()
-    """Several judges, whose rewards are added up by weight, in place of `judge_type`."""
+    """Several judges, whose rewards are combined, in place of `judge_type`."""
+    reward: RewardComposition = field(factory=RewardComposition)
+    """How the rewards of the judges become one, and what is made of it. A reward that the workflow gives is left as it is."""
     sections: Sections = field(factory=dict, metadata={OPEN: True})
     """Options by judge name, as written."""
 

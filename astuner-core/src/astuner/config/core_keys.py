@@ -45,6 +45,9 @@ CORE_HONOURED: tuple[str, ...] = (
     "task_judge.judge_type",
     "task_judge.judge_protocol",
     "task_judge.judges",
+    "task_judge.reward",
+    "task_judge.alien_llm_model",
+    "task_judge.alien_llm_response_length",
     "context_tracker.context_tracker_type",
     "context_tracker.alien_llm_model",
     "context_tracker.alien_llm_response_length",
@@ -81,8 +84,6 @@ to validate and save, the optimiser, the loss, the hardware) are the backbone's.
 CORE_INAPPLICABLE: Mapping[str, str] = {
     "execute_test": "reserved for automated tests",
     "execute_testing_lambda": "reserved for automated tests",
-    "task_judge.alien_llm_model": "no installed judge asks an LLM; one of your own may read it from `run_info.config`",
-    "task_judge.alien_llm_response_length": "no installed judge asks an LLM; one of your own may read it from `run_info.config`",
     "context_tracker.log_tool_format_check": "malformed tool calls are told of once; rollout.compute_madness_checklist: "
     "[wrong_toolcall] keeps the evidence of each",
     "context_tracker.log_tool_format_error_detail": "malformed tool calls are told of once; rollout.compute_madness_checklist: "

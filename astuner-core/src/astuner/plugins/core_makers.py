@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from astuner.hookspecs import hookimpl
 if TYPE_CHECKING:
     from astuner.plugins.catalog import Candidate
     from astuner.protocols import Backbone, Judge, Logger, MakeEngine, MakeTracker, Reader, RunInfo
+    from astuner.rollout.composition import WeightedJudge
 
 
 class CoreMakers:
@@ -34,6 +36,13 @@ class CoreMakers:
         target = load(candidate)
         made = construct(candidate, target, options, run_info) if isinstance(target, type) else target
         return as_judge(made, blame=candidate.blame, timeout_s=self._judge_timeout_s)
+
+    @hookimpl(trylast=True)
+    def astuner_make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:
+        """Combine as the configuration says."""
+        from astuner.rollout.composition import combine
+
+        return combine(judges, run_info.config.task_judge.reward)
 
     @hookimpl(trylast=True)
     def astuner_make_logger(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Logger:

@@ -23,6 +23,7 @@ from astuner.plugins.tracing import trace_if_asked
 
 if TYPE_CHECKING:
     from astuner.protocols import Backbone, Judge, Logger, MakeEngine, MakeTracker, Reader, RunInfo
+    from astuner.rollout.composition import WeightedJudge
     from astuner.schema import Episode, Group, Notice, StepReport, ValidationReport
 
 OPTIONS_KEY = "astuner.plugins.options"
@@ -110,6 +111,15 @@ class Hooks:
     def make_judge(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Judge:
         """Make a judge, whole even when the class has only `compute_reward`."""
         return cast("Judge", self._make("judge", candidate, options, run_info))
+
+    def make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:
+        """Make one judge of all; None where there is none."""
+        if not judges:
+            return None
+        made = self._manager.hook.astuner_make_reward(judges=judges, run_info=run_info)
+        if made is None:
+            raise PluginError("astuner_make_reward: a wrapper returned None in place of the judge that stands for all")
+        return cast("Judge", made)
 
     def make_tracker(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeTracker:
         """Return what makes the tracker of an episode."""

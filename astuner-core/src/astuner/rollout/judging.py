@@ -6,9 +6,8 @@ import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from astuner.builtin.judges import odd_numbers
 from astuner.protocols import Judge
@@ -16,81 +15,6 @@ from astuner.schema import Episode, Group, Unjudged, Verdict
 
 SHARED = "*"
 """The key that stands for every agent that a workflow's mapping of rewards does not name."""
-
-
-@frozen
-class WeightedJudge:
-    """One judge among several."""
-
-    name: str
-    weight: float
-    judge: Judge
-
-
-def combine(judges: Sequence[WeightedJudge]) -> Judge | None:
-    """Return the only judge, or one whose reward is the weighted sum; None for none."""
-    if not judges:
-        return None
-    if len(judges) == 1 and judges[0].weight == 1.0:
-        return judges[0].judge
-    return _WeightedSum(judges)
-
-
-class _WeightedSum(Judge):
-    """Weighted sum of several judges; each one's reward is logged as a component under its name."""
-
-    def __init__(self, judges: Sequence[WeightedJudge]) -> None:
-        self._judges = tuple(judges)
-
-    async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
-        """Let each judge look; observations are kept under the judge's name."""
-        seen = await asyncio.gather(*(weighted.judge.observe(episode, environment) for weighted in self._judges))
-        return {weighted.name: found for weighted, found in zip(self._judges, seen, strict=True) if found}
-
-    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
-        """Ask every judge; an episode that one of them could not judge stays unjudged."""
-        found = await asyncio.gather(*(weighted.judge.judge(self._as_seen_by(weighted, group)) for weighted in self._judges))
-        return [self._sum(verdicts) for verdicts in zip(*found, strict=True)]
-
-    async def close(self) -> None:
-        """Close each."""
-        for weighted in self._judges:
-            await weighted.judge.close()
-
-    def _as_seen_by(self, weighted: WeightedJudge, group: Group) -> Group:
-        return evolve(
-            group, episodes=tuple(evolve(e, observations=e.observations.get(weighted.name, {})) for e in group.episodes)
-        )
-
-    def _sum(self, verdicts: Sequence[Verdict | Unjudged]) -> Verdict | Unjudged:
-        reward, components, successes, rationales = 0.0, {}, [], []
-        for weighted, verdict in zip(self._judges, verdicts, strict=True):
-            if isinstance(verdict, Unjudged):
-                return evolve(verdict, detail=f"judge '{weighted.name}': {verdict.detail}")
-            reward += weighted.weight * verdict.reward
-            components[weighted.name] = verdict.reward
-            components.update({f"{weighted.name}.{name}": value for name, value in verdict.components.items()})
-            successes.append(verdict.is_success)
-            if verdict.rationale:
-                rationales.append(f"{weighted.name}: {verdict.rationale}")
-        decided = [success for success in successes if success is not None]
-        return Verdict(
-            reward,
-            all(decided) if decided else None,
-            rewards=self._rewards([verdict for verdict in verdicts if isinstance(verdict, Verdict)]),
-            components=components,
-            rationale="\n".join(rationales) or None,
-        )
-
-    def _rewards(self, verdicts: Sequence[Verdict]) -> Mapping[str, float] | None:
-        """Add up per agent; a judge that does not name an agent gives it its shared reward."""
-        agents = dict.fromkeys(agent for verdict in verdicts for agent in verdict.rewards or ())
-        pairs = list(zip(self._judges, verdicts, strict=True))
-        found = {
-            agent: sum(judge.weight * (verdict.rewards or {}).get(agent, verdict.reward) for judge, verdict in pairs)
-            for agent in agents
-        }
-        return found or None
 
 
 async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float | None) -> Group:

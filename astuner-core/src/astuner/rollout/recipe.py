@@ -9,11 +9,12 @@ from attrs import frozen
 
 from astuner.errors import PluginError
 from astuner.protocols import Judge, MakeTracker, RunInfo, Workflow
+from astuner.rollout.composition import WeightedJudge
 from astuner.rollout.detecting import NamedDetector
-from astuner.rollout.judging import WeightedJudge, combine
 from astuner.rollout.workflows import load_workflow
 
 if TYPE_CHECKING:
+    from astuner.config.rewards import JudgeChoice
     from astuner.plugins.catalog import Candidate
     from astuner.plugins.hooks import Hooks
     from astuner.rollout.environments.choice import EnvironmentChoice
@@ -26,8 +27,8 @@ class Component:
 
     candidate: Candidate
     options: Any = None
-    weight: float = 1.0
-    """Of a judge among several."""
+    terms: JudgeChoice | None = None
+    """Of a judge among several: how it counts."""
 
 
 @frozen(kw_only=True)
@@ -66,17 +67,15 @@ class Recipe:
     def build(self, run_info: RunInfo, hooks: Hooks) -> Parts:
         """Make the parts; raises `PluginError` with the blame when one cannot be made."""
         loaded = None if self.workflow is None else load_workflow(self.workflow, run_info.config_dir)
-        judges = [
-            WeightedJudge(judge.candidate.name, judge.weight, hooks.make_judge(judge.candidate, judge.options, run_info))
-            for judge in self.judges
-        ]
+        judges = [_weighted(judge, hooks.make_judge(judge.candidate, judge.options, run_info)) for judge in self.judges]
+        judge = hooks.make_reward(judges, run_info)
         make_tracker = hooks.make_tracker(self.tracker.candidate, self.tracker.options, run_info)
         # What a tracker lacks, the key of an LLM for example, is said before the first episode.
         make_tracker()
         return Parts(
             make_workflow=loaded.make if loaded else None,
             trainable_targets=loaded.trainable_targets if loaded else None,
-            judge=combine(judges),
+            judge=judge,
             make_tracker=make_tracker,
             workflow_target=self.workflow or "",
             environments=self._environments(run_info),
@@ -91,6 +90,14 @@ class Recipe:
             return None
         catalog = Catalog.discover(disabled=run_info.config.plugins.disabled, kinds=("environment",))
         return Environments(self.environments, run_info, catalog)
+
+
+def _weighted(chosen: Component, judge: Judge) -> WeightedJudge:
+    terms = chosen.terms
+    if terms is None:
+        return WeightedJudge(chosen.candidate.name, 1.0, judge)
+    name = terms.name or chosen.candidate.name
+    return WeightedJudge(name, terms.weight, judge, terms.requires, terms.otherwise, terms.shape)
 
 
 def _detector(chosen: Component, run_info: RunInfo) -> NamedDetector:

@@ -18,6 +18,7 @@ from astuner.runs.choosing_detectors import choose_detectors, idle_notices
 from astuner.runs.choosing_engine import choose_engine
 from astuner.runs.environments import choose_environments
 from astuner.runs.extension_options import check_extension_options
+from astuner.runs.idle_keys import judge_notices
 from astuner.runs.own_code import check_own_code
 from astuner.runs.plugin_lists import check_disabled, check_required
 from astuner.runs.tracker_choice import check_exact, tracker_notices
@@ -126,6 +127,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         f"task_reader.{reader_type}",
     )
     judges = tuple(judge for judge in _judges(chooser, loaded) if judge is not None)
+    notices += judge_notices(loaded, judges)
     environments = choose_environments(chooser, loaded, catalog)
     detectors = choose_detectors(chooser, loaded)
     native = chooser.align(chosen_backbone) if chosen_backbone is not None else None
@@ -164,7 +166,7 @@ def _judges(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
             section = f"{place}.options" if choice.options else f"task_judge.{choice.judge}"
             options = choice.options or judge.options_of(choice.judge)
             one = chooser.choose("judge", choice.judge, f"astuner.{place}.judge", options, section)
-            found.append(None if one is None else evolve(one, weight=choice.weight))
+            found.append(None if one is None else evolve(one, terms=choice))
         return found
     name = judge.judge_protocol if judge.judge_type == OWN_JUDGE else judge.judge_type
     if name is None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from astuner.config.model import Config
 from astuner.config.places import ROOT, problem_at
 from astuner.config.sections import TRACKERS
-from astuner.config.structuring import make_converter
-from astuner.config.trees import flatten
 from astuner.errors import ConfigError
+from astuner.runs.idle_keys import changed_keys, idle
 
 if TYPE_CHECKING:
     from astuner.config.components import ContextTracker
@@ -38,7 +36,7 @@ def check_exact(loaded: LoadedConfig) -> None:
 
 def tracker_notices(loaded: LoadedConfig) -> Iterator[str]:
     """Yield what a user should know of keys that are inexact, or that mean nothing with the others."""
-    section, given = loaded.config.context_tracker, _changed(loaded)
+    section, given = loaded.config.context_tracker, changed_keys(loaded)
     name = _name(section)
     workflow = loaded.config.rollout.use_agentscope_protocol
     if _merges_text(loaded):
@@ -51,23 +49,11 @@ def tracker_notices(loaded: LoadedConfig) -> Iterator[str]:
             "is shown is the workflow's to decide. A tracker decides where rollout.use_agentscope_protocol is false."
         )
     if name != "timeline":
-        yield from _idle(TIMELINE_KEYS, given, f"the tracker '{name}' merges nothing")
+        yield from idle(TIMELINE_KEYS, given, f"the tracker '{name}' merges nothing")
     if workflow or not _summarises(section, name):
-        yield from _idle(SUMMARY_KEYS, given, "nothing is summarised")
+        yield from idle(SUMMARY_KEYS, given, "nothing is summarised")
     if workflow:
-        yield from _idle(["context_tracker.max_env_len"], given, "a workflow plays the environment, and cuts what it likes")
-
-
-def _changed(loaded: LoadedConfig) -> frozenset[str]:
-    """Return the keys that the user set to something else than the default."""
-    values, defaults = flatten(loaded.resolved), flatten(make_converter().unstructure(Config()))
-    return frozenset(key for key in loaded.user_keys if key in defaults and values.get(key) != defaults[key])
-
-
-def _idle(keys: Sequence[str], given: frozenset[str], why: str) -> Iterator[str]:
-    idle = [key for key in keys if key in given]
-    if idle:
-        yield f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} no effect: {why}."
+        yield from idle(["context_tracker.max_env_len"], given, "a workflow plays the environment, and cuts what it likes")
 
 
 def _merges_text(loaded: LoadedConfig) -> bool:

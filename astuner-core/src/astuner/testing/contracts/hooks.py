@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from attrs import evolve
 
+from astuner.builtin.judges import as_judge
 from astuner.errors import AstunerError, PluginError
 from astuner.hookspecs import PROJECT, SPECS
 from astuner.plugins.catalog import Candidate, Catalog
@@ -15,6 +16,7 @@ from astuner.plugins.extension import DECIDING
 from astuner.plugins.hooks import Hooks
 from astuner.plugins.options import options_for
 from astuner.protocols import RunInfo
+from astuner.rollout.composition import WeightedJudge
 from astuner.schema import Failure, Notice, StepReport, ValidationReport
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.episodes import episode, group
@@ -22,6 +24,7 @@ from astuner.testing.episodes import episode, group
 EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "reader": ("astuner.builtin.jsonl_reader:JsonlReader", {"training": {"file_path": "tasks.jsonl"}}),
     "judge": ("astuner.testing.contracts.hooks:EveryAnswerIsRight", {}),
+    "reward": ("astuner.testing.contracts.hooks:EveryAnswerIsRight", {}),
     "tracker": ("astuner.builtin.trackers.timeline:TimelineTracker", {}),
     "engine": ("astuner.builtin.scripted_engine:ScriptedEngine", {"replies": ("yes",)}),
     "logger": ("astuner.builtin.jsonl_logger:JsonlLogger", {}),
@@ -32,6 +35,7 @@ EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 METHODS: Mapping[str, Sequence[str]] = {
     "reader": ("read",),
     "judge": ("observe", "judge", "close"),
+    "reward": ("observe", "judge", "close"),
     "tracker": ("samples",),
     "engine": ("start", "generate", "release", "update_weights", "pause", "resume", "close"),
     "logger": ("log", "log_episodes", "close"),
@@ -39,6 +43,8 @@ METHODS: Mapping[str, Sequence[str]] = {
 }
 FACTORIES = ("tracker", "engine")
 """Kinds of which a hook returns what makes them."""
+REWARD = "reward"
+"""What is made of all judges, and of no candidate."""
 
 
 class EveryAnswerIsRight:
@@ -97,8 +103,9 @@ class HooksContract(Contract):
         for hook in dict.fromkeys(name for name in found if name.startswith(DECIDING)):
             kind = hook.removeprefix(DECIDING)
             target, values = EXAMPLES[kind]
-            candidate = Candidate(kind=kind, name="example", target=target)
-            made = self._asked(hooks, candidate, _options(candidate, values), info)
+            # A reward is made of judges.
+            candidate = Candidate(kind="judge" if kind == REWARD else kind, name="example", target=target)
+            made = self._asked(hooks, kind, candidate, _options(candidate, values), info)
             missing = [name for name in METHODS[kind] if not callable(getattr(made, name, None))]
             assert not missing, (
                 f"{self._blame}: {hook} was asked for {target} and left {made!r:.200}, which has no {', '.join(missing)}; "
@@ -123,8 +130,11 @@ class HooksContract(Contract):
         (directory / "tasks.jsonl").write_text('{"main_query": "2 + 2?", "answer": "4"}\n', encoding="utf-8")
         return info
 
-    def _asked(self, hooks: Hooks, candidate: Candidate, options: Any, info: RunInfo) -> Any:
+    def _asked(self, hooks: Hooks, kind: str, candidate: Candidate, options: Any, info: RunInfo) -> Any:
         try:
+            if kind == REWARD:
+                judges = [WeightedJudge(name, 0.5, as_judge(EveryAnswerIsRight)) for name in ("first", "second")]
+                return hooks.make_reward(judges, info)
             made = getattr(hooks, f"make_{candidate.kind}")(candidate, options, info)
             if candidate.kind in FACTORIES:
                 assert callable(made), (

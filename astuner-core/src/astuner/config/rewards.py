@@ -1,0 +1,98 @@
+"""How the findings of judges become one reward: weights, gates and shaping."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from attrs import field, frozen
+from attrs.validators import ge
+
+
+@frozen(kw_only=True)
+class Shape:
+    """What becomes of a reward before it counts: `scale * reward + offset`, held between `low` and `high`."""
+
+    scale: float = 1.0
+    """A negative one turns a reward into a penalty."""
+    offset: float = 0.0
+    low: float | None = None
+    high: float | None = None
+
+    def __call__(self, reward: float) -> float:
+        """Return the shaped reward."""
+        shaped = self.scale * reward + self.offset
+        if self.low is not None:
+            shaped = max(shaped, self.low)
+        return shaped if self.high is None else min(shaped, self.high)
+
+
+@frozen(kw_only=True)
+class Overlong:
+    """A penalty that grows with what was sampled: DAPO's soft overlong punishment (arXiv 2503.14476, equation 13)."""
+
+    from_tokens: int = field(validator=ge(0))
+    """Sampled tokens of an episode without penalty."""
+    over_tokens: int = field(validator=ge(1))
+    """With each of so many further tokens the penalty grows; after them it is whole."""
+    penalty: float = field(default=1.0, validator=ge(0))
+    """The whole penalty, which is taken from the reward."""
+
+    def __call__(self, tokens: int) -> float:
+        """Return what is added to the reward: 0 or less."""
+        share = (tokens - self.from_tokens) / self.over_tokens
+        return -self.penalty * min(max(share, 0.0), 1.0)
+
+
+@frozen(kw_only=True)
+class JudgeChoice:
+    """One of several judges."""
+
+    judge: str
+    """A judge's name, or `package.module->Class`."""
+    name: str | None = None
+    """What its reward is logged under, and what `requires` names it by; the judge's own name when null."""
+    weight: float = field(default=1.0, validator=ge(0))
+    """Share in the combined reward; 0 only records it."""
+    requires: Mapping[str, float] = field(factory=dict)
+    """Gates: it is asked only about episodes that these judges, by name, gave at least so much."""
+    otherwise: float = 0.0
+    """What it counts with in an episode that did not pass its gates, and about which it was not asked."""
+    shape: Shape = field(factory=Shape)
+    """What becomes of its reward before it is weighed; what is logged is the reward that it gave."""
+    options: Mapping[str, Any] = field(factory=dict)
+    """Its options; its own section `task_judge.NAME` when empty."""
+
+    @property
+    def known_as(self) -> str | None:
+        """What others may name it by; None for code of the user's that was given no name."""
+        return self.name or (None if "->" in self.judge or ":" in self.judge else self.judge.rpartition("/")[2])
+
+
+@frozen(kw_only=True)
+class RewardComposition:
+    """How the rewards of all judges become one."""
+
+    combine: Literal["sum", "mean", "product", "min", "max"] = "sum"
+    """`sum` and `mean` weigh; for the others a weight above 0 only says that a judge counts."""
+    shape: Shape = field(factory=Shape)
+    """What becomes of the combined reward."""
+    overlong: Overlong | None = None
+    """A penalty for long episodes, added after all else and logged as `reward/overlong`."""
+    success: Literal["all", "any"] | None = "all"
+    """An episode is a success when all judges that say so at all call it one, or any of them; null leaves it open."""
+
+
+def in_order(requires: Mapping[str, Mapping[str, float]]) -> list[list[str]]:
+    """Return names in rounds, each of which needs only the rounds before it; raises `ValueError` naming what cannot be."""
+    rounds: list[list[str]] = []
+    done: set[str] = set()
+    while len(done) < len(requires):
+        ready = [name for name, needs in requires.items() if name not in done and done >= needs.keys()]
+        if not ready:
+            stuck = {name: sorted(needs.keys() - done) for name, needs in requires.items() if name not in done}
+            told = "; ".join(f"'{name}' requires {', '.join(map(repr, needs))}" for name, needs in stuck.items())
+            raise ValueError(f"no order of the judges satisfies what they require: {told}; there are: {', '.join(requires)}")
+        rounds.append(ready)
+        done |= set(ready)
+    return rounds

@@ -1,0 +1,152 @@
+"""Several judges as one: gates, weights and shaping, each judge's own reward kept as a component."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from astuner.config.rewards import RewardComposition, Shape, in_order
+from astuner.protocols import Judge
+from astuner.schema import Episode, Group, Unjudged, Verdict
+
+OVERLONG = "overlong"
+"""The component under which the penalty for length is logged."""
+
+
+@frozen
+class WeightedJudge:
+    """One judge among several, and the terms on which it counts."""
+
+    name: str
+    weight: float
+    judge: Judge
+    requires: Mapping[str, float] = field(factory=dict)
+    """By the names of other judges: the least reward of theirs with which this one is asked."""
+    otherwise: float = 0.0
+    """What it counts with where it was not asked."""
+    shape: Shape = field(factory=Shape)
+
+
+def combine(judges: Sequence[WeightedJudge], how: RewardComposition | None = None) -> Judge | None:
+    """Return the only judge, where nothing is made of its reward, or one that stands for all of them; None for none.
+
+    Raises `ValueError` for gates that no order satisfies.
+    """
+    how = how or RewardComposition()
+    if not judges:
+        return None
+    if len(judges) == 1 and judges[0] == WeightedJudge(judges[0].name, 1.0, judges[0].judge) and how == RewardComposition():
+        return judges[0].judge
+    return Composition(judges, how)
+
+
+class Composition(Judge):
+    """Asks judges round by round, and makes one reward of what they find."""
+
+    def __init__(self, judges: Sequence[WeightedJudge], how: RewardComposition) -> None:
+        """Raises `ValueError` for gates that no order satisfies."""
+        self._judges = {weighted.name: weighted for weighted in judges}
+        self._how = how
+        self._rounds = in_order({weighted.name: weighted.requires for weighted in judges})
+
+    async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
+        """Let each judge look; observations are kept under the judge's name."""
+        judges = self._judges.values()
+        seen = await asyncio.gather(*(weighted.judge.observe(episode, environment) for weighted in judges))
+        return {weighted.name: found for weighted, found in zip(judges, seen, strict=True) if found}
+
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        """Ask every judge whose gates an episode passes; an episode that one of them could not judge stays unjudged."""
+        found: dict[str, dict[str, Verdict | Unjudged]] = {episode.id: {} for episode in group.episodes if episode.completed}
+        for names in self._rounds:
+            answers = await asyncio.gather(*(self._ask(self._judges[name], group, found) for name in names))
+            for name, answer in zip(names, answers, strict=True):
+                for episode_id, finding in answer.items():
+                    found[episode_id][name] = finding
+        return [self._made(episode, found[episode.id]) for episode in group.episodes if episode.completed]
+
+    async def close(self) -> None:
+        """Close each."""
+        for weighted in self._judges.values():
+            await weighted.judge.close()
+
+    async def _ask(
+        self, weighted: WeightedJudge, group: Group, found: Mapping[str, Mapping[str, Verdict | Unjudged]]
+    ) -> dict[str, Verdict | Unjudged]:
+        """Return a judge's findings by episode, of those that it was asked about."""
+        asked = [episode for episode in group.episodes if episode.completed and self._passes(weighted, found[episode.id])]
+        if not asked:
+            return {}
+        ids = {episode.id for episode in asked}
+        episodes = tuple(
+            evolve(episode, observations=episode.observations.get(weighted.name, {}))
+            for episode in group.episodes
+            if not episode.completed or episode.id in ids
+        )
+        answers = await weighted.judge.judge(evolve(group, episodes=episodes))
+        return {episode.id: finding for episode, finding in zip(asked, answers, strict=True)}
+
+    def _passes(self, weighted: WeightedJudge, found: Mapping[str, Verdict | Unjudged]) -> bool:
+        needed = ((found.get(name), least) for name, least in weighted.requires.items())
+        return all(isinstance(finding, Verdict) and finding.reward >= least for finding, least in needed)
+
+    def _made(self, episode: Episode, found: Mapping[str, Verdict | Unjudged]) -> Verdict | Unjudged:
+        for name, finding in found.items():
+            if isinstance(finding, Unjudged):
+                return evolve(finding, detail=f"judge '{name}': {finding.detail}")
+        verdicts = {name: finding for name, finding in found.items() if isinstance(finding, Verdict)}
+        components: dict[str, float] = {}
+        for name, verdict in verdicts.items():
+            components[name] = verdict.reward
+            components.update({f"{name}.{part}": value for part, value in verdict.components.items()})
+        penalty = 0.0
+        if self._how.overlong is not None:
+            penalty = components[OVERLONG] = self._how.overlong(sum(len(call.output_ids) for call in episode.calls))
+        agents = dict.fromkeys(agent for verdict in verdicts.values() for agent in verdict.rewards or ())
+        rationales = [f"{name}: {verdict.rationale}" for name, verdict in verdicts.items() if verdict.rationale]
+        return Verdict(
+            self._reward(verdicts, None) + penalty,
+            self._success(verdicts),
+            rewards={agent: self._reward(verdicts, agent) + penalty for agent in agents} or None,
+            components=components,
+            rationale="\n".join(rationales) or None,
+        )
+
+    def _reward(self, verdicts: Mapping[str, Verdict], agent: str | None) -> float:
+        """Combine the shared rewards, or those of an agent: a judge that does not name it gives it its shared reward."""
+        terms = []
+        for name, weighted in self._judges.items():
+            verdict = verdicts.get(name)
+            if verdict is None:
+                terms.append((weighted.weight, weighted.otherwise))
+            else:
+                own = verdict.reward if agent is None else (verdict.rewards or {}).get(agent, verdict.reward)
+                terms.append((weighted.weight, weighted.shape(own)))
+        return self._how.shape(self._combined(terms))
+
+    def _combined(self, terms: Sequence[tuple[float, float]]) -> float:
+        total = sum(weight * reward for weight, reward in terms)
+        if self._how.combine == "sum":
+            return total
+        counted = [(weight, reward) for weight, reward in terms if weight > 0]
+        if not counted:
+            return 0.0
+        rewards = [reward for _, reward in counted]
+        match self._how.combine:
+            case "mean":
+                return total / sum(weight for weight, _ in counted)
+            case "product":
+                return math.prod(rewards)
+            case "min":
+                return min(rewards)
+        return max(rewards)
+
+    def _success(self, verdicts: Mapping[str, Verdict]) -> bool | None:
+        decided = [verdict.is_success for verdict in verdicts.values() if verdict.is_success is not None]
+        if not decided or self._how.success is None:
+            return None
+        return all(decided) if self._how.success == "all" else any(decided)
