@@ -40,6 +40,8 @@ def agrees(gold: str, text: str, question: str = DUCKS) -> bool:
         "18 cm^2",
         "18th",
         "eighteen",
+        "It is 18.",
+        "so it is $18",
         "3 * 6 = 18",
         "36/2",
     ],

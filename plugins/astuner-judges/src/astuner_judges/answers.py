@@ -56,6 +56,8 @@ _SPACE = re.compile(r"[ \t]{3,}|\n{3,}")
 _LEADING_LINES = 20
 _DIGIT = re.compile(r"[0-9½¼¾⅓⅔０-９]")
 _WORD = re.compile(r"[^\W\d_]{3}")
+_SHORT_WORD = re.compile(r"\b(?:it|is|so|we|he|be)\b", re.IGNORECASE)
+"""Of a sentence, which no expression is: `It is 7`."""
 _REASON = re.compile(r"\s*[(*_\x01]*(?:this is because|this is since|that is because|explanation|note)\b", re.IGNORECASE)
 
 
@@ -76,12 +78,14 @@ def final_answer(text: str, question: str = "") -> Answer | None:
         stripped = _SPACE.sub(lambda match: match[0][:2], stripped)
     if (quantity := only_number(stripped)) is not None:
         return Answer(stripped, quantity)
-    if len(stripped) < _SHORT and not _WORD.search(stripped) and "\n" not in stripped and "#" not in stripped and stripped:
+    is_line = 0 < len(stripped) < _SHORT and "\n" not in stripped and "#" not in stripped and not _WORD.search(stripped)
+    if is_line and not _SHORT_WORD.search(stripped):
         return expression(stripped)
     said = _said(stripped)
     if (boxed := last_boxed(said)) is not None:
         return expression(boxed, question)
-    return _after_hashes(said, question) or _after_marker(said, question) or _in_free_text(said, question)
+    found = _after_hashes(said, question) or _after_marker(said, question) or _in_free_text(said, question)
+    return expression(stripped) if found is None and is_line else found
 
 
 def gold_answer(text: str) -> Answer:
