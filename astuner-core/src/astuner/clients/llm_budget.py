@@ -83,7 +83,7 @@ class Budget:
 
     def reserve(self, messages: Sequence[Mapping[str, Any]], max_tokens: int) -> Spent:
         """Set aside what a request may cost; hand it back to `settle`. Raises `LLMBudgetSpent`."""
-        size = len(json.dumps([dict(message) for message in messages], ensure_ascii=False).encode())
+        size = len(json.dumps([dict(message) for message in messages], ensure_ascii=False).encode("utf-8", "surrogatepass"))
         prompt = size // _BYTES_PER_TOKEN
         wanted = Spent(requests=1, prompt_tokens=prompt, completion_tokens=max_tokens, cost=self._limits.cost(prompt, max_tokens))
         with self._lock:

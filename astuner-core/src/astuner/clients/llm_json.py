@@ -44,7 +44,8 @@ async def ask_for(
                     f"{client.where}: no answer of the form that was asked for in {attempts} attempts: {error}; the last was "
                     f"{answer.text[:_SHOWN]!r}"
                 ) from error
-            again = f"This is not the JSON object that was asked for: {error}. Answer again, with that object alone."
+            wrong = str(error).rstrip(".")
+            again = f"This is not the JSON object that was asked for: {wrong}. Answer again, with that object alone."
             asked = [*map(dict, messages), {"role": "assistant", "content": answer.text}, {"role": "user", "content": again}]
     raise AssertionError("the last attempt returns or raises")
 

@@ -67,6 +67,11 @@ def completion(text: str | None, *, prompt_tokens: int = 0, completion_tokens: i
     return Reply(200, {"id": "scripted", "object": "chat.completion", "choices": [choice], "usage": usage})
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128
+    """Of connections that come at once; of more than it holds, some are reset."""
+
+
 @contextmanager
 def scripted_api(script: Script | str = "ok") -> Iterator[ScriptedApi]:
     """Serve until the block ends; a string is the answer to everything."""
@@ -124,7 +129,7 @@ def scripted_api(script: Script | str = "ok") -> Iterator[ScriptedApi]:
         def log_message(self, *args: Any) -> None:
             """Stay silent."""
 
-    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    running = _Server(("127.0.0.1", 0), Handler)
     made = ScriptedApi(f"http://127.0.0.1:{running.server_address[1]}/v1", answer)
     thread = threading.Thread(target=running.serve_forever, args=(0.01,))
     thread.start()

@@ -1,0 +1,91 @@
+"""Prompts as files, with named slots that are checked before anything is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal
+
+from attrs import field, frozen
+
+from astuner.errors import DataError
+
+Language = Literal["en", "zh"]
+
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
+_SECTION = re.compile(r"\{\{#(\w+)\}\}\n?(.*?)\{\{/\1\}\}\n?", re.DOTALL)
+_MARK = re.compile(r"\{\{[#/]?(\w+)\}\}")
+_SECTION_MARK = re.compile(r"\{\{[#/]\w+\}\}")
+
+
+@frozen
+class Prompt:
+    """A text with slots `{{name}}`, and sections `{{#name}}…{{/name}}` that are left out where the slot is empty."""
+
+    text: str = field(repr=False)
+    source: str
+    """The file it comes from, for messages."""
+
+    @property
+    def slots(self) -> frozenset[str]:
+        """The names in it."""
+        return frozenset(_MARK.findall(self.text))
+
+    def filled(self, slots: Mapping[str, str]) -> str:
+        """Return the text with its slots filled; one that is not given raises `ValueError`, further ones are not used.
+
+        Values go in as they are: a slot written in one is not filled.
+        """
+        missing = self.slots - slots.keys()
+        if missing:
+            raise ValueError(f"{self.source}: no value for {_listed(missing)}; there are {_listed(slots)}")
+        shown = _without_sections(self.text, lambda name: bool(slots[name]))
+        return _SLOT.sub(lambda found: slots[found[1]], shown)
+
+
+@cache
+def packaged_prompt(package: str, name: str, language: Language) -> Prompt:
+    """Return the prompt in `prompts/{name}.{language}.txt` of a package."""
+    file = files(package).joinpath("prompts", f"{name}.{language}.txt")
+    return Prompt(file.read_text(encoding="utf-8").strip(), str(file))
+
+
+def prompt(package: str, name: str, language: Language, **slots: str) -> str:
+    """Return the text of such a prompt with its slots filled; raises `ValueError` where the slots are not those of the file."""
+    template = packaged_prompt(package, name, language)
+    unknown = slots.keys() - template.slots
+    if unknown:
+        raise ValueError(f"{template.source}: has no slot {_listed(unknown)}; there are {_listed(template.slots)}")
+    return template.filled(slots)
+
+
+def own_prompt(file: Path, key: str, *, required: Collection[str], known: Collection[str]) -> Prompt:
+    """Return a user's prompt; raises `DataError`, naming the key of the YAML, for one that cannot be read or filled."""
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{key}: {file}: cannot be read as text in UTF-8: {error}") from error
+    template = Prompt(text, str(file))
+    slots = ", ".join(f"{{{{{name}}}}}" for name in known)
+    unknown, missing = template.slots - set(known), set(required) - set(_SLOT.findall(text))
+    if unknown:
+        raise DataError(f"{key}: {file}: no such slot: {_listed(unknown)}; there are {slots}")
+    if missing:
+        raise DataError(f"{key}: {file}: lacks the slot {_listed(missing)}, without which nothing is judged; there are {slots}")
+    if _SECTION_MARK.search(_without_sections(text, lambda name: True)):
+        raise DataError(f"{key}: {file}: every {{{{#name}}}} needs its {{{{/name}}}}, and one of them stands alone")
+    return template
+
+
+def _without_sections(text: str, is_shown: Callable[[str], bool]) -> str:
+    """Return the text with what its sections hold, or without, from the outermost to those inside."""
+    while (unfolded := _SECTION.sub(lambda found: found[2] if is_shown(found[1]) else "", text)) != text:
+        text = unfolded
+    return text
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

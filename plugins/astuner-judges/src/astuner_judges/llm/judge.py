@@ -1,0 +1,81 @@
+"""The judge `llm`: an LLM behind any OpenAI-compatible API scores, compares or ranks the answers of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import ClassVar
+
+from astuner.clients.llm import LLMClient
+from astuner.errors import PluginError
+from astuner.protocols import Judge, RunInfo
+from astuner.schema import Group, Unjudged, Verdict
+from astuner_judges.llm.asker import Asker
+from astuner_judges.llm.listwise import ranked
+from astuner_judges.llm.options import LlmJudgeOptions
+from astuner_judges.llm.pairwise import compared
+from astuner_judges.llm.pointwise import scored
+from astuner_judges.llm.questions import Questions
+from astuner_judges.llm.showing import shown_task, shown_work
+from astuner_judges.llm.standing import lone, named
+from astuner_judges.llm.totals import write_totals
+
+
+class LlmAsJudge(Judge):
+    """Gives rewards from 0 to 1, with the LLM's reasons. Where the LLM fails, the episode has no reward.
+
+    What is judged is shown behind fences that it cannot close (`astuner_judges.asking`). The same work under the same task is
+    asked about once in a group, and gets the same reward.
+    """
+
+    honours: ClassVar[tuple[str, ...]] = ("task_judge.alien_llm_model", "task_judge.alien_llm_response_length")
+    Options = LlmJudgeOptions
+
+    def __init__(self, options: LlmJudgeOptions, client: LLMClient, questions: Questions, run_info: RunInfo, name: str) -> None:
+        """Keep what `from_run` has made."""
+        self._options, self._client, self._questions, self._run_info, self._name = options, client, questions, run_info, name
+        self._asker = Asker(
+            client,
+            max_tokens=options.max_tokens or run_info.config.task_judge.alien_llm_response_length,
+            attempts=options.attempts,
+            votes=options.votes,
+            first_seed=options.llm.extra.get("seed", 0),
+        )
+
+    @classmethod
+    def from_run(cls, options: LlmJudgeOptions, run_info: RunInfo, *, name: str = "llm") -> LlmAsJudge:
+        """Read prompts and criteria, and find the LLM, without asking it.
+
+        Raises `DataError` for a file, `NoEndpoint` for an environment that names no LLM, and `PluginError` without `openai`.
+        """
+        wanted_by = f"judge '{name}'"
+        if find_spec("openai") is None:
+            raise PluginError(f'{wanted_by} asks through the library openai: pip install "astuner-judges[llm]"')
+        questions = Questions(options, run_info.config_dir, wanted_by=wanted_by)
+        model = run_info.config.task_judge.alien_llm_model
+        client = options.llm.client(wanted_by, model=model, config_dir=run_info.config_dir)
+        return cls(options, client, questions, run_info, name)
+
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        """Return a finding per completed episode."""
+        episodes, options = [episode for episode in group.episodes if episode.completed], self._options
+        if not episodes:
+            return []
+        # All is read before anything is asked, so that what cannot be read costs nothing.
+        task = shown_task(group.task, options)
+        works = [shown_work(episode, options) for episode in episodes]
+        if options.mode == "pointwise":
+            return await scored(works, task, questions=self._questions, asker=self._asker, options=options)
+        if len(works) == 1:
+            return [lone(options.lone_reward, options.mode)]
+        key = f"{self._run_info.seed}\n{task['query']}"
+        if options.mode == "listwise":
+            return await ranked(works, task, questions=self._questions, asker=self._asker, options=options, key=key)
+        names = named(episodes, works)
+        return await compared(works, names, task, questions=self._questions, asker=self._asker, options=options, key=key)
+
+    async def close(self) -> None:
+        """Close the client, and keep what was asked and spent in `logs/llm_judge.jsonl` of the run."""
+        self._client.close()
+        file = self._run_info.directory / "logs" / "llm_judge.jsonl"
+        write_totals(file, self._client, judge=self._name, attempt=self._run_info.attempt)

@@ -1,0 +1,76 @@
+"""Ranking all works at once, in several orders, so that where a work stands in the list does not count."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from statistics import fmean
+
+from astuner.schema import Unjudged, Verdict
+from astuner_judges.llm.asker import Asker, given_by_most
+from astuner_judges.llm.options import LlmJudgeOptions
+from astuner_judges.llm.pairs import in_some_order
+from astuner_judges.llm.questions import Questions
+from astuner_judges.llm.shapes import ranked_out_of
+from astuner_judges.llm.standing import Works, counted, share_won
+
+Ranking = Mapping[str, int]
+"""The place of each work, from 1, the best first."""
+
+
+async def ranked(
+    works: Works,
+    task: Mapping[str, str],
+    *,
+    questions: Questions,
+    asker: Asker,
+    options: LlmJudgeOptions,
+    key: str,
+) -> list[Verdict | Unjudged]:
+    """Return a finding per work; `key` chooses the first order. The same work has one place, and none the last, unasked."""
+    there = in_some_order((work for work in works if work is not None), key)
+    counts = counted(works)
+    rankings: list[Ranking] = []
+    reasons: list[str] = []
+    if len(there) > 1:
+        orders = orders_of(there, options.orders)
+        found = given_by_most(await asyncio.gather(*(_ranked(order, task, questions, asker) for order in orders)))
+        if isinstance(found, Unjudged):
+            return [found] * len(works)
+        rankings = [ranking for of_order, _ in found for ranking in of_order]
+        reasons = list(dict.fromkeys(rationale for _, rationale in found if rationale))
+    findings = {work: _finding(work, counts, rankings, reasons) for work in counts}
+    return [findings[work] for work in works]
+
+
+def orders_of(works: Sequence[str], count: int) -> list[tuple[str, ...]]:
+    """Return different orders, at most so many: the works as they come, reversed, turned and reversed, and so on."""
+    turns = (count + 1) // 2
+    starts = [turn * len(works) // turns for turn in range(turns)]
+    turned = [(*works[start:], *works[:start]) for start in starts]
+    return list(dict.fromkeys(chain.from_iterable((order, order[::-1]) for order in turned)))[:count]
+
+
+async def _ranked(
+    order: Sequence[str], task: Mapping[str, str], questions: Questions, asker: Asker
+) -> tuple[list[Ranking], str] | Unjudged:
+    asked = questions.ask(task, answers=questions.numbered(order))
+    votes = await asker.votes(asked, ranked_out_of(len(order)))
+    if isinstance(votes, Unjudged):
+        return votes
+    rankings: list[Ranking] = [{order[number - 1]: place for place, number in enumerate(vote.ranking, 1)} for vote in votes]
+    return rankings, votes[0].rationale
+
+
+def _finding(work: str | None, counts: Mapping[str | None, int], rankings: Sequence[Ranking], reasons: Sequence[str]) -> Verdict:
+    def beats(one: str, other: str) -> float:
+        return fmean(ranking[one] < ranking[other] for ranking in rankings)
+
+    reward = share_won(work, counts, beats)
+    siblings = sum(counts.values()) - 1
+    components = {"rank": 1 + (1 - reward) * siblings}
+    others = [other for other in counts if other not in (work, None)]
+    if work is not None and others:
+        components["position_bias"] = fmean(0 < beats(work, str(other)) < 1 for other in others)
+    return Verdict(reward, components=components, rationale="\n".join(reasons) or None)

@@ -1,0 +1,94 @@
+"""The options of the judge `llm`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from attrs import Attribute, field, frozen
+from attrs.validators import ge, optional
+
+from astuner.clients.llm_options import LLMOptions
+from astuner_judges.asking import Language
+
+Mode = Literal["pointwise", "pairwise", "listwise"]
+VoteAggregation = Literal["mean", "median", "majority"]
+
+
+def _only(*modes: Mode) -> Callable[[Any, Attribute[Any], Any], None]:
+    """Refuse a value in a mode in which it would have no effect."""
+
+    def check(instance: LlmJudgeOptions, attribute: Attribute[Any], value: Any) -> None:
+        if instance.mode not in modes and value != attribute.default:
+            raise ValueError(f"has no effect with mode: {instance.mode}; it belongs to {' and '.join(modes)}")
+
+    return check
+
+
+def _above_min_score(instance: LlmJudgeOptions, attribute: Attribute[Any], value: float) -> None:
+    if value <= instance.min_score:
+        raise ValueError(f"max_score ({value:g}) has to be above min_score ({instance.min_score:g})")
+
+
+def _is_a_score(instance: LlmJudgeOptions, attribute: Attribute[Any], value: float | None) -> None:
+    if value is not None and not instance.min_score <= value <= instance.max_score:
+        raise ValueError(f"{value:g} is no score from min_score ({instance.min_score:g}) to max_score ({instance.max_score:g})")
+
+
+def _is_the_only_one(instance: LlmJudgeOptions, attribute: Attribute[Any], value: str | None) -> None:
+    if value is not None and instance.criteria is not None:
+        raise ValueError("criteria and criteria_file exclude each other")
+
+
+def _lets_votes_differ(instance: LlmJudgeOptions, attribute: Attribute[Any], value: LLMOptions) -> None:
+    if instance.votes > 1 and value.temperature == 0:
+        raise ValueError(f"votes: {instance.votes} at llm.temperature 0 are the same answer over and over; raise it, to 0.7 say")
+
+
+@frozen(kw_only=True)
+class LlmJudgeOptions:
+    """What is put to the LLM, and what becomes of what it says."""
+
+    mode: Mode = "pointwise"
+    """`pointwise` scores each answer; `pairwise` compares siblings two by two; `listwise` ranks all siblings at once."""
+    criteria: str | None = None
+    """What makes an answer good, in words; null takes general ones of our own."""
+    criteria_file: str | None = field(default=None, validator=_is_the_only_one)
+    """The same from a text file, relative to the YAML."""
+    language: Language = "en"
+    """Of our prompts and criteria."""
+    prompt_file: str | None = None
+    """A text file that replaces our question, with the slots of its mode (see docs/judges.md); relative to the YAML."""
+    answer_key: str | None = "final_answer"
+    """Where the workflow's output metadata holds the answer; null takes the model's last reply."""
+    answer_chars: int = field(default=20_000, validator=ge(1))
+    """Most characters of an answer that are shown; a longer one is shown without its middle."""
+    reference_key: str | None = "answer"
+    """Where the task's metadata holds a right answer, which is shown where there is one; null shows none."""
+    transcript_chars: int | None = field(default=None, validator=optional(ge(1)))
+    """Show the whole conversation too, up to so many characters; null shows the answer alone."""
+    min_score: float = field(default=0.0, validator=_only("pointwise"))
+    """The score of the worst answer; its reward is 0."""
+    max_score: float = field(default=10.0, validator=[_only("pointwise"), _above_min_score])
+    """The score of the best answer; its reward is 1."""
+    success_threshold: float | None = field(default=None, validator=[_only("pointwise"), _is_a_score])
+    """The score from which on an answer is a success; null leaves it open."""
+    votes: int = field(default=1, validator=ge(1))
+    """How often each question is asked, at `llm.temperature`. The verdict stands when more than half of the votes came."""
+    vote_aggregation: VoteAggregation = field(default="mean", validator=_only("pointwise"))
+    """What becomes of several scores; `majority` takes the most frequent, of several the lowest. Comparisons go by majority."""
+    pairs_per_episode: int | None = field(default=None, validator=[optional(ge(1)), _only("pairwise")])
+    """With how many siblings each is compared; null compares all with all. Each comparison is two questions."""
+    pair_reward: Literal["win_rate", "bradley_terry"] = field(default="win_rate", validator=_only("pairwise"))
+    """`win_rate` is the share of comparisons won, a tie half; `bradley_terry` is the win rate that is expected against all
+    siblings by strengths fitted to the comparisons, which is fairer where not all pairs are compared."""
+    orders: int = field(default=2, validator=[ge(2), _only("listwise")])
+    """In how many orders the siblings are put to the LLM: each order and its reverse, then turned ones."""
+    lone_reward: float | None = field(default=None, validator=_only("pairwise", "listwise"))
+    """Of an episode without a sibling to compare it with; null leaves it without a reward, for the reason `no_siblings`."""
+    attempts: int = field(default=3, validator=ge(1))
+    """How often an LLM is asked for an answer in the form that is wanted."""
+    max_tokens: int | None = field(default=None, validator=optional(ge(1)))
+    """Longest answer of the LLM; `task_judge.alien_llm_response_length` when null."""
+    llm: LLMOptions = field(factory=LLMOptions, validator=_lets_votes_differ)
+    """How the LLM is asked; `model_name` null is `task_judge.alien_llm_model`."""

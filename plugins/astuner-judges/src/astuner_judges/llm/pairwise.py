@@ -1,0 +1,135 @@
+"""Comparing works two by two, each pair in both orders: a judge that goes by the position finds a tie."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from attrs import evolve, frozen
+
+from astuner.schema import Unjudged, Verdict
+from astuner_judges.llm.asker import Asker, given_by_most
+from astuner_judges.llm.options import LlmJudgeOptions
+from astuner_judges.llm.pairs import Pair, pairs_of
+from astuner_judges.llm.questions import Questions
+from astuner_judges.llm.shapes import Compared
+from astuner_judges.llm.standing import Works, counted, share_won
+from astuner_judges.llm.strengths import strengths
+from astuner_judges.llm.votes import agreement, most_frequent
+
+_SHARE = {"first": 1.0, "second": 0.0, "tie": 0.5}
+
+
+@frozen(kw_only=True)
+class Outcome:
+    """What came of comparing two works."""
+
+    share: float
+    """What the first of the pair won: 1, 0, or 0.5 for a tie."""
+    is_biased: bool = False
+    """The two orders did not say the same: a tie, whatever they said."""
+    agreement: float = 1.0
+    """Of the votes."""
+    rationale: str = ""
+
+    def turned(self) -> Outcome:
+        """Return it as the second of the pair sees it."""
+        return evolve(self, share=1 - self.share)
+
+
+Outcomes = Mapping[Pair, "Outcome | Unjudged"]
+
+
+async def compared(
+    works: Works,
+    names: Mapping[str | None, str],
+    task: Mapping[str, str],
+    *,
+    questions: Questions,
+    asker: Asker,
+    options: LlmJudgeOptions,
+    key: str,
+) -> list[Verdict | Unjudged]:
+    """Return a finding per work; `key` chooses the pairs. The same work is a tie with itself, and none loses, unasked."""
+    there = [work for work in works if work is not None]
+    pairs = pairs_of(there, key, options.pairs_per_episode)
+    found = await asyncio.gather(*(_both_orders(pair, task, questions, asker) for pair in pairs))
+    outcomes: Outcomes = dict(zip(pairs, found, strict=True))
+    counts = counted(works)
+    expected = _expected(counts, outcomes) if options.pair_reward == "bradley_terry" else None
+    findings = {work: _finding(work, counts, outcomes, names, options, expected) for work in counts}
+    return [findings[work] for work in works]
+
+
+async def _both_orders(pair: Pair, task: Mapping[str, str], questions: Questions, asker: Asker) -> Outcome | Unjudged:
+    one, other = await asyncio.gather(
+        asker.votes(questions.ask(task, first=pair[0], second=pair[1]), Compared),
+        asker.votes(questions.ask(task, first=pair[1], second=pair[0]), Compared),
+    )
+    if isinstance(one, Unjudged):
+        return one
+    if isinstance(other, Unjudged):
+        return other
+    share, turned = _share(one), 1 - _share(other)
+    together = fmean([agreement([vote.winner for vote in votes]) for votes in (one, other)])
+    if share != turned:
+        told = f"in one order: {one[0].rationale} In the other: {other[0].rationale}"
+        return Outcome(share=0.5, is_biased=True, agreement=together, rationale=told)
+    # Votes for either side may make a tie that none of them gave.
+    deciding = next((vote for vote in one if _SHARE[vote.winner] == share), one[0])
+    return Outcome(share=share, agreement=together, rationale=deciding.rationale)
+
+
+def _share(votes: Sequence[Compared]) -> float:
+    winners = most_frequent([vote.winner for vote in votes])
+    return _SHARE[winners[0]] if len(winners) == 1 else 0.5
+
+
+def _finding(
+    work: str | None,
+    counts: Mapping[str | None, int],
+    outcomes: Outcomes,
+    names: Mapping[str | None, str],
+    options: LlmJudgeOptions,
+    expected: Mapping[str, float] | None,
+) -> Verdict | Unjudged:
+    seen = {} if work is None else _seen_by(work, outcomes)
+    given = given_by_most(list(seen.values()))
+    if isinstance(given, Unjudged):
+        return given
+    known = {other: outcome for other, outcome in seen.items() if isinstance(outcome, Outcome)}
+    win_rate = share_won(work, counts, lambda _, other: known[other].share if other in known else None)
+    components = {"win_rate": win_rate}
+    if known:
+        components["position_bias"] = fmean(outcome.is_biased for outcome in given)
+        if options.votes > 1:
+            components["agreement"] = fmean(outcome.agreement for outcome in given)
+    reward = expected[work] if expected is not None and work is not None else win_rate
+    reasons = [_reason(names[other], outcome) for other, outcome in known.items()]
+    return Verdict(reward, components=components, rationale="\n".join(reasons) or None)
+
+
+def _seen_by(work: str, outcomes: Outcomes) -> dict[str, Outcome | Unjudged]:
+    """Return the outcomes of a work by whom it met, each as it sees it."""
+    seen: dict[str, Outcome | Unjudged] = {}
+    for (first, second), outcome in outcomes.items():
+        if work == first:
+            seen[second] = outcome
+        elif work == second:
+            seen[first] = outcome.turned() if isinstance(outcome, Outcome) else outcome
+    return seen
+
+
+def _expected(counts: Mapping[str | None, int], outcomes: Outcomes) -> Mapping[str, float]:
+    """Return the win rate that each work is expected to have against all siblings."""
+    there = [work for work in counts if work is not None]
+    shares = {pair: outcome.share for pair, outcome in sorted(outcomes.items()) if isinstance(outcome, Outcome)}
+    fitted = strengths(there, shares)
+    return {work: share_won(work, counts, lambda one, other: fitted[one] / (fitted[one] + fitted[other])) for work in there}
+
+
+def _reason(name: str, outcome: Outcome) -> str:
+    how = {1.0: "better than", 0.0: "worse than", 0.5: "as good as"}[outcome.share]
+    how = "undecided beside" if outcome.is_biased else how
+    return f"{how} {name}: {outcome.rationale}".rstrip(": ")

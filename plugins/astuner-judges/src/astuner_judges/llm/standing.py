@@ -1,0 +1,55 @@
+"""What is common to judging works against each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from astuner.schema import Episode, Unjudged, Verdict
+
+Works = Sequence[str | None]
+"""What each episode of a group shows, in their order; None where an episode gave nothing."""
+
+
+def share_won(work: str | None, counts: Mapping[str | None, int], beats: Callable[[str, str], float | None]) -> float:
+    """Return the share of the siblings that a work is better than: a tie is half, with the same work or with none beside none.
+
+    `beats` says it of two works that are there and different; None leaves that pair out.
+    """
+    won, met = 0.0, 0
+    for other, count in counts.items():
+        if other == work:
+            share, count = 0.5, count - 1
+        elif work is None or other is None:
+            share = float(other is None)
+        else:
+            found = beats(work, other)
+            if found is None:
+                continue
+            share = found
+        won, met = won + share * count, met + count
+    return won / met
+
+
+def counted(works: Works) -> Mapping[str | None, int]:
+    """Return how many episodes show each work, in an order that does not depend on theirs, so that sums are the same."""
+    return dict(sorted(Counter(works).items(), key=lambda item: (item[0] is None, item[0])))
+
+
+def named(episodes: Sequence[Episode], works: Works) -> Mapping[str | None, str]:
+    """Return what a rationale calls the work of a sibling."""
+    repeats: dict[str | None, list[str]] = {}
+    for episode, work in zip(episodes, works, strict=True):
+        repeats.setdefault(work, []).append(str(episode.repeat))
+    return {work: f"sibling{'s' if len(those) > 1 else ''} {', '.join(those)}" for work, those in repeats.items()}
+
+
+def lone(reward: float | None, mode: str) -> Verdict | Unjudged:
+    """Return the finding on an episode without siblings."""
+    if reward is not None:
+        return Verdict(reward, rationale="There is no sibling to compare it with.")
+    return Unjudged(
+        reason="no_siblings",
+        detail=f"judge 'llm': mode: {mode} compares the completed episodes of a task, and there is one alone; let more be played "
+        "(rollout.num_repeat, rollout.val_kwargs.num_repeat), set lone_reward, or take mode: pointwise",
+    )
