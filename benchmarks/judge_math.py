@@ -32,8 +32,8 @@ def checks_per_second(answer: str, seconds: float) -> float:
     judge = MathAnswerAsJudge()
     task = WorkflowTask(Task("How much does Janet make with 16 eggs a day at $2?", metadata={"answer": SOLUTION}))
     output = WorkflowOutput(metadata={"final_answer": answer})
-    count, start = 0, time.perf_counter()
-    while (elapsed := time.perf_counter() - start) < seconds:
+    count, start = 0, time.process_time()
+    while (elapsed := time.process_time() - start) < seconds:
         for _ in range(100):
             judge.compute_reward(task, output)
         count += 100

@@ -22,7 +22,7 @@ def resident_bytes(pid: int | str = "self") -> int:
 
 def streaming(gigabytes: float) -> dict[str, float]:
     """Write a large file, read it through the reader, and return how much the resident size grew."""
-    from astuner.builtin.jsonl_reader import JsonlReader
+    from astuner.builtin.dataset_file import DatasetFileReader
     from astuner.config.sections import DatasetFileSection, FileSplit
 
     with tempfile.TemporaryDirectory() as home:
@@ -33,7 +33,7 @@ def streaming(gigabytes: float) -> dict[str, float]:
             while file.tell() < gigabytes * 1e9:
                 file.write(json.dumps({"question": f"{rows} {padding}", "answer": str(rows)}) + "\n")
                 rows += 1
-        reader = JsonlReader(DatasetFileSection(training=FileSplit(file_path=str(path))), Path(home))
+        reader = DatasetFileReader(DatasetFileSection(training=FileSplit(file_path=str(path))), Path(home))
         before, peak, stop = resident_bytes(), 0, threading.Event()
 
         def watch() -> None:

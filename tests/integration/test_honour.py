@@ -39,6 +39,8 @@ SOURCES = {
     "core": [
         *(path for path in sorted(CORE.rglob("*.py")) if "config" not in path.relative_to(CORE).parts and path != DEBUG),
         CORE / "config" / "loading.py",
+        # What shapes a reward works by itself.
+        CORE / "config" / "rewards.py",
     ],
 }
 BACKBONES = (DebugBackbone, LocalBackbone, VerlBackbone, TrinityBackbone)

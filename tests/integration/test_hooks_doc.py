@@ -88,7 +88,7 @@ def test_first_tasks_are_read_and_no_more(hooks: Any, tmp_path: Path):
     cls = example("first_tasks")
     (tmp_path / "tasks.jsonl").write_text("".join(f'{{"main_query": "{n}"}}\n' for n in range(9)))
     info = run_info(tmp_path)
-    reader = load_options("astuner.builtin.jsonl_reader:JsonlReader", {"training": {"file_path": "tasks.jsonl"}})
+    reader = load_options("astuner.builtin.dataset_file:DatasetFileReader", {"training": {"file_path": "tasks.jsonl"}})
     made = hooks(cls(cls.Options(count=4))).make_reader(*reader, info)
     assert [task.main_query for task in made.read("train")] == ["0", "1", "2", "3"]
 

@@ -53,7 +53,7 @@ def test_on_local_a_tiny_model_takes_a_few_steps_on_the_real_rows(cli: Cli, math
 
 
 def test_every_gsm8k_row_is_read_without_conversion(tmp_path: Path):
-    from astuner.builtin.jsonl_reader import JsonlReader
+    from astuner.builtin.dataset_file import DatasetFileReader
     from astuner.config.sections import DatasetFileSection, FileSplit
 
     data = REPOSITORY.parent / "shared" / "data" / "gsm8k"
@@ -62,7 +62,7 @@ def test_every_gsm8k_row_is_read_without_conversion(tmp_path: Path):
     paths = sorted(data.glob("*.jsonl"))
     assert paths
     for path in paths:
-        tasks = list(JsonlReader(DatasetFileSection(training=FileSplit(file_path=str(path))), tmp_path).read("train"))
+        tasks = list(DatasetFileReader(DatasetFileSection(training=FileSplit(file_path=str(path))), tmp_path).read("train"))
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         assert [(task.main_query, task.metadata["answer"]) for task in tasks] == [
             (row["question"], row["answer"]) for row in rows

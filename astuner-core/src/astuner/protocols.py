@@ -46,7 +46,11 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Reader(Protocol):
-    """Yields tasks. Runs in the driver; made once per run."""
+    """Yields tasks. Runs in the driver; made once per run.
+
+    A reader that may have to make its tasks first, and pay for it, has a method `would_generate(split)`: what that would take, in
+    words, or None where the tasks are there. `astuner run --dry-run` asks it, and reads no task then.
+    """
 
     def read(self, split: Split) -> Iterator[Task]:
         """Yield the tasks of a split lazily, in the same order every time; nothing when the split is not configured."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.builtin.jsonl_reader import JsonlReader
+from astuner.builtin.dataset_file import DatasetFileReader
 from astuner.config.sections import DatasetFileSection, FileSplit
 from astuner.errors import DataError
 from astuner.schema import Task
@@ -22,9 +22,9 @@ def rows(folder: Path, *values: object, name: str = "train.jsonl") -> Path:
     return write(folder, *(json.dumps(value) for value in values), name=name)
 
 
-def reader(folder: Path, file_path: str = "train.jsonl", **split: object) -> JsonlReader:
+def reader(folder: Path, file_path: str = "train.jsonl", **split: object) -> DatasetFileReader:
     section = FileSplit(file_path=file_path, **split)  # type: ignore[arg-type]
-    return JsonlReader(DatasetFileSection(training=section), folder)
+    return DatasetFileReader(DatasetFileSection(training=section), folder)
 
 
 def read(folder: Path, file_path: str = "train.jsonl", **split: object) -> list[Task]:
@@ -93,8 +93,8 @@ def test_the_limit_ends_the_split(tmp_path: Path) -> None:
 def test_a_reader_made_for_a_run_starts_paths_at_its_configuration(tmp_path: Path) -> None:
     rows(tmp_path, {"question": "q"}, name="dev.jsonl")
     info = run_info(tmp_path)
-    options = JsonlReader.Options(validation=FileSplit(file_path="dev.jsonl"))
-    assert [task.main_query for task in JsonlReader.from_run(options, info).read("validation")] == ["q"]
+    options = DatasetFileReader.Options(validation=FileSplit(file_path="dev.jsonl"))
+    assert [task.main_query for task in DatasetFileReader.from_run(options, info).read("validation")] == ["q"]
 
 
 def test_relative_paths_start_at_the_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,12 +193,6 @@ def test_a_list_that_was_cut_off_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, '[{"question": "a"}, {"question": "b"}', name="train.json")
     with pytest.raises(DataError, match="cut off"):
         read(tmp_path, "train.json")
-
-
-def test_a_csv_file_is_refused_with_the_package_that_reads_it(tmp_path: Path) -> None:
-    write(tmp_path, "question,answer", name="train.csv")
-    with pytest.raises(DataError, match="astuner-readers"):
-        reader(tmp_path, "train.csv").read("train")
 
 
 def test_a_file_without_rows_is_an_error(tmp_path: Path) -> None:

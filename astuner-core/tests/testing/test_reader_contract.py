@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.builtin.jsonl_reader import JsonlReader
+from astuner.builtin.dataset_file import DatasetFileReader
 from astuner.schema import Split, Task
 from astuner.testing.contracts import Contract, ReaderContract, rules_of, run_contract
 
 
 class TestJsonlReader(ReaderContract):
-    component = "astuner.builtin.jsonl_reader:JsonlReader"
+    component = "astuner.builtin.dataset_file:DatasetFileReader"
     options: ClassVar[Mapping[str, Any]] = {
         "training": {"file_path": "data/train.jsonl"},
         "validation": {"file_path": "data/validation.jsonl"},
@@ -29,7 +29,7 @@ class TestJsonlReader(ReaderContract):
 
 
 class TestJsonlReaderWithoutValidation(ReaderContract):
-    component = JsonlReader
+    component = DatasetFileReader
     options: ClassVar[Mapping[str, Any]] = {"training": {"file_path": "train.jsonl"}}
 
     def prepare(self, directory: Path) -> None:

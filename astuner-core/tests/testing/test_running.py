@@ -10,7 +10,7 @@ from unittest import SkipTest
 import pytest
 from attrs import define, field, frozen
 
-from astuner.builtin.jsonl_reader import JsonlReader
+from astuner.builtin.dataset_file import DatasetFileReader
 from astuner.config.sections import DatasetFileSection
 from astuner.errors import ConfigError, PluginError
 from astuner.plugins.kinds import KINDS
@@ -249,7 +249,7 @@ def test_each_rule_of_all_kinds_has_a_bad_component() -> None:
     assert {rule for rule, *_ in BAD} == set(rules_of(Contract))
 
 
-@pytest.mark.parametrize(("component", "options"), [(Component, {"weights": [1, 2.5]}), (JsonlReader, {}), (object, {})])
+@pytest.mark.parametrize(("component", "options"), [(Component, {"weights": [1, 2.5]}), (DatasetFileReader, {}), (object, {})])
 def test_a_good_component_keeps_the_rules_of_all_kinds(component: Any, options: Mapping[str, Any]) -> None:
     assert {"passed"} == {outcome.status for outcome in run_contract(of_kind(component, options=options))}
 
@@ -272,7 +272,7 @@ def test_options_are_as_strict_as_in_a_run(tmp_path: Path) -> None:
 def test_relative_paths_start_where_data_are_prepared(tmp_path: Path) -> None:
     class WithData(Contract):
         kind = "reader"
-        component = JsonlReader
+        component = DatasetFileReader
         options: ClassVar[Mapping[str, Any]] = {"training": {"file_path": "train.jsonl"}}
 
         def prepare(self, directory: Path) -> None:
@@ -287,7 +287,7 @@ def test_what_cannot_be_made_is_blamed(tmp_path: Path) -> None:
         of_kind(WantsAnArgument)().make(tmp_path)
 
 
-@pytest.mark.parametrize("component", [JsonlReader, "astuner.builtin.jsonl_reader:JsonlReader"])
+@pytest.mark.parametrize("component", [DatasetFileReader, "astuner.builtin.dataset_file:DatasetFileReader"])
 def test_what_is_installed_is_blamed_with_its_distribution_and_version(component: Any) -> None:
     candidate = of_kind(component, kind="reader").candidate()
     assert (candidate.name, candidate.dist, candidate.version) == ("dataset_file", "astuner-core", candidate.version)

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from astuner.builtin.json_text import DECODER, OutsideOfJson, parsed
 from astuner.builtin.task_rows import Row
+from astuner.builtin.text_lines import BYTE_ORDER_MARK, HEAD_BYTES, check_encoding, text_lines
 from astuner.errors import DataError
 
 _CHUNK = 1 << 16
@@ -20,36 +22,27 @@ _TAIL = 16
 def json_rows(path: Path) -> Iterator[Row]:
     """Yield the objects of a file with the line on which each begins; blank lines and a byte-order mark are skipped."""
     with path.open("rb") as file:
-        head = file.read(_CHUNK)
-        _check_encoding(path, head)
+        head = file.read(HEAD_BYTES)
+        check_encoding(path, head)
         file.seek(0)
-        if not head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+        if not head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"["):
             yield from _lines(path, file)
             return
     with path.open(encoding="utf-8-sig", newline="") as text:
         yield from _List(path, text).rows()
 
 
-def _check_encoding(path: Path, head: bytes) -> None:
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{path}: the file is UTF-16; save it as UTF-8")
-
-
 def _lines(path: Path, file: BinaryIO) -> Iterator[Row]:
-    for number, raw in enumerate(file, 1):
-        try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{path}:{number}: byte {error.start + 1} of the line is not UTF-8; save the file as UTF-8"
-            ) from error
+    for number, line in enumerate(text_lines(path, file), 1):
         if line.isspace() or not line:
             continue
         try:
             # Without its end, or a row that stops too early is reported in the first column of the next line.
-            value = json.loads(line.rstrip("\r\n"))
+            value = parsed(line.rstrip("\r\n"))
         except json.JSONDecodeError as error:
             raise _broken(path, number, error.colno, error.msg, line) from error
+        except OutsideOfJson as error:
+            raise DataError(f"{path}:{number}: {error}") from error
         yield _row(path, number, value)
 
 
@@ -60,7 +53,7 @@ class _List:
         self._path, self._file = path, file
         self._text, self._at = "", 0
         self._line, self._column = 1, 1
-        self._decode = json.JSONDecoder().raw_decode
+        self._decode = DECODER.raw_decode
 
     def rows(self) -> Iterator[Row]:
         self._next_mark()
@@ -93,6 +86,8 @@ class _List:
                     self._advance(error.pos)
                     raise self._error(error.msg) from error
                 size *= 2
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"{self._path}:{self._line}: {error}") from error
             else:
                 self._advance(end)
                 return value

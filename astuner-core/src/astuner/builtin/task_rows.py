@@ -132,7 +132,9 @@ def _messages(value: Any, row: Row) -> tuple[Message, ...]:
     if not value:
         return ()
     if not isinstance(value, list) or not all(isinstance(message, dict) and message.get("role") for message in value):
-        raise DataError(f"{row.place}: messages are a list of objects with 'role' and 'content', not {str(value)[:80]!r}")
+        raise DataError(
+            f"{row.place}: messages are a list of objects with 'role' and 'content', not {str(value)[:80]!r}{_json_hint(value)}"
+        )
     # Columnar stores fill absent keys with nulls, which chat APIs do not take.
     return tuple({key: part for key, part in message.items() if part is not None or key == "content"} for message in value)
 
@@ -151,13 +153,19 @@ def _metadata(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> dict
     if "metadata" not in chosen and (held is None or isinstance(held, dict)):
         rest.pop("metadata", None)
     elif "metadata" in chosen and not isinstance(held, dict | None):
-        raise DataError(f"{row.place}: `columns` takes the metadata from a column that holds no object: {str(held)[:80]!r}")
+        raise DataError(
+            f"{row.place}: `columns` takes the metadata from a column that holds no object: {str(held)[:80]!r}{_json_hint(held)}"
+        )
     inner = held if isinstance(held, dict) else {}
     named = {target: value for target, value in chosen.items() if target not in _FIELDS}
     for name in inner.keys() & rest.keys() - named.keys():
         if inner[name] != rest[name]:
             raise DataError(f"{row.place}: '{name}' is a column and in the object 'metadata' too, with another value; keep one")
     return {**rest, **inner, **named}
+
+
+def _json_hint(value: Any) -> str:
+    return "; a column of texts that hold JSON is named in `json_columns`" if isinstance(value, str) else ""
 
 
 def _names(values: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ CORE_HONOURED: tuple[str, ...] = (
     "data.max_prompt_length",
     "data.max_response_length",
     "data.train_batch_size",
+    "data.shuffle",
     "rollout.use_agentscope_protocol",
     "rollout.user_workflow",
     "rollout.agentscope_disable_toolcalls",

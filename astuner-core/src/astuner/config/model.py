@@ -60,6 +60,8 @@ class Data:
     """Longest rest of an episode: what the model samples and what the environment answers."""
     train_batch_size: int = field(default=32, validator=ge(1))
     """Tasks per training step; each is played `rollout.num_repeat` times."""
+    shuffle: bool = True
+    """Train the tasks in a random order, another one in each epoch; False takes them as the reader yields them."""
 
 
 @frozen(kw_only=True)

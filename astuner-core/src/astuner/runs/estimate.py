@@ -13,6 +13,7 @@ from astuner.services.choosing import check_names
 
 if TYPE_CHECKING:
     from astuner.config.model import Config
+    from astuner.protocols import Reader
     from astuner.rollout.sampler import TaskSampler
 
 BYTES_PER_TRAINED_PARAMETER = 16
@@ -29,14 +30,23 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     check_names(services, info, plan.catalog)
     hooks = Hooks(plan.catalog, options=config.plugins.options)
     hooks.check_pending()
-    tasks = plan.sample_tasks(hooks.make_reader(plan.reader.candidate, plan.reader.options, info))
+    reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
+    unmade = _yet_to_be_made(reader)
+    tasks = None if unmade else plan.sample_tasks(reader)
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
-    rows += _training_rows(config, tasks) if info.backbone != "debug" else []
+    rows += _training_rows(config, tasks) if tasks is not None and info.backbone != "debug" else []
+    rows += [("tasks", text) for text in unmade]
     rows += [("services", ", ".join(services))] if services else []
     rows += [("memory for weights", _memory(config))]
     rows += [("judges", ", ".join(j.candidate.name for j in plan.recipe.judges) or "the workflow's own rewards")]
     width = max(len(name) for name, _ in rows)
     return "\n".join([*(f"{name:<{width}}  {value}" for name, value in rows), *plan.notices])
+
+
+def _yet_to_be_made(reader: Reader) -> list[str]:
+    """Return what a reader would have to make first: an estimate pays for nothing."""
+    ask = getattr(reader, "would_generate", None)
+    return [] if ask is None else [text for split in ("train", "validation") if (text := ask(split)) is not None]
 
 
 def _training_rows(config: Config, tasks: TaskSampler) -> list[tuple[str, str]]:

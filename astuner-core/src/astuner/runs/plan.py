@@ -75,6 +75,7 @@ class Plan:
             epochs=config.trainer_common.total_epochs,
             seed=config.seed,
             total_steps=config.trainer_common.total_training_steps,
+            shuffle=config.data.shuffle,
         )
 
 

@@ -8,52 +8,38 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
-from attrs.validators import ge, min_len, optional
-
+from astuner.builtin.cell_values import as_json_value, with_json_columns
 from astuner.builtin.task_rows import Row, tasks_of
+from astuner.config.sections import HuggingFaceSection
 from astuner.errors import DataError, PluginError
 from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
-from astuner_readers.json_values import as_json_value
+from astuner_readers.hub import HubCopy, located
+from astuner_readers.split_slices import PartsOfStreams, split_parts
 
 _KEY = "astuner.task_reader.huggingface_dat_repo"
 _BUILDERS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".json": "json", ".jsonl": "json", ".arrow": "arrow"}
+
+Rows = Iterable[Mapping[str, Any]]
 
 
 class HuggingFaceReader:
     """Reads a data set through the library `datasets`; rows become tasks with unique ids as those of a JSON file do."""
 
-    @frozen(kw_only=True)
-    class Options:
-        """Options of the reader `huggingface_dat_repo`."""
+    Options = HuggingFaceSection
 
-        dataset_path: str = field(validator=min_len(1))
-        """A repository of the hub, or a local directory or file (csv, tsv, parquet, json, jsonl, arrow), relative to the YAML."""
-        config_name: str | None = None
-        """Which configuration, for a data set that has several, such as `main` of `openai/gsm8k`."""
-        training_split: str | None = "train"
-        """Which split is trained on; also a part of one, `train[:1000]`, when not streaming."""
-        validation_split: str | None = "validation"
-        """Which split is validated on; null for none."""
-        columns: Mapping[str, str] = field(factory=dict)
-        """Which column is which: field of a task, or name in its metadata → column of the data set."""
-        revision: str | None = None
-        """Branch, tag or commit of the repository."""
-        streaming: bool = False
-        """Fetch rows as they are read, instead of the whole data set before the first one."""
-        limit: int | None = field(default=None, validator=optional(ge(1)))
-        """Only the first so many rows of each split."""
-
-    def __init__(self, options: Options, config_dir: Path) -> None:
+    def __init__(self, options: HuggingFaceSection, config_dir: Path) -> None:
         self._options = options
         local = config_dir / Path(options.dataset_path).expanduser()
         self._local = local.resolve() if local.exists() else None
-        self._loaded: dict[str, Iterable[Mapping[str, Any]]] = {}
+        if self._local is None and _is_path(options.dataset_path):
+            raise DataError(f"{_KEY}.dataset_path: {local.absolute()} does not exist; relative paths start at {config_dir}")
+        self._copy: HubCopy | None = None
+        self._loaded: dict[str, Rows] = {}
         _datasets()
 
     @classmethod
-    def from_run(cls, options: Options, run_info: RunInfo) -> HuggingFaceReader:
+    def from_run(cls, options: HuggingFaceSection, run_info: RunInfo) -> HuggingFaceReader:
         """Make the reader; a local path starts at the configuration's directory."""
         return cls(options, run_info.config_dir)
 
@@ -65,10 +51,10 @@ class HuggingFaceReader:
             return iter(())
         if name not in self._loaded:
             self._loaded[name] = self._load(name, "training_split" if split == "train" else "validation_split")
-        place = f"{options.dataset_path}:{name}"
-        return tasks_of(partial(_rows, self._loaded[name], place), options.columns, options.limit)
+        rows = partial(_rows, self._loaded[name], f"{options.dataset_path}:{name}", options.json_columns)
+        return tasks_of(rows, options.columns, options.limit)
 
-    def _load(self, name: str, key: str) -> Iterable[Mapping[str, Any]]:
+    def _load(self, name: str, key: str) -> Rows:
         datasets = _datasets()
         try:
             if self._local is not None and _is_saved(self._local):
@@ -76,15 +62,28 @@ class HuggingFaceReader:
                 # A single data set that was saved has no splits, and so is the one that is trained on.
                 splits: Mapping[str, Any] = saved if isinstance(saved, datasets.DatasetDict) else {"train": saved}
                 return self._of(splits, name, key)
+            if self._options.streaming:
+                return self._stream(datasets, name, key)
             return self._open(datasets, split=name)  # type: ignore[no-any-return]  # datasets is not typed
         except DataError:
             raise
         except Exception as error:
-            splits_there = self._splits(datasets)
-            if splits_there and not _exists(name, splits_there):
-                raise _no_split(key, name, self._options.dataset_path, splits_there) from error
+            self._explain(datasets, name, key, error)
             where = f"'{self._options.dataset_path}' ({self._local or 'no local path, so a repository of the hub'})"
             raise DataError(f"{_KEY}.dataset_path: {where} cannot be loaded: {type(error).__name__}: {error}") from error
+
+    def _stream(self, datasets: Any, name: str, key: str) -> Rows:
+        parts = split_parts(name)
+        if parts is None:
+            raise DataError(
+                f"{_KEY}.{key}: '{name}' cannot be streamed: a part of a stream is train[100:200], counted from its beginning. "
+                "Write it so, or set streaming to false"
+            )
+        whole = self._open(datasets)
+        for part in parts:
+            if part.name not in whole:
+                raise _no_split(key, part.name, self._options.dataset_path, list(whole))
+        return PartsOfStreams((part, whole[part.name]) for part in parts)
 
     def _open(self, datasets: Any, **more: Any) -> Any:
         options = self._options
@@ -98,20 +97,52 @@ class HuggingFaceReader:
             return datasets.load_dataset(
                 builder, data_files={"train": str(self._local)}, streaming=options.streaming, **separator, **more
             )
-        path = str(self._local) if self._local is not None else options.dataset_path
-        return datasets.load_dataset(path, options.config_name, revision=options.revision, streaming=options.streaming, **more)
+        copy = self._where()
+        if copy.data_files is not None:
+            return datasets.load_dataset(copy.path, data_files=copy.data_files, streaming=options.streaming, **more)
+        return datasets.load_dataset(copy.path, options.config_name, revision=copy.revision, streaming=options.streaming, **more)
+
+    def _where(self) -> HubCopy:
+        if self._copy is None:
+            options = self._options
+            if self._local is not None:
+                self._copy = HubCopy(path=str(self._local), revision=options.revision)
+            else:
+                self._copy = located(options.dataset_path, options.config_name, options.revision, _KEY)
+        return self._copy
+
+    def _explain(self, datasets: Any, name: str, key: str, error: Exception) -> None:
+        """Raise what an error of the library comes from, where that can be found out: a configuration or a split that is not."""
+        try:
+            splits = self._splits(datasets)
+        except Exception:  # noqa: BLE001 - asked only to explain an error, which is then raised as it is
+            self._explain_configuration(datasets, error)
+            return
+        if not all(part.partition("[")[0].strip() in splits for part in name.split("+")):
+            raise _no_split(key, name, self._options.dataset_path, splits) from error
 
     def _splits(self, datasets: Any) -> list[str]:
-        """Return the names of the splits; none when the data set cannot be loaded at all."""
         if self._local is not None and self._local.is_file():
             return ["train"]
-        try:
-            path = str(self._local) if self._local is not None else self._options.dataset_path
-            return list(datasets.get_dataset_split_names(path, self._options.config_name, revision=self._options.revision))
-        except Exception:  # noqa: BLE001 - asked only to explain an error, which is then raised as it is
-            return []
+        copy = self._where()
+        if copy.data_files is not None:
+            return list(copy.data_files)
+        return list(datasets.get_dataset_split_names(copy.path, self._options.config_name, revision=copy.revision))
 
-    def _of(self, splits: Mapping[str, Any], name: str, key: str) -> Iterable[Mapping[str, Any]]:
+    def _explain_configuration(self, datasets: Any, error: Exception) -> None:
+        copy, config_name = self._where(), self._options.config_name
+        try:
+            configs = datasets.get_dataset_config_names(copy.path, revision=copy.revision)
+        except Exception:  # noqa: BLE001 - as above
+            return
+        if config_name in configs or len(configs) < 2:
+            return
+        said = f"no configuration '{config_name}'" if config_name else "several configurations, and none is chosen"
+        raise DataError(
+            f"{_KEY}.config_name: '{self._options.dataset_path}' has {said}; there are: {', '.join(configs)}"
+        ) from error
+
+    def _of(self, splits: Mapping[str, Any], name: str, key: str) -> Rows:
         if name not in splits:
             raise _no_split(key, name, self._options.dataset_path, list(splits))
         return splits[name]  # type: ignore[no-any-return]  # datasets is not typed
@@ -129,19 +160,34 @@ def _datasets() -> Any:
     return datasets
 
 
-def _rows(loaded: Iterable[Mapping[str, Any]], place: str) -> Iterator[Row]:
-    for index, values in enumerate(loaded):
+def _rows(loaded: Rows, place: str, json_columns: tuple[str, ...]) -> Iterator[Row]:
+    rows = _plain_rows(loaded, place)
+    return with_json_columns(rows, json_columns) if json_columns else rows
+
+
+def _plain_rows(loaded: Rows, place: str) -> Iterator[Row]:
+    index, source = 0, iter(loaded)
+    while True:
         where = f"{place}[{index}]"
+        try:
+            values = next(source, None)
+        except Exception as error:
+            # The network in the middle of a stream, a file that is cut off, a picture that needs a library.
+            raise DataError(f"{where}: the row cannot be read: {type(error).__name__}: {error}") from error
+        if values is None:
+            return
         yield Row(where, {name: as_json_value(value, name, where) for name, value in values.items()})
+        index += 1
+
+
+def _is_path(text: str) -> bool:
+    """Whether a text can only be meant as a local path: a repository is `name` or `owner/name`."""
+    return text.startswith((".", "/", "~")) or text.count("/") > 1 or Path(text).suffix.lower() in _BUILDERS
 
 
 def _is_saved(path: Path) -> bool:
     """Whether the directory is the work of `save_to_disk`, which `load_dataset` refuses."""
     return (path / "dataset_dict.json").is_file() or (path / "state.json").is_file()
-
-
-def _exists(name: str, splits: list[str]) -> bool:
-    return all(part.partition("[")[0].strip() in splits for part in name.split("+"))
 
 
 def _no_split(key: str, name: str, dataset: str, splits: list[str]) -> DataError:

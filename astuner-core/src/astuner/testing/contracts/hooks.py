@@ -22,7 +22,7 @@ from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.episodes import episode, group
 
 EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "reader": ("astuner.builtin.jsonl_reader:JsonlReader", {"training": {"file_path": "tasks.jsonl"}}),
+    "reader": ("astuner.builtin.dataset_file:DatasetFileReader", {"training": {"file_path": "tasks.jsonl"}}),
     "judge": ("astuner.testing.contracts.hooks:EveryAnswerIsRight", {}),
     "reward": ("astuner.testing.contracts.hooks:EveryAnswerIsRight", {}),
     "tracker": ("astuner.builtin.trackers.timeline:TimelineTracker", {}),

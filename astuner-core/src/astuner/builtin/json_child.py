@@ -1,0 +1,126 @@
+"""A child process that answers questions in lines of JSON, and is killed when it takes too long.
+
+It is for code that cannot be interrupted. The program reads a line of JSON, and writes one, until its input ends; its first line
+says that it is ready, as `{}`, or why it is not, as `{"error": …}`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from attrs import field, frozen
+
+KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "OMP_NUM_THREADS")
+"""Environment variables that a child inherits: keys of services are not among them, since it may run what a model wrote."""
+
+_START_TIMEOUT_S = 120.0
+"""The child imports large libraries, which takes long on a busy machine."""
+
+
+@frozen(kw_only=True)
+class JsonProgram:
+    """What a child runs."""
+
+    path: Path
+    """A Python file; it runs with this interpreter."""
+    name: str
+    """For messages, as in `reasoning-gym`."""
+    arguments: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(factory=dict)
+    """On top of the few variables of ours that it gets (`KEPT`)."""
+
+
+class JsonChild:
+    """Asks one question at a time. Thread-safe; the process starts when it is first needed, and anew after it was killed."""
+
+    def __init__(self, program: JsonProgram) -> None:
+        self._program = program
+        self._lock = threading.Lock()
+        self._process: _Process | None = None
+
+    def ask(self, question: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any]:
+        """Return the answer. Raises `TimeoutError` when there is none in time, and `RuntimeError` when the process ends."""
+        with self._lock:
+            process = self._process = self._process or _Process(self._program)
+            try:
+                return process.ask(question, timeout_s)
+            except BaseException:
+                # Whatever happened, an answer that comes late must not be taken for that of the next question.
+                self._process = None
+                process.kill()
+                raise
+
+    def close(self) -> None:
+        """End the process."""
+        with self._lock:
+            if self._process is not None:
+                self._process.kill()
+                self._process = None
+
+
+class _Process:
+    def __init__(self, program: JsonProgram) -> None:
+        self._name = program.name
+        # -P: the directory of the program, a package, must not hide the modules that it imports.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", str(program.path), *program.arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            env={**{name: os.environ[name] for name in KEPT if name in os.environ}, **program.environment},
+        )
+        self._lines: SimpleQueue[str] = SimpleQueue()
+        threading.Thread(target=_forward, args=(self._process, self._lines), name=program.name, daemon=True).start()
+        self.kill = weakref.finalize(self, _end, self._process)
+        try:
+            said = self._next(_START_TIMEOUT_S)
+            if "error" in said:
+                raise RuntimeError(f"{self._name} cannot be used: {said['error']}")
+        except BaseException:
+            self.kill()
+            raise
+
+    def ask(self, question: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any]:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(question) + "\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise RuntimeError(f"the process that runs {self._name} has ended") from error
+        return self._next(timeout_s)
+
+    def _next(self, timeout_s: float) -> Mapping[str, Any]:
+        try:
+            line = self._lines.get(timeout=timeout_s)
+        except Empty:
+            raise TimeoutError(f"{self._name} gave no answer in {timeout_s:g} s") from None
+        if not line:
+            raise RuntimeError(f"the process that runs {self._name} has ended (out of memory, or it was killed)")
+        found: Mapping[str, Any] = json.loads(line)
+        return found
+
+
+def _forward(process: subprocess.Popen[str], lines: SimpleQueue[str]) -> None:
+    """Pass on what the child writes, and an empty line at its end: a pipe cannot be read with a deadline on every system."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.put(line)
+    lines.put("")
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()

@@ -1,0 +1,117 @@
+"""The judge `reasoning_gym`: the score that the family of a puzzle gives to an answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+from attrs import Attribute, field, frozen
+from attrs.validators import and_, ge, gt, le
+
+from astuner.builtin.json_child import JsonChild, JsonProgram
+from astuner.errors import DataError, PluginError
+from astuner.schema import Verdict, WorkflowOutput, WorkflowTask
+
+_KEY = "reasoning_gym"
+"""Where the reader of the same name keeps what a puzzle is scored by."""
+
+
+def _tag_name(_: Any, attribute: Attribute[Any], value: str | None) -> None:
+    if value is not None and re.fullmatch(r"\w+", value) is None:
+        raise ValueError(f"'{attribute.name}' is a name such as answer, without brackets: {value!r}")
+
+
+class ReasoningGymJudge:
+    """Scores answers to tasks of the reader `reasoning_gym`, from 0 to 1, in child processes.
+
+    An answer that is not given, or that the scorer cannot read, is worth 0. A scorer that fails on the puzzle itself, or takes
+    too long, raises.
+    """
+
+    @frozen(kw_only=True)
+    class Options:
+        """Options of the judge `reasoning_gym`."""
+
+        final_answer_key: str = "final_answer"
+        """Where the workflow's output metadata holds its answer."""
+        answer_tag: str | None = field(default="answer", validator=_tag_name)
+        """What stands last between <answer> and </answer> is the answer, where there are such; null takes the text as it is."""
+        success_threshold: float = field(default=1.0, validator=and_(gt(0), le(1)))
+        """Score from which an answer is right: some families give parts of the whole."""
+        timeout_s: float = field(default=10.0, validator=gt(0))
+        """Longest time for one score; one that takes longer is no verdict."""
+        processes: int = field(default=2, validator=ge(1))
+        """How many scores are computed at the same time."""
+
+    def __init__(self, options: Options | None = None, children: Sequence[JsonChild] = ()) -> None:
+        """`children` are shared with other judges, and not ended by `close`; by default this judge has its own."""
+        self._options = options or self.Options()
+        if find_spec("reasoning_gym") is None:
+            raise PluginError(
+                "judge 'reasoning_gym' needs the package reasoning-gym: pip install \"astuner-judges[reasoning-gym]\""
+            )
+        program = scorer(self._options.timeout_s)
+        self._own = () if children else tuple(JsonChild(program) for _ in range(self._options.processes))
+        self._idle: SimpleQueue[JsonChild] = SimpleQueue()
+        for child in children or self._own:
+            self._idle.put(child)
+        tag = self._options.answer_tag
+        self._tagged = None if tag is None else re.compile(rf"<{tag}>(.*?)</{tag}>", re.DOTALL)
+
+    def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> Verdict:
+        """Return the score, and whether it reaches the threshold. Thread-safe; core calls it off the event loop."""
+        task = workflow_task.task
+        source = task.metadata.get(_KEY)
+        if not isinstance(source, Mapping) or "entry" not in source:
+            raise DataError(
+                f"judge 'reasoning_gym': task '{task.task_id}' has no puzzle in metadata['{_KEY}'] (there are: "
+                f"{', '.join(task.metadata) or 'none'}); it judges tasks of the reader reasoning_gym, as that yields them"
+            )
+        answer = self._answer(workflow_output.metadata.get(self._options.final_answer_key))
+        if answer is None:
+            return Verdict(0.0, False, rationale="no answer was given")
+        found = self._ask({"source": dict(source), "answer": answer})
+        if "error" in found:
+            raise RuntimeError(f"reasoning-gym cannot score task '{task.task_id}': {found['error']}")
+        score = float(found["score"])
+        unreadable = found.get("unreadable")
+        rationale = f"the scorer could not read the answer: {unreadable}" if unreadable else None
+        return Verdict(score, score >= self._options.success_threshold, rationale=rationale)
+
+    def close(self) -> None:
+        """End the child processes."""
+        for child in self._own:
+            child.close()
+
+    def _ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        child = self._idle.get()
+        try:
+            return child.ask(question, self._options.timeout_s)
+        finally:
+            self._idle.put(child)
+
+    def _answer(self, given: Any) -> str | None:
+        """Return the answer as text; None where there is none."""
+        if given is None:
+            return None
+        if isinstance(given, bool) or not isinstance(given, str | int | float):
+            raise DataError(
+                f"judge 'reasoning_gym': an answer is a text or a number, not {type(given).__name__}: {str(given)[:80]!r}"
+            )
+        text = str(given)
+        tagged = self._tagged.findall(text) if self._tagged is not None else []
+        return (tagged[-1] if tagged else text).strip() or None
+
+
+def scorer(timeout_s: float) -> JsonProgram:
+    """Return the program of a child that is given so long for a score."""
+    return JsonProgram(
+        path=Path(__file__).with_name("reasoning_gym_child.py"),
+        name="reasoning-gym",
+        arguments=(str(timeout_s),),
+        environment={"PYTHONHASHSEED": "0"},
+    )
