@@ -1,0 +1,217 @@
+"""The endpoints of an EnvService server, asked with patience."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import random
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from astuner.clients.env_service.failures import (
+    EnvServiceFailed,
+    Patience,
+    Repeat,
+    may_repeat_answer,
+    may_repeat_error,
+    told,
+)
+from astuner.clients.env_service.states import OddState, State, as_number, read_state
+from astuner.clients.env_service.token import TOKEN
+from astuner.errors import PluginError
+from astuner.schema import Message
+
+if TYPE_CHECKING:
+    import httpx
+
+
+class EnvServiceClient:
+    """Speaks to one server, from one event loop. Every failure is an `EnvServiceFailed` that names server and endpoint."""
+
+    def __init__(self, url: str, *, token: str | None = None, patience: Patience | None = None) -> None:
+        """Nothing is sent, and the library `httpx` not imported, before the first request. `token` is sent as a bearer's."""
+        self.url = url.rstrip("/")
+        self._token, self._patience = token, patience or Patience()
+        self._http: httpx.AsyncClient | None = None
+
+    async def task_ids(self, env_type: str, split: str, params: Mapping[str, Any] | None = None) -> list[str]:
+        """Return the ids of a split's tasks, in the server's order."""
+        data = await self._post("get_env_profile", env_type=env_type, params={**(params or {}), "split": split})
+        if not isinstance(data, list) or any(isinstance(one, bool) or not isinstance(one, str | int | float) for one in data):
+            raise self._odd("get_env_profile", f"a list of task ids is expected, not {data!r:.200}")
+        return [str(one) for one in data]
+
+    async def create(self, env_type: str, task_id: str, instance_id: str, params: Mapping[str, Any] | None = None) -> State:
+        """Make an instance. Sent again under the same id, it makes no second one that nobody knows."""
+        data = await self._post("create", env_type=env_type, task_id=task_id, instance_id=instance_id, params=params)
+        return self._state("create", data)
+
+    async def step(
+        self, instance_id: str, action: Message, params: Mapping[str, Any] | None = None, *, repeat: Repeat = "undelivered"
+    ) -> State:
+        """Act. By default sent again only when it surely did not reach the server."""
+        data = await self._post("step", instance_id=instance_id, messages=action, params=params, repeat=repeat)
+        return self._state("step", data)
+
+    async def evaluate(self, instance_id: str, *, sparse: bool = False, params: Mapping[str, Any] | None = None) -> float:
+        """Return the score of an instance: `sparse` asks for right or wrong alone."""
+        data = await self._post("evaluate", instance_id=instance_id, params={**(params or {}), "sparse": sparse})
+        if data is None:
+            raise self._odd("evaluate", "there is no score")
+        try:
+            return as_number(data, "data")
+        except OddState as error:
+            raise self._odd("evaluate", str(error)) from error
+
+    async def info(self, instance_id: str, params: Mapping[str, Any] | None = None) -> Any:
+        """Return what the server tells of an instance, which also counts as a use of it."""
+        return await self._post("get_info", instance_id=instance_id, params=params)
+
+    async def release(self, instance_id: str, *, patience: Patience | None = None) -> bool:
+        """End an instance; False when the server did not know it."""
+        answer = await self._answer("release", patience=patience, instance_id=instance_id)
+        return bool(answer.get("success"))
+
+    async def healthy(self) -> bool:
+        """Whether the server says that it is well."""
+        import httpx
+
+        try:
+            response = await self._client().get(f"{self.url}/healthz")
+        except httpx.TransportError:
+            return False
+        return response.status_code == 200
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._http is not None:
+            http, self._http = self._http, None
+            await http.aclose()
+
+    async def _post(self, endpoint: str, *, repeat: Repeat = "failed", **keys: Any) -> Any:
+        answer = await self._answer(endpoint, repeat=repeat, **keys)
+        if answer.get("success") is False:
+            raise EnvServiceFailed(f"{self._where(endpoint)} failed: {told(answer.get('detail', answer.get('data')))}")
+        if "data" not in answer:
+            raise self._odd(endpoint, f"an answer with `data` is expected, not {answer!r:.200}")
+        return answer["data"]
+
+    async def _answer(
+        self,
+        endpoint: str,
+        *,
+        repeat: Repeat = "failed",
+        patience: Patience | None = None,
+        env_type: str = "default",
+        task_id: str | None = None,
+        instance_id: str | None = None,
+        messages: Message | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Mapping[str, Any]:
+        body = {
+            "env_type": env_type,
+            "task_id": task_id,
+            "instance_id": instance_id,
+            "messages": dict(messages or {}),
+            "params": dict(params or {}),
+        }
+        patience, attempt = patience or self._patience, 0
+        while True:
+            try:
+                return await self._send(endpoint, body, repeat, patience)
+            except EnvServiceFailed as failure:
+                if not failure.again or attempt >= patience.max_retries:
+                    raise
+                # Episodes that lost a server together do not come back to it all in one moment.
+                await asyncio.sleep(patience.pause_s(attempt, failure.wait_s) * random.uniform(0.8, 1.2))
+                attempt += 1
+
+    async def _send(self, endpoint: str, body: Mapping[str, Any], repeat: Repeat, patience: Patience) -> Mapping[str, Any]:
+        http = self._client()
+        import httpx
+
+        try:
+            response = await http.post(f"{self.url}/{endpoint}", json=body, timeout=patience.timeout_s)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            what = f"no answer within {patience.timeout_s:g} s" if isinstance(error, httpx.ReadTimeout) else repr(error)
+            raise EnvServiceFailed(
+                f"{self._where(endpoint)} could not be asked: {what}", again=may_repeat_error(error, repeat)
+            ) from error
+        if response.status_code == 200:
+            return self._read(endpoint, response)
+        status = response.status_code
+        raise EnvServiceFailed(
+            self._refused(endpoint, response),
+            status=status,
+            again=may_repeat_answer(status, repeat),
+            wait_s=_retry_after_s(response),
+        )
+
+    def _read(self, endpoint: str, response: httpx.Response) -> Mapping[str, Any]:
+        try:
+            answer = response.json()
+        except ValueError as error:
+            raise self._odd(endpoint, f"no JSON: {response.text[:120]!r}") from error
+        if not isinstance(answer, Mapping):
+            raise self._odd(endpoint, f"an object is expected, not {answer!r:.120}")
+        return answer
+
+    def _refused(self, endpoint: str, response: httpx.Response) -> str:
+        try:
+            answer = response.json()
+            detail = answer.get("detail", answer) if isinstance(answer, Mapping) else answer
+        except ValueError:
+            detail = response.text
+        if response.status_code in (401, 403):
+            given = "was refused" if self._token else "is not set"
+            return f"{self._where(endpoint)} wants a token ({response.status_code}); the environment variable {TOKEN} {given}"
+        text = f"{self._where(endpoint)} answered {response.status_code}: {told(detail)}"
+        return text.replace(self._token, "***") if self._token else text
+
+    def _state(self, endpoint: str, data: Any) -> State:
+        try:
+            return read_state(data)
+        except OddState as error:
+            raise self._odd(endpoint, str(error)) from error
+
+    def _odd(self, endpoint: str, what: str) -> EnvServiceFailed:
+        return EnvServiceFailed(f"{self._where(endpoint)} gave an odd answer: {what}")
+
+    def _where(self, endpoint: str) -> str:
+        return f"environment service {self.url}: /{endpoint}"
+
+    def _client(self) -> httpx.AsyncClient:
+        if self._http is None:
+            try:
+                import httpx
+            except ImportError as error:
+                raise PluginError(
+                    "an environment service is asked with the library httpx: pip install 'astuner-readers[env]'"
+                ) from error
+            self._http = httpx.AsyncClient(
+                headers={"Authorization": f"Bearer {self._token}"} if self._token else {},
+                # A kept connection may be closed by the server just when a step is on its way, and nobody could tell whether that
+                # was taken. A fresh one either opens or does not.
+                limits=httpx.Limits(max_keepalive_connections=0),
+                # Reading the certificates takes tens of milliseconds, once per episode.
+                verify=self.url.startswith("https:"),
+                trust_env=not _is_local(self.url),
+            )
+        return self._http
+
+
+def _retry_after_s(response: httpx.Response) -> float:
+    try:
+        return max(0.0, float(response.headers.get("retry-after") or 0))
+    except ValueError:
+        return 0.0
+
+
+def _is_local(url: str) -> bool:
+    """Whether a server is on this machine, where no proxy stands between."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,72 @@
+"""What may go wrong with a request, and when it may be sent again."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from attrs import field, frozen
+from attrs.validators import ge, gt
+
+from astuner.errors import AstunerError
+
+Repeat = Literal["undelivered", "lost", "failed"]
+"""After what a request is sent again: when it surely had no effect; also when its answer was lost; also when the server failed.
+
+`undelivered` is for what must not happen twice, as a step that the server would take again.
+"""
+
+NOT_NOW = (429, 503)
+"""Answers that say that nothing was done."""
+LOST = (408, 502, 504)
+"""Answers of something between, which does not know what the server did."""
+
+LONGEST_PAUSE_S = 8.0
+LONGEST_DETAIL = 500
+"""Characters of what a server says that are shown."""
+
+
+class EnvServiceFailed(AstunerError):
+    """The service gave no useful answer; says which one, and why."""
+
+    def __init__(self, message: str, *, status: int | None = None, again: bool = False, wait_s: float = 0.0) -> None:
+        """`status` is the answer's, if any; `again` whether the request may be sent again, after `wait_s` at least."""
+        self.status, self.again, self.wait_s = status, again, wait_s
+        super().__init__(message)
+
+
+@frozen(kw_only=True)
+class Patience:
+    """How hard a client tries."""
+
+    timeout_s: float = field(default=300.0, validator=gt(0))
+    """Longest wait for one answer."""
+    max_retries: int = field(default=8, validator=ge(0))
+    """How often a request is sent again."""
+    first_pause_s: float = field(default=0.25, validator=ge(0))
+    """Before the first retry; each further one waits twice as long, at most 8 s, or as long as the server asks for."""
+
+    def pause_s(self, attempt: int, asked_s: float) -> float:
+        """Return how long to wait before the retry after the given attempt, which counts from 0."""
+        return min(max(asked_s, self.first_pause_s * 2.0 ** min(attempt, 30)), LONGEST_PAUSE_S)
+
+
+def may_repeat_answer(status: int, repeat: Repeat) -> bool:
+    """Whether a request that was answered with this status is sent again."""
+    if status in NOT_NOW:
+        return True
+    return (status in LOST and repeat != "undelivered") or (status >= 500 and repeat == "failed")
+
+
+def may_repeat_error(error: Exception, repeat: Repeat) -> bool:
+    """Whether a request that was not answered is sent again. Only a failure to connect proves that it had no effect."""
+    import httpx
+
+    undelivered = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    return undelivered or (isinstance(error, httpx.TransportError) and repeat != "undelivered")
+
+
+def told(detail: Any) -> str:
+    """Return what a server says of a failure in one line: of a traceback, its last."""
+    text = detail if isinstance(detail, str) else repr(detail)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return (lines[-1] if lines and "Traceback (most recent" in text else " ".join(lines))[:LONGEST_DETAIL]

@@ -1,0 +1,105 @@
+"""One instance in a server, from making it to releasing it, kept alive in between."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+from astuner.clients.env_service.client import EnvServiceClient
+from astuner.clients.env_service.failures import EnvServiceFailed, Patience
+from astuner.clients.env_service.states import State
+from astuner.schema import Message
+
+REPEATABLE = "repeatable_steps"
+"""In the info of a server that takes no step twice: one that is sent again with the same number is answered again."""
+NUMBER = "step"
+"""Among the parameters of a step: its number, from 1, for servers that understand it."""
+
+RELEASE = Patience(timeout_s=3.0, max_retries=3, first_pause_s=0.2)
+"""A run that was interrupted waits for releases."""
+
+
+class Instance:
+    """Belongs to one event loop. `release` is called on every path, also when `create` failed or was cancelled."""
+
+    def __init__(
+        self,
+        client: EnvServiceClient,
+        *,
+        env_type: str,
+        task_id: str,
+        params: Mapping[str, Any] | None = None,
+        heartbeat_s: float = 300.0,
+    ) -> None:
+        """Without a request for `heartbeat_s` seconds the server is told that the instance is still needed."""
+        self._client, self._env_type, self._task_id, self._params = client, env_type, task_id, params
+        # Chosen here, so that an instance whose making was never answered can be released all the same.
+        self.id = f"astuner-{uuid4().hex}"
+        self._begun, self._repeatable, self._steps = False, False, 0
+        self._heartbeat_s, self._last_s = heartbeat_s, time.monotonic()
+        self._heart: asyncio.Task[None] | None = None
+        self._skipped = ""
+
+    async def create(self) -> State:
+        """Make it in the server, and return its first state."""
+        self._begun = True
+        state = await self._client.create(self._env_type, self._task_id, self.id, self._params)
+        self.id = str(state.info.get("instance_id") or self.id)
+        self._repeatable = state.info.get(REPEATABLE) is True
+        self._last_s = time.monotonic()
+        self._heart = asyncio.create_task(self._beat(), name=f"heartbeat of {self.id}")
+        return state
+
+    async def step(self, action: Message) -> State:
+        """Act, once: a step is sent again only where the server tells a repetition apart, or surely never saw it."""
+        self._steps += 1
+        try:
+            if self._repeatable:
+                return await self._client.step(self.id, action, {NUMBER: self._steps}, repeat="lost")
+            return await self._client.step(self.id, action)
+        except EnvServiceFailed as error:
+            raise self._explained(error) from error
+        finally:
+            self._last_s = time.monotonic()
+
+    async def evaluate(self, *, sparse: bool = False) -> float:
+        """Return the score so far."""
+        try:
+            return await self._client.evaluate(self.id, sparse=sparse)
+        except EnvServiceFailed as error:
+            raise self._explained(error) from error
+        finally:
+            self._last_s = time.monotonic()
+
+    async def release(self) -> bool:
+        """End it in the server; False when that no longer knew it, or it was never made there."""
+        heart, self._heart = self._heart, None
+        if heart is not None:
+            heart.cancel()
+            await asyncio.gather(heart, return_exceptions=True)
+        if not self._begun:
+            return False
+        self._begun = False
+        return await self._client.release(self.id, patience=RELEASE)
+
+    async def _beat(self) -> None:
+        while True:
+            quiet_s = time.monotonic() - self._last_s
+            if quiet_s < self._heartbeat_s:
+                await asyncio.sleep(self._heartbeat_s - quiet_s)
+                continue
+            try:
+                await self._client.info(self.id)
+                self._skipped = ""
+            except EnvServiceFailed as error:
+                # Not the episode's end: the next step says whether the instance is still there, and then tells of this too.
+                self._skipped = str(error)
+            self._last_s = time.monotonic()
+
+    def _explained(self, error: EnvServiceFailed) -> EnvServiceFailed:
+        heard = f" (keeping it alive had failed: {self._skipped})" if self._skipped else ""
+        lost = " The server was restarted, or has released it, if it does not know it." if error.status in (400, 404) else ""
+        return EnvServiceFailed(f"{error} [instance {self.id}, task {self._task_id!r}].{lost}{heard}", status=error.status)

@@ -1,0 +1,29 @@
+"""What a model puts forward in a message: what is in its last box or tag, or else its last line."""
+
+from __future__ import annotations
+
+import re
+
+from astuner.rollout.environments.actions import last_box
+from astuner.schema import Message
+
+_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+
+
+def text_of(message: Message) -> str:
+    """Return the text of a message, whose content may be a list of parts."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content or "")
+
+
+def put_forward(message: Message) -> str:
+    r"""Return the content of the last `\boxed{…}`, `<action>…</action>` or `<answer>…</answer>`, or else the last line."""
+    text = text_of(message)
+    tags = _ANSWER.findall(text)
+    found = tags[-1] if tags else last_box(text)
+    if found is not None:
+        return found.strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -1,0 +1,127 @@
+"""`astuner env`: serving environments, and listing them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from astuner.errors import UsageError
+
+if TYPE_CHECKING:
+    from astuner_envs.server.settings import Served
+
+TOKEN = "ASTUNER_ENV_TOKEN"
+
+
+@click.group()
+def env() -> None:
+    """Serve and list environments."""
+
+
+@env.command()
+@click.option(
+    "--env", "names", multiple=True, required=True, metavar="NAME", help="An installed environment, or ./file.py:Class."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--token", envvar=TOKEN, help=f"What clients have to send; better set {TOKEN}. One is made by default.")
+@click.option("--no-token", is_flag=True, help="Let everybody in, also clients that know of no token.")
+@click.option("--max-instances", default=256, show_default=True, type=click.IntRange(1), help="At once.")
+@click.option("--idle-timeout-s", default=3600.0, show_default=True, type=click.FloatRange(0, min_open=True))
+@click.option("--step-timeout-s", default=120.0, show_default=True, type=click.FloatRange(0, min_open=True))
+@click.option("--memory-mb", default=2048, show_default=True, type=click.IntRange(64), help="Of an instance's process.")
+@click.option("--cpu-s", default=600, show_default=True, type=click.IntRange(1), help="Processor time of an instance.")
+@click.option("--set", "values", multiple=True, metavar="[NAME.]KEY=VALUE", help="An option of the environment.")
+@click.option(
+    "--tasks", "files", multiple=True, metavar="[NAME.]SPLIT=FILE", help="Rows in place of the environment's own tasks."
+)
+def serve(names: Sequence[str], values: Sequence[str], files: Sequence[str], **given: Any) -> None:
+    """Serve environments over the EnvService protocol until interrupted, one process per instance."""
+    import asyncio
+    import secrets
+
+    from astuner_envs.server.serving import serve as serve_until_stopped
+    from astuner_envs.server.settings import Limits, Settings
+
+    token = given["token"] or None
+    made = None
+    if given["no_token"]:
+        token = None
+        if given["host"] not in ("127.0.0.1", "::1", "localhost"):
+            click.echo(f"warning: everybody who reaches {given['host']} can play and start processes (--no-token)", err=True)
+    elif token is None:
+        token = made = secrets.token_urlsafe(24)
+    limits = Limits(memory_mb=given["memory_mb"], cpu_s=given["cpu_s"], step_timeout_s=given["step_timeout_s"])
+    settings = Settings(
+        worlds=served(names, values, files),
+        config_dir=Path.cwd(),
+        host=given["host"],
+        port=given["port"],
+        token=token,
+        max_instances=given["max_instances"],
+        idle_timeout_s=given["idle_timeout_s"],
+        limits=limits,
+    )
+
+    def started(host: str, port: int) -> None:
+        if made is not None:
+            click.echo(
+                f"token for this server, made for this time only; clients find it in {TOKEN}:\nexport {TOKEN}={made}", err=True
+            )
+        click.echo(f"Starting server on {host}:{port}")
+
+    asyncio.run(serve_until_stopped(settings, started))
+
+
+@env.command("list")
+@click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
+def list_(in_json: bool) -> None:
+    """List the installed environments: what can be played in process, or served."""
+    from astuner.cli.plugin_rows import aligned, row_of, status_of
+    from astuner.plugins.catalog import Catalog
+
+    catalog = Catalog.discover(kinds=("environment",))
+    rows = [row_of(candidate, catalog) for candidate in catalog.candidates("environment")]
+    if in_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    if not rows:
+        click.echo("no environment is installed", err=True)
+        return
+    cells = [(row["name"], f"{row['dist']} {row['version']}", row["target"], status_of(row)) for row in rows]
+    click.echo(aligned([("NAME", "FROM", "CLASS", "STATUS"), *cells]))
+
+
+def served(names: Sequence[str], values: Sequence[str], files: Sequence[str]) -> tuple[Served, ...]:
+    """Return what is to be served; raises `UsageError` for a name that is there twice, or an option of none of them."""
+    from attrs import evolve
+
+    from astuner.config.yaml_lines import read_yaml
+    from astuner_envs.server.settings import Served
+
+    worlds = {name: Served(name=name) for name in names}
+    if len(worlds) < len(names):
+        raise UsageError("astuner env serve: --env names one environment twice")
+    for item in values:
+        name, key, text = _split(item, worlds, "--set")
+        value = read_yaml(f"value: {text}", Path(f"--set {key}")).values["value"]
+        worlds[name] = evolve(worlds[name], options={**worlds[name].options, key: value})
+    for item in files:
+        name, key, text = _split(item, worlds, "--tasks")
+        worlds[name] = evolve(worlds[name], task_files={**worlds[name].task_files, key: Path(text)})
+    return tuple(worlds.values())
+
+
+def _split(item: str, worlds: dict[str, Served], option: str) -> tuple[str, str, str]:
+    """Return environment, key and text of `NAME.KEY=TEXT`; the name may be left out where only one is served."""
+    left, equals, text = item.partition("=")
+    name, dot, key = left.rpartition(".")
+    if not dot and len(worlds) == 1:
+        name = next(iter(worlds))
+    if not equals or not key or name not in worlds:
+        raise UsageError(f"astuner env serve: {option} {left}: write [NAME.]KEY=VALUE, with NAME one of {', '.join(worlds)}")
+    return name, key, text

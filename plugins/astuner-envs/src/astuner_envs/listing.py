@@ -1,0 +1,84 @@
+"""Which tasks an environment has: what a reader and a server ask beside what core asks of every environment."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from attrs import field, frozen
+from attrs.validators import ge
+
+from astuner.errors import DataError
+from astuner.schema import Split, Task
+
+T = TypeVar("T")
+
+SPLITS: tuple[Split, ...] = ("train", "validation")
+
+MOST_DRAWS = 20_000
+
+
+@runtime_checkable
+class ListsTasks(Protocol):
+    """An environment class that knows its own tasks. Each is told by its id alone, so that a server needs nothing else."""
+
+    @classmethod
+    def list_tasks(cls, options: Any, split: Split) -> Iterator[Task]:
+        """Yield the tasks of a split, in the same order every time."""
+        ...
+
+
+@frozen(kw_only=True)
+class NumberedTasks:
+    """Options of an environment whose tasks are made from a seed and a number."""
+
+    seed: int = 0
+    """Of all tasks; another seed gives other tasks under the same ids."""
+    training_tasks: int = field(default=1000, validator=ge(0))
+    """How many there are to train on."""
+    validation_tasks: int = field(default=100, validator=ge(0))
+    """How many there are to validate on; none of them is trained on."""
+
+
+def numbered(env_type: str, options: NumberedTasks, split: Split) -> Iterator[Task]:
+    """Yield tasks with the ids `train-0`, `train-1` and so on."""
+    for number in range(_size(options, split)):
+        yield Task(task_id=f"{split}-{number}", env_type=env_type)
+
+
+def place_of(task_id: str, options: NumberedTasks) -> tuple[Split, int]:
+    """Return what an id stands for; raises `DataError` for one that is not listed."""
+    for split in SPLITS:
+        head, _, number = task_id.rpartition("-")
+        if head == split and number.isdecimal() and str(int(number)) == number and int(number) < _size(options, split):
+            return split, int(number)
+    ids = [f"{split}-0 to {split}-{_size(options, split) - 1}" for split in SPLITS if _size(options, split)]
+    raise DataError(f"there is no task {task_id!r}; there are {' and '.join(ids) or 'none'}")
+
+
+def chance(name: str, options: NumberedTasks, split: Split, number: int) -> random.Random:
+    """Return the random numbers of one task, which depend on nothing else."""
+    return random.Random(f"{name}/{options.seed}/{split}/{number}")
+
+
+def first_that_belongs(name: str, split: Split, draw: Callable[[], T | None], content: Callable[[T], object]) -> T:
+    """Draw until something comes that is a task, and belongs to the split; None from `draw` is no task.
+
+    Raises `DataError` where the options leave too few different tasks.
+    """
+    for _ in range(MOST_DRAWS):
+        drawn = draw()
+        if drawn is not None and belongs(content(drawn), split):
+            return drawn
+    raise DataError(f"environment '{name}': its options leave too few different tasks for the split {split!r}: widen them")
+
+
+def belongs(content: object, split: Split) -> bool:
+    """Whether something may be a task of a split: one in eight is for validation, and never for training."""
+    # Drawn from the content, so that no task is in both splits however few different ones there are.
+    return (random.Random(f"split/{content!r}").randrange(8) == 0) == (split == "validation")
+
+
+def _size(options: NumberedTasks, split: Split) -> int:
+    return options.training_tasks if split == "train" else options.validation_tasks

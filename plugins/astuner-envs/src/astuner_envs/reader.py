@@ -1,0 +1,57 @@
+"""The reader `environment_tasks`: the tasks that an installed environment lists, to be played in process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attrs import field, frozen
+from attrs.validators import ge, min_len, optional
+
+from astuner.errors import DataError
+from astuner.plugins.catalog import Catalog
+from astuner.plugins.drivers import load
+from astuner.plugins.options import options_for
+from astuner.protocols import RunInfo
+from astuner.schema import Split, Task
+from astuner_envs.listing import ListsTasks
+
+
+class EnvironmentTasksReader:
+    """Reads the tasks off the environment's own class; its options stand in `environment.NAME`, where core takes them too."""
+
+    @frozen(kw_only=True)
+    class Options:
+        """Options of the reader `environment_tasks`."""
+
+        environment: str = field(validator=min_len(1))
+        """The environment's name, as in `astuner env list`."""
+        limit: int | None = field(default=None, validator=optional(ge(1)))
+        """Only the first so many tasks of each split."""
+
+    def __init__(self, options: Options, run_info: RunInfo) -> None:
+        self._limit = options.limit
+        key = "astuner.task_reader.environment_tasks.environment"
+        catalog = Catalog.discover(kinds=("environment",))
+        candidate = catalog.find("environment", options.environment, config_dir=run_info.config_dir, key=key)
+        target = load(candidate)
+        if not isinstance(target, ListsTasks):
+            raise DataError(
+                f"{key}: {candidate.blame} lists no tasks (it has no `list_tasks`): read them from a file with "
+                "`task_reader.type: dataset_file`, and name the environment in their `env_type`"
+            )
+        given: Mapping[str, Any] = run_info.config.environment.options_of(candidate.name)
+        self._name, self._world = options.environment, target
+        self._given = options_for(target, given, key=f"astuner.environment.{candidate.name}")
+
+    @classmethod
+    def from_run(cls, options: Options, run_info: RunInfo) -> EnvironmentTasksReader:
+        """Make the reader of a run."""
+        return cls(options, run_info)
+
+    def read(self, split: Split) -> Iterator[Task]:
+        """Yield the tasks of a split, in the environment's order."""
+        for count, task in enumerate(self._world.list_tasks(self._given, split)):
+            if self._limit is not None and count >= self._limit:
+                return
+            yield Task(task.main_query, task.init_messages, task.task_id, self._name, task.metadata)

@@ -1,0 +1,148 @@
+"""The server's end of the zygote: instances' processes are asked for here, and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import asdict
+
+from astuner.clients.env_service.token import TOKEN
+from astuner.errors import AstunerError
+from astuner_envs.server.faults import InstanceLost
+from astuner_envs.server.settings import Settings
+
+START_S = 180.0
+"""Importing what the environments need."""
+ANSWER_S = 30.0
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""Threads of a library would not come along when a process is forked."""
+
+
+class Forking:
+    """One zygote at a time; another one is started when it has died."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._turn = asyncio.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self.lists_tasks: tuple[bool, ...] = ()
+        """By environment, once started: whether it knows its own tasks."""
+
+    async def start(self) -> None:
+        """Start the zygote; raises an `AstunerError` for an environment that cannot be loaded."""
+        async with self._turn:
+            await self._start()
+
+    async def fork(self, world: int) -> tuple[int, socket.socket]:
+        """Return the process id of a new instance and our end of its socket."""
+        async with self._turn:
+            if self._process is None or self._process.poll() is not None:
+                await self._start()
+            mine, theirs = socket.socketpair()
+            try:
+                pid = (await self._ask({"fork": world}, theirs))["pid"]
+            except BaseException:
+                mine.close()
+                raise
+            finally:
+                theirs.close()
+            mine.setblocking(False)
+            return pid, mine
+
+    async def end(self, pid: int) -> int | None:
+        """Kill an instance where it still runs; return how it ended, None where nobody knows."""
+        async with self._turn:
+            try:
+                return (await self._ask({"end": pid}))["status"]  # type: ignore[no-any-return]  # our own protocol
+            except InstanceLost:
+                # With the zygote, all that it forked has ended.
+                return None
+
+    async def close(self) -> None:
+        """End the zygote, and with it every instance."""
+        async with self._turn:
+            await self._stop()
+
+    async def _start(self) -> None:
+        await self._stop()
+        mine, theirs = socket.socketpair()
+        mine.setblocking(False)
+        self._control = mine
+        with theirs:
+            self._process = _launch(theirs)
+        settings = self._settings
+        worlds = [{"name": world.name, "options": dict(world.options)} for world in settings.worlds]
+        order = {"worlds": worlds, "config_dir": str(settings.config_dir), "limits": asdict(settings.limits)}
+        try:
+            answer = await self._ask(order, within_s=START_S)
+        except InstanceLost as error:
+            raise AstunerError(f"astuner env serve: {error}") from error
+        if "error" in answer:
+            failure = AstunerError(str(answer["error"]))
+            failure.exit_code = int(answer["exit_code"])
+            raise failure
+        self.lists_tasks = tuple(answer["ready"])
+
+    async def _ask(
+        self, order: Mapping[str, Any], given: socket.socket | None = None, *, within_s: float = ANSWER_S
+    ) -> dict[str, Any]:
+        control = self._control
+        if control is None:
+            raise InstanceLost("the server is ending")
+        loop, text, answer = asyncio.get_running_loop(), json.dumps(order).encode() + b"\n", b""
+        try:
+            async with asyncio.timeout(within_s):
+                if given is not None:
+                    socket.send_fds(control, [text], [given.fileno()])
+                else:
+                    await loop.sock_sendall(control, text)
+                while not answer.endswith(b"\n"):
+                    part = await loop.sock_recv(control, 1 << 16)
+                    if not part:
+                        raise InstanceLost("the process that instances are forked from has ended")
+                    answer += part
+        except (OSError, TimeoutError) as error:
+            # An answer that comes late must not be taken for that of the next order.
+            await self._stop()
+            raise InstanceLost(f"the process that instances are forked from does not answer ({error!r})") from error
+        return json.loads(answer)  # type: ignore[no-any-return]  # our own protocol
+
+    async def _stop(self) -> None:
+        control, self._control = self._control, None
+        process, self._process = self._process, None
+        if control is not None:
+            control.close()
+        if process is not None:
+            try:
+                await asyncio.to_thread(process.wait, 10.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                await asyncio.to_thread(process.wait)
+
+
+def _launch(theirs: socket.socket) -> subprocess.Popen[bytes]:
+    inherited = {name: value for name, value in os.environ.items() if name != TOKEN}
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "astuner_envs.server.zygote", str(theirs.fileno())],
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,
+        pass_fds=(theirs.fileno(),),
+        env={**inherited, **ONE_THREAD},
+        # Ctrl-C in a terminal is the server's alone.
+        start_new_session=True,
+    )
+
+
+def _has_descriptor(stream: Any) -> bool:
+    try:
+        return isinstance(stream.fileno(), int)
+    except (AttributeError, OSError):
+        return False

@@ -1,0 +1,44 @@
+"""The service `environments`: a server for the environment that the reader `env_service` names, as long as the run lasts."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from astuner.clients.env_service.token import TOKEN
+from astuner.errors import UsageError
+from astuner.services import Definition, Ready, Service
+
+if TYPE_CHECKING:
+    from astuner.protocols import RunInfo
+
+READER = "env_service"
+START_S = 180.0
+"""Importing what some environments need takes long on a busy machine."""
+
+
+def environments(run_info: RunInfo) -> Definition:
+    """Define the server at the reader's `env_url`, which is on this machine; the token is this run's own unless one is set."""
+    reader = run_info.config.task_reader
+    section = reader.options_of(READER)
+    name, url = section.get("env_type"), section.get("env_url", "http://127.0.0.1:8080")
+    if not isinstance(name, str) or not isinstance(url, str):
+        raise UsageError(
+            f"--with environments: set task_reader.{READER}.env_type to the environment to serve (`astuner env list`)"
+        )
+    place = urlsplit(url)
+    if place.scheme != "http" or place.hostname not in ("127.0.0.1", "localhost"):
+        raise UsageError(f"--with environments: task_reader.{READER}.env_url is {url}: a server is started on 127.0.0.1 only")
+    port = place.port or 80
+    token = os.environ.get(TOKEN) or secrets.token_urlsafe(24)
+    command = (sys.executable, "-m", "astuner", "env", "serve", "--env", name, "--host", "127.0.0.1", "--port", str(port))
+    service = Service(
+        command=command,
+        env={TOKEN: token, "PYTHONUNBUFFERED": "1"},
+        ready=Ready(url=f"http://127.0.0.1:{port}/healthz", log="Starting server on"),
+        timeout_s=START_S,
+    )
+    return Definition(service=service, exports={TOKEN: token}, url=url)

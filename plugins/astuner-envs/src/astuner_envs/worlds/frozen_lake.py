@@ -1,0 +1,123 @@
+"""The environment `frozen_lake`: gymnasium's lake as text, crossed by words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from attrs import field, frozen
+from attrs.validators import and_, ge, gt, le, lt
+
+from astuner.errors import PluginError
+from astuner.schema import Message, Split, Task, WorkflowTask
+from astuner_envs.answers import put_forward
+from astuner_envs.listing import NumberedTasks, chance, first_that_belongs, numbered, place_of
+
+NAME = "frozen_lake"
+MOVES = ("left", "down", "right", "up")
+"""In gymnasium's order."""
+_MOVE = re.compile(r"\b(left|down|right|up)\b", re.IGNORECASE)
+RULES = (
+    "You stand on a frozen lake, seen from above. S is the start, F is ice that holds, H is a hole, G is the goal; brackets mark "
+    "where you are. Reach the goal, and keep out of the holes. Answer with one move, left, down, right or up, in \\boxed{…}."
+)
+
+
+class FrozenLake:
+    """One move per answer; an answer without a move is told so, and costs one."""
+
+    has_sparse_score: ClassVar[bool] = True
+
+    @frozen(kw_only=True)
+    class Options(NumberedTasks):
+        """Options of the environment `frozen_lake`."""
+
+        size: int = field(default=4, validator=and_(ge(3), le(16)))
+        """Rows, and columns, of the lake."""
+        ice: float = field(default=0.8, validator=and_(gt(0.3), lt(1.0)))
+        """Share of the fields that hold."""
+        slippery: bool = False
+        """Whether a move may lead to the side, by chance that depends on the task and the moves alone."""
+        moves: int = field(default=30, validator=ge(1))
+        """After so many the episode is over."""
+
+    def __init__(self, workflow_task: WorkflowTask, options: Options | None = None) -> None:
+        self._task_id, self._options = workflow_task.task.task_id, options or self.Options()
+        self._lake: Any = None
+        self._map: tuple[str, ...] = ()
+        self._moves, self._place, self._score = 0, 0, 0.0
+
+    @classmethod
+    def list_tasks(cls, options: Options, split: Split) -> Iterator[Task]:
+        """Yield the tasks of a split."""
+        return numbered(NAME, options, split)
+
+    @classmethod
+    def warm_up(cls) -> None:
+        """Import gymnasium once for all instances of a server."""
+        _gymnasium()
+
+    async def reset(self) -> Sequence[Message]:
+        """Return the rules and the lake."""
+        self._map, seed = lake_of(self._task_id, self._options)
+        make = _gymnasium().make
+        self._lake = make("FrozenLake-v1", desc=list(self._map), is_slippery=self._options.slippery)
+        self._place = int(self._lake.reset(seed=seed)[0])
+        return [{"role": "system", "content": RULES}, {"role": "user", "content": self._shown()}]
+
+    async def step(self, action: Message) -> tuple[Sequence[Message], float, bool, Mapping[str, Any]]:
+        """Move."""
+        if self._lake is None:
+            raise RuntimeError("step comes after reset")
+        named = _MOVE.findall(put_forward(action))
+        self._moves += 1
+        reward, done, said = 0.0, False, f"Name one move: {', '.join(MOVES)}."
+        if named:
+            place, reward, done, _, _ = self._lake.step(MOVES.index(named[-1].lower()))
+            self._place, self._score = int(place), float(reward)
+            said = "You fell into a hole." if done and not reward else "You reached the goal." if done else ""
+        over = bool(done or self._moves >= self._options.moves)
+        shown = "\n".join(filter(None, (said, self._shown())))
+        info = {"is_success": self._score == 1.0, "moves": self._moves, "move_found": bool(named)}
+        return [{"role": "user", "content": shown}], float(reward), over, info
+
+    async def evaluate(self, sparse: bool = False) -> float:
+        """Return 1 at the goal, else 0."""
+        return self._score
+
+    async def close(self) -> None:
+        """Let gymnasium go."""
+        if self._lake is not None:
+            self._lake.close()
+
+    def _shown(self) -> str:
+        row, column = divmod(self._place, len(self._map))
+        lines = [[f" {field} " for field in line] for line in self._map]
+        lines[row][column] = f"[{self._map[row][column]}]"
+        return "\n".join("".join(line).rstrip() for line in lines)
+
+
+def lake_of(task_id: str, options: FrozenLake.Options) -> tuple[tuple[str, ...], int]:
+    """Return the map that an id stands for, on which there is a way, and the seed of its chances."""
+    _gymnasium()
+    from gymnasium.envs.toy_text.frozen_lake import generate_random_map
+
+    split, number = place_of(task_id, options)
+    draw = chance(f"{NAME}/{options.size}/{options.ice}", options, split, number)
+
+    def drawn() -> tuple[tuple[str, ...], int]:
+        seed = draw.randrange(2**31)
+        return tuple(generate_random_map(size=options.size, p=options.ice, seed=seed)), seed
+
+    return first_that_belongs(NAME, split, drawn, lambda found: found[0])
+
+
+def _gymnasium() -> Any:
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise PluginError(
+            f"environment 'frozen_lake' needs gymnasium ({error}): pip install 'astuner-envs[gymnasium]'"
+        ) from error
+    return gymnasium

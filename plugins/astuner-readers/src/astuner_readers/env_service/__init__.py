@@ -1,0 +1,1 @@
+"""Environments that live in servers: their tasks, and the clients that play them."""

@@ -1,0 +1,79 @@
+"""The reader `env_service`: the tasks that a server of environments has."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Patience
+from astuner.errors import DataError
+from astuner.plugins.catalog import Catalog
+from astuner.schema import Split, Task
+from astuner_readers.env_service.section import KEY, READER, EnvServiceOptions
+
+PATIENCE = Patience(timeout_s=120.0, max_retries=4)
+"""A server that has just been started may need a moment; one that is not there is said soon."""
+
+
+class EnvServiceReader:
+    """Ids come from the server, once per split; everything else of a task is asked when an episode begins."""
+
+    Options = EnvServiceOptions
+
+    def __init__(self, options: EnvServiceOptions | None = None) -> None:
+        self._options = options or EnvServiceOptions()
+        self._ids: dict[str, tuple[str, ...]] = {}
+
+    def read(self, split: Split) -> Iterator[Task]:
+        """Yield the tasks of a split, in the server's order; nothing when it is null. Raises `DataError`."""
+        options = self._options
+        name = options.training_split if split == "train" else options.validation_split
+        if name is None:
+            return
+        if name not in self._ids:
+            self._ids[name] = self._ask(name, "training_split" if split == "train" else "validation_split")
+        told = {
+            "env_type": options.env_type,
+            "split": name,
+            "env_action_preference": options.env_action_preference,
+            "params": dict(options.params),
+        }
+        env_type = env_type_of(options.env_type)
+        for task_id in self._ids[name][: options.limit]:
+            yield Task(task_id=task_id, env_type=env_type, metadata={READER: told})
+
+    def _ask(self, name: str, key: str) -> tuple[str, ...]:
+        # The caller may sit in an event loop of its own.
+        with ThreadPoolExecutor(1) as thread:
+            ids = thread.submit(lambda: asyncio.run(self._task_ids(name))).result()
+        options = self._options
+        if not ids:
+            raise DataError(
+                f"{KEY}.{key}: the service at {options.env_url} has no tasks of {options.env_type!r} in the split {name!r}: "
+                "name another, or null"
+            )
+        if len(set(ids)) < len(ids):
+            twice = next(task_id for number, task_id in enumerate(ids) if task_id in ids[:number])
+            raise DataError(f"{KEY}.{key}: the service at {options.env_url} lists the task {twice!r} twice in the split {name!r}")
+        return tuple(ids)
+
+    async def _task_ids(self, name: str) -> list[str]:
+        options = self._options
+        client = EnvServiceClient(options.env_url, token=options.token(options.env_url), patience=PATIENCE)
+        try:
+            return await client.task_ids(options.env_type, name, options.params)
+        except EnvServiceFailed as error:
+            raise DataError(f"{KEY}: {error}. Is the service running, and env_url right?") from error
+        finally:
+            await client.close()
+
+
+def env_type_of(name: str) -> str:
+    """Return the `env_type` of the tasks: the server's, by which core finds the environment `env_service`.
+
+    Where an environment of that very name is installed here too, core would play the tasks in that one and leave the server out;
+    then they name the environment `env_service` itself.
+    """
+    installed = {candidate.name for candidate in Catalog.discover(kinds=("environment",)).candidates("environment")}
+    return READER if name in installed else name

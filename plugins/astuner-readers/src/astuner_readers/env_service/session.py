@@ -1,0 +1,159 @@
+"""One session of an OpenEnv server: a WebSocket on which messages and answers take turns."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import random
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from astuner.errors import AstunerError, PluginError
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+
+NO_PLACE = "CAPACITY_REACHED"
+LONGEST_PAUSE_S = 8.0
+CLOSE_S = 3.0
+LONGEST_DETAIL = 500
+"""Characters of what a server says that are shown."""
+LARGEST = 64 << 20
+"""Bytes of one message."""
+
+
+class OpenEnvFailed(AstunerError):
+    """The server gave no observation; says which one, and why."""
+
+    def __init__(self, said: str, *, code: str = "", where: str = "") -> None:
+        """`code` is the server's, where it gave one."""
+        self.said, self.code = said, code
+        super().__init__(f"{where}{said}")
+
+
+class Session:
+    """Belongs to one event loop. What the server keeps of it ends with the connection."""
+
+    def __init__(self, url: str, *, token: str | None, timeout_s: float, heartbeat_s: float) -> None:
+        self._url, self._token, self._timeout_s, self._heartbeat_s = url, token, timeout_s, heartbeat_s
+        self._turn = asyncio.Lock()
+        self._socket: ClientConnection | None = None
+        self._heart: asyncio.Task[None] | None = None
+        self._last_s = 0.0
+
+    async def open(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Connect and reset, again and again while there is no server or no place in it, for at most the time limit."""
+        end_s, pause_s = time.monotonic() + self._timeout_s, 0.25
+        while True:
+            try:
+                self._socket = await self._connect()
+                # A server without a place accepts the connection all the same, and says so in place of the first answer.
+                found = await self._say("reset", data)
+                break
+            except (OpenEnvFailed, OSError) as error:
+                await self._hang_up()
+                refused = isinstance(error, OpenEnvFailed) and error.code != NO_PLACE
+                if refused or time.monotonic() + pause_s > end_s:
+                    raise (
+                        error if isinstance(error, OpenEnvFailed) else self._failed(f"could not be reached: {error!r}")
+                    ) from error
+            await asyncio.sleep(pause_s * random.uniform(0.8, 1.2))
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        self._heart = asyncio.create_task(self._beat(), name=f"heartbeat of {self._url}")
+        return found
+
+    async def ask(self, kind: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Send a message of a kind, and return the data of its answer. Nothing is sent twice: a lost session is lost."""
+        async with self._turn:
+            return await self._say(kind, data)
+
+    async def close(self) -> None:
+        """Say good-bye and hang up; at any time."""
+        heart, self._heart = self._heart, None
+        if heart is not None:
+            heart.cancel()
+            await asyncio.gather(heart, return_exceptions=True)
+        await self._hang_up()
+
+    async def _connect(self) -> ClientConnection:
+        try:
+            from websockets.asyncio.client import connect
+            from websockets.exceptions import WebSocketException
+        except ImportError as error:
+            raise PluginError("environment 'openenv' needs websockets: pip install 'astuner-readers[env]'") from error
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        try:
+            return await connect(
+                self._url, additional_headers=headers, max_size=LARGEST, open_timeout=self._timeout_s, close_timeout=CLOSE_S
+            )
+        except WebSocketException as error:
+            raise self._failed(f"is no OpenEnv server: {error}") from error
+
+    async def _say(self, kind: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        from websockets.exceptions import ConnectionClosed
+
+        if self._socket is None:
+            raise self._failed("the session is not open")
+        # Some servers refuse a key that they do not know, also an empty one.
+        message = {"type": kind, **({"data": dict(data)} if kind in ("reset", "step") else {})}
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                # Where the server has hung up already, what it said before is still to be read.
+                with contextlib.suppress(ConnectionClosed):
+                    await self._socket.send(json.dumps(message))
+                text = await self._socket.recv()
+        except ConnectionClosed as error:
+            raise self._failed(f"{kind}: the session was lost: {error}") from error
+        except TimeoutError as error:
+            # An answer that comes late must not be taken for that of the next message.
+            await self._hang_up()
+            raise self._failed(f"{kind}: no answer within {self._timeout_s:g} s") from error
+        finally:
+            self._last_s = time.monotonic()
+        return self._read(kind, text)
+
+    def _read(self, kind: str, text: str | bytes) -> Mapping[str, Any]:
+        try:
+            answer = json.loads(text)
+        except ValueError:
+            answer = None
+        data = answer.get("data") if isinstance(answer, Mapping) else None
+        if not isinstance(answer, Mapping) or not isinstance(data, Mapping):
+            raise self._failed(f"{kind}: an odd answer: {text[:200]!r}")
+        if answer.get("type") == "error":
+            raise self._failed(f"{kind}: {_told(data)}", code=str(data.get("code") or ""))
+        return data
+
+    async def _hang_up(self) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        socket, self._socket = self._socket, None
+        if socket is None:
+            return
+        # The server may have gone first.
+        with contextlib.suppress(ConnectionClosed):
+            await socket.send(json.dumps({"type": "close"}))
+        await socket.close()
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(max(0.0, self._last_s + self._heartbeat_s - time.monotonic()))
+            if time.monotonic() - self._last_s < self._heartbeat_s:
+                continue
+            try:
+                await self.ask("state", {})
+            except OpenEnvFailed:
+                # The next step says that the session was lost, and ends the episode.
+                return
+
+    def _failed(self, said: str, code: str = "") -> OpenEnvFailed:
+        return OpenEnvFailed(said, code=code, where=f"OpenEnv server {self._url}: ")
+
+
+def _told(data: Mapping[str, Any]) -> str:
+    """Return what a server says of a failure; of an action that it does not understand, which field is wrong."""
+    errors = [one for one in data.get("errors") or () if isinstance(one, Mapping)]
+    fields = [f"{'.'.join(map(str, one.get('loc') or ()))}: {one.get('msg')}" for one in errors]
+    return "; ".join([str(data.get("message", dict(data))), *fields])[:LONGEST_DETAIL]
