@@ -1,0 +1,180 @@
+"""Asking the LLM for questions, and testing each that it writes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from attrs import evolve, field, frozen
+
+from astuner.clients.llm import LLMClient, LLMFailed
+from astuner.clients.llm_json import ask_for
+from astuner_readers.generation.drafts import ANSWER, Draft, Source, query_of
+from astuner_readers.generation.evidence import SHORTEST, occurs, plain, same_answer
+from astuner_readers.generation.languages import Language, language_of
+from astuner_readers.generation.prompts import Prompt, fenced, prompt
+from astuner_readers.generation.reasons import reason_of
+
+_SHOWN_EARLIER = 30
+"""Most questions of before that a prompt lists, the latest ones."""
+
+
+@frozen
+class Questions:
+    """The form of an answer; each item is looked at by itself, so that one that is wrong does not spoil the others."""
+
+    questions: tuple[Mapping[str, Any], ...]
+
+
+@frozen
+class Solved:
+    """An answer to one of the questions."""
+
+    answerable: bool
+    answer: Any = None
+
+
+@frozen
+class Compared:
+    """Whether two answers say the same."""
+
+    same: bool
+
+
+@frozen(kw_only=True)
+class Asked:
+    """What came of one request."""
+
+    drafts: tuple[Draft, ...] = ()
+    questions: tuple[str, ...] = ()
+    """All that were written, those that are dropped among them: the next request is to ask for other things."""
+    dropped: Mapping[str, int] = field(factory=Counter)
+    """Questions that failed a test, by reason."""
+    examples: Mapping[str, str] = field(factory=dict)
+    """One of them by reason, for people."""
+
+
+@frozen(kw_only=True)
+class Asker:
+    """Asks one LLM."""
+
+    client: LLMClient
+    languages: Sequence[str]
+    max_tokens: int
+    verify: bool = False
+
+    async def ask(self, source: Source, n: int, earlier: Sequence[str]) -> Asked:
+        """Return the questions that pass; raises `LLMFailed` and `LLMBudgetSpent`."""
+        chosen, text = question_prompt(source, n, earlier, self.languages)
+        answer, _ = await ask_for(self.client, as_messages(text), Questions, max_tokens=self.max_tokens)
+        dropped: Counter[str] = Counter()
+        examples: dict[str, str] = {}
+        drafts = []
+        for item in answer.questions:
+            found = _draft(item, source, chosen)
+            if isinstance(found, Draft):
+                drafts.append(found)
+            else:
+                _drop(dropped, examples, found, json.dumps(item, ensure_ascii=False), source)
+        if self.verify:
+            drafts = await self._verified(drafts, dropped, examples)
+        written = tuple(question for item in answer.questions if (question := _text(item.get("question"))) is not None)
+        return Asked(drafts=tuple(drafts), questions=written, dropped=dropped, examples=examples)
+
+    async def _verified(self, drafts: Sequence[Draft], dropped: Counter[str], examples: dict[str, str]) -> list[Draft]:
+        # All of them, before the first that raised: what is under way is paid for, and its answer is kept.
+        doubts = await asyncio.gather(*(self._doubt(draft) for draft in drafts), return_exceptions=True)
+        for raised in doubts:
+            if isinstance(raised, BaseException):
+                raise raised
+        found = cast("list[str | None]", doubts)
+        for draft, doubt in zip(drafts, found, strict=True):
+            if doubt is not None:
+                _drop(dropped, examples, doubt, draft.question, draft.source)
+        # One that has no answer cannot be found again.
+        return [
+            evolve(draft, verified=draft.answer is not None) for draft, doubt in zip(drafts, found, strict=True) if doubt is None
+        ]
+
+    async def _doubt(self, draft: Draft) -> str | None:
+        """Return why the answer is not believed; None where the LLM found it again."""
+        if draft.answer is None:
+            return None
+        language = _language(draft.source, self.languages)
+        document = fenced(draft.source.chunk.text, "text") if draft.source.chunk else ""
+        text = prompt("answer", language).filled(document=document, question=draft.question)
+        try:
+            solved, _ = await ask_for(self.client, as_messages(text), Solved, max_tokens=self.max_tokens)
+            answer = _text(solved.answer)
+            if not solved.answerable or answer is None:
+                return "not_answerable"
+            if same_answer(answer, draft.answer):
+                return None
+            text = prompt("compare", language).filled(question=draft.question, one=draft.answer, other=answer)
+            compared, _ = await ask_for(self.client, as_messages(text), Compared, max_tokens=self.max_tokens)
+        except LLMFailed as error:
+            return f"not_verified_{reason_of(error)}"
+        return None if compared.same else "another_answer"
+
+
+def question_prompt(source: Source, n: int, earlier: Sequence[str], languages: Sequence[str]) -> tuple[Prompt, str]:
+    """Return the prompt for a source, and its text."""
+    document = fenced(source.chunk.text, "document") if source.chunk else ""
+    slots = {"document": document, "n": str(n), "earlier": "\n".join(f"- {text}" for text in earlier[-_SHOWN_EARLIER:])}
+    language = _language(source, languages)
+    if source.sample is None:
+        chosen = prompt("knowledge", language)
+        return chosen, chosen.filled(**slots)
+    chosen = prompt("augment", language)
+    sample = {"question": query_of(source.sample)}
+    sample |= {"answer": source.sample.metadata[ANSWER]} if source.wants_answers else {}
+    shown = fenced(json.dumps(sample, ensure_ascii=False, indent=2), "sample")
+    return chosen, chosen.filled(**slots, sample=shown, answer="yes" if source.wants_answers else "")
+
+
+def as_messages(text: str) -> list[dict[str, str]]:
+    """Return a prompt as an API takes it."""
+    return [{"role": "user", "content": text}]
+
+
+def _language(source: Source, languages: Sequence[str]) -> Language:
+    return language_of(source.chunk.text if source.chunk else query_of(source.sample) if source.sample else "", languages)
+
+
+def _draft(item: Mapping[str, Any], source: Source, chosen: Prompt) -> Draft | str:
+    """Return the question with its answer and evidence, or why it is dropped."""
+    question, answer, evidence = (_text(item.get(name)) for name in ("question", "answer", "evidence"))
+    if question is None:
+        return "no_question"
+    if answer is None and source.wants_answers:
+        return "no_answer"
+    if source.chunk is not None:
+        if evidence is None:
+            return "no_evidence"
+        if len(plain(evidence)) < SHORTEST:
+            return "evidence_too_short"
+        if not occurs(evidence, source.chunk.text):
+            return "evidence_not_in_text"
+    return Draft(
+        question=question,
+        answer=answer if source.wants_answers else None,
+        evidence=evidence if source.chunk is not None else None,
+        source=source,
+        prompt=chosen.name,
+    )
+
+
+def _text(value: Any) -> str | None:
+    """Return a text, or a number as one; None for everything else, and for nothing."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    # Lone surrogates, which JSON can spell, are no text that a file can hold.
+    return str(value).encode("utf-8", "replace").decode().strip() or None
+
+
+def _drop(dropped: Counter[str], examples: dict[str, str], reason: str, text: str, source: Source) -> None:
+    dropped[reason] += 1
+    examples.setdefault(reason, f"{source.place}: {text[:300]}")

@@ -1,0 +1,180 @@
+"""`astuner data`: making, looking at and counting tasks."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from astuner.schema import Split
+    from astuner_readers.generation.generator import Generator
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _of_a_configuration(command: F) -> F:
+    file = click.Path(exists=True, dir_okay=False, path_type=Path)
+    for option in (
+        click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout."),
+        click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Set one key; may be repeated."),
+        click.option("--conf", type=file, required=True, help="The YAML of the run."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group()
+def data() -> None:
+    """Generate, preview and count tasks."""
+
+
+@data.command()
+@_of_a_configuration
+@click.option("--split", type=click.Choice(["train", "validation", "all"]), default="all", help="Which tasks; all by default.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write train.jsonl and validation.jsonl there too.")
+@click.option("--dry-run", is_flag=True, help="Say how many requests that takes and what they may cost, and send none.")
+def generate(conf: Path, overrides: Sequence[str], in_json: bool, split: str, out: Path | None, dry_run: bool) -> None:
+    """Make the tasks of the reader data_generation, or go on with making them.
+
+    Training needs those of validation first, so that it repeats none of them.
+    """
+    from astuner.errors import Interrupted
+
+    generator = _generator(conf, overrides)
+    splits = [name for name in _splits(split) if generator.wanted(name)]
+    if dry_run:
+        _estimate(generator, splits, in_json)
+        return
+    try:
+        reports = {name: _generated(generator, name) for name in splits}
+    except KeyboardInterrupt:
+        raise Interrupted("stopped; the answers so far are kept, and the same command goes on from here") from None
+    if out is not None:
+        _copy(generator, splits, out)
+    if in_json:
+        files = {name: {**report, "file": str(generator.saved(name).tasks_file)} for name, report in reports.items()}
+        _print_json(files)
+
+
+@data.command()
+@_of_a_configuration
+@click.option("--split", type=click.Choice(["train", "validation"]), default="train", help="Which tasks; train by default.")
+@click.option("-n", "--count", type=click.IntRange(min=1), default=5, help="How many; 5 by default.")
+def preview(conf: Path, overrides: Sequence[str], in_json: bool, split: Split, count: int) -> None:
+    """Show the first tasks of any reader."""
+    from astuner_readers.generation.configured import check_generated, configured_reader
+    from astuner_readers.generation.preview import as_json, as_table
+
+    reader = configured_reader(conf, overrides)
+    check_generated(reader, split)
+    tasks = list(islice(reader.read(split), count))
+    if in_json:
+        _print_json([as_json(task) for task in tasks])
+    elif tasks:
+        click.echo(as_table(tasks, shutil.get_terminal_size((120, 24)).columns))
+    else:
+        click.echo(f"no {split} tasks", err=True)
+
+
+@data.command()
+@_of_a_configuration
+def stats(conf: Path, overrides: Sequence[str], in_json: bool) -> None:
+    """Count the tasks of any reader: lengths, answers, duplicates within and between the splits."""
+    from astuner_readers.generation.configured import SPLITS, check_generated, configured_reader
+    from astuner_readers.generation.preview import columns
+    from astuner_readers.generation.stats import SplitStats, shared
+
+    reader = configured_reader(conf, overrides)
+    for split in SPLITS:
+        check_generated(reader, split)
+    found = {split: SplitStats.of(reader.read(split)) for split in SPLITS}
+    document = {
+        "splits": {split: one.as_json() for split, one in found.items()},
+        "shared_queries": shared(found["train"], found["validation"]),
+    }
+    if in_json:
+        _print_json(document)
+        return
+    rows = [("queries in both splits", str(document["shared_queries"]))]
+    for split, one in found.items():
+        rows += [(f"{split} {name.replace('_', ' ')}", _shown(value)) for name, value in one.as_json().items()]
+    click.echo(columns(rows))
+
+
+def _generator(conf: Path, overrides: Sequence[str]) -> Generator:
+    from astuner.errors import UsageError
+    from astuner_readers.generation.configured import configured_reader
+
+    reader = configured_reader(conf, overrides)
+    found: Generator | None = getattr(reader, "generator", None)
+    if found is None:
+        raise UsageError(f"{conf}: astuner.task_reader.type names another reader; tasks are generated by 'data_generation'")
+    return found
+
+
+def _splits(given: str) -> list[Split]:
+    from astuner_readers.generation.configured import SPLITS
+
+    # Validation first: training is kept from it.
+    return [name for name in reversed(SPLITS) if given in (name, "all")]
+
+
+def _generated(generator: Generator, split: Split) -> Mapping[str, Any]:
+    from astuner_readers.generation.report import told
+
+    made = generator.make(split)
+    for report in made:
+        for line in told(report):
+            click.echo(line, err=True)
+    found = generator.report(split)
+    if found is None:
+        raise AssertionError("what was made is there")
+    if not made:
+        click.echo(f"{split}: {found['tasks']} tasks are there already", err=True)
+    return found
+
+
+def _copy(generator: Generator, splits: Sequence[Split], out: Path) -> None:
+    from astuner_readers.generation.saved import write_atomically
+
+    for split in splits:
+        path = out / f"{split}.jsonl"
+        write_atomically(path, generator.saved(split).tasks_file.read_text(encoding="utf-8"))
+        click.echo(f"wrote {path}", err=True)
+
+
+def _estimate(generator: Generator, splits: Sequence[Split], in_json: bool) -> None:
+    from astuner_readers.generation.estimate import as_json, estimate
+    from astuner_readers.generation.preview import columns
+
+    found = [estimate(generator, split) for split in splits]
+    if in_json:
+        _print_json({one.split: as_json(one) for one in found})
+        return
+    for one in found:
+        there = generator.report(one.split)
+        already = f", of which {there['tasks']} are there already" if there else ""
+        priced = f"at most {one.most_cost:g}" if one.most_cost else "unknown: set llm.prompt_price and llm.completion_price"
+        rows = [
+            (f"{one.split} tasks", f"{one.tasks}{already}"),
+            ("requests", f"at least {one.requests}; more in place of questions that are dropped"),
+            *([("to verify", f"at most {one.verifying} requests more")] if one.verifying else []),
+            ("prompt tokens", f"about {one.prompt_tokens:,}"),
+            ("answer tokens", f"at most {one.most_answer_tokens:,}"),
+            ("cost", priced),
+        ]
+        click.echo(columns(rows))
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(f"{name} {one}" for name, one in value.items()) or "none" if isinstance(value, Mapping) else str(value)
+
+
+def _print_json(document: Any) -> None:
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))

@@ -1,0 +1,47 @@
+"""Which questions are there already: the same words, or a similarity from which on two of them are one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from astuner.clients.embedding import Embedding
+from astuner_readers.generation.evidence import plain
+
+_BLOCK = 256
+"""Rows that are compared with all before them at once."""
+
+
+async def repeats(
+    questions: Sequence[str], taken: Mapping[str, str], embedding: Embedding | None, threshold: float
+) -> list[str | None]:
+    """Return for each question why it is dropped, and None for one that stays; the first of several stays.
+
+    `taken` are texts that no question may be like, and what one that is like them is called. Without an embedding only the same
+    words count.
+    """
+    reasons: list[str | None] = [None] * len(questions)
+    said = {plain(text): reason for text, reason in taken.items()}
+    for number, question in enumerate(questions):
+        words = plain(question)
+        reasons[number] = said.get(words)
+        said.setdefault(words, "duplicate")
+    if embedding is None or not questions:
+        return reasons
+    vectors = await embedding.vectors([*taken, *questions])
+    names = [*taken.values(), *("duplicate" for _ in questions)]
+    # A row that is dropped is no measure for later ones: two that are each a little like it may be quite unlike.
+    stays = np.array([True] * len(taken) + [reason is None for reason in reasons])
+    for start in range(len(taken), len(vectors), _BLOCK):
+        likeness = vectors[start : start + _BLOCK] @ vectors[: start + _BLOCK].T
+        for row, values in enumerate(likeness, start):
+            if not stays[row]:
+                continue
+            before = np.where(stays[:row], values[:row], -1.0)
+            nearest = int(np.argmax(before)) if row else -1
+            # A hair below, since equal texts may come out at 0.9999999.
+            if nearest >= 0 and before[nearest] >= threshold - 1e-9:
+                stays[row] = False
+                reasons[row - len(taken)] = names[nearest]
+    return reasons

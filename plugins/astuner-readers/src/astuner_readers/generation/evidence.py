@@ -1,0 +1,55 @@
+"""Whether a quotation stands in a text, whatever a parser or an LLM did to spaces, quotes, dashes and markup."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from decimal import Decimal, InvalidOperation
+from functools import lru_cache
+
+SHORTEST = 4
+"""Characters of a quotation that count, below which it would stand in any text."""
+
+_LEFT_OUT = re.compile(r"\.\.\.+|\[\.\.\.+\]")
+_MARKUP = frozenset("*_`~#|\"'<>«»“”„‘’")
+_UNSEEN = ("Z", "C", "Pd")
+"""Categories of spaces, controls (soft hyphens among them) and dashes, at which lines are broken."""
+
+
+@lru_cache(maxsize=256)
+def plain(text: str) -> str:
+    """Return a text without case, spaces, quotes, dashes and the marks of markdown; numbers keep their points and commas."""
+    return "".join(
+        letter
+        for letter in unicodedata.normalize("NFKC", text).casefold()
+        if letter not in _MARKUP and not unicodedata.category(letter).startswith(_UNSEEN)
+    )
+
+
+def occurs(quotation: str, text: str) -> bool:
+    """Whether a quotation stands in a text; one that leaves something out, as `…`, by its parts in their order."""
+    whole, at = plain(text), 0
+    parts = [part for part in (plain(part) for part in _LEFT_OUT.split(unicodedata.normalize("NFKC", quotation))) if part]
+    for part in parts:
+        found = whole.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return bool(parts)
+
+
+def same_answer(one: str, other: str) -> bool:
+    """Whether two answers are the same but for spelling: their plain texts, or numbers of one value."""
+    first, second = plain(one).rstrip("."), plain(other).rstrip(".")
+    if first == second:
+        return True
+    numbers = _number(first), _number(second)
+    return numbers[0] is not None and numbers[0] == numbers[1]
+
+
+def _number(text: str) -> Decimal | None:
+    try:
+        found = Decimal(text.replace(",", ""))
+    except InvalidOperation:
+        return None
+    return found if found.is_finite() else None

@@ -1,0 +1,107 @@
+"""From the bytes of a document to its text: txt and md as they are, html without its markup, pdf page by page."""
+
+from __future__ import annotations
+
+import io
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from astuner.errors import PluginError
+
+FORMATS = (".txt", ".md", ".markdown", ".htm", ".html", ".pdf")
+_LIBRARIES = {".htm": "bs4", ".html": "bs4", ".pdf": "pypdf"}
+_BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+_BLOCKS = [
+    *("address", "article", "aside", "blockquote", "dd", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer", "form"),
+    *("h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "table", "tr", "ul"),
+]
+_UNSEEN = ("script", "style", "noscript", "template", "head")
+_PAGE_GAP = "\n\n"
+
+
+class Unreadable(Exception):
+    """A document that cannot be read; says why."""
+
+
+@frozen(kw_only=True)
+class Parsed:
+    """The text of a document."""
+
+    text: str
+    page_starts: tuple[int, ...] = ()
+    """Where each page begins in it."""
+
+
+def check_libraries(suffixes: set[str]) -> None:
+    """Raise `PluginError` where the library for one of the formats is not installed; imports none."""
+    for suffix in sorted(suffixes & _LIBRARIES.keys()):
+        if find_spec(_LIBRARIES[suffix]) is None:
+            raise PluginError(
+                f"reader 'data_generation' needs the package {_LIBRARIES[suffix]} for {suffix} files: "
+                'pip install "astuner-readers[documents]"'
+            )
+
+
+def parse(path: Path, content: bytes) -> Parsed:
+    """Return the text; raises `Unreadable`."""
+    suffix = path.suffix.lower()
+    if suffix == ".pdf":
+        return _pdf(content)
+    return Parsed(text=_html(content) if suffix in (".htm", ".html") else _plain(content))
+
+
+def _plain(content: bytes) -> str:
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if content.startswith(mark)), "utf-8")
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"byte {error.start + 1} is not {encoding.upper()}; save the file as UTF-8") from error
+
+
+def _html(content: bytes) -> str:
+    from bs4 import BeautifulSoup
+
+    page = BeautifulSoup(content, "html.parser")
+    for tag in page(_UNSEEN):
+        tag.decompose()
+    # Line ends of the source are spaces on a page; those that are seen come from the tags.
+    for text in page.find_all(string=True):
+        if text.find_parent("pre") is None:
+            text.replace_with(re.sub(r"\s+", " ", text))
+    for tag in page("br"):
+        tag.replace_with("\n")
+    for tag in page(["td", "th"]):
+        tag.append(" ")
+    for tag in page(_BLOCKS):
+        tag.insert_before("\n")
+        tag.append("\n")
+    lines = [line.strip() for line in page.get_text().splitlines()]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
+
+
+def _pdf(content: bytes) -> Parsed:
+    from pypdf import PdfReader
+
+    try:
+        file = PdfReader(io.BytesIO(content))
+        if file.is_encrypted and not file.decrypt(""):
+            raise Unreadable("the pdf is encrypted with a password; save it without one")
+        pages = [_page(page) for page in file.pages]
+    except Unreadable:
+        raise
+    except Exception as error:
+        # The boundary for a file from anywhere: the parser fails on a broken one in any way.
+        raise Unreadable(f"the pdf cannot be parsed: {type(error).__name__}: {error}") from error
+    starts, at = [], 0
+    for text in pages:
+        starts.append(at)
+        at += len(text) + len(_PAGE_GAP)
+    return Parsed(text=_PAGE_GAP.join(pages), page_starts=tuple(starts))
+
+
+def _page(page: Any) -> str:
+    return str(page.extract_text())

@@ -1,0 +1,181 @@
+"""Requests in waves until there are enough questions: each wave as large as what is still missing, and never more than that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from itertools import count
+from math import ceil
+
+from attrs import define, field, frozen
+
+from astuner.clients.embedding import Embedding
+from astuner.clients.llm import LLMFailed
+from astuner.clients.llm_budget import LLMBudgetSpent
+from astuner_readers.generation.asking import Asked, Asker
+from astuner_readers.generation.drafts import Draft, Source
+from astuner_readers.generation.duplicates import repeats
+from astuner_readers.generation.reasons import reason_of
+from astuner_readers.generation.sources import Sources
+
+HOPELESS = 8
+"""Requests that fail before any is answered, after which no further ones are sent."""
+
+Place = tuple[int, int, int]
+"""Of a draft: turn, source, position in the answer."""
+
+
+@frozen(kw_only=True)
+class Wanted:
+    """What is to be made."""
+
+    sources: Sources
+    count: int
+    per_request: int
+    taken: Mapping[str, str] = field(factory=dict)
+    """Texts that no question may be like, and what one that is like them is counted as."""
+
+
+@frozen(kw_only=True)
+class Made:
+    """What came of it."""
+
+    drafts: tuple[Draft, ...]
+    requests: int
+    """Sources asked, whatever became of them."""
+    failed: Mapping[str, int]
+    """Requests without an answer, by reason."""
+    dropped: Mapping[str, int]
+    """Questions that were not kept, by reason."""
+    examples: Mapping[str, str]
+    """What was said of the first one, by reason."""
+    stopped: str | None
+    """Why it ended before there were enough; None where there are."""
+
+
+@define(eq=False)
+class Waves:
+    """One generation."""
+
+    asker: Asker
+    wanted: Wanted
+    embedding: Embedding | None
+    threshold: float
+    wave: int
+    """Most requests that are begun together."""
+    progress: Callable[[int, int, int], object]
+    """Is told after each wave: questions kept, those wanted, requests so far."""
+
+    _drafts: dict[Place, Draft] = field(factory=dict, init=False)
+    _written: dict[tuple[int, int], tuple[str, ...]] = field(factory=dict, init=False)
+    _kept: list[Draft] = field(factory=list, init=False)
+    _unsifted: int = field(default=0, init=False)
+    _repeats: Counter[str] = field(factory=Counter, init=False)
+    _failed: Counter[str] = field(factory=Counter, init=False)
+    _dropped: Counter[str] = field(factory=Counter, init=False)
+    _examples: dict[str, str] = field(factory=dict, init=False)
+    _answered: int = field(default=0, init=False)
+    _requests: int = field(default=0, init=False)
+
+    async def run(self) -> Made:
+        """Ask until there are enough, nothing new comes, or no more may be asked."""
+        stopped = None
+        for turn in count():
+            before = len(self._kept)
+            stopped = await self._turn(turn)
+            await self._sift()
+            if stopped is not None or self._missing <= 0:
+                break
+            # One turn more than brings something: failures pass, and other questions are asked where all were dropped.
+            if turn > 0 and len(self._kept) == before:
+                stopped = self._no_more()
+                break
+        surplus = max(0, len(self._kept) - self.wanted.count)
+        dropped = self._dropped + self._repeats + Counter({"surplus": surplus})
+        return Made(
+            drafts=tuple(self._kept[: self.wanted.count]),
+            requests=self._requests,
+            failed=dict(sorted(self._failed.items())),
+            dropped=dict(sorted((+dropped).items())),
+            examples=self._examples,
+            stopped=stopped,
+        )
+
+    @property
+    def _missing(self) -> int:
+        return self.wanted.count - len(self._kept)
+
+    async def _turn(self, turn: int) -> str | None:
+        """Go through all sources, as long as tasks are missing; return why no more may be asked."""
+        waiting = deque(enumerate(self.wanted.sources(turn)))
+        earlier = self._written_by_source(turn)
+        while waiting and self._missing > 0:
+            size = min(ceil((self._missing - self._unsifted) / self.wanted.per_request), self.wave, len(waiting))
+            if size <= 0:
+                await self._sift()
+                continue
+            begun = [waiting.popleft() for _ in range(size)]
+            found = await asyncio.gather(*(self._asked(source, earlier.get(source.key, [])) for _, source in begun))
+            refused, spent = [], None
+            for (position, source), answer in zip(begun, found, strict=True):
+                if isinstance(answer, LLMBudgetSpent):
+                    refused.append((position, source))
+                    spent = str(answer)
+                elif isinstance(answer, LLMFailed):
+                    self._count_failure(answer, source)
+                else:
+                    self._take(turn, position, answer)
+            self._requests += size - len(refused)
+            self.progress(len(self._kept) + self._unsifted, self.wanted.count, self._requests)
+            # A request under way counts with the most that it may cost: there may be room again when it has ended.
+            waiting.extendleft(reversed(refused))
+            if spent is not None and len(refused) == size:
+                return spent
+            if not self._answered and self._failed.total() >= HOPELESS:
+                return f"none of the first {self._failed.total()} requests was answered"
+        return None
+
+    async def _asked(self, source: Source, earlier: list[str]) -> Asked | LLMFailed | LLMBudgetSpent:
+        try:
+            return await self.asker.ask(source, self.wanted.per_request, earlier)
+        except (LLMFailed, LLMBudgetSpent) as error:
+            return error
+
+    def _take(self, turn: int, position: int, answer: Asked) -> None:
+        self._answered += 1
+        self._written[turn, position] = answer.questions
+        self._dropped.update(answer.dropped)
+        for reason, example in answer.examples.items():
+            self._examples.setdefault(reason, example)
+        for number, draft in enumerate(answer.drafts):
+            self._drafts[turn, position, number] = draft
+        self._unsifted += len(answer.drafts)
+
+    def _count_failure(self, error: LLMFailed, source: Source) -> None:
+        reason = reason_of(error)
+        self._failed[reason] += 1
+        self._examples.setdefault(reason, f"{source.place}: {error}")
+
+    async def _sift(self) -> None:
+        """Find the drafts that stay. In the order of their sources, so that it does not matter which was answered first."""
+        drafts = [self._drafts[place] for place in sorted(self._drafts)]
+        reasons = await repeats([draft.question for draft in drafts], self.wanted.taken, self.embedding, self.threshold)
+        self._kept = [draft for draft, reason in zip(drafts, reasons, strict=True) if reason is None]
+        self._repeats = Counter(reason for reason in reasons if reason is not None)
+        self._unsifted = 0
+        for draft, reason in zip(drafts, reasons, strict=True):
+            if reason is not None:
+                self._examples.setdefault(reason, f"{draft.source.place}: {draft.question}")
+
+    def _written_by_source(self, turn: int) -> dict[tuple[str, str], list[str]]:
+        """Return what was written in the turns before, in their order."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for before in range(turn):
+            for position, source in enumerate(self.wanted.sources(before)):
+                found.setdefault(source.key, []).extend(self._written.get((before, position), ()))
+        return found
+
+    def _no_more(self) -> str:
+        failed = self._failed.total()
+        return "asking all over once more brought nothing new" + (f", and {failed} requests failed" if failed else "")

@@ -1,0 +1,208 @@
+"""Generated tasks of one configuration: where they are kept, what making them takes, and making them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from functools import cached_property
+from importlib.util import find_spec
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from attrs import asdict, evolve, frozen
+
+from astuner.clients.llm_budget import Budget, Spent
+from astuner.clients.llm_options import LLMOptions
+from astuner.errors import PluginError, RunFailed
+from astuner.protocols import Reader
+from astuner.schema import Split, Task
+from astuner_readers.generation.asking import Asker
+from astuner_readers.generation.chunks import Chunk, chunks_of, without_repeats
+from astuner_readers.generation.documents import DocumentFile, Library, find_files, open_library, read_files
+from astuner_readers.generation.drafts import as_task, query_of
+from astuner_readers.generation.formats import check_libraries
+from astuner_readers.generation.generating import Made, Wanted, Waves
+from astuner_readers.generation.keys import train_key, validation_key
+from astuner_readers.generation.options import KEY, DataGenerationOptions
+from astuner_readers.generation.progress import Progress
+from astuner_readers.generation.report import as_report
+from astuner_readers.generation.samples import read_samples
+from astuner_readers.generation.saved import SavedTasks
+from astuner_readers.generation.sources import from_chunks, from_samples, split_chunks
+from astuner_readers.generation.vectors import embedding_of
+
+_WANTED_BY = "reader 'data_generation'"
+_WAVES = 2
+"""Requests that are begun together, in times of those that may be under way: enough to keep all places taken."""
+
+
+@frozen(kw_only=True)
+class Parts:
+    """What the splits are made of."""
+
+    library: Library
+    validation: Sequence[Chunk]
+    train: Sequence[Chunk]
+
+
+class Generator:
+    """Makes the tasks of the splits, or finds those that were made before of the same content by the same options."""
+
+    def __init__(self, options: DataGenerationOptions, config_dir: Path, sample_reader: Reader | None) -> None:
+        """Find the documents; parse and ask nothing. Raises `DataError`, and `PluginError` for a library that is missing."""
+        self.options, self._config_dir, self._sample_reader = options, config_dir, sample_reader
+        self.directory = (config_dir / Path(options.directory).expanduser()).resolve()
+        self._budget: Budget | None = None
+        self._paths: list[Path] = []
+        if options.document_reader is not None:
+            self._paths = find_files(
+                options.document_reader.document_path, config_dir.resolve(), f"{KEY}.document_reader.document_path"
+            )
+            check_libraries({path.suffix.lower() for path in self._paths})
+
+    def wanted(self, split: Split) -> int:
+        """Return how many tasks a split is to have."""
+        return self.options.task_num if split == "train" else self.options.wanted_validation
+
+    def saved(self, split: Split) -> SavedTasks:
+        """Return where the tasks of a split are, whether or not they are there."""
+        validation = validation_key(self.options, self._files)
+        key = validation if split == "validation" else train_key(self.options, validation, self._samples)
+        return SavedTasks(self.directory, split, key)
+
+    def report(self, split: Split) -> Mapping[str, Any] | None:
+        """Return how the tasks of a split came about; None where there are none, or validation has others since."""
+        report = self.saved(split).report
+        if split == "train" and report is not None and self.wanted("validation"):
+            validation = self.saved("validation").report
+            if validation is not None and validation["digest"] != report["kept_from"]:
+                return None
+        return report
+
+    def make(self, split: Split) -> Sequence[Mapping[str, Any]]:
+        """Make the tasks of a split, and return the reports of what was made.
+
+        Validation tasks come first, since training must not repeat them. What is there and whole is left as it is, what is there
+        in part is gone on with. Raises `RunFailed` where nothing came of it.
+        """
+        reports: list[Mapping[str, Any]] = []
+        questions: list[str] = []
+        if split == "train" and self.wanted("validation"):
+            if self.report("validation") is None:
+                reports += self.make("validation")
+            questions = [task.main_query for task in self.saved("validation").tasks()]
+        report = self.report(split)
+        if self.wanted(split) and (report is None or not report["complete"]):
+            reports.append(asyncio.run(self._make(split, questions)))
+        return reports
+
+    def wanted_of(self, split: Split, validation: Iterable[str] = ()) -> Wanted:
+        """Return what the requests for a split are; `validation` are the questions that training must not ask."""
+        options, parts = self.options, self._parts
+        if split == "validation":
+            n = _per_request(options.knowledge_augmentor.n, self.wanted(split), len(parts.validation))
+            return Wanted(sources=from_chunks(parts.validation), count=self.wanted(split), per_request=n)
+        taken = {query_of(sample): "duplicate_of_sample" for sample in self._samples}
+        taken |= dict.fromkeys(validation, "duplicate_of_validation")
+        sources = from_samples(self._samples, parts.train) if self._samples else from_chunks(parts.train)
+        most = options.task_augmentor.n if self._samples else options.knowledge_augmentor.n
+        n = _per_request(most, self.wanted(split), len(sources(0)))
+        return Wanted(sources=sources, count=self.wanted(split), per_request=n, taken=taken)
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """The languages that prompts may be in."""
+        reader = self.options.document_reader
+        return reader.languages if reader is not None else ("en", "zh")
+
+    @cached_property
+    def llm(self) -> LLMOptions:
+        """How the LLM is asked, the public original's keys put in their places."""
+        options = self.options
+        return evolve(
+            options.llm,
+            model_name=options.model,
+            concurrency=options.num_workers or options.llm.concurrency,
+            cache=options.llm.cache or str(self.directory / "answers.sqlite"),
+            extra={**options.llm.extra, **options.sampling_params},
+        )
+
+    @cached_property
+    def _files(self) -> list[DocumentFile]:
+        return read_files(self._paths, self._config_dir.resolve(), f"{KEY}.document_reader.document_path")
+
+    @cached_property
+    def _samples(self) -> list[Task]:
+        return [] if self._sample_reader is None else read_samples(self._sample_reader, self.options.task_augmentor.max_samples)
+
+    @cached_property
+    def _parts(self) -> Parts:
+        reader = self.options.document_reader
+        if reader is None:
+            return Parts(library=Library(), validation=(), train=())
+        library = open_library(self._files, self.directory / "documents" if reader.cache_enabled else None)
+        chunks = [chunk for document in library.documents for chunk in chunks_of(document, reader.chunk_size, reader.split_by)]
+        validation, train = split_chunks(
+            without_repeats(chunks),
+            self.options.validation_share,
+            validation=self.wanted("validation") > 0,
+            train=self.wanted("train") > 0,
+        )
+        return Parts(library=library, validation=validation, train=train)
+
+    async def _make(self, split: Split, validation: Sequence[str]) -> Mapping[str, Any]:
+        if find_spec("openai") is None:
+            raise PluginError(f'{_WANTED_BY} needs the package openai: pip install "astuner-readers[llm]"')
+        wanted = self.wanted_of(split, validation)
+        params = self.options.deduplication_filter.params
+        client = self.llm.client(_WANTED_BY, model=self.options.model, config_dir=self._config_dir, budget=self._budget)
+        # The limits are those of the whole process, so that both splits spend of one budget.
+        self._budget, spent_before = client.budget, client.budget.spent
+        progress = Progress(split)
+        comparing = embedding_of(self.options.deduplication_filter, self._config_dir, self.directory)
+        with closing(client), comparing as embedding:
+            asker = Asker(
+                client=client,
+                languages=self.languages,
+                max_tokens=self.options.llm_response_length,
+                verify=self.options.verify,
+            )
+            waves = Waves(
+                asker=asker,
+                wanted=wanted,
+                embedding=embedding,
+                threshold=params.similarity_threshold,
+                wave=_WAVES * self.llm.concurrency,
+                progress=progress,
+            )
+            try:
+                made = await waves.run()
+            finally:
+                progress.end()
+            spent = _between(spent_before, client.budget.spent)
+        if not made.drafts:
+            raise RunFailed(f"no {split} task could be generated: {_told(made)}")
+        report = as_report(split, self.options, made, self._parts.library, spent, wanted=wanted.count, validation=validation)
+        self.saved(split).write([as_task(draft, self.options.model) for draft in made.drafts], report)
+        return report
+
+
+def _per_request(most: int, wanted: int, sources: int) -> int:
+    """Return how many questions a request asks for: as few as are enough when every source is asked once."""
+    return max(1, min(most, ceil(wanted / sources))) if sources else 1
+
+
+def _between(before: Spent, after: Spent) -> Spent:
+    """Return what was spent in between."""
+    return Spent(**{name: value - getattr(before, name) for name, value in asdict(after).items()})
+
+
+def _told(made: Made) -> str:
+    """Return why nothing came of it, in one sentence."""
+    counts = [*(f"{count} requests: {reason}" for reason, count in made.failed.items())]
+    counts += [f"{count} questions dropped: {reason}" for reason, count in made.dropped.items()]
+    first = next(iter(made.examples.values()), None)
+    said = [made.stopped or "", "; ".join(counts), f"for example {first}" if first else ""]
+    return ". ".join(part for part in said if part)

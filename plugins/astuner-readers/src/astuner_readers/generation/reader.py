@@ -1,0 +1,64 @@
+"""The reader `data_generation`: tasks that an LLM makes of documents and samples, generated once and read ever after."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from astuner.protocols import Reader, RunInfo
+from astuner.schema import Split, Task
+from astuner_readers.generation.generator import Generator
+from astuner_readers.generation.options import DataGenerationOptions
+from astuner_readers.generation.report import told
+from astuner_readers.generation.samples import sample_reader
+
+
+class DataGenerationReader:
+    """Yields generated tasks; the first reading makes them, unless `astuner data generate` has."""
+
+    Options = DataGenerationOptions
+
+    def __init__(self, options: DataGenerationOptions, config_dir: Path, samples: Reader | None) -> None:
+        self.generator = Generator(options, config_dir, samples)
+
+    @classmethod
+    def from_run(cls, options: DataGenerationOptions, run_info: RunInfo) -> DataGenerationReader:
+        """Make the reader; paths start at the configuration's directory. Finds documents and samples, and asks nothing."""
+        samples = None if options.query_reader is None else sample_reader(options.query_reader, run_info)
+        return cls(options, run_info.config_dir, samples)
+
+    def read(self, split: Split) -> Iterator[Task]:
+        """Yield the tasks of a split, generated where they are not yet; nothing for validation without documents.
+
+        Tasks that were generated in part are read as they are, so that a run that is resumed has the same ones.
+        """
+        if not self.generator.wanted(split):
+            return
+        if self.generator.report(split) is None:
+            for report in _made(self.generator, split):
+                for line in told(report):
+                    print(line, file=sys.stderr)
+        yield from self.generator.saved(split).tasks()
+
+    def would_generate(self, split: Split) -> str | None:
+        """Return what reading a split would have to generate first, and how to do that; None where the tasks are there."""
+        wanted = self.generator.wanted(split)
+        if not wanted or self.generator.report(split) is not None:
+            return None
+        return (
+            f"{wanted} {split} tasks are yet to be generated, by asking an LLM: astuner data generate --conf FILE --split {split}"
+        )
+
+
+def _made(generator: Generator, split: Split) -> Sequence[Mapping[str, Any]]:
+    """Generate, also where an event loop is running already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return generator.make(split)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(generator.make, split).result()

@@ -1,0 +1,73 @@
+"""How generated tasks came about: what was asked, kept, dropped and spent; written beside them, and told to whoever waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from attrs import asdict
+
+from astuner.clients.llm_budget import Spent
+from astuner.schema import Split
+from astuner_readers.generation.documents import Library
+from astuner_readers.generation.generating import Made
+from astuner_readers.generation.options import DataGenerationOptions
+
+
+def as_report(
+    split: Split,
+    options: DataGenerationOptions,
+    made: Made,
+    library: Library,
+    spent: Spent,
+    *,
+    wanted: int,
+    validation: Sequence[str],
+) -> dict[str, Any]:
+    """Return the report as JSON values; `validation` are the questions that training was kept from."""
+    return {
+        "split": split,
+        "tasks": len(made.drafts),
+        "wanted": wanted,
+        "complete": len(made.drafts) >= wanted,
+        "stopped": made.stopped,
+        "digest": digest_of([draft.question for draft in made.drafts]),
+        "kept_from": digest_of(validation),
+        "model": options.model,
+        "prompts": sorted({draft.prompt for draft in made.drafts}),
+        "requests": made.requests,
+        "failed": dict(made.failed),
+        "dropped": dict(made.dropped),
+        "examples": dict(made.examples),
+        "documents": [{"name": one.name, "sha256": one.sha256, "characters": len(one.text)} for one in library.documents],
+        "unreadable": dict(library.unreadable),
+        "spent": asdict(spent),
+    }
+
+
+def digest_of(questions: Sequence[str]) -> str:
+    """Return 16 hex digits of questions, by which it is known that training was kept from these and no others."""
+    return blake2b("\0".join(questions).encode(), digest_size=8).hexdigest()
+
+
+def told(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines that a person reads."""
+    split, spent = report["split"], report["spent"]
+    cost = f", cost {spent['cost']:g}" if spent["cost"] else ""
+    tokens = spent["prompt_tokens"] + spent["completion_tokens"]
+    yield (
+        f"{split}: {report['tasks']} of {report['wanted']} tasks by {report['model']} "
+        f"({spent['requests']} requests, {spent['cached']} answered before, {tokens} tokens{cost})"
+    )
+    for name, reason in report["unreadable"].items():
+        yield f"  not read: {name}: {reason}"
+    for what in ("failed", "dropped"):
+        for reason, count in report[what].items():
+            example = report["examples"].get(reason)
+            yield f"  {what}: {count} x {reason}" + (f", as {example}" if example else "")
+    if not report["complete"]:
+        yield (
+            f"  ended early: {report['stopped']}. What was made is kept; `astuner data generate` goes on from here, and "
+            "pays for no answer twice"
+        )

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from astuner.clients.embedding import NgramEmbedding
+from astuner.errors import ConfigError, DataError
+from astuner.plugins.options import options_for
+from astuner.testing.scripted_api import ScriptedApi, scripted_api
+from astuner_readers.generation.duplicates import repeats
+from astuner_readers.generation.reader import DataGenerationReader
+from astuner_readers.generation.vectors import embedding_of
+
+QUESTIONS = (
+    "In which year was the harbour of Velmar opened?",
+    "How many lighthouses stand on the coast of Orsk?",
+    "In which year was the harbour of Velmar opened ?",
+    "In what year was the harbour of Velmar opened?",
+)
+
+
+def found(
+    texts: Sequence[str], taken: Mapping[str, str] | None = None, threshold: float = 0.8, embedding: object = None
+) -> list[str | None]:
+    return asyncio.run(repeats(texts, taken or {}, embedding, threshold))  # type: ignore[arg-type]
+
+
+def test_the_later_of_two_alike_is_dropped() -> None:
+    assert found(QUESTIONS, embedding=NgramEmbedding()) == [None, None, "duplicate", "duplicate"]
+
+
+def test_without_an_embedding_only_the_same_words_count() -> None:
+    assert found(QUESTIONS) == [None, None, "duplicate", None]
+
+
+def test_a_threshold_of_one_keeps_what_differs_in_a_word() -> None:
+    assert found(QUESTIONS, threshold=1.0, embedding=NgramEmbedding()) == [None, None, "duplicate", None]
+
+
+def test_what_is_like_something_taken_is_named_after_it() -> None:
+    taken = {"In which year was the harbour at Velmar opened?": "duplicate_of_validation"}
+    assert found(QUESTIONS[:2], taken, embedding=NgramEmbedding()) == ["duplicate_of_validation", None]
+
+
+def test_nothing_is_compared_with_one_that_was_dropped() -> None:
+    # b is dropped for a; c is like b alone, and so it stays.
+    class Line:
+        async def vectors(self, texts: Sequence[str]) -> object:
+            import numpy as np
+
+            angles = np.array([{"a": 0.0, "b": 0.5, "c": 1.0}[text] for text in texts])
+            return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+    assert found(["a", "b", "c"], embedding=Line(), threshold=0.8) == [None, "duplicate", None]
+
+
+def options(**params: object):
+    section = {"task_num": 1, "query_reader": {}, "deduplication_filter": {"params": params}}
+    return options_for(DataGenerationReader, section, key="section").deduplication_filter
+
+
+def embedded(api: ScriptedApi, texts: Sequence[str], home: Path) -> None:
+    async def ask() -> None:
+        with embedding_of(options(model="embedder", db_path="vectors.db", batch_size=2), home, home) as embedding:
+            assert embedding is not None
+            assert (await embedding.vectors(texts)).shape[0] == len(texts)
+
+    asyncio.run(ask())
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch):
+    with scripted_api() as served:
+        served.embed = lambda text: [float(len(text)), 1.0]
+        for name, value in served.environ.items():
+            monkeypatch.setenv(name, value)
+        yield served
+
+
+def test_a_vector_of_the_api_is_paid_for_once(api: ScriptedApi, tmp_path: Path) -> None:
+    embedded(api, ["a", "bb", "ccc"], tmp_path)
+    embedded(api, ["bb", "ccc", "dddd"], tmp_path)
+    assert sorted(text for body in api.bodies for text in body["input"]) == ["a", "bb", "ccc", "dddd"]
+    assert (tmp_path / "vectors.db").is_file()
+
+
+def test_vectors_of_another_size_are_named_with_their_file(api: ScriptedApi, tmp_path: Path) -> None:
+    embedded(api, ["a"], tmp_path)
+    api.embed = lambda text: [1.0, 2.0, 3.0]
+    with pytest.raises(DataError, match=r"vectors\.db: holds vectors of 2 dimensions"):
+        embedded(api, ["a", "b"], tmp_path)
+
+
+def test_a_key_goes_to_the_vendor_whose_variable_holds_it(
+    api: ScriptedApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-own")
+    monkeypatch.setenv("DASHSCOPE_API_KEY", "sk-other")
+
+    async def ask() -> None:
+        with embedding_of(options(model="embedder", base_url=api.url), tmp_path, tmp_path) as embedding:
+            assert embedding is not None
+            await embedding.vectors(["a"])
+
+    asyncio.run(ask())
+    assert api.keys == ["sk-own"]
+
+
+def test_a_key_in_the_yaml_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"api_key: keys are read from the environment"):
+        options(model="embedder", api_key="sk-secret")
+
+
+def test_an_address_without_a_model_is_refused() -> None:
+    with pytest.raises(ConfigError, match="base_url is the address of an embedding API"):
+        options(base_url="http://127.0.0.1/v1")

@@ -1,0 +1,193 @@
+"""What becomes of a generation whose LLM fails: everything is counted with a reason, and nothing that was paid for is lost."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astuner.clients.llm import LLMFailed
+from astuner.clients.llm_endpoint import NoEndpoint
+from astuner.errors import RunFailed
+from astuner.testing.scripted_api import Reply, ScriptedApi, completion
+from astuner_readers.generation.reader import DataGenerationReader
+
+Read = Callable[..., DataGenerationReader]
+Author = Callable[..., str]
+MESSAGE = {"role": "assistant", "content": None, "refusal": "no"}
+REFUSAL = Reply(
+    200, {"id": "r", "object": "chat.completion", "choices": [{"index": 0, "finish_reason": "stop", "message": MESSAGE}]}
+)
+SOON = {"max_retries": 0, "timeout_s": 20.0}
+
+
+@pytest.fixture
+def asked(small: Mapping[str, Any]) -> dict[str, Any]:
+    """Eight validation questions, each from another chunk, one request at a time."""
+    return {
+        "document_reader": small,
+        "task_num": 0,
+        "validation_task_num": 8,
+        "num_workers": 1,
+        "llm": SOON,
+    }
+
+
+def failing(author: Author, which: Callable[[int], bool], reply: str | Reply) -> Callable[..., str | Reply]:
+    return lambda body, number: reply if which(number) else author(body, number)
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("I'm sorry, I cannot help with that.", "not_json"),
+        (completion(None), "no_text"),
+        (Reply(429, {"error": {"message": "slow down"}}), "rate_limited"),
+        (Reply(500, {"error": {"message": "oh"}}), "status_500"),
+        (Reply(0), "unreachable"),
+        (REFUSAL, "refused"),
+    ],
+)
+def test_a_failure_costs_one_request_and_is_counted(
+    llm: ScriptedApi, reader: Read, asked: Any, author: Author, reply: str | Reply, reason: str
+) -> None:
+    refused = set()
+
+    def script(body: Mapping[str, Any], number: int) -> str | Reply:
+        # The first document that is shown, and every question on it.
+        prompt = body["messages"][0]["content"]
+        refused.add(prompt) if not refused else None
+        return reply if prompt in refused else author(body, number)
+
+    llm.script = script
+    source = reader(**asked)
+    assert len(list(source.read("validation"))) == 8
+    report = source.generator.report("validation")
+    assert report is not None
+    assert report["failed"] == {reason: 1}
+    assert report["complete"]
+    assert report["examples"][reason].startswith("documents/")
+
+
+def test_an_llm_that_hangs_is_given_up_after_its_time(llm: ScriptedApi, reader: Read, asked: Any, author: Author) -> None:
+    release = threading.Event()
+
+    def hanging(body: Mapping[str, Any], number: int) -> str:
+        if number == 0:
+            release.wait(30)
+        return author(body, number)
+
+    llm.script = hanging
+    try:
+        source = reader(**{**asked, "llm": {"max_retries": 0, "timeout_s": 0.5}})
+        assert len(list(source.read("validation"))) == 8
+    finally:
+        release.set()
+    report = source.generator.report("validation")
+    assert report is not None
+    assert report["failed"] == {"timeout": 1}
+
+
+def test_garbage_is_asked_for_again_with_what_is_wrong(llm: ScriptedApi, reader: Read, asked: Any, author: Author) -> None:
+    llm.script = lambda body, number: "no json" if len(body["messages"]) == 1 else author({"messages": body["messages"][:1]}, 0)
+    assert len(list(reader(**asked).read("validation"))) == 8
+    assert sum("not the JSON object that was asked for" in prompt for prompt in llm.prompts()) == len(llm.bodies) / 2
+
+
+def test_nothing_at_all_fails_with_the_reasons_and_soon(llm: ScriptedApi, reader: Read, asked: Any) -> None:
+    llm.script = lambda body, number: Reply(500, {"error": {"message": "broken"}})
+    source = reader(**{**asked, "validation_task_num": 500})
+    with pytest.raises(RunFailed, match=r"no validation task could be generated.*requests: status_500.*broken"):
+        list(source.read("validation"))
+    assert len(llm.bodies) < 20
+    assert source.generator.report("validation") is None
+
+
+def test_an_llm_that_has_nothing_to_ask_fails_with_that(llm: ScriptedApi, reader: Read, asked: Any, questions: Author) -> None:
+    llm.script = lambda body, number: questions()
+    with pytest.raises(RunFailed, match="asking all over once more brought nothing new"):
+        list(reader(**asked).read("validation"))
+
+
+def test_no_address_of_an_llm_is_said_before_anything_else(reader: Read, asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "DASHSCOPE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(NoEndpoint, match="reader 'data_generation' needs an LLM"):
+        list(reader(**asked).read("validation"))
+
+
+def test_a_budget_keeps_what_was_made_and_says_so(
+    llm: ScriptedApi, reader: Read, asked: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = reader(**{**asked, "llm": {**SOON, "max_requests": 2}})
+    made = list(source.read("validation"))
+    assert len(made) == 2
+    said = capsys.readouterr().err
+    assert "validation: 2 of 8 tasks" in said
+    assert "the limit max_requests: 2 is reached" in said
+    assert len(llm.bodies) == 2
+
+
+def test_what_a_budget_left_out_is_made_later_and_nothing_asked_twice(llm: ScriptedApi, reader: Read, asked: Any) -> None:
+    small = list(reader(**{**asked, "llm": {**SOON, "max_requests": 2}}).read("validation"))
+    later = reader(**asked)
+    # A run that is resumed has the tasks that it began with.
+    assert list(later.read("validation")) == small
+    later.generator.make("validation")
+    whole = list(later.read("validation"))
+    assert whole[: len(small)] == small
+    assert len(whole) == 8
+    prompts = [json.dumps(body["messages"]) for body in llm.bodies]
+    assert len(set(prompts)) == len(prompts) == 8
+
+
+def test_a_budget_of_tokens_lets_requests_wait_for_each_other(llm: ScriptedApi, reader: Read, asked: Any, author: Author) -> None:
+    # Each request under way counts with 1000 tokens, and takes 10: one at a time fits.
+    llm.script = lambda body, number: completion(author(body, number), prompt_tokens=5, completion_tokens=5)
+    limits = {**SOON, "max_total_tokens": 2500}
+    made = reader(**{**asked, "num_workers": 4, "llm_response_length": 1000, "llm": limits})
+    assert len(list(made.read("validation"))) == 8
+
+
+def test_both_splits_spend_of_one_budget(llm: ScriptedApi, reader: Read, asked: Any) -> None:
+    source = reader(**{**asked, "task_num": 8, "validation_task_num": 3, "llm": {**SOON, "max_requests": 5}})
+    assert len(list(source.read("train"))) == 4
+    reports = [source.generator.report(split) for split in ("validation", "train")]
+    assert [report["spent"]["requests"] for report in reports if report] == [3, 2]
+
+
+def test_an_embedding_api_that_fails_is_named_and_no_answer_is_lost(llm: ScriptedApi, reader: Read, asked: Any) -> None:
+    asked["deduplication_filter"] = {"params": {"model": "embedder"}}
+    with pytest.raises(LLMFailed, match="embedding model 'embedder'"):
+        list(reader(**asked).read("validation"))
+    chats = sum("messages" in body for body in llm.bodies)
+    llm.embed = lambda text: [1.0 * ord(letter) for letter in text[12:20]]
+    list(
+        reader(**{**asked, "deduplication_filter": {"params": {"model": "embedder", "similarity_threshold": 1.0}}}).read(
+            "validation"
+        )
+    )
+    assert sum("messages" in body for body in llm.bodies) == chats
+
+
+def test_a_document_that_does_not_parse_is_named_and_the_others_are_used(
+    llm: ScriptedApi, reader: Read, asked: Any, documents: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pypdf", reason="comes with the extra documents")
+    (documents / "broken.pdf").write_bytes(b"%PDF-1.7 cut off")
+    assert len(list(reader(**asked).read("validation"))) == 8
+    assert "not read: documents/broken.pdf: the pdf cannot be parsed" in capsys.readouterr().err
+
+
+def test_a_key_is_in_no_file(llm: ScriptedApi, reader: Read, asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    llm.script = lambda body, number: Reply(401, {"error": {"message": "wrong key sk-very-secret"}})
+    with pytest.raises(RunFailed) as caught:
+        list(reader(**asked).read("validation"))
+    assert "sk-very-secret" not in str(caught.value)
+    written = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
+    assert not any(b"sk-very-secret" in content for content in written)
