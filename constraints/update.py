@@ -14,10 +14,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TORCH = "torch==2.13.0"
 WANTED = [
-    f"{ROOT}/astuner-core[rollout]",
+    f"{ROOT}/astuner-core[parquet,rollout]",
     f"{ROOT}/plugins/astuner-local",
-    f"{ROOT}/plugins/astuner-judges[math-verify]",
-    f"{ROOT}/plugins/astuner-readers[hf]",
+    f"{ROOT}/plugins/astuner-envs[gymnasium,reasoning-gym]",
+    f"{ROOT}/plugins/astuner-judges[env,llm,math-verify,reasoning-gym]",
+    f"{ROOT}/plugins/astuner-readers[documents,env,hf,llm,reasoning-gym,traces]",
     f"{ROOT}/plugins/astuner-loggers[tensorboard]",
     "agentscope==2.0.10",
     "anthropic",
@@ -31,12 +32,22 @@ WANTED = [
     "langchain-openai",
     "langgraph",
     "openai-agents",
+    "opentelemetry-exporter-otlp-proto-http",
+    "opentelemetry-sdk",
     "pytest",
     "pytest-asyncio",
     "pytest-xdist",
     "ray",
     "schemathesis",
     "twine",
+]
+WANTED_WITH_LOGGERS = [
+    f"{ROOT}/astuner-core[rollout]",
+    f"{ROOT}/plugins/astuner-loggers[mlflow,swanlab,tensorboard,trackio,wandb]",
+    "hypothesis",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-xdist",
 ]
 WANTED_WITH_AGENTSCOPE_1 = [
     f"{ROOT}/astuner-core[rollout]",
@@ -99,6 +110,7 @@ WANTED_WITH_TRINITY = [
 ]
 FILES = {
     "base.txt": WANTED,
+    "loggers.txt": WANTED_WITH_LOGGERS,
     "agentscope1.txt": WANTED_WITH_AGENTSCOPE_1,
     "vllm.txt": WANTED_WITH_VLLM,
     "verl.txt": WANTED_WITH_VERL,
@@ -107,6 +119,7 @@ FILES = {
 HEADER = "# Every dependency of {}, resolved together. Written by constraints/update.py; not edited by hand.\n"
 WHAT = {
     "base.txt": "the light environments",
+    "loggers.txt": "the environment with all loggers",
     "agentscope1.txt": "the environment with AgentScope 1",
     "vllm.txt": "the environment with vLLM",
     "verl.txt": "the environment with verl",

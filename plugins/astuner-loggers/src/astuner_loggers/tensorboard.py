@@ -12,8 +12,8 @@ from attrs.validators import ge
 
 from astuner.errors import PluginError
 from astuner.protocols import RunInfo
-from astuner.rollout.transcript import transcript
-from astuner.schema import Episode, Group
+from astuner.schema import Group
+from astuner_loggers.episodes import summarise
 
 if TYPE_CHECKING:
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -33,12 +33,8 @@ class TensorboardLogger:
 
     def __init__(self, options: Options, directory: Path) -> None:
         self._options = options
-        place = directory / options.directory
-        first = not any(place.glob("events.out.tfevents.*"))
-        self._writer = _writer(place)
-        if first:
-            # The first start of all is not taken for a restart; without it, that of a resumed run would not be either.
-            self._start(0)
+        self._writer = _writer(directory / options.directory)
+        self._begun = False
 
     @classmethod
     def from_run(cls, options: Options | None, run_info: RunInfo) -> TensorboardLogger:
@@ -49,6 +45,7 @@ class TensorboardLogger:
         """Write each metric as a scalar under its own name."""
         from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
+        self._begin()
         for name, value in metrics.items():
             self._write(step, summary=scalar_pb(name, float(value)))
         self._writer.flush()
@@ -58,13 +55,12 @@ class TensorboardLogger:
         from tensorboard.plugins.histogram.summary_v2 import histogram_pb
         from tensorboard.plugins.text.summary_v2 import text_pb
 
-        prefix = "val/" if groups and groups[0].split == "validation" else ""
-        ranked = sorted(_rewarded(groups), key=lambda pair: pair[0])
-        if not ranked:
+        if (summary := summarise(groups, self._options.episodes)) is None:
             return
-        self._write(step, summary=histogram_pb(f"{prefix}reward/distribution", [reward for reward, _ in ranked]))
-        for number, (_, episode) in enumerate(_spread(ranked, self._options.episodes), 1):
-            self._write(step, summary=text_pb(f"{prefix}episode/{number}", _as_markdown(transcript(episode))))
+        self._begin()
+        self._write(step, summary=histogram_pb(f"{summary.prefix}reward/distribution", list(summary.rewards)))
+        for number, episode in enumerate(summary.shown, 1):
+            self._write(step, summary=text_pb(f"{summary.prefix}episode/{number}", _as_markdown(episode.text)))
         self._writer.flush()
 
     def truncate_after(self, step: int) -> None:
@@ -76,10 +72,17 @@ class TensorboardLogger:
         """Flush and close the event file."""
         self._writer.close()
 
+    def _begin(self) -> None:
+        # A run that is not resumed replaces another in the same directory. The first start of all is not taken for a restart;
+        # without it, that of a resumed run would not be either.
+        if not self._begun:
+            self._start(0)
+
     def _start(self, step: int) -> None:
         """Say that what is written from here on replaces everything from `step` on."""
         from tensorboard.compat.proto.event_pb2 import SessionLog
 
+        self._begun = True
         self._write(step, session_log=SessionLog(status=SessionLog.START))
 
     def _write(self, step: int, **content: Any) -> None:
@@ -96,19 +99,6 @@ def _writer(directory: Path) -> EventFileWriter:
             f"logger 'tensorboard' needs the package tensorboard ({error}): pip install \"astuner-loggers[tensorboard]\""
         ) from error
     return EventFileWriter(str(directory))
-
-
-def _rewarded(groups: Sequence[Group]) -> list[tuple[float, Episode]]:
-    return [(episode.reward, episode) for group in groups for episode in group.episodes if episode.reward is not None]
-
-
-def _spread(ranked: Sequence[tuple[float, Episode]], count: int) -> list[tuple[float, Episode]]:
-    """Choose so many, evenly from the first to the last."""
-    if count >= len(ranked):
-        return list(ranked)
-    if count <= 1:
-        return list(ranked[-1:] if count else ())
-    return [ranked[round(place * (len(ranked) - 1) / (count - 1))] for place in range(count)]
 
 
 def _as_markdown(text: str) -> str:

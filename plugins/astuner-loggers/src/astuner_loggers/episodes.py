@@ -1,0 +1,56 @@
+"""What the loggers show of the episodes of a step: how the rewards are distributed, and what was said in a few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from astuner.rollout.transcript import transcript
+from astuner.schema import Episode, Group
+
+
+@frozen(kw_only=True)
+class ShownEpisode:
+    """One episode as text."""
+
+    id: str
+    reward: float
+    text: str
+
+
+@frozen(kw_only=True)
+class EpisodeSummary:
+    """The episodes of a step, or of a validation, that have a reward."""
+
+    prefix: str
+    """`val/` for those of a validation, as in the names of its metrics."""
+    rewards: tuple[float, ...]
+    """Ascending."""
+    shown: tuple[ShownEpisode, ...]
+    """A few, from the lowest to the highest reward."""
+
+
+def summarise(groups: Sequence[Group], count: int) -> EpisodeSummary | None:
+    """Return the summary, with the transcripts of at most `count` episodes; None where no episode has a reward."""
+    rewarded = [(episode.reward, episode) for group in groups for episode in group.episodes if episode.reward is not None]
+    ranked = sorted(rewarded, key=lambda pair: pair[0])
+    if not ranked:
+        return None
+    return EpisodeSummary(
+        prefix="val/" if groups[0].split == "validation" else "",
+        rewards=tuple(float(reward) for reward, _ in ranked),
+        shown=tuple(
+            ShownEpisode(id=episode.id, reward=float(reward), text=transcript(episode))
+            for reward, episode in _spread(ranked, count)
+        ),
+    )
+
+
+def _spread(ranked: Sequence[tuple[float, Episode]], count: int) -> list[tuple[float, Episode]]:
+    """Choose so many, evenly from the first to the last."""
+    if count >= len(ranked):
+        return list(ranked)
+    if count <= 1:
+        return list(ranked[-1:] if count else ())
+    return [ranked[round(place * (len(ranked) - 1) / (count - 1))] for place in range(count)]

@@ -1,0 +1,150 @@
+"""What the loggers of tracking services have in common: each hands everything to a writer in a process of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen
+
+from astuner import hookimpl
+from astuner.errors import PluginError
+from astuner.protocols import RunInfo
+from astuner.schema import Group
+from astuner_loggers.episodes import summarise
+from astuner_loggers.parameters import parameters, secrets_of
+from astuner_loggers.writer_process import WriterProcess
+
+INTERRUPTED_WAIT_S = 10.0
+"""A user who has pressed Ctrl-C waits no longer than this for a service."""
+_STATUS = {0: "finished", 130: "interrupted"}
+
+
+@frozen(kw_only=True)
+class Service:
+    """Where and how one logger writes."""
+
+    name: str
+    """Of the logger."""
+    packages: tuple[str, ...]
+    """What has to be importable."""
+    requirement: str
+    """What brings them."""
+    writer: str
+    """`module:Class` of the writer."""
+    directory: Path
+    """Where its files lie, and what a resumed run has to know."""
+    project: str
+    experiment: str
+    where: str
+    """The mode or the server; a resumed run that writes elsewhere begins a new tracked run there."""
+    settings: Mapping[str, Any] = field(factory=dict)
+    """For the writer alone."""
+    environment: Mapping[str, str] = field(factory=dict)
+    """Variables of the process, beside those that are inherited."""
+    dropped: tuple[str, ...] = ()
+    """Beginnings of the variables that are not inherited."""
+    private_home: bool = True
+    """Whether the home directory of the process lies in `directory`; a service that one logs in to needs the real one."""
+    episodes: int
+    timeout_s: float
+
+
+class ProcessLogger:
+    """Writes to a tracking service through its own library, which runs in another process."""
+
+    def __init__(self, service: Service, run_info: RunInfo) -> None:
+        _check_installed(service)
+        self._service, self._run_info = service, run_info
+        self._secrets = secrets_of(run_info)
+        self._status = "finished"
+        self._begun = False
+        self._process: WriterProcess | None = WriterProcess(
+            service.name,
+            service.writer,
+            directory=service.directory,
+            log=run_info.directory / "logs" / f"logger-{service.name}.log",
+            environment=_environment(service),
+            timeout_s=service.timeout_s,
+        )
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write the metrics of a step or of a validation, under the names of `metrics.jsonl`."""
+        numbers = {name: float(value) for name, value in metrics.items()}
+        if numbers:
+            self._ask("log", step=int(step), metrics=numbers)
+
+    def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
+        """Write how the rewards are distributed, and the transcripts of a few episodes."""
+        if self._service.episodes == 0 or (summary := summarise(groups, self._service.episodes)) is None:
+            return
+        shown = [{"id": one.id, "reward": one.reward, "text": self._secrets.hide(one.text)} for one in summary.shown]
+        self._ask("log_episodes", step=int(step), prefix=summary.prefix, rewards=summary.rewards, shown=shown)
+
+    def truncate_after(self, step: int) -> None:
+        """Go on with the tracked run of the earlier attempt, from the checkpoint of `step`."""
+        self._begin(after=step)
+
+    @hookimpl
+    def astuner_run_started(self) -> None:
+        """Begin the tracked run, so that it is seen before its first step."""
+        self._begin()
+
+    @hookimpl
+    def astuner_run_finished(self, exit_code: int) -> None:
+        """Remember how the run ended: the service shows it."""
+        self._status = _STATUS.get(exit_code, "failed")
+
+    def close(self) -> None:
+        """End the tracked run and the process; raises `PluginError` where the service did not take what was left."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            process.ask("close", within_s=INTERRUPTED_WAIT_S if self._status == "interrupted" else None, status=self._status)
+        finally:
+            process.end()
+
+    def _begin(self, after: int | None = None) -> None:
+        if self._begun or self._process is None:
+            return
+        self._begun = True
+        service = self._service
+        self._process.post(
+            "open",
+            directory=str(service.directory),
+            project=service.project,
+            experiment=service.experiment,
+            where=service.where,
+            settings=dict(service.settings),
+            parameters=parameters(self._run_info),
+            after=after,
+        )
+
+    def _ask(self, do: str, **what: Any) -> None:
+        self._begin()
+        if self._process is None:
+            raise PluginError("it is closed")
+        try:
+            self._process.ask(do, **what)
+        except PluginError:
+            self._process = None
+            raise
+
+
+def _check_installed(service: Service) -> None:
+    missing = [package for package in service.packages if find_spec(package) is None]
+    if missing:
+        packages = f"package{'s' if len(missing) > 1 else ''} {', '.join(missing)}"
+        raise PluginError(f"logger '{service.name}' needs the {packages}: pip install \"{service.requirement}\"")
+
+
+def _environment(service: Service) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(service.dropped)}
+    if service.private_home:
+        home = str(service.directory / "home")
+        kept = {name: value for name, value in kept.items() if not name.startswith("XDG_")} | {"HOME": home}
+    return {**kept, **service.environment}

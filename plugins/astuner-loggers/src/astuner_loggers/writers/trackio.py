@@ -1,0 +1,60 @@
+"""Writes with `trackio`."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from astuner_loggers.writers import Shown, Status, TrackedRun
+
+
+class TrackioWriter:
+    """Rows of a SQLite database, in the directory that `TRACKIO_DIR` names."""
+
+    def open(self, run: TrackedRun) -> str:
+        """Begin a run, or go on with the one of this name."""
+        import trackio
+        from trackio.sqlite_storage import SQLiteStorage
+
+        self._database = Path(SQLiteStorage.get_project_db_path(run.project))
+        self._run: Any = trackio.init(
+            project=run.project,
+            name=run.experiment,
+            resume="allow" if run.run_id else "never",
+            config=dict(run.parameters),
+            embed=False,
+            auto_log_gpu=False,
+            auto_log_cpu=False,
+        )
+        return str(self._run.id)
+
+    def forget_after(self, step: int) -> bool:
+        """Remove the rows of later steps; of the run's own, since a project holds several."""
+        if self._database.exists():
+            with closing(sqlite3.connect(self._database, timeout=30)) as database, database:
+                database.execute("DELETE FROM metrics WHERE run_id = ? AND step > ?", (self._run.id, step))
+        return True
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write a row."""
+        self._run.log(dict(metrics), step=step)
+
+    def log_episodes(self, step: int, prefix: str, rewards: Sequence[float], shown: Sequence[Shown]) -> None:
+        """Write a histogram and a table."""
+        import trackio
+
+        rows = [[one.id, one.reward, one.text] for one in shown]
+        self._run.log(
+            {
+                f"{prefix}reward/distribution": trackio.Histogram(list(rewards)),
+                f"{prefix}episodes": trackio.Table(columns=["episode", "reward", "transcript"], data=rows),
+            },
+            step=step,
+        )
+
+    def close(self, status: Status) -> None:
+        """Write what is left."""
+        self._run.finish()

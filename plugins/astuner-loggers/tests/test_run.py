@@ -1,0 +1,159 @@
+"""A real run with all loggers: what each of them has of it, and what becomes of the run when they fail."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astuner.testing.contracts.left_running import running, still_running
+
+pytest.importorskip("openai", reason="the debug backbone needs astuner-core[rollout]")
+
+ALL = [name for name in ("tensorboard", "wandb", "swanlab", "trackio", "mlflow") if find_spec(name)]
+SECRET = "key-of-the-judge-7"
+JUDGE = """\
+from attrs import frozen
+
+class Mine:
+    @frozen(kw_only=True)
+    class Options:
+        api_key: str
+
+    def __init__(self, options):
+        self._key = options.api_key
+
+    def compute_reward(self, task, output):
+        return 1.0
+"""
+
+
+@pytest.fixture
+def play(cli: Callable[..., Any], tmp_path: Path, machine: Any) -> Callable[..., tuple[Any, Path]]:
+    """Run `astuner run` on a tiny project with these loggers; returns what the command said, and the run directory."""
+
+    def started(loggers: Any, *arguments: str) -> tuple[Any, Path]:
+        from astuner.testing.project import write_project
+
+        (tmp_path / "judge.py").write_text(JUDGE)
+        judges = {"judges": [{"judge": "./judge.py:Mine", "options": {"api_key": SECRET}}]}
+        settings = {"task_judge": judges, "trainer_common": {"logger": loggers}}
+        conf = write_project(tmp_path, settings=settings)
+        answered = cli("run", "--conf", conf, "--backbone", "debug", *arguments)
+        return answered, tmp_path / "launcher_record" / "project.debug"
+
+    return started
+
+
+def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(database)) as opened:
+        return opened.execute(query).fetchall()
+
+
+def test_every_logger_has_the_run(play: Callable[..., tuple[Any, Path]], machine: Any) -> None:
+    before = running()
+    patience = {name: {} if name == "tensorboard" else {"timeout_s": 600.0} for name in ALL}
+    loggers = [
+        "console",
+        *({name: {"mode": "offline", **options} if name == "wandb" else options} for name, options in patience.items()),
+    ]
+    answered, run = play(loggers)
+    assert answered.code == 0, answered.err
+    assert "left out" not in answered.err
+    (row,) = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    names = {name for name in row if name not in ("step", "kind")}
+    assert row["reward/mean"] == 1.0
+    if "trackio" in ALL:
+        logged = [json.loads(text) for (text,) in rows(run / "trackio" / "testing.db", "SELECT metrics FROM metrics")]
+        assert {name for metrics in logged for name in metrics} == names | {"episodes", "reward/distribution"}
+    if "mlflow" in ALL:
+        stored = dict(rows(run / "mlflow" / "mlflow.db", "SELECT key, value FROM latest_metrics WHERE step = 1"))
+        assert rows(run / "mlflow" / "mlflow.db", "SELECT status FROM runs") == [("FINISHED",)]
+        assert stored == {name: pytest.approx(row[name]) for name in names}
+    for pattern in [
+        {"wandb": "wandb/wandb/offline-run-*/*.wandb", "swanlab": "swanlab/run-*/*.swanlab"}.get(name) for name in ALL
+    ]:
+        if pattern is not None:
+            (file,) = run.glob(pattern)
+            assert [name for name in names if name.encode() not in file.read_bytes()] == []
+    told = [path for path in run.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    # What core keeps for the next start is its own.
+    littered = [path for path in machine.littered if ".cache/astuner/" not in str(path)]
+    assert (told, machine.reached_for, littered) == ([], [], [])
+    assert still_running(before) == []
+
+
+@pytest.mark.parametrize("loggers", ["console", ["console", "trackio"], ["console", {"trackio": {"episodes": 0}}], "trackio"])
+def test_loggers_are_named_as_a_text_or_a_list(loggers: Any, play: Callable[..., tuple[Any, Path]]) -> None:
+    pytest.importorskip("trackio")
+    answered, run = play(loggers)
+    assert answered.code == 0, answered.err
+    assert (run / "trackio" / "testing.db").exists() == (loggers != "console")
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that takes every connection, and answers nothing."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    held: list[socket.socket] = []
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                held.append(listener.accept()[0])
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    with suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    for connection in held:
+        connection.close()
+
+
+def left_out(answered: Any) -> Sequence[str]:
+    return [line.split("'")[1] for line in answered.err.splitlines() if "failed and is left out" in line]
+
+
+def test_a_run_goes_on_without_services_that_do_not_answer(
+    play: Callable[..., tuple[Any, Path]], silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = {"wandb": {"mode": "online"}, "swanlab": {"mode": "online"}, "mlflow": {"tracking_uri": silent}}
+    chosen = [{name: {**options, "timeout_s": 3.0}} for name, options in hanging.items() if name in ALL]
+    monkeypatch.setenv("WANDB_BASE_URL", silent)
+    monkeypatch.setenv("SWANLAB_API_HOST", silent)
+    before = running()
+    answered, run = play(["console", *chosen])
+    assert answered.code == 0, answered.err
+    assert left_out(answered) == [name for name in hanging if name in ALL]
+    assert (run / "metrics.jsonl").exists()
+    assert still_running(before) == []
+
+
+def test_a_run_goes_on_without_a_service_that_refuses(
+    play: Callable[..., tuple[Any, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    answered, _ = play(["console", {"mlflow": {"tracking_uri": f"http://127.0.0.1:{port}", "timeout_s": 20.0}}])
+    assert answered.code == 0, answered.err
+    assert left_out(answered) == ["mlflow"]
+
+
+def test_a_place_that_mlflow_refuses_is_told_before_the_run(play: Callable[..., tuple[Any, Path]]) -> None:
+    pytest.importorskip("mlflow")
+    answered, run = play(["console", {"mlflow": {"tracking_uri": "file:./mlruns"}}])
+    assert answered.code == 2
+    assert "trainer_common.logger[1].mlflow" in answered.err
+    assert "take sqlite:///PATH for a file" in answered.err
+    assert not run.exists()
