@@ -33,7 +33,7 @@ PLUGIN_HELP: Mapping[str, str] = {
     "data": "Generate, preview and count tasks.",
     "trace": "Collect and import traces of a running agent.",
     "env": "Serve and list environments.",
-    "judge": "Try a judge on recorded episodes.",
+    "judge": "Try a judge on labelled examples, and let one learn.",
 }
 """What the commands of our own plugins do: asking them would import them."""
 

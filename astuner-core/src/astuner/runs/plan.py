@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.protocols import Reader, RunInfo
@@ -16,6 +16,7 @@ from astuner.rollout.sampler import TaskSampler
 from astuner.runs.choosing import Chooser
 from astuner.runs.choosing_detectors import choose_detectors, idle_notices
 from astuner.runs.choosing_engine import choose_engine
+from astuner.runs.choosing_judges import named_judges
 from astuner.runs.environments import choose_environments
 from astuner.runs.extension_options import check_extension_options
 from astuner.runs.idle_keys import judge_notices
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
     from astuner.config.native import Native
     from astuner.plugins.catalog import Catalog
-
-OWN_JUDGE = "customized_protocol"
-"""The `judge_type` that means: the judge named by `judge_protocol`, or the workflow's own rewards."""
 
 
 @frozen(kw_only=True)
@@ -127,7 +125,8 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         config.task_reader.options_of(reader_type),
         f"task_reader.{reader_type}",
     )
-    judges = tuple(judge for judge in _judges(chooser, loaded) if judge is not None)
+    chosen_judges = [named.chosen_by(chooser) for named in named_judges(config.task_judge)]
+    judges = tuple(judge for judge in chosen_judges if judge is not None)
     notices += judge_notices(loaded, judges)
     environments = choose_environments(chooser, loaded, catalog)
     detectors = choose_detectors(chooser, loaded)
@@ -156,25 +155,6 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         native=native,
         notices=tuple(notices),
     )
-
-
-def _judges(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
-    judge = loaded.config.task_judge
-    if judge.judges:
-        found = []
-        for position, choice in enumerate(judge.judges):
-            place = f"task_judge.judges[{position}]"
-            section = f"{place}.options" if choice.options else f"task_judge.{choice.judge}"
-            options = choice.options or judge.options_of(choice.judge)
-            one = chooser.choose("judge", choice.judge, f"astuner.{place}.judge", options, section)
-            found.append(None if one is None else evolve(one, terms=choice))
-        return found
-    name = judge.judge_protocol if judge.judge_type == OWN_JUDGE else judge.judge_type
-    if name is None:
-        return []
-    key = "judge_protocol" if judge.judge_type == OWN_JUDGE else "judge_type"
-    section = f"task_judge.{name}"
-    return [chooser.choose("judge", name, f"astuner.task_judge.{key}", judge.options_of(name), section, words=(OWN_JUDGE,))]
 
 
 def _loggers(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import ClassVar
 
 from astuner.clients.llm import LLMClient
+from astuner.clients.llm_budget import Budget
 from astuner.errors import PluginError
 from astuner.protocols import Judge, RunInfo
 from astuner.schema import Group, Unjudged, Verdict
@@ -55,6 +56,11 @@ class LlmAsJudge(Judge):
         model = run_info.config.task_judge.alien_llm_model
         client = options.llm.client(wanted_by, model=model, config_dir=run_info.config_dir)
         return cls(options, client, questions, run_info, name)
+
+    @property
+    def budget(self) -> Budget:
+        """What was asked and spent."""
+        return self._client.budget
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
         """Return a finding per completed episode."""

@@ -9,6 +9,7 @@ from attrs import Attribute, evolve, field, frozen
 from attrs.validators import ge
 
 from astuner.builtin.judges import as_judge
+from astuner.clients.llm_budget import Budget
 from astuner.protocols import Judge, RunInfo
 from astuner.schema import Group, Unjudged, Verdict
 from astuner_judges.llm.judge import LlmAsJudge
@@ -75,6 +76,11 @@ class MathAnswerAndLlmAsJudge(Judge):
     def from_run(cls, options: MathAndLlmOptions, run_info: RunInfo) -> MathAnswerAndLlmAsJudge:
         """Make both parts; raises what `LlmAsJudge.from_run` raises."""
         return cls(options, LlmAsJudge.from_run(options.quality, run_info, name="math_and_llm"))
+
+    @property
+    def budget(self) -> Budget:
+        """What the LLM's part asked and spent."""
+        return self._quality.budget
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
         """Return a finding per completed episode."""

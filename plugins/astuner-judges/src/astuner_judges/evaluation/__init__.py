@@ -1,0 +1,1 @@
+"""How well a judge agrees with labels, before a run trusts it."""

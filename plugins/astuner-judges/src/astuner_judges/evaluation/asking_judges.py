@@ -1,0 +1,78 @@
+"""Letting a judge judge labelled answers, as it would judge the episodes of a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import evolve, frozen
+
+from astuner.protocols import Judge
+from astuner.rollout.judging import judge_group
+from astuner.schema import Call, Episode, Group, Unjudged, Verdict, WorkflowOutput
+from astuner_judges.evaluation.labelled import Labelled
+
+GROUPS_AT_ONCE = 32
+JUDGE_TIMEOUT_S = 600.0
+
+Finding = Verdict | Unjudged
+
+
+@frozen(kw_only=True)
+class Findings:
+    """What a judge says of the answers of one example, in their order."""
+
+    example: Labelled
+    forwards: tuple[Finding, ...]
+    backwards: tuple[Finding, ...] | None = None
+    """The same answers again, after they were put to the judge in the reverse order; None where that was not done."""
+
+
+async def ask(judge: Judge, examples: Sequence[Labelled], answer_field: str, *, both_orders: bool) -> list[Findings]:
+    """Return the findings on each example; `both_orders` asks twice where there are several answers.
+
+    A judge that raises or hangs leaves answers unjudged, for the reason that core gives in a run.
+    """
+    at_once = asyncio.Semaphore(GROUPS_AT_ONCE)
+
+    async def judged(number: int, example: Labelled, *, reverse: bool) -> tuple[Finding, ...]:
+        async with at_once:
+            group = group_of(number, example, answer_field, reverse=reverse)
+            done = await judge_group(group, judge, timeout_s=JUDGE_TIMEOUT_S)
+        found = tuple(episode.verdict for episode in done.episodes if episode.verdict is not None)
+        return found[::-1] if reverse else found
+
+    async def one(number: int, example: Labelled) -> Findings:
+        forwards = await judged(number, example, reverse=False)
+        twice = both_orders and len(example.answers) > 1
+        backwards = await judged(number, example, reverse=True) if twice else None
+        return Findings(example=example, forwards=forwards, backwards=backwards)
+
+    return list(await asyncio.gather(*(one(number, example) for number, example in enumerate(examples))))
+
+
+def group_of(number: int, example: Labelled, answer_field: str, *, reverse: bool = False) -> Group:
+    """Return the answers of an example as siblings of a run; each is the output and the only reply of its episode."""
+    task = evolve(example.task, task_id=example.task.task_id or f"labelled-{number}")
+    texts = [answer.text for answer in example.answers]
+    if reverse:
+        texts.reverse()
+    episodes = []
+    for repeat, text in enumerate(texts):
+        call = Call(
+            index=0,
+            agent="agent",
+            target_tag="agent",
+            parent=None,
+            kept=0,
+            prompt_ids=np.array([], dtype=np.int32),
+            output_ids=np.array([], dtype=np.int32),
+            logprobs=np.array([], dtype=np.float32),
+            finish_reason="stop",
+            messages=task.init_messages or ({"role": "user", "content": example.query},),
+            reply={"role": "assistant", "content": text},
+        )
+        output = WorkflowOutput(metadata={answer_field: text})
+        episodes.append(Episode(id=f"labelled/{number}/{repeat}", task=task, step=0, repeat=repeat, output=output, calls=(call,)))
+    return Group(task=task, step=0, split="validation", episodes=tuple(episodes))

@@ -1,0 +1,178 @@
+"""`astuner judge`: trying a judge on labelled examples, and letting one learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from astuner_judges.evaluation.configured import Configured, ConfiguredJudge
+    from astuner_judges.evaluation.labelled import Fields, Labelled
+    from astuner_judges.evaluation.report import Report
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _of_judges(command: F) -> F:
+    """Add the options that choose a YAML and a judge, and `--json`."""
+    file = click.Path(exists=True, dir_okay=False, path_type=Path)
+    for option in (
+        click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout."),
+        click.option("--judge", "name", metavar="NAME", help="Only this one, where the file names several."),
+        click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Set one key; may be repeated."),
+        click.option("--conf", type=file, required=True, help="The YAML that names the judge under task_judge."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group("judge")
+def judge() -> None:
+    """Try a judge on labelled examples, and let one learn."""
+
+
+@judge.command("eval")
+@_of_judges
+@click.option(
+    "--examples",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    required=True,
+    help="Labelled answers: a file that the reader dataset_file takes.",
+)
+@click.option("--answer-field", default="final_answer", show_default=True, help="Where a row, and an output, holds the answer.")
+@click.option("--label-field", default="score", show_default=True, help="Where a row holds the label.")
+@click.option("--candidates-field", default="candidates", show_default=True, help="Where a row holds several answers.")
+@click.option("--rank-field", default="rank", show_default=True, help="Where one of several answers holds its rank, 1 the best.")
+@click.option("--threshold", type=float, help="Label from which an answer is good; halfway between the extremes by default.")
+@click.option("--success-reward", type=float, help="Reward from which a verdict that does not say is a success; as --threshold.")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many rows.")
+@click.option("--both-orders/--one-order", default=True, show_default=True, help="Ask again with siblings in the reverse order.")
+def evaluate(
+    conf: Path,
+    overrides: tuple[str, ...],
+    name: str | None,
+    in_json: bool,
+    examples: Path,
+    answer_field: str,
+    label_field: str,
+    candidates_field: str,
+    rank_field: str,
+    threshold: float | None,
+    success_reward: float | None,
+    limit: int | None,
+    both_orders: bool,
+) -> int:
+    """Say how far a judge agrees with labels: accuracy, kappa, rank correlation, biases, failures and cost.
+
+    Rows hold a question, an answer and its label (a score, true or false, right or wrong), or several answers with ranks, or
+    chosen and rejected. Rows of the same task are put to the judge together. Exit code 1 when no answer was judged.
+    """
+    from astuner_judges.evaluation.configured import configured
+    from astuner_judges.evaluation.labelled import Fields
+    from astuner_judges.evaluation.table import table_of, warnings_of
+
+    chosen = configured(conf, overrides, name)
+    fields = Fields(
+        answer=answer_field, reference=None, label=label_field, candidates=candidates_field, rank=rank_field, bounded=False
+    )
+    rows = _read(examples, fields, limit)
+    limits = threshold, success_reward
+    with chosen.loaded.secrets.hidden_in_errors():
+        reports = [_evaluated(chosen, one, rows, fields, limits, both_orders) for one in chosen.judges]
+    if in_json:
+        from astuner.cli.config_options import print_json
+
+        print_json({"judges": [_finite(report.as_json()) for report in reports]})
+    else:
+        click.echo("\n\n".join(map(table_of, reports)))
+    for report in reports:
+        for warning in warnings_of(report):
+            click.echo(chosen.loaded.secrets.hide(f"warning: {warning}"), err=True)
+    return 0 if all(report.judged for report in reports) else 1
+
+
+@judge.command("learn")
+@_of_judges
+@click.option("--again", is_flag=True, help="Also where there are rubrics already; these are replaced.")
+def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: bool, again: bool) -> None:
+    """Let judges that learn from labelled examples do so now, as the first run would."""
+    from astuner.errors import UsageError
+    from astuner.plugins.drivers import load
+    from astuner_judges.evaluation.configured import configured
+
+    chosen = configured(conf, overrides, name)
+    able = [one for one in chosen.judges if callable(getattr(load(one.candidate), "learn", None))]
+    if not able:
+        names = ", ".join(one.name for one in chosen.judges)
+        raise UsageError(f"{conf}: none of its judges ({names}) learns from examples; rubrics_auto_grader does")
+    with chosen.loaded.secrets.hidden_in_errors():
+        found = [load(one.candidate).learn(one.options, chosen.run_info, again=again) for one in able]
+    told = [
+        {"judge": one.name, "file": str(kept.path), "themes": len(kept.held.themes), "learnt_now": kept.learnt_now}
+        for one, kept in zip(able, found, strict=True)
+    ]
+    if in_json:
+        from astuner.cli.config_options import print_json
+
+        print_json({"judges": told})
+    else:
+        for one in told:
+            state = "learnt" if one["learnt_now"] else "there already"
+            click.echo(f"{one['judge']}  {one['themes']} themes, {state}  {one['file']}")
+
+
+def _read(examples: Path, fields: Fields, limit: int | None) -> list[Labelled]:
+    from astuner.builtin.dataset_file import DatasetFileReader
+    from astuner.config.sections import DatasetFileSection, FileSplit
+    from astuner_judges.evaluation.labelled import joined, labelled
+
+    split = FileSplit(file_path=str(examples.resolve()), limit=limit)
+    reader = DatasetFileReader(DatasetFileSection(training=split), examples.resolve().parent)
+    return joined(labelled(reader.read("train"), fields))
+
+
+def _evaluated(
+    chosen: Configured,
+    one: ConfiguredJudge,
+    rows: Sequence[Labelled],
+    fields: Fields,
+    limits: tuple[float | None, float | None],
+    both_orders: bool,
+) -> Report:
+    import asyncio
+
+    from astuner.plugins.hooks import Hooks
+    from astuner_judges.evaluation.asking_judges import ask
+    from astuner_judges.evaluation.report import report_on
+
+    hooks = Hooks(chosen.catalog, options=chosen.run_info.config.plugins.options)
+    hooks.check_pending()
+    made = hooks.make_judge(one.candidate, one.options, chosen.run_info)
+
+    async def asked() -> Any:
+        try:
+            return await ask(made, rows, fields.answer, both_orders=both_orders)
+        finally:
+            await made.close()
+
+    findings = asyncio.run(asked())
+    budget = getattr(made, "budget", None)
+    return report_on(
+        one.name,
+        findings,
+        threshold=limits[0],
+        success_reward=limits[1],
+        seed=chosen.run_info.seed,
+        learnt_from=getattr(made, "learnt_from", ()),
+        spent=None if budget is None else budget.spent,
+    )
+
+
+def _finite(value: Any) -> Any:
+    """Return JSON values in which what is no number is null."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    return None if isinstance(value, float) and value != value else value

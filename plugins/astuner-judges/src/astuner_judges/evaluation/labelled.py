@@ -1,0 +1,185 @@
+"""Labelled examples: rows with a question, one answer or several, and what people think of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Any
+
+from attrs import evolve, frozen
+
+from astuner.errors import DataError
+from astuner.schema import Task
+
+GOOD_WORDS = frozenset({"right", "correct", "good", "true", "yes", "pass", "正确", "好", "对"})
+BAD_WORDS = frozenset({"wrong", "incorrect", "bad", "false", "no", "fail", "错误", "差", "错"})
+CHOSEN, REJECTED = "chosen", "rejected"
+
+
+@frozen(kw_only=True)
+class Fields:
+    """Where rows hold what, and the scores that `right` and `wrong` mean."""
+
+    query: str = "main_query"
+    answer: str = "final_answer"
+    reference: str | None = "answer"
+    """Holds a right answer, which is an example where the row has no labelled one; None takes none."""
+    label: str = "score"
+    candidates: str = "candidates"
+    rank: str = "rank"
+    low: float = 0.0
+    high: float = 1.0
+    bounded: bool = True
+    """Whether a score outside of the two is refused."""
+
+
+@frozen(kw_only=True)
+class LabelledAnswer:
+    """One answer."""
+
+    text: str
+    label: float
+    """More is better; of answers that are ranked only, the rank with a minus."""
+
+
+@frozen(kw_only=True)
+class Labelled:
+    """A question with labelled answers."""
+
+    task: Task
+    """Without the answers and labels, so that a judge cannot read them."""
+    query: str
+    answers: tuple[LabelledAnswer, ...]
+    scored: bool
+    """Whether labels are scores; else they only say which answer is better."""
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """One per answer: 12 hex digits of the question and 12 of the answer."""
+        return tuple(digest(self.query, answer.text) for answer in self.answers)
+
+
+def digest(query: str, answer: str) -> str:
+    """Return what an example is recognised by, whatever its layout: case and space do not count."""
+    return "-".join(
+        blake2b(" ".join(text.casefold().split()).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+        for text in (query, answer)
+    )
+
+
+def labelled(tasks: Iterable[Task], fields: Fields) -> Iterator[Labelled]:
+    """Yield an example per task; raises `DataError` for one without answer or label."""
+    for task in tasks:
+        yield _example(task, fields)
+
+
+def joined(examples: Iterable[Labelled]) -> list[Labelled]:
+    """Return the examples with those of the same task put together, in the order of the first of each.
+
+    Answers to one question in rows of their own are siblings, as the judge of a run sees them.
+    """
+    found: dict[str, Labelled] = {}
+    for example in examples:
+        known = json.dumps([example.query, example.scored, example.task.metadata], sort_keys=True, default=str)
+        if known in found:
+            found[known] = evolve(found[known], answers=found[known].answers + example.answers)
+        else:
+            found[known] = example
+    return list(found.values())
+
+
+def query_of(task: Task, name: str = "main_query") -> str:
+    """Return the question of a task: the field of that name, or the key of its metadata; raises `DataError`."""
+    if name == "main_query":
+        last = next((message for message in reversed(task.init_messages) if message.get("role") == "user"), {})
+        text: Any = task.main_query or last.get("content")
+    else:
+        text = task.metadata.get(name)
+    if not isinstance(text, str) or not text.strip():
+        raise DataError(
+            f"task '{task.task_id}': no question in '{name}' (its metadata has: {', '.join(task.metadata) or 'nothing'}); "
+            "name the right field (query_field)"
+        )
+    return text
+
+
+def text_of(value: Any) -> str:
+    """Return an answer as text: what is no text as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _example(task: Task, fields: Fields) -> Labelled:
+    row, query = task.metadata, query_of(task, fields.query)
+    if row.get(fields.candidates) is not None:
+        answers, scored = _candidates(task, row[fields.candidates], fields)
+    elif row.get(CHOSEN) is not None and row.get(REJECTED) is not None:
+        pair = (row[CHOSEN], 1), (row[REJECTED], 2)
+        answers, scored = tuple(LabelledAnswer(text=text_of(text), label=-float(rank)) for text, rank in pair), False
+    else:
+        answers, scored = (_single(task, row, fields),), True
+    told = {fields.candidates, fields.answer, fields.label, fields.rank, CHOSEN, REJECTED}
+    left = {key: value for key, value in row.items() if key not in told}
+    return Labelled(task=evolve(task, metadata=left), query=query, answers=answers, scored=scored)
+
+
+def _single(task: Task, row: Mapping[str, Any], fields: Fields) -> LabelledAnswer:
+    label = row.get(fields.label)
+    if row.get(fields.answer) is not None:
+        if label is None:
+            raise DataError(f"{_place(task)}: an answer in '{fields.answer}', and no label in '{fields.label}'{_there(row)}")
+        return LabelledAnswer(text=text_of(row[fields.answer]), label=_score(task, label, fields))
+    if fields.reference is None or row.get(fields.reference) is None:
+        names = " nor ".join(repr(name) for name in (fields.answer, fields.reference, fields.candidates, CHOSEN) if name)
+        raise DataError(f"{_place(task)}: no answer: neither {names} is there{_there(row)}")
+    # A reference answer with a label is the answer that is labelled; without one it is right.
+    score = fields.high if label is None else _score(task, label, fields)
+    return LabelledAnswer(text=text_of(row[fields.reference]), label=score)
+
+
+def _candidates(task: Task, given: Any, fields: Fields) -> tuple[tuple[LabelledAnswer, ...], bool]:
+    names = [name for name in (fields.answer, fields.reference, "answer") if name]
+    if not isinstance(given, list) or len(given) < 2 or not all(isinstance(one, Mapping) for one in given):
+        raise DataError(f"{_place(task)}: '{fields.candidates}' is a list of two or more objects, not {str(given)[:80]!r}")
+    texts = [next((one[name] for name in names if one.get(name) is not None), None) for one in given]
+    if None in texts:
+        raise DataError(f"{_place(task)}: a candidate has no answer in '{fields.answer}'{_there(given[texts.index(None)])}")
+    scored = all(one.get(fields.label) is not None for one in given)
+    if not scored and not all(_is_number(one.get(fields.rank)) for one in given):
+        raise DataError(
+            f"{_place(task)}: each candidate needs a number in '{fields.rank}' (1 is the best), or a label in '{fields.label}'"
+        )
+    labels = [_score(task, one[fields.label], fields) if scored else -float(one[fields.rank]) for one in given]
+    return tuple(LabelledAnswer(text=text_of(text), label=label) for text, label in zip(texts, labels, strict=True)), scored
+
+
+def _score(task: Task, value: Any, fields: Fields) -> float:
+    word = value.strip().casefold() if isinstance(value, str) else value
+    if word is True or word in GOOD_WORDS:
+        return fields.high
+    if word is False or word in BAD_WORDS:
+        return fields.low
+    if not _is_number(value):
+        hint = " (the numbers of a csv file are read with `json_columns`)" if isinstance(value, str) else ""
+        raise DataError(
+            f"{_place(task)}: the label {value!r} in '{fields.label}' is no number, true or false, nor a word such as 'right' "
+            f"or 'wrong'{hint}"
+        )
+    if fields.bounded and not fields.low <= value <= fields.high:
+        raise DataError(
+            f"{_place(task)}: the label {value!r} in '{fields.label}' lies outside of min_score {fields.low:g} and max_score "
+            f"{fields.high:g}; set these to the range of your labels"
+        )
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+
+
+def _place(task: Task) -> str:
+    return f"labelled example '{task.task_id}'"
+
+
+def _there(row: Mapping[str, Any]) -> str:
+    return f"; there are: {', '.join(map(str, row)) or 'no fields'}"

@@ -1,0 +1,70 @@
+"""A report as a table for people."""
+
+from __future__ import annotations
+
+import math
+
+from astuner.cli.plugin_rows import aligned
+from astuner_judges.evaluation.bootstrap import Interval
+from astuner_judges.evaluation.report import Report
+
+
+def table_of(report: Report) -> str:
+    """Return the figures of a judge, one a line, each with what it means."""
+    rows = [
+        ("judge", report.judge, ""),
+        ("answers", f"{report.judged} of {report.answers} judged", f"to {report.questions} questions"),
+        *(("", f"{count} {reason}", "no verdict") for reason, count in report.failures.items()),
+        ("accuracy", _shown(report.accuracy, share=True), f"same decision, good from {report.threshold:g}"),
+        ("kappa", _shown(report.kappa), "Cohen's: 0 is chance, 1 full agreement"),
+        ("spearman", _shown(report.spearman), "rank correlation of score and label"),
+        ("kendall", _shown(report.kendall), "tau-b of score and label"),
+        ("order", _shown(report.order, share=True), "pairs of answers to one question in the order of their labels"),
+        ("position", _position(report), "pairs whose order changes when the answers are put in the reverse order"),
+        ("length", _shown(report.length_bias), "correlation of too high scores with the length of answers"),
+        *_cost(report),
+    ]
+    return aligned(rows)
+
+
+def warnings_of(report: Report) -> list[str]:
+    """Return what a user must know before trusting the figures."""
+    found = []
+    overlap = report.overlap
+    if overlap is not None and (overlap.answers or overlap.questions):
+        found.append(
+            f"judge '{report.judge}' has learnt from {overlap.answers} of these {report.answers} answers, and from other "
+            f"answers to the questions of {overlap.questions} more: the figures say more than it can; label others"
+        )
+    if report.failures:
+        found.append(
+            f"judge '{report.judge}' gave no verdict on {report.answers - report.judged} of {report.answers} answers; the first: "
+            f"{report.first_failure or next(iter(report.failures))}"
+        )
+    return found
+
+
+def _cost(report: Report) -> list[tuple[str, str, str]]:
+    spent = report.spent
+    if spent is None:
+        return []
+    tokens = f"{spent.prompt_tokens} + {spent.completion_tokens}"
+    return [
+        ("requests", str(spent.requests), f"and {spent.cached} answered by the cache"),
+        ("tokens", tokens, "of prompts and answers"),
+        ("cost", f"{spent.cost:.4g}", "by the prices of the options"),
+    ]
+
+
+def _position(report: Report) -> str:
+    if report.position_changes is None:
+        return "-"
+    return f"{report.position_changes:.1%} of {report.position_pairs}"
+
+
+def _shown(found: Interval | None, *, share: bool = False) -> str:
+    if found is None:
+        return "-"
+    form = "{:.1%}" if share else "{:.3f}"
+    sure = "" if math.isnan(found.low) else f"  [{form.format(found.low)}, {form.format(found.high)}]"
+    return f"{form.format(found.value)}{sure}"

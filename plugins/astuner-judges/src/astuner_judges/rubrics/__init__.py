@@ -1,0 +1,1 @@
+"""Rubrics learnt from labelled examples, and the judge that grades by them."""

@@ -1,0 +1,157 @@
+"""Asking the LLM what answers are worth by some rubrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from attrs import frozen
+
+from astuner.clients.llm import LLMClient
+from astuner.clients.llm_json import ask_for
+from astuner.schema import Message
+from astuner_judges.asking import Language, fence_rule, fenced, prompt
+from astuner_judges.rubrics.options import RubricsOptions
+from astuner_judges.rubrics.rubric import Theme, one_line
+from astuner_judges.rubrics.shapes import ranks_shape, scores_shape
+
+PACKAGE = "astuner_judges.rubrics"
+
+
+@frozen(kw_only=True)
+class Graded:
+    """What some answers got."""
+
+    scores: tuple[tuple[float, ...], ...]
+    """By theme, then by answer."""
+    reasons: tuple[tuple[str, ...], ...]
+    """Likewise."""
+
+
+class Grader(Protocol):
+    """Scores answers to a question by each of some themes."""
+
+    async def grade(self, themes: Sequence[Theme], query: str, answers: Sequence[str]) -> Graded:
+        """Ask; raises `LLMFailed` and `LLMBudgetSpent`."""
+        ...
+
+
+@frozen(kw_only=True)
+class Scale:
+    """The scores that an answer may get."""
+
+    low: float
+    high: float
+
+
+def make_grader(options: RubricsOptions, client: LLMClient, max_tokens: int) -> Grader:
+    """Return the grader of the mode that the options choose."""
+    scale = Scale(low=options.min_score, high=options.max_score)
+    kind = _Pointwise if options.grader_mode == "pointwise" else _Listwise
+    return kind(client, options.language, scale, max_tokens)
+
+
+def agreement(
+    mode: Literal["pointwise", "listwise"], threshold: float, labels: Sequence[float], scores: Sequence[float]
+) -> float:
+    """Return how far scores say what labels say, 0 to 1.
+
+    Pointwise, a score agrees when it lies on the label's side of the threshold. Listwise, it is the share of pairs of answers
+    with different labels that the scores order the same way; a pair with equal scores counts half.
+    """
+    if mode == "pointwise":
+        same = [(label >= threshold) == (score >= threshold) for label, score in zip(labels, scores, strict=True)]
+        return sum(same) / len(same)
+    pairs = [(one, other) for one in range(len(labels)) for other in range(len(labels)) if labels[one] > labels[other]]
+    right = [1.0 if scores[one] > scores[other] else 0.5 if scores[one] == scores[other] else 0.0 for one, other in pairs]
+    return sum(right) / len(right)
+
+
+def system(language: Language) -> Message:
+    """Return what the LLM is told first, in all that is asked here."""
+    return {"role": "system", "content": f"{prompt(PACKAGE, 'system', language)}\n\n{fence_rule(language)}"}
+
+
+def numbered(texts: Sequence[str]) -> str:
+    """Return texts as a list that counts from 1."""
+    return "\n".join(f"{number}. {text}" for number, text in enumerate(texts, start=1))
+
+
+class _Pointwise:
+    """Each answer by itself."""
+
+    def __init__(self, client: LLMClient, language: Language, scale: Scale, max_tokens: int) -> None:
+        self._client, self._language, self._scale, self._max_tokens = client, language, scale, max_tokens
+
+    async def grade(self, themes: Sequence[Theme], query: str, answers: Sequence[str]) -> Graded:
+        found = await asyncio.gather(*(self._one(themes, query, answer) for answer in answers))
+        places = range(len(themes))
+        return Graded(
+            scores=tuple(tuple(scores[place] for scores, _ in found) for place in places),
+            reasons=tuple(tuple(reasons[place] for _, reasons in found) for place in places),
+        )
+
+    async def _one(self, themes: Sequence[Theme], query: str, answer: str) -> tuple[list[float], list[str]]:
+        low, high = self._scale.low, self._scale.high
+        asked = prompt(
+            PACKAGE,
+            "grade_pointwise",
+            self._language,
+            rubrics=numbered([theme.text for theme in themes]),
+            question=fenced(query, "question"),
+            answer=fenced(answer, "answer"),
+            low=f"{low:g}",
+            high=f"{high:g}",
+        )
+        messages = [system(self._language), {"role": "user", "content": asked}]
+        given, _ = await ask_for(self._client, messages, scores_shape(len(themes), low, high), max_tokens=self._max_tokens)
+        verdicts = sorted(given.verdicts, key=lambda verdict: verdict.rubric)
+        return [verdict.score for verdict in verdicts], [one_line(verdict.reason) for verdict in verdicts]
+
+
+class _Listwise:
+    """The answers against each other, in two orders of which one is the reverse of the other."""
+
+    def __init__(self, client: LLMClient, language: Language, scale: Scale, max_tokens: int) -> None:
+        self._client, self._language, self._scale, self._max_tokens = client, language, scale, max_tokens
+
+    async def grade(self, themes: Sequence[Theme], query: str, answers: Sequence[str]) -> Graded:
+        forwards = list(range(len(answers)))
+        orders = forwards, forwards[::-1]
+        found = await asyncio.gather(*(self._ranked(themes, query, answers, order) for order in orders))
+        scores, reasons = [], []
+        for place in range(len(themes)):
+            both = [shares[place] for shares, _ in found]
+            means = [sum(of_answer) / len(both) for of_answer in zip(*both, strict=True)]
+            scores.append(tuple(self._scale.low + share * (self._scale.high - self._scale.low) for share in means))
+            reasons.append((found[0][1][place],) * len(answers))
+        return Graded(scores=tuple(scores), reasons=tuple(reasons))
+
+    async def _ranked(
+        self, themes: Sequence[Theme], query: str, answers: Sequence[str], order: Sequence[int]
+    ) -> tuple[list[list[float]], list[str]]:
+        """Return for each theme the share of the other answers that each answer beats (an equal one counts half)."""
+        shown = "\n\n".join(f"[{number}]\n{fenced(answers[place], 'answer')}" for number, place in enumerate(order, start=1))
+        asked = prompt(
+            PACKAGE,
+            "grade_listwise",
+            self._language,
+            rubrics=numbered([theme.text for theme in themes]),
+            question=fenced(query, "question"),
+            answers=shown,
+            count=str(len(answers)),
+        )
+        messages = [system(self._language), {"role": "user", "content": asked}]
+        given, _ = await ask_for(self._client, messages, ranks_shape(len(themes), len(answers)), max_tokens=self._max_tokens)
+        verdicts = sorted(given.verdicts, key=lambda verdict: verdict.rubric)
+        shares = []
+        for verdict in verdicts:
+            by_place = dict(zip(order, verdict.ranks, strict=True))
+            shares.append([_beaten(by_place[place], verdict.ranks) for place in range(len(answers))])
+        return shares, [one_line(verdict.reason) for verdict in verdicts]
+
+
+def _beaten(rank: float, ranks: Sequence[float]) -> float:
+    behind = sum(1.0 if other > rank else 0.5 if other == rank else 0.0 for other in ranks) - 0.5
+    return behind / (len(ranks) - 1)

@@ -1,0 +1,130 @@
+"""Rubrics are learnt once: the first process that needs them learns, the others wait and read the file."""
+
+from __future__ import annotations
+
+import fcntl
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from attrs import frozen
+
+from astuner.clients.llm import LLMFailed
+from astuner.clients.llm_budget import Budget, LLMBudgetSpent
+from astuner.errors import DataError, PluginError
+from astuner.protocols import RunInfo
+from astuner_judges.rubrics.learning import Say
+from astuner_judges.rubrics.loops import in_a_loop
+from astuner_judges.rubrics.options import KEY, WANTED_BY, RubricsOptions
+from astuner_judges.rubrics.provenance import fingerprint, learnt_file
+from astuner_judges.rubrics.samples import read_samples
+from astuner_judges.rubrics.storage import RubricFile, read_rubrics, write_rubrics
+
+
+@frozen(kw_only=True)
+class Kept:
+    """Rubrics, and the file that they lie in."""
+
+    path: Path
+    held: RubricFile
+    learnt_now: bool
+
+
+def say_to_stderr(text: str) -> None:
+    """Tell how learning comes along."""
+    print(f"{WANTED_BY}: {text}", file=sys.stderr, flush=True)
+
+
+def place_of(options: RubricsOptions, run_info: RunInfo) -> Path:
+    """Return the file of a run's rubrics."""
+    if options.rubrics_file is not None:
+        return (run_info.config_dir / Path(options.rubrics_file).expanduser()).resolve()
+    return run_info.directory / "rubrics" / f"{options.grader_name}.yaml"
+
+
+def kept_or_learnt(
+    options: RubricsOptions,
+    run_info: RunInfo,
+    budget: Budget | None = None,
+    say: Say = say_to_stderr,
+    *,
+    again: bool = False,
+) -> Kept:
+    """Return the rubrics of the file, after learning them where there is none, or always with `again`.
+
+    A file that `rubrics_file` names is used as it is. One in the run directory is learnt again when options or examples are
+    other ones, unless it was edited by hand, which raises `DataError`.
+    """
+    path = place_of(options, run_info)
+    # A file that is there is not locked: it may lie where this user must not write.
+    held = None if again else _there(path, options)
+    if held is None or options.rubrics_file is None:
+        with _only_one(path):
+            # Another process may have learnt them while this one waited.
+            held = None if again else _there(path, options)
+            if held is None or not _is_current(held, path, options, run_info):
+                held = _learnt(options, run_info, path, budget, say)
+                write_rubrics(path, held)
+                say(f"{len(held.themes)} themes are in {path}")
+                return Kept(path=path, held=held, learnt_now=True)
+    say(f"{len(held.themes)} themes of {path}{', edited by hand since they were learnt' if held.is_edited else ''}")
+    return Kept(path=path, held=held, learnt_now=False)
+
+
+def _there(path: Path, options: RubricsOptions) -> RubricFile | None:
+    if not path.exists():
+        return None
+    held = read_rubrics(path, f"{KEY}.rubrics_file")
+    if held.grader_mode not in (None, options.grader_mode) and options.rubrics_file is not None:
+        raise DataError(
+            f"{KEY}: {path}: its rubrics are for grader_mode: {held.grader_mode}, and the YAML says {options.grader_mode}; "
+            "change one of the two, or name another rubrics_file"
+        )
+    return held
+
+
+def _is_current(held: RubricFile, path: Path, options: RubricsOptions, run_info: RunInfo) -> bool:
+    """Whether rubrics of the run directory are what these options and examples lead to, or by hand altogether."""
+    if options.rubrics_file is not None or held.learnt is None:
+        return True
+    if held.learnt.fingerprint == fingerprint(options, read_samples(options, run_info), run_info.seed):
+        return True
+    if held.is_edited:
+        raise DataError(
+            f"{KEY}: {path}: the rubrics were edited by hand, after they had been learnt with other options or examples. "
+            "Name the file by rubrics_file to grade by it as it is, or delete it to learn anew"
+        )
+    return False
+
+
+def _learnt(options: RubricsOptions, run_info: RunInfo, path: Path, budget: Budget | None, say: Say) -> RubricFile:
+    samples = read_samples(options, run_info)
+    if samples.shared:
+        say(f"{samples.shared} samples of the validation split are among those learnt from; they check nothing and are left out")
+    cache = path.with_name(f"{path.stem}.answers.sqlite")
+    client = options.client(run_info.config_dir, cache=cache, budget=budget)
+    say(f"learning from {len(samples.learning)} labelled examples with '{client.model}'")
+    try:
+        return in_a_loop(learnt_file(options, run_info, samples, client, say))
+    except (LLMFailed, LLMBudgetSpent) as failure:
+        where = options.llm.cache or cache
+        raise PluginError(
+            f"{KEY}: {failure}. What was answered is in {where}: it is not paid twice; remove it to ask anew"
+        ) from failure
+    finally:
+        client.close()
+
+
+@contextmanager
+def _only_one(path: Path) -> Iterator[None]:
+    """Hold a lock that the system releases when this process ends, however it ends."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.with_name(f".{path.name}.lock").open("a")
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise DataError(f"{KEY}: {path}: rubrics cannot be kept there: {why}; name another rubrics_file") from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,69 @@
+"""Sorting the chosen rubrics into themes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attrs import frozen
+
+from astuner.clients.embedding import Embedding
+from astuner.clients.llm import LLMClient, LLMFailed
+from astuner.clients.llm_json import ask_for
+from astuner_judges.asking import prompt
+from astuner_judges.rubrics.grading import PACKAGE, numbered, system
+from astuner_judges.rubrics.options import RubricsOptions
+from astuner_judges.rubrics.rubric import Theme, named_apart, one_line
+from astuner_judges.rubrics.shapes import themes_shape
+
+_TOKENS_PER_RUBRIC = 8
+"""Of its number in the answer; themes come on top."""
+
+
+@frozen(kw_only=True)
+class Merged:
+    """Themes, and why they are not the LLM's where they are not."""
+
+    themes: tuple[Theme, ...]
+    problem: str = ""
+
+
+async def merged(
+    rubrics: Sequence[str], options: RubricsOptions, client: LLMClient, embedding: Embedding, max_tokens: int
+) -> Merged:
+    """Return at most `merge_num_categories` themes, their tips being the rubrics as they were verified.
+
+    Where the LLM names no themes that hold each rubric once, the rubrics are put together by how alike their vectors are, with
+    the one in the middle as the theme, and `problem` says so. Raises `LLMBudgetSpent`.
+    """
+    most = options.merge_num_categories
+    asked = prompt(PACKAGE, "merge", options.language, rubrics=numbered(rubrics), most=str(most))
+    messages = [system(options.language), {"role": "user", "content": asked}]
+    room = max_tokens + _TOKENS_PER_RUBRIC * len(rubrics)
+    try:
+        found, _ = await ask_for(client, messages, themes_shape(len(rubrics), most), max_tokens=room)
+    except LLMFailed as failure:
+        return Merged(themes=await _by_likeness(rubrics, most, embedding), problem=str(failure))
+    themes = (
+        Theme(name=one.name, theme=one_line(one.theme), tips=tuple(rubrics[number - 1] for number in sorted(one.rubrics)))
+        for one in found.themes
+    )
+    return Merged(themes=named_apart(themes))
+
+
+async def _by_likeness(rubrics: Sequence[str], most: int, embedding: Embedding) -> tuple[Theme, ...]:
+    """Join the two clusters that are most alike on average until there are few enough."""
+    vectors = await embedding.vectors(rubrics)
+    alike = vectors @ vectors.T
+    clusters = [[place] for place in range(len(rubrics))]
+    while len(clusters) > most:
+        pairs = [(one, other) for one in range(len(clusters)) for other in range(one + 1, len(clusters))]
+        one, other = max(
+            pairs, key=lambda pair: (round(float(alike[clusters[pair[0]]][:, clusters[pair[1]]].mean()), 9), -pair[0], -pair[1])
+        )
+        clusters[one] += clusters.pop(other)
+    themes = []
+    for number, cluster in enumerate(clusters, start=1):
+        middle = max(sorted(cluster), key=lambda place: round(float(alike[place][cluster].mean()), 9))
+        tips = tuple(rubrics[place] for place in sorted(cluster) if place != middle)
+        themes.append(Theme(name=f"theme_{number}", theme=rubrics[middle], tips=tips))
+    return tuple(themes)

@@ -1,0 +1,48 @@
+"""What rubrics are: themes with tips, as they are graded by, saved and edited."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from attrs import evolve, frozen
+
+_NO_NAME = re.compile(r"[^\w]+")
+_LONGEST_NAME = 40
+
+
+@frozen(kw_only=True)
+class Theme:
+    """One thing that answers are graded by."""
+
+    name: str
+    """Names its score among the components of a reward."""
+    theme: str
+    """What a good answer does, in a sentence."""
+    tips: tuple[str, ...] = ()
+    """More exactly; each was a rubric of its own."""
+
+    @property
+    def text(self) -> str:
+        """The theme as the LLM is shown it."""
+        return "\n".join([self.theme, *(f"   - {tip}" for tip in self.tips)])
+
+
+def themes_of(rubrics: Iterable[str]) -> tuple[Theme, ...]:
+    """Return a theme for each rubric."""
+    return tuple(Theme(name=f"rubric_{number}", theme=rubric) for number, rubric in enumerate(rubrics, start=1))
+
+
+def named_apart(themes: Iterable[Theme]) -> tuple[Theme, ...]:
+    """Return the themes with names that hold letters, digits and `_` only and are all different."""
+    made: list[Theme] = []
+    for number, theme in enumerate(themes, start=1):
+        name = _NO_NAME.sub("_", theme.name.strip().lower()).strip("_")[:_LONGEST_NAME] or f"theme_{number}"
+        taken = {other.name for other in made}
+        made.append(evolve(theme, name=name if name not in taken else f"{name}_{number}"))
+    return tuple(made)
+
+
+def one_line(text: str) -> str:
+    """Return a text with its white space made single spaces: the form in which rubrics are compared and kept."""
+    return " ".join(text.split())

@@ -1,0 +1,73 @@
+"""The labelled samples of a run: read by the reader that the options name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from attrs import frozen
+
+from astuner.errors import DataError, PluginError
+from astuner.protocols import Reader, RunInfo
+from astuner_judges.evaluation.labelled import labelled
+from astuner_judges.rubrics.examples import Example, check_enough, counterexamples, examples_of
+from astuner_judges.rubrics.options import KEY, RubricsOptions
+
+
+@frozen(kw_only=True)
+class Samples:
+    """What rubrics are learnt from, and checked on."""
+
+    learning: tuple[Example, ...]
+    """Rubrics are proposed for these."""
+    evidence: tuple[Example, ...]
+    """Rubrics grade these: the former, and where all of them are good each answer under another question."""
+    held_out: tuple[Example, ...] = ()
+    """Of the validation split; none of them is among the others."""
+    shared: int = 0
+    """Samples of the validation split that are left out because they are."""
+
+
+def read_samples(options: RubricsOptions, run_info: RunInfo) -> Samples:
+    """Read the first `num_reference_samples` rows of each split; raises `DataError` and `PluginError`."""
+    read = _reader(options, run_info).read
+    rows = list(labelled(islice(read("train"), options.num_reference_samples), options.fields))
+    if not rows:
+        raise DataError(f"{KEY}.{options.input_data_type}: its training split has no rows to learn from")
+    learning = examples_of(rows, options)
+    check_enough(learning, options)
+    evidence = list(learning)
+    if options.grader_mode == "pointwise" and all(example.is_good for example in learning):
+        evidence += counterexamples(learning, options.min_score, run_info.seed)
+    known = {one for example in learning for one in example.digests}
+    checks = list(labelled(islice(read("validation"), options.num_reference_samples), options.fields))
+    unseen = examples_of([row for row in checks if not known & {*row.digests}], options)
+    return Samples(
+        learning=tuple(learning),
+        evidence=tuple(evidence),
+        held_out=tuple(unseen),
+        shared=sum(bool(known & {*row.digests}) for row in checks),
+    )
+
+
+def _reader(options: RubricsOptions, run_info: RunInfo) -> Reader:
+    from astuner.plugins.catalog import Catalog
+    from astuner.plugins.drivers import load, make
+    from astuner.plugins.options import options_for
+
+    name = options.input_data_type
+    section: Mapping[str, Any] = getattr(options, name)
+    if not section:
+        raise DataError(
+            f"{KEY}: there are no rubrics yet, and no labelled samples to learn them from: give the options of the reader in "
+            f"{name} (or choose another by input_data_type), or name rubrics that are there by rubrics_file"
+        )
+    catalog = Catalog.discover(disabled=run_info.config.plugins.disabled, kinds=("reader",))
+    candidate = catalog.find("reader", name, config_dir=run_info.config_dir, key=f"{KEY}.input_data_type")
+    if candidate.missing:
+        needs = ", ".join(candidate.missing)
+        raise PluginError(f"{KEY}.input_data_type: {candidate.blame} needs {needs}, which is not installed: {candidate.remedy}")
+    reader_options = options_for(load(candidate), section, key=f"{KEY}.{name}")
+    reader: Reader = make(candidate, reader_options, run_info)
+    return reader

@@ -1,0 +1,246 @@
+"""`astuner judge eval` and `astuner judge learn`, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from astuner.testing.command_line import CommandResult, run_command
+from astuner.testing.contracts import CommandContract
+from astuner.testing.scripted_api import Reply, ScriptedApi, completion, scripted_api
+
+LONG_FIRST = """
+from astuner import Judge, Verdict
+
+
+class LongerIsBetter(Judge):
+    async def judge(self, group):
+        return [Verdict(float(len(e.output.metadata["final_answer"]))) for e in group.episodes]
+
+
+class FirstIsBest(Judge):
+    async def judge(self, group):
+        return [Verdict(1.0 / (1 + place)) for place, e in enumerate(group.episodes)]
+
+
+class Moody:
+    def compute_reward(self, workflow_task, workflow_output):
+        answer = workflow_output.metadata["final_answer"]
+        if "?" in answer:
+            raise RuntimeError("no mood")
+        return float("good" in answer)
+"""
+
+
+REST = {"experiment_name": "tried", "model": {"path": "some/model"}, "rollout": {"user_workflow": "./there_is_none_yet.py:Agent"}}
+"""Of a run whose agent and model are not there yet: only the judge is looked at."""
+
+
+class TestJudgeCommand(CommandContract):
+    component = "astuner_judges.evaluation.commands:judge"
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def write_conf(home: Path, judge: Mapping[str, Any]) -> Path:
+    conf = home / "judge.yaml"
+    (home / "judges.py").write_text(LONG_FIRST, encoding="utf-8")
+    conf.write_text(yaml.safe_dump({"astuner": {**REST, "task_judge": judge}}), encoding="utf-8")
+    return conf
+
+
+def evaluated(home: Path, judge: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], *more: str) -> CommandResult:
+    conf, examples = write_conf(home, judge), write_rows(home / "labelled.jsonl", rows)
+    return run_command("judge", "eval", "--conf", conf, "--examples", examples, *more, cwd=home)
+
+
+def report(result: CommandResult) -> dict[str, Any]:
+    (one,) = json.loads(result.out)["judges"]
+    return one
+
+
+SUMS = [
+    {"main_query": f"{n} + {n}?", "answer": str(2 * n), "final_answer": f"The answer is {2 * n + wrong}.", "score": said}
+    for n, (wrong, said) in enumerate(
+        [(0, True), (0, True), (1, False), (1, False), (1, True), (0, True), (1, False), (0, False)], start=30
+    )
+]
+
+
+def test_any_judge_is_held_against_the_labels(tmp_path: Path) -> None:
+    found = report(evaluated(tmp_path, {"judge_type": "math"}, SUMS, "--json"))
+    assert (found["judge"], found["answers"], found["judged"], found["questions"]) == ("math", 8, 8, 8)
+    assert found["accuracy"]["value"] == 0.75
+    assert found["kappa"]["value"] == pytest.approx(0.5)
+    assert found["accuracy"]["low"] < 0.75 < found["accuracy"]["high"]
+    assert found["spearman"]["value"] == pytest.approx(0.5)
+    assert found["order"] is None
+    assert found["position_changes"] is None
+    assert found["overlap"] is None
+    assert found["spent"] is None
+
+
+def test_the_same_figures_come_every_time(tmp_path: Path) -> None:
+    first, second = (evaluated(tmp_path, {"judge_type": "math"}, SUMS, "--json").out for _ in range(2))
+    assert first == second
+
+
+def test_people_get_a_table_and_stdout_holds_nothing_else(tmp_path: Path) -> None:
+    result = evaluated(tmp_path, {"judge_type": "math"}, SUMS)
+    assert result.code == 0
+    assert result.out.splitlines()[0].split() == ["judge", "math"]
+    assert "accuracy  75.0%  [" in result.out
+    assert result.err == ""
+
+
+def test_a_judge_that_likes_length_is_seen_to(tmp_path: Path) -> None:
+    rows = [{"main_query": f"{n}?", "final_answer": "x" * (7 * n % 10 + 1), "score": n // 10 % 2} for n in range(40)]
+    found = report(evaluated(tmp_path, {"judge_protocol": "./judges.py:LongerIsBetter"}, rows, "--json"))
+    assert found["length_bias"]["low"] > 0.2
+
+
+def test_a_judge_that_likes_the_first_answer_is_seen_to(tmp_path: Path) -> None:
+    rows = [{"main_query": f"{n}?", "chosen": "a", "rejected": "b"} for n in range(4)]
+    judge = {"judge_protocol": "./judges.py:FirstIsBest"}
+    found = report(evaluated(tmp_path, judge, rows, "--json"))
+    assert (found["position_changes"], found["position_pairs"]) == (1.0, 4)
+    assert found["order"]["value"] == 1.0
+    assert found["accuracy"] is None
+    one_way = report(evaluated(tmp_path, judge, rows, "--json", "--one-order"))
+    assert one_way["position_changes"] is None
+
+
+def test_answers_without_a_verdict_are_counted_and_are_no_disagreement(tmp_path: Path) -> None:
+    rows = [
+        {"main_query": str(n), "final_answer": text, "score": "good" in text} for n, text in enumerate(["good", "bad", "good?"])
+    ]
+    result = evaluated(tmp_path, {"judge_protocol": "./judges.py:Moody"}, rows, "--json")
+    found = report(result)
+    assert (found["judged"], found["failures"], found["accuracy"]["value"]) == (2, {"judge_error": 1}, 1.0)
+    assert "no verdict on 1 of 3 answers" in result.err
+    assert "no mood" in result.err
+
+
+def test_a_judge_that_judges_nothing_is_a_failure(tmp_path: Path) -> None:
+    rows = [{"main_query": "1", "final_answer": "good?", "score": 1}]
+    result = evaluated(tmp_path, {"judge_protocol": "./judges.py:Moody"}, rows)
+    assert result.code == 1
+    assert "0 of 1 judged" in result.out
+
+
+def test_each_of_several_judges_has_its_own_figures(tmp_path: Path) -> None:
+    judges = {"judges": [{"judge": "math"}, {"judge": "./judges.py:LongerIsBetter", "name": "length"}]}
+    found = json.loads(evaluated(tmp_path, judges, SUMS, "--json").out)["judges"]
+    assert [one["judge"] for one in found] == ["math", "length"]
+    assert report(evaluated(tmp_path, judges, SUMS, "--json", "--judge", "length"))["judge"] == "length"
+
+
+@pytest.mark.parametrize(
+    ("judge", "more", "message"),
+    [
+        ({}, (), "no judge in astuner.task_judge"),
+        ({"judge_type": "math"}, ("--judge", "llm"), "no judge 'llm' in astuner.task_judge; there is: 'math'"),
+        ({"judge_type": "maths"}, (), "Did you mean 'math'"),
+        ({"judge_type": "math", "math": {"timeout": 3}}, (), "timeout"),
+    ],
+)
+def test_a_configuration_without_a_judge_to_try_is_refused(
+    tmp_path: Path, judge: Mapping[str, Any], more: tuple[str, ...], message: str
+) -> None:
+    result = evaluated(tmp_path, judge, SUMS, *more)
+    assert (result.code, message in result.err) == (2, True), result.err
+
+
+def test_rows_without_labels_are_refused(tmp_path: Path) -> None:
+    result = evaluated(tmp_path, {"judge_type": "math"}, [{"main_query": "q", "final_answer": "a"}])
+    assert result.code == 2
+    assert "no label in 'score'" in result.err
+
+
+def grade(body: Mapping[str, Any], number: int) -> str | Reply:
+    asked = body["messages"][1]["content"]
+    if '"verdicts"' in asked:
+        return completion(
+            json.dumps({"verdicts": [{"rubric": 1, "score": float("polite" in asked.split("The answer:")[1])}]}),
+            prompt_tokens=100,
+            completion_tokens=10,
+        )
+    return json.dumps({"rubrics": ["Be polite."]})
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedApi]:
+    with scripted_api(grade) as running:
+        for name, value in running.environ.items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+def polite_rows(count: int, start: int = 0) -> list[dict[str, Any]]:
+    return [
+        {"main_query": f"{n}?", "final_answer": f"{'polite' if n % 2 else 'rude'} {n}", "score": n % 2}
+        for n in range(start, start + count)
+    ]
+
+
+def rubrics(home: Path, rows: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    write_rows(home / "learn.jsonl", rows)
+    options = {"dataset_file": {"training": {"file_path": "learn.jsonl"}}, "rubrics_file": "rubrics.yaml", "evidence_samples": 2}
+    return {"judge_type": "rubrics_auto_grader", "rubrics_auto_grader": {**options, **more}}
+
+
+def test_a_judge_that_learns_is_tried_on_what_it_has_not_seen(tmp_path: Path, api: ScriptedApi) -> None:
+    judge = rubrics(tmp_path, polite_rows(6), llm={"prompt_price": 1000.0, "completion_price": 0.0})
+    result = evaluated(tmp_path, judge, polite_rows(4, start=6), "--json")
+    found = report(result)
+    assert found["accuracy"]["value"] == 1.0
+    assert found["overlap"] == {"answers": 0, "questions": 0}
+    assert "has learnt from" not in result.err
+    assert found["spent"]["requests"] == len(api.bodies)
+    assert found["spent"]["cost"] == pytest.approx(found["spent"]["prompt_tokens"] / 1000)
+    assert (tmp_path / "rubrics.yaml").exists()
+
+
+def test_examples_that_were_learnt_from_are_warned_of(tmp_path: Path, api: ScriptedApi) -> None:
+    learnt_from = polite_rows(6)
+    other = {**learnt_from[2], "final_answer": "something else"}
+    result = evaluated(tmp_path, rubrics(tmp_path, learnt_from), [*learnt_from[:2], other, *polite_rows(1, start=9)], "--json")
+    assert report(result)["overlap"] == {"answers": 2, "questions": 1}
+    assert "has learnt from 2 of these 4 answers, and from other answers to the questions of 1 more" in result.err
+
+
+def test_learning_by_hand_writes_the_rubrics_once(tmp_path: Path, api: ScriptedApi) -> None:
+    conf = write_conf(tmp_path, rubrics(tmp_path, polite_rows(6)))
+    first = run_command("judge", "learn", "--conf", conf, "--json", cwd=tmp_path)
+    assert json.loads(first.out) == {
+        "judges": [{"judge": "rubrics_auto_grader", "file": str(tmp_path / "rubrics.yaml"), "themes": 1, "learnt_now": True}]
+    }
+    assert "learning from 6 labelled examples" in first.err
+    asked = len(api.bodies)
+    again = run_command("judge", "learn", "--conf", conf, cwd=tmp_path)
+    assert "1 themes, there already" in again.out
+    assert len(api.bodies) == asked
+
+
+def test_learning_again_asks_nothing_twice(tmp_path: Path, api: ScriptedApi) -> None:
+    conf = write_conf(tmp_path, rubrics(tmp_path, polite_rows(6)))
+    run_command("judge", "learn", "--conf", conf, cwd=tmp_path)
+    before, asked = (tmp_path / "rubrics.yaml").read_bytes(), len(api.bodies)
+    (tmp_path / "rubrics.yaml").write_text("themes: [By hand.]\n", encoding="utf-8")
+    run_command("judge", "learn", "--conf", conf, "--again", cwd=tmp_path)
+    assert (tmp_path / "rubrics.yaml").read_bytes() == before
+    assert len(api.bodies) == asked
+
+
+def test_a_judge_that_does_not_learn_says_so(tmp_path: Path) -> None:
+    result = run_command("judge", "learn", "--conf", write_conf(tmp_path, {"judge_type": "math"}), cwd=tmp_path)
+    assert result.code == 2
+    assert "none of its judges (math) learns from examples" in result.err

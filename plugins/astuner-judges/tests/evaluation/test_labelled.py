@@ -1,0 +1,108 @@
+"""How rows of labelled answers are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from astuner.errors import DataError
+from astuner.schema import Task
+from astuner_judges.evaluation.labelled import Fields, Labelled, digest, joined, labelled
+
+
+def read(*rows: dict[str, Any], **fields: Any) -> list[Labelled]:
+    tasks = (Task(row.pop("main_query", "q?"), task_id=f"t{number}", metadata=row) for number, row in enumerate(map(dict, rows)))
+    return list(labelled(tasks, Fields(**fields)))
+
+
+def answers(example: Labelled) -> list[tuple[str, float]]:
+    return [(answer.text, answer.label) for answer in example.answers]
+
+
+@pytest.mark.parametrize(
+    ("given", "label"),
+    [(0.25, 0.25), (1, 1.0), (True, 1.0), (False, 0.0), ("right", 1.0), ("Wrong", 0.0), ("正确", 1.0), (" bad ", 0.0)],
+)
+def test_a_label_is_a_score_or_says_right_or_wrong(given: Any, label: float) -> None:
+    (example,) = read({"final_answer": "a", "score": given})
+    assert answers(example) == [("a", label)]
+    assert example.scored
+
+
+def test_words_mean_the_ends_of_the_scale() -> None:
+    (good, bad) = read({"final_answer": "a", "score": True}, {"final_answer": "b", "score": "wrong"}, low=1.0, high=5.0)
+    assert (good.answers[0].label, bad.answers[0].label) == (5.0, 1.0)
+
+
+def test_a_reference_answer_is_a_good_example_where_there_is_no_other() -> None:
+    (example,) = read({"answer": "42"})
+    assert answers(example) == [("42", 1.0)]
+
+
+def test_a_reference_beside_a_labelled_answer_stays_with_the_task() -> None:
+    (example,) = read({"answer": "42", "final_answer": "41", "score": 0}, reference=None)
+    assert answers(example) == [("41", 0.0)]
+    assert example.task.metadata == {"answer": "42"}
+
+
+def test_candidates_have_ranks_or_labels() -> None:
+    ranked, scored = read(
+        {"candidates": [{"answer": "a", "rank": 2}, {"answer": "b", "rank": 1}]},
+        {"candidates": [{"final_answer": "a", "score": 0.5}, {"final_answer": "b", "score": True}]},
+    )
+    assert (answers(ranked), ranked.scored) == ([("a", -2.0), ("b", -1.0)], False)
+    assert (answers(scored), scored.scored) == ([("a", 0.5), ("b", 1.0)], True)
+
+
+def test_chosen_is_better_than_rejected() -> None:
+    (example,) = read({"chosen": "a", "rejected": "b"})
+    assert (answers(example), example.scored) == ([("a", -1.0), ("b", -2.0)], False)
+
+
+def test_a_judge_cannot_read_the_label() -> None:
+    (example,) = read({"final_answer": "a", "score": 1, "rank": 3, "candidates": None, "topic": "sums"})
+    assert dict(example.task.metadata) == {"answer": None} or dict(example.task.metadata) == {"topic": "sums"}
+
+
+def test_rows_of_the_same_task_become_siblings() -> None:
+    rows = read(
+        {"main_query": "1?", "final_answer": "a", "score": 1, "answer": "x"},
+        {"main_query": "2?", "final_answer": "b", "score": 1, "answer": "x"},
+        {"main_query": "1?", "final_answer": "c", "score": 0, "answer": "x"},
+        {"main_query": "1?", "final_answer": "d", "score": 0, "answer": "another reference"},
+        reference=None,
+    )
+    assert [[text for text, _ in answers(example)] for example in joined(rows)] == [["a", "c"], ["b"], ["d"]]
+
+
+def test_examples_are_recognised_whatever_their_layout() -> None:
+    assert digest("How  many?", "Four.\n") == digest("how many?", "four.")
+    assert digest("How many?", "four") != digest("How many?", "five")
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"final_answer": "a"}, "an answer in 'final_answer', and no label in 'score'; there are: final_answer"),
+        ({"topic": "sums"}, "no answer: neither 'final_answer' nor 'answer' nor 'candidates' nor 'chosen' is there"),
+        ({"final_answer": "a", "score": "so-so"}, "the label 'so-so' in 'score' is no number"),
+        ({"final_answer": "a", "score": "0.5"}, "json_columns"),
+        ({"final_answer": "a", "score": 7}, "outside of min_score 0 and max_score 1"),
+        ({"final_answer": "a", "score": float("nan")}, "is no number"),
+        ({"candidates": [{"answer": "a", "rank": 1}]}, "a list of two or more objects"),
+        ({"candidates": [{"answer": "a", "rank": 1}, {"rank": 2}]}, "a candidate has no answer"),
+        ({"candidates": [{"answer": "a"}, {"answer": "b"}]}, "needs a number in 'rank'"),
+        ({"main_query": "", "final_answer": "a", "score": 1}, "no question in 'main_query'"),
+    ],
+)
+def test_a_row_that_is_no_example_says_why(row: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read(row)
+
+
+def test_a_question_may_stand_in_the_metadata_or_the_messages() -> None:
+    (example,) = read({"ask": "why?", "final_answer": "a", "score": 1}, query="ask")
+    assert example.query == "why?"
+    task = Task(init_messages=[{"role": "user", "content": "who?"}], metadata={"final_answer": "a", "score": 1})
+    assert next(labelled([task], Fields())).query == "who?"
