@@ -49,7 +49,8 @@ class Reader(Protocol):
     """Yields tasks. Runs in the driver; made once per run.
 
     A reader that may have to make its tasks first, and pay for it, has a method `would_generate(split)`: what that would take, in
-    words, or None where the tasks are there. `astuner run --dry-run` asks it, and reads no task then.
+    words, or None where the tasks are there. `astuner run --dry-run` asks it, and reads no task then. A method `report_to(say)`,
+    called before the first `read`, is told where to say what a user should know of the data, as `say(text, level)`.
     """
 
     def read(self, split: Split) -> Iterator[Task]:

@@ -20,6 +20,7 @@ KEY_ALIASES: Mapping[str, str] = {
     "rollout.agentscope_learn_protocol": "rollout.user_workflow",
     "rollout.agentscope_workflow": "rollout.user_workflow",
     "rollout.val_kwargs.num_repeat": "trainer_common.val_pass_n",
+    "task_reader.feedback_tracing": "task_reader.tracing",
     "task_reader.jsonl_dataset_file": "task_reader.dataset_file",
     **{f"context_tracker.{name}_cm": f"context_tracker.{name}" for name in TRACKERS},
 }
@@ -30,7 +31,7 @@ _JUDGES = {
     **{f"{package}.task_judge.env_service_as_judge->EnvServiceJudge": "env_service" for package in _OLD_PACKAGES},
     **{f"{package}.task_judge.math_answer_as_judge->MathAnswerAsJudge": "math" for package in _OLD_PACKAGES},
 }
-_READERS = {"jsonl_dataset_file": "dataset_file"}
+_READERS = {"feedback_tracing": "tracing", "jsonl_dataset_file": "dataset_file"}
 
 VALUE_ALIASES: Mapping[str, Mapping[str, str]] = {
     "task_reader.type": _READERS,

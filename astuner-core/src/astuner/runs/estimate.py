@@ -31,6 +31,9 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     hooks = Hooks(plan.catalog, options=config.plugins.options)
     hooks.check_pending()
     reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
+    told: list[str] = []
+    if (report_to := getattr(reader, "report_to", None)) is not None:
+        report_to(lambda text, level="warning": told.append(text))
     unmade = _yet_to_be_made(reader)
     tasks = None if unmade else plan.sample_tasks(reader)
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
@@ -40,7 +43,7 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     rows += [("memory for weights", _memory(config))]
     rows += [("judges", ", ".join(j.candidate.name for j in plan.recipe.judges) or "the workflow's own rewards")]
     width = max(len(name) for name, _ in rows)
-    return "\n".join([*(f"{name:<{width}}  {value}" for name, value in rows), *plan.notices])
+    return "\n".join([*(f"{name:<{width}}  {value}" for name, value in rows), *plan.notices, *told])
 
 
 def _yet_to_be_made(reader: Reader) -> list[str]:

@@ -234,6 +234,8 @@ class _Run:
         plan, info, hooks = self._plan, self.info, self._hooks
         with during("the reader"):
             reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
+            if (report_to := getattr(reader, "report_to", None)) is not None:
+                report_to(self.notify)
             tasks = plan.sample_tasks(reader)
         hooks.tasks_read("train", tasks.train_tasks)
         hooks.tasks_read("validation", tasks.validation_tasks)

@@ -1,0 +1,104 @@
+"""What users said of an answer, read off the attributes of a span, an event or a log record, and made one score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from attrs import evolve
+
+from astuner_readers.tracing.attributes import at, first_at, text_at
+from astuner_readers.tracing.records import Annotation, Annotator, Span
+
+EVALUATION = "gen_ai.evaluation.result"
+"""OpenTelemetry's event for a judgement of an answer; the collector writes feedback in this form too."""
+CORRECTION = "astuner.feedback.correction"
+ANNOTATOR = "astuner.feedback.annotator"
+USER = "astuner.feedback.user"
+CONVERSATION = "gen_ai.conversation.id"
+
+_FEEDBACK_EVENTS = ("feedback", "user_feedback", "user.feedback", "annotation")
+_FEEDBACK_ATTRIBUTES = ("feedback", "user_feedback")
+_GOOD = frozenset({"thumbs_up", "thumbsup", "up", "like", "liked", "good", "correct", "positive", "yes", "accepted"})
+_BAD = frozenset({"thumbs_down", "thumbsdown", "down", "dislike", "disliked", "bad", "incorrect", "wrong", "negative", "no"})
+
+
+def annotation_of(
+    attributes: Mapping[str, Any], *, trace_id: str | None = None, span_id: str | None = None, time_ns: int = 0
+) -> Annotation | None:
+    """Read an event `gen_ai.evaluation.result`, or one of feedback in plainer keys; None where nothing is said.
+
+    OpenTelemetry's event is an automatic judgement unless it says otherwise.
+    """
+    formal = at(attributes, "gen_ai.evaluation.name") is not None
+    said = text_at(attributes, ANNOTATOR, "annotator_kind", "annotator")
+    made = Annotation(
+        trace_id=trace_id,
+        span_id=span_id,
+        conversation_id=text_at(attributes, CONVERSATION, "session.id", "conversation_id"),
+        name=text_at(attributes, "gen_ai.evaluation.name", "name") or "user_feedback",
+        annotator=annotator_of(said, otherwise="llm" if formal else "human"),
+        user=text_at(attributes, USER, "user", "user_id") or "",
+        score=number(first_at(attributes, "gen_ai.evaluation.score.value", "score", "value", "rating")),
+        label=text_at(attributes, "gen_ai.evaluation.score.label", "label", "thumbs"),
+        comment=text_at(attributes, "gen_ai.evaluation.explanation", "comment", "explanation"),
+        correction=text_at(attributes, CORRECTION, "correction"),
+        time_ns=time_ns,
+    )
+    said_something = made.score is not None or made.label or made.comment or made.correction
+    return with_score(made) if said_something else None
+
+
+def of_span(span: Span) -> Iterator[Annotation]:
+    """Yield what a span says of itself: events of feedback, and attributes `feedback.score`, `feedback.label` and so on."""
+    for event in span.events:
+        if event["name"] == EVALUATION or event["name"] in _FEEDBACK_EVENTS:
+            found = annotation_of(event["attributes"], trace_id=span.trace_id, span_id=span.span_id, time_ns=span.end_ns)
+            if found is not None:
+                yield found
+    for prefix in _FEEDBACK_ATTRIBUTES:
+        below = {key: at(span.attributes, f"{prefix}.{key}") for key in ("score", "label", "comment", "correction", "rating")}
+        said = {key: value for key, value in below.items() if value is not None}
+        found = annotation_of(said, trace_id=span.trace_id, span_id=span.span_id, time_ns=span.end_ns) if said else None
+        if found is not None:
+            yield found
+
+
+def annotator_of(value: Any, otherwise: Annotator = "human") -> Annotator:
+    """Return who judged: a person, an LLM or a program."""
+    kind = str(value or "").lower()
+    return cast("Annotator", kind) if kind in ("human", "llm", "code") else otherwise
+
+
+def number(value: Any) -> float | None:
+    """Return a finite number; None for what is none."""
+    try:
+        made = float(value)
+    except (TypeError, ValueError):
+        return None
+    return made if math.isfinite(made) else None
+
+
+def with_score(annotation: Annotation) -> Annotation:
+    """Give an annotation without a score that of its label: 1 for `thumbs_up` and the like, 0 for the opposite."""
+    label = (annotation.label or "").strip().lower().replace(" ", "_").replace("-", "_")
+    if annotation.score is not None or not label:
+        return annotation
+    return evolve(annotation, score=1.0 if label in _GOOD else 0.0 if label in _BAD else None)
+
+
+def last_words(annotations: Sequence[Annotation]) -> list[Annotation]:
+    """Return what counts, in order of time: of each user, under each name, what was said last."""
+    counted: dict[tuple[str, str, str], Annotation] = {}
+    for annotation in sorted(annotations, key=lambda one: one.time_ns):
+        key = (annotation.name, annotation.annotator, annotation.user)
+        counted.pop(key, None)
+        counted[key] = annotation
+    return list(counted.values())
+
+
+def mean_score(annotations: Sequence[Annotation]) -> float | None:
+    """Return the mean of the scores; None where there is none."""
+    scores = [annotation.score for annotation in annotations if annotation.score is not None]
+    return sum(scores) / len(scores) if scores else None

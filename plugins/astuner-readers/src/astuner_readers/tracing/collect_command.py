@@ -1,0 +1,43 @@
+"""`astuner trace collect`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The file; appended to where it exists."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; other machines need --token.")
+@click.option("--port", default=4318, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option(
+    "--token", envvar="ASTUNER_TRACE_TOKEN", show_envvar=True, help="What requests must bear, as `Authorization: Bearer TOKEN`."
+)
+@click.option("--max-body-mb", default=16, show_default=True, type=click.IntRange(min=1), help="Largest request, unpacked.")
+@click.option(
+    "--rotate-mb", default=256, show_default=True, type=click.IntRange(min=0), help="Begin a new file at this size; 0 never."
+)
+@click.option("--sync-s", default=1.0, show_default=True, type=click.FloatRange(min=0), help="Seconds between syncs to the disk.")
+def collect(out: Path, host: str, port: int, token: str | None, max_body_mb: int, rotate_mb: int, sync_s: float) -> int:
+    """Receive OTLP traces (POST /v1/traces) and feedback (POST /v1/feedback), until Ctrl-C."""
+    from astuner_readers.tracing.collector.serving import Collector
+
+    def started(address: str) -> None:
+        click.echo(f"collecting into {out}: traces at {address}/v1/traces, feedback at {address}/v1/feedback", err=True)
+
+    collector = Collector(
+        out=out,
+        host=host,
+        port=port,
+        token=token or None,
+        max_body_bytes=max_body_mb << 20,
+        rotate_bytes=rotate_mb << 20 or None,
+        sync_s=max(sync_s, 0.01),
+    )
+    collected = collector.serve(started)
+    rejected = f", {collected.rejected} spans rejected" if collected.rejected else ""
+    click.echo(f"collected {collected.spans} spans and {collected.feedback} pieces of feedback{rejected} in {out}", err=True)
+    return 0

@@ -1,0 +1,115 @@
+"""The collector's HTTP interface: `POST /v1/traces` as OTLP has it, `POST /v1/feedback`, `GET /health`."""
+
+from __future__ import annotations
+
+import hmac
+from typing import TYPE_CHECKING
+
+from attrs import define
+
+from astuner_readers.tracing.collector.bodies import (
+    JSON,
+    PROTOBUF,
+    BadRequest,
+    accepted,
+    document_of,
+    refusal,
+    reply,
+    unpacked,
+)
+from astuner_readers.tracing.collector.feedback import feedback_document
+from astuner_readers.tracing.collector.store import TraceFile
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+
+@define(eq=False)
+class Collected:
+    """What came in so far."""
+
+    spans: int = 0
+    rejected: int = 0
+    feedback: int = 0
+
+
+def make_app(file: TraceFile, collected: Collected, *, token: str | None, max_body_bytes: int) -> Starlette:
+    """Return the application. With a token, requests that do not bear it are refused."""
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+
+    async def traces(request: Request) -> Response:
+        kind = _content_type(request)
+        try:
+            _check_token(request, token)
+            body = await _body(request, max_body_bytes)
+            kept = await run_in_threadpool(
+                lambda: accepted(document_of(unpacked(body, _encoding(request), max_body_bytes), kind))
+            )
+            if kept.spans:
+                await run_in_threadpool(file.append, kept.document)
+        except BadRequest as error:
+            return Response(refusal(kind, str(error)), error.status, media_type=kind if kind == PROTOBUF else JSON)
+        except OSError as error:
+            # 503 is what OTLP's clients try again after.
+            message = f"cannot be written: {error.strerror or error}"
+            return Response(refusal(kind, message), 503, {"Retry-After": "5"}, media_type=kind)
+        collected.spans += kept.spans
+        collected.rejected += kept.rejected
+        return Response(reply(kind, kept.rejected, kept.why), media_type=kind)
+
+    async def feedback(request: Request) -> Response:
+        try:
+            _check_token(request, token)
+            if _content_type(request) != JSON:
+                # A web page may send other types to loopback without being asked, and so speak for its visitor.
+                raise BadRequest(415, f"feedback is sent as {JSON}")
+            body = unpacked(await _body(request, max_body_bytes), _encoding(request), max_body_bytes)
+            await run_in_threadpool(file.append, feedback_document(body))
+        except BadRequest as error:
+            return JSONResponse({"message": str(error)}, error.status)
+        except OSError as error:
+            return JSONResponse({"message": f"cannot be written: {error.strerror or error}"}, 503, {"Retry-After": "5"})
+        collected.feedback += 1
+        return JSONResponse({"stored": True})
+
+    async def health(request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    return Starlette(
+        routes=[
+            Route("/v1/traces", traces, methods=["POST"]),
+            Route("/v1/feedback", feedback, methods=["POST"]),
+            Route("/health", health, methods=["GET"]),
+        ]
+    )
+
+
+def _check_token(request: Request, token: str | None) -> None:
+    if token is None:
+        return
+    given = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
+    if not hmac.compare_digest(given.encode(), token.encode()):
+        raise BadRequest(401, "the header `Authorization: Bearer TOKEN` is missing, or its token is another one")
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    """Read the body, and stop as soon as it is too large."""
+    made = bytearray()
+    async for part in request.stream():
+        made += part
+        if len(made) > limit:
+            raise BadRequest(413, f"the body is larger than {limit} bytes")
+    return bytes(made)
+
+
+def _content_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _encoding(request: Request) -> str:
+    return request.headers.get("content-encoding", "").strip().lower()

@@ -1,0 +1,132 @@
+"""The collector as a program: it listens, says where, and ends with everything on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from attrs import frozen
+
+from astuner.errors import DataError, PluginError, UsageError
+from astuner_readers.tracing.collector.app import Collected, make_app
+from astuner_readers.tracing.collector.bodies import check_installed
+from astuner_readers.tracing.collector.store import TraceFile
+
+REQUESTS_AT_ONCE = 64
+"""Further ones are answered 503, which OTLP's clients try again after."""
+
+
+@frozen(kw_only=True)
+class Collector:
+    """What is served, and how."""
+
+    out: Path
+    host: str = "127.0.0.1"
+    port: int = 4318
+    """0 takes a free one."""
+    token: str | None = None
+    max_body_bytes: int = 16 << 20
+    """Of a request, unpacked."""
+    rotate_bytes: int | None = 256 << 20
+    sync_s: float = 1.0
+
+    def serve(self, started: Callable[[str], None]) -> Collected:
+        """Serve until the process is interrupted or terminated; `started` is told the address. Returns what came in."""
+        if not is_loopback(self.host) and not self.token:
+            raise UsageError(
+                f"--host {self.host} is reached from other machines, and there is no token: set --token, or ASTUNER_TRACE_TOKEN"
+            )
+        try:
+            import starlette  # noqa: F401 - asked for only
+            import uvicorn  # noqa: F401
+        except ImportError as error:
+            raise PluginError(
+                f'the collector needs starlette and uvicorn ({error}): pip install "astuner-readers[traces]"'
+            ) from error
+        check_installed()
+        listening = _listen(self.host, self.port)
+        collected = Collected()
+        try:
+            file = TraceFile(self.out, rotate_bytes=self.rotate_bytes, sync_s=self.sync_s)
+            try:
+                asyncio.run(self._serve(listening, file, collected, started))
+            finally:
+                file.close()
+        except OSError as error:
+            raise DataError(f"--out {self.out}: cannot be written any more: {error.strerror or error}") from error
+        finally:
+            listening.close()
+        return collected
+
+    async def _serve(
+        self, listening: socket.socket, file: TraceFile, collected: Collected, started: Callable[[str], None]
+    ) -> None:
+        import uvicorn
+
+        class Server(uvicorn.Server):
+            """Ends on a signal; uvicorn's own would raise the signal once more after that."""
+
+            @contextmanager
+            def capture_signals(self) -> Iterator[None]:
+                yield
+
+        async def sync_at_intervals() -> None:
+            while True:
+                await asyncio.sleep(self.sync_s)
+                try:
+                    await asyncio.to_thread(file.sync)
+                except OSError:
+                    # What was answered with success may be lost: better to end, and be seen to, than to go on.
+                    server.should_exit = True
+                    raise
+
+        server = Server(
+            uvicorn.Config(
+                make_app(file, collected, token=self.token, max_body_bytes=self.max_body_bytes),
+                lifespan="off",
+                ws="none",
+                access_log=False,
+                log_level="warning",
+                limit_concurrency=REQUESTS_AT_ONCE,
+                timeout_graceful_shutdown=5,
+            )
+        )
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, server.handle_exit, number, None)
+        syncing = asyncio.create_task(sync_at_intervals())
+        host, port = listening.getsockname()[:2]
+        started(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            if syncing.done():
+                await syncing
+            syncing.cancel()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}; --port 0 takes a free one") from error
+    return listening

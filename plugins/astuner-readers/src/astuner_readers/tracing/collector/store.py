@@ -1,0 +1,95 @@
+"""The file that the collector appends to: whole lines only, one writer, synced at intervals, rotated by size."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from astuner.errors import UsageError
+
+
+class TraceFile:
+    """Appends documents to a file. Thread-safe; another process that opens the same file is refused."""
+
+    def __init__(self, path: Path, *, rotate_bytes: int | None, sync_s: float) -> None:
+        """Open the file for appending. A line that an earlier writer did not finish is ended, so that it spoils no other."""
+        self.path = path
+        self._rotate_bytes, self._sync_s = rotate_bytes, sync_s
+        self._lock = threading.Lock()
+        self._synced = time.monotonic()
+        self._dirty = False
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._guard = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UsageError(f"--out {path}: cannot be written: {error.strerror or error}") from error
+        try:
+            fcntl.flock(self._guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._guard)
+            raise UsageError(f"--out {path}: another collector writes to it; name another file, or end that one") from error
+        try:
+            self._file = self._opened()
+        except OSError as error:
+            os.close(self._guard)
+            raise UsageError(f"--out {path}: cannot be written: {error.strerror or error}") from error
+
+    def append(self, document: Mapping[str, Any]) -> None:
+        """Write a document as one line. Raises `OSError` when it cannot be written; the file is then as it was before."""
+        line = json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+        with self._lock:
+            size = os.fstat(self._file).st_size
+            if self._rotate_bytes is not None and size and size + len(line) > self._rotate_bytes:
+                self._rotate()
+                size = 0
+            try:
+                left = memoryview(line)
+                while left:
+                    left = left[os.write(self._file, left) :]
+            except OSError:
+                os.ftruncate(self._file, size)
+                raise
+            self._dirty = True
+            if time.monotonic() - self._synced >= self._sync_s:
+                self._sync()
+
+    def sync(self) -> None:
+        """Make what was written outlast the machine."""
+        with self._lock:
+            self._sync()
+
+    def close(self) -> None:
+        """Sync and close."""
+        with self._lock:
+            self._sync()
+            os.close(self._file)
+            os.close(self._guard)
+
+    def _sync(self) -> None:
+        if self._dirty:
+            os.fsync(self._file)
+        self._dirty, self._synced = False, time.monotonic()
+
+    def _rotate(self) -> None:
+        """Give the full file the next free number, `traces.0001.jsonl`, and begin a new one."""
+        self._sync()
+        number = 1
+        while (older := self.path.with_name(f"{self.path.stem}.{number:04}{self.path.suffix}")).exists():
+            number += 1
+        self.path.rename(older)
+        os.close(self._file)
+        self._file = self._opened()
+
+    def _opened(self) -> int:
+        # What users asked and said is nobody else's business.
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        size = os.fstat(file).st_size
+        if size and os.pread(file, 1, size - 1) != b"\n":
+            os.write(file, b"\n")
+        return file

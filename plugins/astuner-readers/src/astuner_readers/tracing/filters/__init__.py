@@ -1,0 +1,1 @@
+"""What leaves tasks out: what users said, duplicates, the opinion of an LLM."""

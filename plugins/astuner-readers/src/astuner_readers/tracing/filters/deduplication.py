@@ -1,0 +1,119 @@
+"""The filter `deduplication`: of questions that are the same, or much alike, one is kept."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import Attribute, field, frozen
+
+from astuner_readers.tracing.tally import Tally
+from astuner_readers.tracing.tasks import Candidate
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LENGTH = 3
+"""Characters of a piece: short enough for languages that write without spaces."""
+_WORDS = 16
+_ROUNDING = 1e-9
+
+
+def _is_share(instance: Any, attribute: Attribute[Any], value: float | None) -> None:
+    if value is not None and not 0 < value <= 1:
+        raise ValueError(f"is a share of the pieces that two questions have in common, above 0 and up to 1, not {value:g}")
+
+
+@frozen(kw_only=True)
+class DeduplicationParams:
+    """Options of the filter `deduplication`."""
+
+    similarity_threshold: float | None = field(default=None, validator=_is_share)
+    """Also one of two questions with at least this Jaccard similarity of their sets of three characters; null keeps both."""
+
+
+class Deduplication:
+    """Keeps the best liked of equal questions, and of equally liked ones the first. Earlier turns are part of a question."""
+
+    best_first = True
+
+    def __init__(self, params: DeduplicationParams) -> None:
+        self._threshold = params.similarity_threshold
+
+    def left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[int]:
+        """Yield the numbers of the tasks to leave out; 16 bytes are kept of each other one, and its pieces with a threshold."""
+        seen: set[bytes] = set()
+        alike = Alike(self._threshold) if self._threshold is not None else None
+        for number, task in tasks:
+            key = bytes.fromhex(task.key)
+            if key in seen or (alike is not None and not alike.add(task.likeness)):
+                yield number
+            seen.add(key)
+
+
+class Alike:
+    """Texts no two of which are alike. Exact, and quick for tens of thousands: most are told apart by a few words of bits."""
+
+    def __init__(self, threshold: float) -> None:
+        """`threshold` is the Jaccard similarity from which two texts are alike."""
+        self._threshold = threshold
+        self._texts: list[array[int]] = []
+        self._bits: NDArray[np.uint64] = np.zeros((1024, _WORDS), np.uint64)
+        """Of each text, one row: which of 1,024 groups its pieces are of."""
+        self._ones: NDArray[np.int64] = np.zeros(1024, np.int64)
+        self._sizes: NDArray[np.int64] = np.zeros(1024, np.int64)
+
+    def add(self, text: str) -> bool:
+        """Add a text unless one that is alike was added before; return whether it was added."""
+        pieces = pieces_of(text)
+        bits = _bits_of(pieces)
+        if any(self._similarity(pieces, self._texts[index]) >= self._threshold for index in self._near(bits, len(pieces))):
+            return False
+        count = len(self._texts)
+        if count == len(self._sizes):
+            self._bits = np.concatenate([self._bits, np.zeros_like(self._bits)])
+            self._ones = np.concatenate([self._ones, np.zeros_like(self._ones)])
+            self._sizes = np.concatenate([self._sizes, np.zeros_like(self._sizes)])
+        self._bits[count], self._ones[count], self._sizes[count] = bits, _ones(bits[None])[0], len(pieces)
+        self._texts.append(array("Q", pieces))
+        return True
+
+    def _near(self, bits: NDArray[np.uint64], size: int) -> Iterator[int]:
+        """Yield the texts that may be alike: a group that one has and the other has not is a piece that they do not share."""
+        count = len(self._texts)
+        rows, sizes = self._bits[:count], self._sizes[:count]
+        shared = _ones(rows & bits)
+        common = np.minimum(size - (_ones(bits[None]) - shared), sizes - (self._ones[:count] - shared))
+        return iter(np.flatnonzero(common >= self._threshold * (size + sizes - common) - _ROUNDING).tolist())
+
+    def _similarity(self, one: frozenset[int], other: array[int]) -> float:
+        common = len(one.intersection(other))
+        return common / (len(one) + len(other) - common)
+
+
+def pieces_of(text: str) -> frozenset[int]:
+    """Return the sets of three characters in a text, as numbers."""
+    padded = f" {text} "
+    grams = {padded[at : at + _LENGTH] for at in range(max(len(padded) - _LENGTH + 1, 1))}
+    # The code points themselves, 21 bits each: three fit into a word of 64.
+    return frozenset(sum(ord(character) << (21 * place) for place, character in enumerate(gram)) for gram in grams)
+
+
+def _bits_of(pieces: frozenset[int]) -> NDArray[np.uint64]:
+    # Multiplying by an odd number spreads what differs in the low bits over the high ones, which choose the group.
+    spread = np.fromiter(pieces, np.uint64, len(pieces)) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(54)
+    flags = np.zeros(_WORDS * 64, np.uint8)
+    flags[spread] = 1
+    return np.packbits(flags).view(np.uint64)
+
+
+_ONES_IN_A_BYTE = np.array([number.bit_count() for number in range(256)], np.uint8)
+
+
+def _ones(rows: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Count the bits that are set in each row."""
+    # NumPy 1, which verl 0.8 holds to, cannot count bits.
+    counted = np.bitwise_count(rows) if hasattr(np, "bitwise_count") else _ONES_IN_A_BYTE[rows.view(np.uint8)]
+    return counted.sum(axis=1, dtype=np.int64)  # type: ignore[no-any-return]  # of an array of either type

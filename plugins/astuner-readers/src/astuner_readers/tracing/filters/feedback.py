@@ -1,0 +1,55 @@
+"""The filter `feedback`: by what users said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import field, frozen
+
+from astuner.config.components import ONE_OR_MANY
+from astuner_readers.tracing.tally import Tally
+from astuner_readers.tracing.tasks import Candidate
+
+
+@frozen(kw_only=True)
+class FeedbackParams:
+    """Options of the filter `feedback`."""
+
+    min_score: float | None = None
+    """Leaves out what has a lower mean score."""
+    max_score: float | None = None
+    """Leaves out what has a higher mean score: 0.5 collects what went wrong."""
+    labels: tuple[str, ...] = field(default=(), metadata={ONE_OR_MANY: True})
+    """Leaves out what was said something of, but none of these labels."""
+    exclude_labels: tuple[str, ...] = field(default=(), metadata={ONE_OR_MANY: True})
+    """Leaves out what was given one of these labels."""
+    required: bool = False
+    """Leaves out what nobody said anything of, too."""
+
+
+class FeedbackFilter:
+    """Leaves out what was said something else of than is wanted."""
+
+    best_first = False
+
+    def __init__(self, params: FeedbackParams) -> None:
+        self._params = params
+
+    def left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[int]:
+        """Yield the numbers of the tasks to leave out."""
+        return (number for number, task in tasks if not self._wanted(task))
+
+    def _wanted(self, task: Candidate) -> bool:
+        params = self._params
+        if not task.feedback:
+            return not params.required
+        labels = {label.casefold() for label in task.labels}
+        if labels & {label.casefold() for label in params.exclude_labels}:
+            return False
+        if params.labels and not labels & {label.casefold() for label in params.labels}:
+            return False
+        if task.reward is None:
+            return params.min_score is None and params.max_score is None
+        return (params.min_score is None or task.reward >= params.min_score) and (
+            params.max_score is None or task.reward <= params.max_score
+        )

@@ -1,0 +1,67 @@
+"""What a filter is, and how its place in the configuration is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Protocol
+
+from attrs import Attribute, field, frozen
+
+from astuner.errors import ConfigError
+from astuner_readers.tracing.filters.deduplication import Deduplication, DeduplicationParams
+from astuner_readers.tracing.filters.feedback import FeedbackFilter, FeedbackParams
+from astuner_readers.tracing.filters.llm_evaluate import Asking, LlmEvaluate, LlmEvaluateParams
+from astuner_readers.tracing.tally import Tally
+from astuner_readers.tracing.tasks import Candidate
+
+_PARAMS: Mapping[str, type[Any]] = {
+    "deduplication": DeduplicationParams,
+    "feedback": FeedbackParams,
+    "llm_evaluate": LlmEvaluateParams,
+}
+
+
+class Filter(Protocol):
+    """Leaves tasks out."""
+
+    best_first: bool
+    """Whether it wants to see the best liked tasks first; otherwise they come in order of time."""
+
+    def left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[int]:
+        """Yield the numbers of the tasks to leave out."""
+        ...
+
+
+def _structured(kind: str, params: Mapping[str, Any]) -> Any:
+    from astuner.config.structuring import structure_options
+
+    return structure_options(_PARAMS[kind], params, key="params", locate=lambda key: None)
+
+
+def _are_params(instance: FilterChoice, attribute: Attribute[Any], value: Mapping[str, Any]) -> None:
+    try:
+        _structured(instance.type, value)
+    except ConfigError as error:
+        raise ValueError("; ".join(str(problem) for problem in error.problems)) from error
+
+
+@frozen(kw_only=True)
+class FilterChoice:
+    """One filter. They are applied in the order in which they are written."""
+
+    type: Literal["deduplication", "feedback", "llm_evaluate"]
+    """Which one."""
+    enabled: bool = True
+    """False leaves the filter out."""
+    params: Mapping[str, Any] = field(factory=dict, validator=_are_params)
+    """Its options."""
+
+    def make(self, asking: Asking) -> Filter:
+        """Make the filter. Raises `NoEndpoint` for one that asks an LLM where the environment names none."""
+        params = _structured(self.type, self.params)
+        match params:
+            case LlmEvaluateParams():
+                return LlmEvaluate(params, asking)
+            case FeedbackParams():
+                return FeedbackFilter(params)
+        return Deduplication(params)

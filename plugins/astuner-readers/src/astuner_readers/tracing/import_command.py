@@ -1,0 +1,113 @@
+"""`astuner trace import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command("import")
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The data set (JSON lines).")
+@click.option("--validation-out", type=click.Path(path_type=Path, dir_okay=False), help="The data set for validation.")
+@click.option(
+    "--validation-fraction", type=click.FloatRange(0, 1, max_open=True), help="Share of the conversations that go there."
+)
+@click.option("--validation-after", metavar="TIME", help="Or: conversations with a turn from this time on go there.")
+@click.option("--validation-by", type=click.Choice(["conversation", "task"]), default="conversation", show_default=True)
+@click.option("--project", help="Which project of Phoenix; all by default.")
+@click.option("--agent", "agents", multiple=True, help="Only turns of this agent; may be given several times.")
+@click.option("--min-score", type=float, help="Leave out what users scored lower.")
+@click.option("--max-score", type=float, help="Leave out what users scored higher.")
+@click.option(
+    "--label", "labels", multiple=True, help="Of what users labelled, keep only this label; may be given several times."
+)
+@click.option("--with-feedback", is_flag=True, help="Leave out what no user said anything of.")
+@click.option("--similarity", type=click.FloatRange(0, 1, min_open=True), help="Of questions this much alike, keep one.")
+@click.option("--keep-duplicates", is_flag=True, help="Keep equal questions, too.")
+@click.option(
+    "--llm-evaluate",
+    is_flag=True,
+    help="Let an LLM say which turns are good tasks; its address and key come from the environment.",
+)
+@click.option(
+    "--rubrics", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Further reasons for it to reject a task."
+)
+@click.option("--llm", "llm_model", help="Which LLM.")
+@click.option("--llm-cache", help="A file in which its answers are kept.")
+@click.option("--no-system-prompt", is_flag=True, help="Leave the recorded system prompt out of the tasks.")
+@click.option("--keep-unanswered", is_flag=True, help="Keep turns without an answer.")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many tasks of each data set.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+def import_(sources: tuple[str, ...], out: Path, validation_out: Path | None, as_json: bool, **given: Any) -> None:
+    """Make a data set of traces: OTLP files, databases of AgentScope Studio or Phoenix, the address of a Phoenix."""
+    import os
+
+    from astuner.cli.config_options import print_json
+    from astuner_readers.tracing.filters.llm_evaluate import Asking
+    from astuner_readers.tracing.importing import Destinations, imbalance, import_tasks, lines_of
+
+    options = _options(sources, validation_out, given)
+    asking = Asking(
+        model=options.alien_llm_model,
+        max_tokens=options.alien_llm_response_length,
+        config_dir=Path.cwd(),
+        environ=os.environ,
+        say=lambda text: click.echo(text, err=True),
+    )
+    to = Destinations(train=(out,), validation=(validation_out,) if validation_out is not None else ())
+    tally = import_tasks(options, asking, to)
+    if as_json:
+        print_json({**tally.as_json(), "files": {"train": out, **({"validation": validation_out} if validation_out else {})}})
+    else:
+        for line in lines_of(tally):
+            click.echo(line)
+    if (text := imbalance(options, tally)) is not None:
+        click.echo(f"warning: {text}", err=True)
+
+
+def _options(sources: tuple[str, ...], validation_out: Path | None, given: dict[str, Any]) -> Any:
+    from astuner.config.structuring import structure_options
+    from astuner.errors import UsageError
+    from astuner_readers.tracing.options import TracingOptions
+
+    rule = given["validation_fraction"] or given["validation_after"]
+    if bool(rule) != (validation_out is not None):
+        raise UsageError(
+            "--validation-out needs a rule (--validation-fraction or --validation-after), and a rule needs --validation-out"
+        )
+    values = {
+        "sources": list(sources),
+        "project": given["project"],
+        "agents": list(given["agents"]),
+        "keep_system_prompt": not given["no_system_prompt"],
+        "require_answer": not given["keep_unanswered"],
+        "filters": _filters(given),
+        "validation_fraction": given["validation_fraction"] or 0.0,
+        "validation_after": given["validation_after"],
+        "validation_by": given["validation_by"],
+        "limit": given["limit"],
+    }
+    return structure_options(TracingOptions, values, key="astuner trace import", locate=lambda key: None)
+
+
+def _filters(given: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the filters that the arguments ask for: the cheap ones first, and the LLM last."""
+    filters: list[dict[str, Any]] = []
+    feedback = {
+        "min_score": given["min_score"],
+        "max_score": given["max_score"],
+        "labels": list(given["labels"]),
+        "required": given["with_feedback"],
+    }
+    if any(value not in (None, [], False) for value in feedback.values()):
+        filters.append({"type": "feedback", "params": feedback})
+    if not given["keep_duplicates"]:
+        filters.append({"type": "deduplication", "params": {"similarity_threshold": given["similarity"]}})
+    if given["llm_evaluate"]:
+        rubrics = given["rubrics"].read_text(encoding="utf-8") if given["rubrics"] else ""
+        llm = {"model_name": given["llm_model"], "cache": given["llm_cache"]}
+        filters.append({"type": "llm_evaluate", "params": {"custom_rubrics": rubrics, "llm": llm}})
+    return filters

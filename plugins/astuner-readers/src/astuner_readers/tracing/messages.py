@@ -1,0 +1,210 @@
+"""Messages, in whatever form a tracer wrote them, as a chat API takes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from astuner_readers.tracing.attributes import parsed
+from astuner_readers.tracing.reprs import parsed_repr
+
+_ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "bot": "assistant", "function": "tool"}
+_SEVERAL = ("messages", "msgs")
+_ONE = ("msg", "message", "input", "query", "question", "prompt", "user_input")
+_SAID = ("output", "answer", "response", "result")
+_CALLS = ("tool_call", "tool_use", "function_call")
+_RESULTS = ("tool_call_response", "tool_result", "function_call_output")
+_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
+
+
+@frozen(kw_only=True)
+class Said:
+    """One message of a conversation."""
+
+    role: str
+    text: str = ""
+    tool_calls: tuple[Mapping[str, str], ...] = ()
+    """Each with `id`, `name` and `arguments`, which is JSON in a string."""
+    tool_call_id: str | None = None
+    not_text: bool = False
+    """Whether there was an image or a file in it, which `text` does not show."""
+
+    def as_openai(self) -> dict[str, Any]:
+        """Return the message in OpenAI's form."""
+        message: dict[str, Any] = {"role": self.role, "content": self.text}
+        if self.tool_calls:
+            message["tool_calls"] = [
+                {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
+                for call in self.tool_calls
+            ]
+        if self.role == "tool":
+            message["tool_call_id"] = self.tool_call_id or ""
+        return message
+
+
+def messages_of(value: Any, role: str) -> list[Said]:
+    """Return the messages in a value: a list, one message, an object that holds either, JSON or a `repr` of these, or plain text.
+
+    `role` is whose it is where nobody says. What holds no message gives none.
+    """
+    return list(_messages(value, role, depth=0))
+
+
+def last_of(messages: Sequence[Said], role: str) -> int | None:
+    """Return the position of the last message of a role; None where there is none."""
+    return next((index for index in range(len(messages) - 1, -1, -1) if messages[index].role == role), None)
+
+
+def _messages(value: Any, role: str, depth: int) -> Iterator[Said]:
+    if depth > 8:
+        return
+    if isinstance(value, str):
+        yield from _of_text(value, role, depth)
+    elif isinstance(value, Mapping):
+        yield from _of_object(value, role, depth)
+    elif isinstance(value, list | tuple):
+        if value and all(isinstance(item, Mapping) and _is_part(item) for item in value):
+            yield from _one_message({"content": list(value)}, role)
+            return
+        for item in value:
+            yield from _messages(item, role, depth + 1)
+
+
+def _of_text(text: str, role: str, depth: int) -> Iterator[Said]:
+    stripped = text.strip()
+    if not stripped:
+        return
+    inner = parsed(stripped)
+    if isinstance(inner, str) and inner.startswith(("Msg(", "AssistantMsg(", "UserMsg(", "SystemMsg(")):
+        try:
+            inner = parsed_repr(inner)
+        except ValueError:
+            return
+    if isinstance(inner, str):
+        yield Said(role=role, text=inner)
+    elif isinstance(inner, Mapping | list):
+        found = list(_messages(inner, role, depth + 1))
+        # JSON that is no message is what was said.
+        yield from found or ([Said(role=role, text=stripped)] if inner and not _holds_no_words(inner) else [])
+
+
+def _holds_no_words(value: Any) -> bool:
+    """Whether JSON is mere bookkeeping: messages with nothing in them, the arguments of a call, or an id and nothing else."""
+    if isinstance(value, list):
+        return any(isinstance(item, Mapping) and _holds_no_words(item) for item in value)
+    return bool(value.keys() & {"role", "parts", "content", "messages", "args", "kwargs"}) or value.keys() <= {"id", "type"}
+
+
+def _of_object(value: Mapping[str, Any], role: str, depth: int) -> Iterator[Said]:
+    if isinstance(value.get("message"), Mapping):
+        yield from _of_object(value["message"], role, depth + 1)
+        return
+    if "role" in value or "parts" in value or "content" in value or "contents" in value or "tool_calls" in value:
+        yield from _one_message(value, role)
+        return
+    names = ("kwargs", *_SEVERAL, *_ONE, *(_SAID if role == "assistant" else ()))
+    for inner in (value.get(name) for name in names):
+        found = list(_messages(inner, role, depth + 1)) if inner else []
+        if found:
+            yield from found
+            return
+    arguments = value.get("args")
+    if isinstance(arguments, list | tuple) and arguments:
+        yield from _messages(arguments[0], role, depth + 1)
+
+
+def _one_message(value: Mapping[str, Any], otherwise: str) -> Iterator[Said]:
+    role = str(value.get("role") or value.get("type") or otherwise).lower()
+    role = _ROLES.get(role, role)
+    role = role if role in ("system", "developer", "user", "assistant", "tool") else otherwise
+    being = _Being(role, value.get("tool_call_id") or value.get("id") if role == "tool" else None)
+    content = next((value[name] for name in ("parts", "contents", "content") if value.get(name)), None)
+    for part in content if isinstance(content, list | tuple) else [content]:
+        yield from being.take(part)
+    for call in value.get("tool_calls") or ():
+        if isinstance(call, Mapping):
+            being.calls.append(_call(call.get("tool_call", call)))
+    yield from being.done()
+
+
+class _Being:
+    """A message in the making. A tool's result in the middle of it ends it, and is a message of its own."""
+
+    def __init__(self, role: str, tool_call_id: Any) -> None:
+        self._role, self._tool_call_id = role, str(tool_call_id) if tool_call_id else None
+        self._texts: list[str] = []
+        self.calls: list[Mapping[str, str]] = []
+        self._not_text = False
+
+    def take(self, part: Any) -> Iterator[Said]:
+        if isinstance(part, Mapping) and isinstance(part.get("message_content"), Mapping):
+            part = part["message_content"]
+        if not isinstance(part, Mapping):
+            if part is not None and part != "":
+                self._texts.append(part if isinstance(part, str) else json.dumps(part, ensure_ascii=False, default=str))
+            return
+        kind = str(part.get("type") or "text")
+        if kind in _RESULTS:
+            yield from self.done()
+            result = next((part[name] for name in ("response", "result", "output", "content") if part.get(name) is not None), "")
+            yield Said(role="tool", text=_text_of(result), tool_call_id=str(part.get("id") or part.get("tool_use_id") or ""))
+        elif kind in _CALLS:
+            self.calls.append(_call(part))
+        elif kind in _THOUGHTS:
+            return
+        elif isinstance(words := part.get("text", part.get("content")), str):
+            self._texts.append(words)
+        else:
+            self._not_text = True
+
+    def done(self) -> Iterator[Said]:
+        text = "\n".join(self._texts)
+        if text.strip() or self.calls or self._not_text:
+            yield Said(
+                role=self._role,
+                text=text,
+                tool_calls=tuple(self.calls),
+                tool_call_id=self._tool_call_id,
+                not_text=self._not_text,
+            )
+        self._texts, self.calls, self._not_text = [], [], False
+
+
+def _call(call: Mapping[str, Any]) -> Mapping[str, str]:
+    function = call.get("function")
+    function = function if isinstance(function, Mapping) else call
+    arguments: Any = next((function[name] for name in ("arguments", "input") if function.get(name) is not None), {})
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    return {"id": str(call.get("id") or ""), "name": str(function.get("name") or ""), "arguments": written}
+
+
+def _text_of(result: Any) -> str:
+    """Return a tool's result as text: that of its text blocks, also where they were written as `repr`."""
+    value: Any = parsed(result) if isinstance(result, str) else result
+    if isinstance(value, str):
+        return _text_of_repr(value)
+    if isinstance(value, Mapping):
+        words = value.get("text", value.get("content"))
+        return _text_of(words) if words is not None else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, list | tuple):
+        return "\n".join(_text_of(item) for item in value)
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _text_of_repr(text: str) -> str:
+    """Return the words in `TextBlock(text='…')`, and any other text as it is."""
+    if not (text.endswith(")") and text.partition("(")[0].isidentifier()):
+        return text
+    try:
+        value = parsed_repr(text)
+    except ValueError:
+        return text
+    holds_words = isinstance(value, Mapping) and value.get("text", value.get("content")) is not None
+    return _text_of(value) if holds_words else text
+
+
+def _is_part(item: Mapping[str, Any]) -> bool:
+    return "role" not in item and "message" not in item and "type" in item and item["type"] not in _ROLES

@@ -1,0 +1,116 @@
+"""The reader `tracing`: tasks from what a deployed agent was asked, and from what its users said of the answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal
+
+import cattrs
+
+from astuner.builtin.json_rows import json_rows
+from astuner.builtin.task_rows import tasks_of
+from astuner.protocols import RunInfo
+from astuner.schema import Split, Task
+from astuner_readers.tracing.filters.llm_evaluate import Asking
+from astuner_readers.tracing.importing import Destinations, imbalance, import_tasks
+from astuner_readers.tracing.options import TracingOptions
+from astuner_readers.tracing.tally import Tally
+
+Say = Callable[[str, Literal["info", "warning"]], None]
+
+
+class TracingReader:
+    """Imports the traces once, into the run directory, and reads the tasks from there.
+
+    New traces arrive all the time; a run that goes on has the tasks that it began with.
+    """
+
+    Options = TracingOptions
+
+    def __init__(self, options: TracingOptions, config_dir: Path, directory: Path) -> None:
+        """`directory` is the run's; where it does not exist, nothing is kept and no LLM is asked: nothing is run yet."""
+        self._options, self._config_dir = options, config_dir
+        self._is_run = directory.is_dir()
+        if self._is_run:
+            self._home = directory / "tracing" / _digest(options)
+        else:
+            self._home = Path(tempfile.mkdtemp(prefix="astuner-tracing-"))
+            weakref.finalize(self, shutil.rmtree, self._home, ignore_errors=True)
+        self._say: Say = _to_stderr
+        self._imported = False
+
+    @classmethod
+    def from_run(cls, options: TracingOptions, run_info: RunInfo) -> TracingReader:
+        """Make the reader; paths start at the configuration's directory."""
+        return cls(options, run_info.config_dir, run_info.directory)
+
+    def report_to(self, say: Say) -> None:
+        """Say through this what was read, instead of on stderr; called before the first reading."""
+        self._say = say
+
+    def read(self, split: Split) -> Iterator[Task]:
+        """Yield the tasks of a split in order of time; nothing for validation where no rule puts anything there."""
+        self._import_once()
+        path = self._home / f"{split}.jsonl"
+        if not path.stat().st_size:
+            return
+        yield from tasks_of(partial(json_rows, path))
+
+    def _import_once(self) -> None:
+        counts = self._home / "counts.json"
+        if self._imported:
+            return
+        self._imported = True
+        if counts.is_file():
+            self._say(f"tracing: the tasks are those of an earlier reading, in {self._home}; remove it to read anew", "info")
+            return
+        self._home.mkdir(parents=True, exist_ok=True)
+        options = self._options
+        asking = Asking(
+            model=options.alien_llm_model,
+            max_tokens=options.alien_llm_response_length,
+            config_dir=self._config_dir,
+            environ=os.environ,
+            say=lambda text: self._say(text, "info"),
+            cache=self._home / "verdicts.sqlite" if self._is_run else None,
+            allowed=self._is_run,
+        )
+        tally = import_tasks(options, asking, self._destinations())
+        counts.write_text(json.dumps(tally.as_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        self._tell(tally)
+
+    def _destinations(self) -> Destinations:
+        further = (self._options.train_output_path, self._options.validation_output_path)
+        train, validation = (
+            (self._home / f"{split}.jsonl", *([self._config_dir / Path(path).expanduser()] if path and self._is_run else []))
+            for split, path in zip(("train", "validation"), further, strict=True)
+        )
+        return Destinations(train=train, validation=validation)
+
+    def _tell(self, tally: Tally) -> None:
+        self._say(f"tracing: {tally.sentence()}", "warning" if tally.broken or tally.unjudged else "info")
+        if (text := imbalance(self._options, tally)) is not None:
+            self._say(text, "warning")
+
+
+def _digest(options: TracingOptions) -> str:
+    """Name the options in 12 hex digits: other options are another reading."""
+    text = json.dumps(cattrs.unstructure(options), sort_keys=True, default=_as_json)
+    return blake2b(text.encode(), digest_size=6).hexdigest()
+
+
+def _as_json(value: Any) -> Any:
+    return dict(value) if hasattr(value, "keys") else str(value)
+
+
+def _to_stderr(text: str, level: Literal["info", "warning"]) -> None:
+    print(f"{level}: {text}", file=sys.stderr)

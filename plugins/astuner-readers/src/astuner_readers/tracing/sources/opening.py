@@ -1,0 +1,90 @@
+"""From what a user names as a source to the records in it."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from attrs import frozen
+
+from astuner.errors import DataError
+from astuner_readers.tracing.records import Record
+
+_SQLITE = b"SQLite format 3\x00"
+
+
+class Source(Protocol):
+    """One place with traces."""
+
+    name: str
+    """As the user named it: what tasks keep as their source."""
+    kind: str
+    """What it is, for people."""
+
+    def records(self) -> Iterator[Record]:
+        """Yield spans and annotations as a stream. Raises `DataError` when it cannot be read at all."""
+        ...
+
+
+@frozen(kw_only=True)
+class Access:
+    """How a server of traces is asked."""
+
+    project: str | None = None
+    """Which project of it; all when None."""
+    environ: Mapping[str, str]
+    """Where its key is: `PHOENIX_API_KEY`."""
+    timeout_s: float = 60.0
+
+
+def open_sources(names: Sequence[str], base: Path, access: Access) -> list[Source]:
+    """Find out what each name is. A pattern with `*` stands for the files it matches, in the order of their names.
+
+    Raises `DataError` for what does not exist or is no source; nothing else is read yet.
+    """
+    return [source for name in names for source in _opened(name, base, access)]
+
+
+def _opened(name: str, base: Path, access: Access) -> list[Source]:
+    from astuner_readers.tracing.sources.otlp_file import OtlpFile
+    from astuner_readers.tracing.sources.phoenix_database import PhoenixDatabase
+    from astuner_readers.tracing.sources.phoenix_server import PhoenixServer
+    from astuner_readers.tracing.sources.sqlite_file import tables_of
+    from astuner_readers.tracing.sources.studio_database import StudioDatabase
+
+    if name.startswith(("http://", "https://")):
+        return [PhoenixServer(name, access)]
+    path = base / Path(name).expanduser()
+    if not path.exists() and glob.has_magic(name):
+        found = sorted(glob.glob(str(path)))
+        if not found:
+            raise DataError(f"source '{name}': no file matches it (from {base})")
+        return [source for one in found for source in _opened(_relative(one, name, base), base, access)]
+    if not path.is_file():
+        what = "is a directory; name the files in it, as in 'traces/*.jsonl'" if path.is_dir() else "does not exist"
+        raise DataError(f"source '{name}': {path} {what}")
+    try:
+        with path.open("rb") as file:
+            head = file.read(len(_SQLITE))
+    except OSError as error:
+        raise DataError(f"source '{name}': {path} cannot be read: {error.strerror or error}") from error
+    if head != _SQLITE:
+        return [OtlpFile(name, path)]
+    tables = tables_of(path)
+    if "span_table" in tables:
+        return [StudioDatabase(name, path)]
+    if {"spans", "traces"} <= tables:
+        return [PhoenixDatabase(name, path, access.project)]
+    raise DataError(
+        f"source '{name}': a database without the tables of AgentScope Studio (span_table) or Phoenix (spans, traces); "
+        f"it has: {', '.join(sorted(tables)[:12]) or 'none'}"
+    )
+
+
+def _relative(found: str, pattern: str, base: Path) -> str:
+    """Name a file that a pattern found as the user would have: relative if the pattern was."""
+    if Path(pattern).expanduser().is_absolute():
+        return found
+    return str(Path(found).relative_to(base)) if Path(found).is_relative_to(base) else found

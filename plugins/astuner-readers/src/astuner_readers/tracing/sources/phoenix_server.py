@@ -1,0 +1,164 @@
+"""A running Phoenix, asked over its REST API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from astuner.errors import DataError, PluginError
+from astuner_readers.tracing.annotations import annotator_of, number, with_score
+from astuner_readers.tracing.attributes import at, text_at
+from astuner_readers.tracing.records import Annotation, Broken, Record, Span
+from astuner_readers.tracing.sources.json_spans import nanoseconds, span_of_json
+
+if TYPE_CHECKING:
+    import httpx
+
+    from astuner_readers.tracing.sources.opening import Access
+
+PAGE = 200
+"""Spans in one answer."""
+IDS = 50
+"""Ids in one question for annotations: they stand in the address, which has a longest length."""
+ATTEMPTS = 4
+FIRST_PAUSE_S = 0.5
+KEY = "PHOENIX_API_KEY"
+
+
+class PhoenixServer:
+    """Streams the spans of one project or of all, with what was said of them; a page of spans is held at a time."""
+
+    kind = "Phoenix server"
+
+    def __init__(self, name: str, access: Access) -> None:
+        self.name, self._access = name, access
+
+    def records(self) -> Iterator[Record]:
+        """Yield spans page by page, then the annotations of the page's spans, traces and sessions."""
+        with self._client() as client:
+            for project in self._projects(client):
+                asked: set[str] = set()
+                for page in self._pages(client, f"/v1/projects/{quote(project, safe='')}/spans", {"limit": PAGE}):
+                    yield from self._page(client, project, page, asked)
+
+    def _page(self, client: httpx.Client, project: str, page: Sequence[Any], asked: set[str]) -> Iterator[Record]:
+        ids: dict[str, list[str]] = {"span": [], "trace": [], "session": []}
+        for number_, value in enumerate(page):
+            place = f"{self.name} project {project} span {number_}"
+            made = _span(value, self.name, place)
+            yield made
+            if not isinstance(made, Span):
+                continue
+            # The id of a session is asked for as Phoenix got it, quotes included.
+            session = _text(at(made.attributes, "session.id"))
+            for what, one in (("span", made.span_id), ("trace", made.trace_id), ("session", session)):
+                if one and (key := f"{what} {one}") not in asked:
+                    asked.add(key)
+                    ids[what].append(one)
+        for what, wanted in ids.items():
+            for start in range(0, len(wanted), IDS):
+                yield from self._annotations(client, project, what, wanted[start : start + IDS])
+
+    def _annotations(self, client: httpx.Client, project: str, what: str, ids: Sequence[str]) -> Iterator[Record]:
+        path = f"/v1/projects/{quote(project, safe='')}/{what}_annotations"
+        parameters = {f"{what}_ids": list(ids), "limit": 1000}
+        # Older versions know annotations of spans alone, and answer 404 where there are none.
+        for page in self._pages(client, path, parameters, may_lack=True):
+            for value in page:
+                if isinstance(value, Mapping):
+                    yield _annotation(value, what)
+
+    def _projects(self, client: httpx.Client) -> Iterator[str]:
+        wanted, names = self._access.project, []
+        for page in self._pages(client, "/v1/projects", {"limit": 100}):
+            for project in page:
+                names.append(str(project.get("name")))
+                if wanted in (None, project.get("name"), project.get("id")):
+                    yield str(project.get("id"))
+        if wanted is not None and wanted not in names:
+            raise DataError(f"source '{self.name}': no project '{wanted}'; there are: {', '.join(names) or 'none'}")
+
+    def _pages(
+        self, client: httpx.Client, path: str, parameters: Mapping[str, Any], *, may_lack: bool = False
+    ) -> Iterator[Sequence[Any]]:
+        cursor: str | None = None
+        while True:
+            answer = self._get(client, path, {**parameters, **({"cursor": cursor} if cursor else {})}, may_lack)
+            if answer is None:
+                return
+            if not isinstance(answer, Mapping) or not isinstance(answer.get("data"), list):
+                raise DataError(f"source '{self.name}': {path} did not answer as Phoenix does; is this the address of a Phoenix?")
+            yield answer["data"]
+            cursor = answer.get("next_cursor")
+            if not cursor:
+                return
+
+    def _get(self, client: httpx.Client, path: str, parameters: Mapping[str, Any], may_lack: bool) -> Any:
+        import httpx
+
+        said = ""
+        for attempt in range(ATTEMPTS):
+            if attempt:
+                time.sleep(FIRST_PAUSE_S * 2 ** (attempt - 1))
+            try:
+                answer = client.get(path, params=parameters)
+            except httpx.HTTPError as error:
+                said = f"{type(error).__name__}: {error}"
+                continue
+            if may_lack and answer.status_code in (404, 405, 422):
+                return None
+            if answer.status_code in (401, 403):
+                raise DataError(f"source '{self.name}': Phoenix refuses access ({answer.status_code}); set {KEY} to a key of it")
+            if answer.status_code == 429 or answer.status_code >= 500:
+                said = f"it answered {answer.status_code}"
+                continue
+            if answer.status_code != 200:
+                raise DataError(f"source '{self.name}': {path} answered {answer.status_code}: {answer.text[:200]}")
+            try:
+                return answer.json()
+            except ValueError as error:
+                raise DataError(f"source '{self.name}': {path} answered no JSON; is this the address of a Phoenix?") from error
+        raise DataError(f"source '{self.name}': Phoenix could not be asked ({said}); is it running there?")
+
+    def _client(self) -> httpx.Client:
+        try:
+            import httpx
+        except ImportError as error:
+            raise PluginError(
+                f'a Phoenix server is asked through httpx ({error}): pip install "astuner-readers[traces]"'
+            ) from error
+        key = self._access.environ.get(KEY, "").strip()
+        return httpx.Client(
+            base_url=self.name.rstrip("/"),
+            timeout=self._access.timeout_s,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+        )
+
+
+def _span(value: Any, source: str, place: str) -> Span | Broken:
+    return span_of_json(value, source, place) if isinstance(value, Mapping) else Broken(place=place, reason="no object")
+
+
+def _annotation(value: Mapping[str, Any], what: str) -> Annotation:
+    result = value.get("result")
+    result = result if isinstance(result, Mapping) else {}
+    return with_score(
+        Annotation(
+            trace_id=_text(value.get("trace_id")) if what == "trace" else None,
+            span_id=_text(value.get("span_id")) if what == "span" else None,
+            conversation_id=text_at(value, "session_id") if what == "session" else None,
+            name=_text(value.get("name")) or "user_feedback",
+            annotator=annotator_of(value.get("annotator_kind")),
+            user=_text(value.get("identifier")) or _text(value.get("user_id")) or "",
+            score=number(result.get("score")),
+            label=_text(result.get("label")),
+            comment=_text(result.get("explanation")),
+            time_ns=nanoseconds(value.get("updated_at")),
+        )
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

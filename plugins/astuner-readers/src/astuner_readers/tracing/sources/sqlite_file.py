@@ -1,0 +1,46 @@
+"""Reading another program's SQLite database: never written to, and nothing left beside it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from astuner.errors import DataError
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a database for reading, as it is at this moment. Raises `DataError` for one that is broken or cannot be read."""
+    log = path.with_name(path.name + "-wal")
+    # A reader of a write-ahead database that nobody has open would leave two files beside it; told that it cannot change, it
+    # leaves none. Should somebody open it meanwhile, that is seen by the log which then is there.
+    still = _is_write_ahead(path) and not log.exists()
+    where = f"file:{quote(str(path.resolve()))}?mode=ro{'&immutable=1' if still else ''}"
+    try:
+        with closing(sqlite3.connect(where, uri=True, timeout=30)) as connection:
+            connection.row_factory = sqlite3.Row
+            connection.execute("BEGIN")
+            yield connection
+    except sqlite3.Error as error:
+        raise DataError(f"{path}: {error}; copy it with `sqlite3 FILE '.backup COPY'` and name the copy") from error
+    if still and log.exists():
+        raise DataError(f"{path}: another program opened it while it was read; import it again, or read the server in its place")
+
+
+def tables_of(path: Path) -> set[str]:
+    """Return the names of its tables."""
+    with reading(path) as connection:
+        return {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")}
+
+
+def columns_of(connection: sqlite3.Connection, table: str) -> set[str]:
+    """Return the names of a table's columns; none for a table that is not there."""
+    return {str(row["name"]) for row in connection.execute(f"PRAGMA table_info({table})")}
+
+
+def _is_write_ahead(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(20)[18:20] == b"\x02\x02"

@@ -1,0 +1,189 @@
+"""Where spans wait until their trace is whole, on disk: a trace's root comes last, and feedback days later."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import cattrs
+
+from astuner_readers.tracing.annotations import of_span
+from astuner_readers.tracing.attributes import kept
+from astuner_readers.tracing.records import Annotation, Span
+from astuner_readers.tracing.tasks import Candidate
+
+_TABLES = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+CREATE TABLE spans (trace TEXT, span TEXT, start INTEGER, body TEXT, PRIMARY KEY (trace, span)) WITHOUT ROWID;
+CREATE INDEX spans_by_id ON spans (span);
+CREATE TABLE annotations (number INTEGER PRIMARY KEY, body TEXT);
+CREATE TABLE tasks (number INTEGER PRIMARY KEY, trace TEXT, time INTEGER, conversation TEXT, score REAL, dropped TEXT, body TEXT);
+CREATE INDEX tasks_by_trace ON tasks (trace);
+CREATE INDEX tasks_by_conversation ON tasks (conversation, time);
+CREATE TABLE members (trace TEXT, span TEXT, task INTEGER, PRIMARY KEY (trace, span, task)) WITHOUT ROWID;
+CREATE INDEX members_by_span ON members (span);
+CREATE TABLE said (task INTEGER, body TEXT);
+CREATE INDEX said_by_task ON said (task);
+"""
+_LAST_TIME = 2**63 - 1
+
+
+class Spool:
+    """Spans, annotations and tasks in a file of its own. Memory holds one trace, or one task, at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = sqlite3.connect(path, isolation_level=None)
+        self._file.executescript(_TABLES)
+        self._convert = cattrs.Converter()
+
+    def close(self) -> None:
+        """Close the file, which is the caller's to remove."""
+        self._file.close()
+
+    def add_span(self, span: Span) -> bool:
+        """Keep a span, and what it says of itself; return whether it is the first of its ids."""
+        body = {
+            "source": span.source,
+            "parent": span.parent_id,
+            "name": span.name,
+            "end": span.end_ns,
+            "attributes": kept(span.attributes),
+            "events": [dict(event) for event in span.events],
+            "failed": span.failed,
+        }
+        row = (span.trace_id, span.span_id, _storable(span.start_ns), _written(body))
+        if self._file.execute("INSERT OR IGNORE INTO spans VALUES (?, ?, ?, ?)", row).rowcount == 0:
+            return False
+        for annotation in of_span(span):
+            self.add_annotation(annotation)
+        return True
+
+    def add_annotation(self, annotation: Annotation) -> None:
+        """Keep an annotation, for whatever it is of."""
+        body = _written(self._convert.unstructure(annotation))
+        self._file.execute("INSERT INTO annotations (body) VALUES (?)", (body,))
+
+    def traces(self) -> Iterator[list[Span]]:
+        """Yield the spans of each trace, traces in order of their first time."""
+        query = "SELECT trace FROM spans GROUP BY trace ORDER BY MIN(start), trace"
+        with closing(self._file.cursor()) as cursor:
+            for (trace,) in cursor.execute(query):
+                rows = self._file.execute("SELECT span, start, body FROM spans WHERE trace = ?", (trace,)).fetchall()
+                yield [_span(trace, *row) for row in rows]
+
+    def add_task(self, candidate: Candidate) -> None:
+        """Keep what may become a task, and which spans it was made of."""
+        row = (candidate.trace_id, _storable(candidate.time_ns), candidate.conversation, self._body(candidate))
+        number = self._file.execute("INSERT INTO tasks (trace, time, conversation, body) VALUES (?, ?, ?, ?)", row).lastrowid
+        members = ((candidate.trace_id, span, number) for span in candidate.members)
+        self._file.executemany("INSERT OR IGNORE INTO members VALUES (?, ?, ?)", members)
+
+    def annotations(self) -> Iterator[Annotation]:
+        """Yield the annotations in the order in which they came."""
+        with closing(self._file.cursor()) as cursor:
+            for (body,) in cursor.execute("SELECT body FROM annotations ORDER BY number"):
+                yield self._convert.structure(json.loads(body), Annotation)
+
+    def tasks_meant(self, annotation: Annotation) -> list[int]:
+        """Return which tasks an annotation is of: those with its span, else those of its trace, else the conversation's latest.
+
+        A span that belongs to no task stands for its trace, where that has one task. Of a conversation it is the latest turn that
+        began before the annotation was made.
+        """
+        if annotation.span_id is not None:
+            if annotation.trace_id is not None:
+                found = self._numbers(
+                    "SELECT task FROM members WHERE trace = ? AND span = ?", annotation.trace_id, annotation.span_id
+                )
+            else:
+                found = self._numbers("SELECT task FROM members WHERE span = ?", annotation.span_id)
+            if found:
+                return found
+            of_trace = self._numbers(
+                "SELECT number FROM tasks WHERE trace IN (SELECT trace FROM spans WHERE span = ?)", annotation.span_id
+            )
+            return of_trace if len(of_trace) == 1 else []
+        if annotation.trace_id is not None:
+            return self._numbers("SELECT number FROM tasks WHERE trace = ?", annotation.trace_id)
+        if annotation.conversation_id is not None:
+            query = "SELECT number FROM tasks WHERE conversation = ? AND time <= ? ORDER BY time DESC, number DESC LIMIT 1"
+            return self._numbers(query, annotation.conversation_id, _storable(annotation.time_ns) or _LAST_TIME)
+        return []
+
+    def add_said(self, number: int, annotation: Annotation) -> None:
+        """Keep what was said of a task."""
+        self._file.execute("INSERT INTO said VALUES (?, ?)", (number, _written(self._convert.unstructure(annotation))))
+
+    def said_of(self, number: int) -> list[Annotation]:
+        """Return what was said of a task."""
+        rows = self._file.execute("SELECT body FROM said WHERE task = ? ORDER BY rowid", (number,))
+        return [self._convert.structure(json.loads(body), Annotation) for (body,) in rows]
+
+    def set_task(self, number: int, candidate: Candidate) -> None:
+        """Put a task in the place of an earlier form of it."""
+        self._file.execute(
+            "UPDATE tasks SET score = ?, body = ? WHERE number = ?", (candidate.reward, self._body(candidate), number)
+        )
+
+    def drop(self, number: int, reason: str) -> None:
+        """Leave a task out from here on."""
+        self._file.execute("UPDATE tasks SET dropped = ? WHERE number = ?", (reason, number))
+
+    def tasks(self, *, best_first: bool = False) -> Iterator[tuple[int, Candidate]]:
+        """Yield the tasks that are not left out, in order of time, or the best liked first. They may be dropped meanwhile."""
+        order = "score IS NULL, score DESC, time, number" if best_first else "time, number"
+        for number in self._numbers(f"SELECT number FROM tasks WHERE dropped IS NULL ORDER BY {order}"):
+            (body,) = self._file.execute("SELECT body FROM tasks WHERE number = ?", (number,)).fetchone()
+            yield number, self._convert.structure(json.loads(body), Candidate)
+
+    def conversations(self) -> Iterator[tuple[str, int, int]]:
+        """Yield each conversation that has tasks: its name, the number of its first task, the time of its last."""
+        query = """
+SELECT conversation,
+       (SELECT number FROM tasks one WHERE one.conversation = tasks.conversation AND one.dropped IS NULL ORDER BY time, number),
+       MAX(time)
+FROM tasks WHERE dropped IS NULL GROUP BY conversation ORDER BY MIN(time), conversation
+"""
+        with closing(self._file.cursor()) as cursor:
+            yield from cursor.execute(query)
+
+    def task(self, number: int) -> Candidate:
+        """Return one task."""
+        (body,) = self._file.execute("SELECT body FROM tasks WHERE number = ?", (number,)).fetchone()
+        return self._convert.structure(json.loads(body), Candidate)
+
+    def _body(self, candidate: Candidate) -> str:
+        return _written(self._convert.unstructure(candidate))
+
+    def _numbers(self, query: str, *parameters: Any) -> list[int]:
+        return [number for (number,) in self._file.execute(query, parameters)]
+
+
+def _span(trace: str, span: str, start: int, body: str) -> Span:
+    kept_ = json.loads(body)
+    return Span(
+        source=kept_["source"],
+        trace_id=trace,
+        span_id=span,
+        parent_id=kept_["parent"],
+        name=kept_["name"],
+        start_ns=start,
+        end_ns=kept_["end"],
+        attributes=kept_["attributes"],
+        events=tuple(kept_["events"]),
+        failed=kept_["failed"],
+    )
+
+
+def _written(value: Any) -> str:
+    # Half a surrogate pair, which JSON may hold as an escape, is no text that SQLite takes.
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), default=str)
+
+
+def _storable(value: int) -> int:
+    return min(max(value, 0), _LAST_TIME)

@@ -1,0 +1,101 @@
+"""What became of everything that was read: nothing is left out without being counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from attrs import define, field
+
+_NAMED = 5
+"""Places that are named of each reason."""
+
+
+@define(eq=False)
+class Tally:
+    """Counts of one import."""
+
+    sources: dict[str, Counter[str]] = field(factory=dict)
+    """By source: `spans`, `annotations`, `broken`."""
+    traces: int = 0
+    turns: int = 0
+    broken: Counter[str] = field(factory=Counter)
+    """Lines, rows and spans that could not be read, by reason."""
+    places: dict[str, list[str]] = field(factory=dict)
+    """The first places of each reason."""
+    repeated_spans: int = 0
+    """Spans that came again, as exporters send them after a lost reply."""
+    left_out: Counter[str] = field(factory=Counter)
+    """Turns that are no tasks, by reason."""
+    filtered: dict[str, int] = field(factory=dict)
+    """Tasks that each filter left out."""
+    unjudged: Counter[str] = field(factory=Counter)
+    """Tasks that an LLM was asked about in vain, by reason."""
+    annotations: int = 0
+    """Those that were found."""
+    unmatched_annotations: int = 0
+    """Those whose trace, span or conversation is not among what was read."""
+    with_feedback: int = 0
+    """Tasks that somebody said something of."""
+    train: int = 0
+    validation: int = 0
+
+    def note_broken(self, source: str, place: str, reason: str) -> None:
+        """Count something that could not be read."""
+        self.sources.setdefault(source, Counter())["broken"] += 1
+        self.broken[reason] += 1
+        named = self.places.setdefault(reason, [])
+        if len(named) < _NAMED:
+            named.append(place)
+
+    @property
+    def spans(self) -> int:
+        """How many spans were read."""
+        return sum(counts["spans"] for counts in self.sources.values())
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Yield what a table shows: a name and a value each."""
+        for name, counts in self.sources.items():
+            yield "source", f"{name} ({', '.join(f'{count} {what}' for what, count in counts.items()) or 'nothing'})"
+        yield "traces", str(self.traces)
+        yield "turns", str(self.turns)
+        if self.repeated_spans:
+            yield "repeated spans", str(self.repeated_spans)
+        for reason, count in self.broken.items():
+            more = ", …" if count > len(self.places[reason]) else ""
+            yield "broken", f"{count}: {reason} ({', '.join(self.places[reason])}{more})"
+        for reason, count in self.left_out.items():
+            yield "left out", f"{count}: {reason}"
+        for name, count in self.filtered.items():
+            yield f"filter {name}", f"{count} left out"
+        for reason, count in self.unjudged.items():
+            yield "unjudged", f"{count}: {reason}"
+        if self.annotations:
+            unmatched = f", {self.unmatched_annotations} of nothing that was read" if self.unmatched_annotations else ""
+            yield "feedback", f"{self.annotations} annotations{unmatched}; {self.with_feedback} tasks have some"
+        yield "tasks", f"{self.train} for training, {self.validation} for validation"
+
+    def sentence(self) -> str:
+        """Return all of it in one line, for a notice."""
+        return "; ".join(f"{name}: {value}" for name, value in self.rows())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts as a JSON document."""
+        return {
+            "sources": {name: dict(counts) for name, counts in self.sources.items()},
+            "spans": self.spans,
+            "traces": self.traces,
+            "turns": self.turns,
+            "repeated_spans": self.repeated_spans,
+            "broken": [
+                {"reason": reason, "count": count, "places": self.places[reason]} for reason, count in self.broken.items()
+            ],
+            "left_out": dict(self.left_out),
+            "filtered": dict(self.filtered),
+            "unjudged": dict(self.unjudged),
+            "annotations": self.annotations,
+            "unmatched_annotations": self.unmatched_annotations,
+            "tasks_with_feedback": self.with_feedback,
+            "tasks": {"train": self.train, "validation": self.validation},
+        }

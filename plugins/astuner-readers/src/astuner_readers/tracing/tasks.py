@@ -1,0 +1,162 @@
+"""From a turn and what was said of it to a task, and to the row of a data set that holds one."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from astuner.builtin.task_rows import content_id
+from astuner_readers.tracing.annotations import last_words, mean_score
+from astuner_readers.tracing.records import Annotation
+from astuner_readers.tracing.turns import Turn
+
+_ENDS = " \t.?!;:,。？！；：，…"
+
+
+@frozen(kw_only=True)
+class Candidate:
+    """What becomes a task unless a filter leaves it out."""
+
+    query: str
+    init_messages: list[Any] = field(factory=list)
+    """System prompt and earlier turns in OpenAI's form, without the query."""
+    answer: str | None = None
+    """As it was recorded."""
+    reference: str | None = None
+    """The right answer, as far as anybody knows: a user's correction, else the recorded one unless it was disliked."""
+    reward: float | None = None
+    """The mean score of what was said of the answer."""
+    labels: list[str] = field(factory=list)
+    feedback: list[Any] = field(factory=list)
+    tools: list[str] = field(factory=list)
+    agent: str | None = None
+    model: str | None = None
+    source: str
+    trace_id: str
+    span_id: str
+    members: list[str] = field(factory=list)
+    time_ns: int
+    conversation_id: str | None = None
+
+    @property
+    def conversation(self) -> str:
+        """What tells one conversation from another: its id, or that of the trace."""
+        return self.conversation_id or f"trace {self.trace_id}"
+
+    @property
+    def likeness(self) -> str:
+        """The question as duplicates are told by: what it says after the same earlier turns, however it is written."""
+        turns = (message for message in self.init_messages if message["role"] not in ("system", "developer"))
+        before = (f"{message['role']}: {normalised(str(message['content']))}" for message in turns)
+        return "\n".join([*before, normalised(self.query)])
+
+    @property
+    def key(self) -> str:
+        """A hash of that."""
+        return blake2b(self.likeness.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+    def row(self, task_id: str) -> dict[str, Any]:
+        """Return the row of a data set, as the reader `dataset_file` reads it."""
+        trace = {
+            "source": self.source,
+            "trace_id": self.trace_id,
+            "span_id": self.span_id,
+            "time": _iso(self.time_ns),
+            "agent": self.agent,
+            "model": self.model,
+        }
+        metadata = {
+            "answer": self.reference,
+            "rejected_answer": self.answer if self.answer != self.reference else None,
+            "reward": self.reward,
+            "feedback": self.feedback,
+            "tools": self.tools,
+            "conversation_id": self.conversation_id,
+            "trace": {name: value for name, value in trace.items() if value is not None},
+        }
+        return {
+            "task_id": task_id,
+            "main_query": self.query,
+            "init_messages": self.init_messages,
+            "metadata": {name: value for name, value in metadata.items() if value not in (None, [])},
+        }
+
+
+def candidate_of(turn: Turn, *, keeps_system_prompt: bool) -> Candidate:
+    """Return what may become a task, before anybody's opinion of it."""
+    before = [
+        message.as_openai() for message in turn.before if keeps_system_prompt or message.role not in ("system", "developer")
+    ]
+    return Candidate(
+        query=turn.query,
+        init_messages=before,
+        answer=turn.answer,
+        reference=turn.answer,
+        tools=list(turn.tools),
+        agent=turn.agent,
+        model=turn.model,
+        source=turn.source,
+        trace_id=turn.trace_id,
+        span_id=turn.span_id,
+        members=list(turn.members),
+        time_ns=turn.time_ns,
+        conversation_id=turn.conversation_id,
+    )
+
+
+def with_feedback(candidate: Candidate, said: Sequence[Annotation], *, good_from: float) -> Candidate:
+    """Add what was said of the answer. A score below `good_from` means that the recorded answer is not the right one."""
+    counted = last_words(said)
+    if not counted:
+        return candidate
+    score = mean_score(counted)
+    correction = next((one.correction for one in reversed(counted) if one.correction), None)
+    disliked = score is not None and score < good_from
+    return evolve(
+        candidate,
+        reward=score,
+        reference=correction or (None if disliked else candidate.answer),
+        labels=[one.label for one in counted if one.label],
+        feedback=[_feedback(one) for one in counted],
+    )
+
+
+def task_id_of(candidate: Candidate, *, alone: bool = True) -> str:
+    """Return an id made of the question and what stands before it; of its span too where that is not the only one (`alone`)."""
+    content: dict[str, Any] = {"main_query": candidate.query, "init_messages": candidate.init_messages}
+    if not alone:
+        content |= {"trace_id": candidate.trace_id, "span_id": candidate.span_id}
+    return content_id(content, candidate.span_id)
+
+
+def normalised(text: str) -> str:
+    """Return a text without differences of case, width, spacing and closing punctuation."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_ENDS)
+
+
+def _feedback(annotation: Annotation) -> Mapping[str, Any]:
+    told = {
+        "name": annotation.name,
+        "annotator": annotation.annotator,
+        "score": annotation.score,
+        "label": annotation.label,
+        "comment": annotation.comment,
+        "correction": annotation.correction,
+        "user": annotation.user,
+        "time": _iso(annotation.time_ns),
+    }
+    return {name: value for name, value in told.items() if value not in (None, "")}
+
+
+def _iso(time_ns: int) -> str | None:
+    if not time_ns:
+        return None
+    try:
+        return datetime.fromtimestamp(time_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, OSError, ValueError):
+        return None

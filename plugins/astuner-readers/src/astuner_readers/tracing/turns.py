@@ -1,0 +1,183 @@
+"""From the spans of a trace to turns: what a user asked, what stood before, and what the agent answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from attrs import evolve, frozen
+
+from astuner_readers.tracing.exchange import (
+    Exchange,
+    agent_name,
+    conversation_of,
+    exchange_of,
+    is_agent,
+    is_model,
+    model_name,
+    tools_of,
+)
+from astuner_readers.tracing.messages import Said
+from astuner_readers.tracing.records import Span
+
+
+@frozen(kw_only=True)
+class Turn:
+    """One question of a user and what came of it."""
+
+    source: str
+    trace_id: str
+    span_id: str
+    """Of the agent's span, or of the first call of a model."""
+    members: tuple[str, ...]
+    """Ids of the spans that belong to it; what is said of one of them is said of the turn."""
+    time_ns: int
+    query: str
+    """Empty where there is no question."""
+    before: tuple[Said, ...] = ()
+    """System prompt and earlier turns."""
+    answer: str | None = None
+    tools: tuple[str, ...] = ()
+    """Names of the tools that were called, in order, each once."""
+    agent: str | None = None
+    model: str | None = None
+    conversation_id: str | None = None
+    not_text: bool = False
+    """Whether the question holds more than text."""
+
+
+def turns_of(spans: Sequence[Span], agents: Sequence[str] = ()) -> list[Turn]:
+    """Return the turns of one trace, in order of time; none for a trace in which nothing was asked.
+
+    Each outermost span of an agent is a turn; with `agents` each outermost one of an agent of these names. In a trace without
+    agents the calls of models are turns: those that begin with the same messages, up to the last of the user, are one. In a
+    trace without either, its root is one if it says what went in.
+    """
+    tree = _Tree(spans)
+    outermost = tree.outermost(lambda span: is_agent(span) and (not agents or agent_name(span) in agents))
+    turns = [turn for span in outermost if (turn := _agent_turn(span, tree.below(span))) is not None]
+    if agents:
+        return turns
+    if not turns:
+        turns = _model_turns(tree.ordered)
+    if not turns:
+        turns = [turn for span in tree.roots if (turn := _agent_turn(span, tree.below(span))) is not None]
+    return turns
+
+
+class _Tree:
+    """The spans of a trace by parent. A span whose parent is missing, or that is its own ancestor, is a root."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        self.ordered = sorted(spans, key=lambda span: (span.start_ns, span.end_ns, span.span_id))
+        self._known = {span.span_id: span for span in self.ordered}
+        self._children: dict[str, list[Span]] = {}
+        self.roots: list[Span] = []
+        for span in self.ordered:
+            if span.parent_id in self._known and not self._in_circle(span):
+                self._children.setdefault(span.parent_id or "", []).append(span)
+            else:
+                self.roots.append(span)
+
+    def outermost(self, is_one: Callable[[Span], bool]) -> list[Span]:
+        """Return the spans that are one without an ancestor that is, in order of time."""
+        found, waiting = [], list(self.roots)
+        while waiting:
+            span = waiting.pop()
+            if is_one(span):
+                found.append(span)
+            else:
+                waiting += self._children.get(span.span_id, ())
+        return self._sorted(found)
+
+    def below(self, span: Span) -> list[Span]:
+        """Return a span and all below it, in order of time."""
+        found, waiting = [], [span]
+        while waiting:
+            one = waiting.pop()
+            found.append(one)
+            waiting += self._children.get(one.span_id, ())
+        return self._sorted(found)
+
+    def _sorted(self, spans: Iterable[Span]) -> list[Span]:
+        return sorted(spans, key=lambda span: (span.start_ns, span.end_ns, span.span_id))
+
+    def _in_circle(self, span: Span) -> bool:
+        seen = {span.span_id}
+        above = self._known.get(span.parent_id or "")
+        while above is not None:
+            if above.span_id in seen:
+                return True
+            seen.add(above.span_id)
+            above = self._known.get(above.parent_id or "")
+        return False
+
+
+def _agent_turn(span: Span, below: Sequence[Span]) -> Turn | None:
+    own = exchange_of(span)
+    calls = [(one, exchange) for one in below if is_model(one) and (exchange := exchange_of(one)).asked]
+    if not own.opening:
+        # The span says nothing of what went in; the calls below it do.
+        turns = _model_turns(below)
+        if not turns:
+            return None
+        answer = (own.answer if own.answer is not None else turns[-1].answer) if not span.failed else None
+        return evolve(
+            turns[0], span_id=span.span_id, members=_ids(below), answer=answer, tools=tools_of(below), agent=agent_name(span)
+        )
+    query = own.opening[-1]
+    # The agent is given the question alone; what its model was shown besides stands in its first call.
+    shown = next((exchange.opening for _, exchange in calls if exchange.opening and _same(exchange.opening[-1], query)), ())
+    before = max(own.opening[:-1], shown[:-1], key=len)
+    answer = own.answer
+    if answer is None and not own.said and not span.failed and calls:
+        answer = calls[-1][1].answer
+    return _turn(span, below, query, before, answer)
+
+
+def _model_turns(spans: Sequence[Span]) -> list[Turn]:
+    """Return a turn for each run of calls with one opening."""
+    groups: list[tuple[Sequence[Said], list[Span], list[Exchange]]] = []
+    for span in spans:
+        if not is_model(span):
+            continue
+        exchange = exchange_of(span)
+        if not exchange.opening:
+            continue
+        for opening, members, exchanges in groups:
+            if len(opening) == len(exchange.opening) and all(map(_same, opening, exchange.opening)):
+                members.append(span)
+                exchanges.append(exchange)
+                break
+        else:
+            groups.append((exchange.opening, [span], [exchange]))
+    alone = len(groups) == 1
+    return [
+        _turn(members[0], spans if alone else members, opening[-1], opening[:-1], exchanges[-1].answer)
+        for opening, members, exchanges in groups
+    ]
+
+
+def _turn(span: Span, below: Sequence[Span], query: Said, before: Sequence[Said], answer: str | None) -> Turn:
+    return Turn(
+        source=span.source,
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        members=_ids(below),
+        time_ns=span.start_ns,
+        query=query.text.strip(),
+        before=tuple(before),
+        answer=answer,
+        tools=tools_of(below),
+        agent=agent_name(span) if is_agent(span) else None,
+        model=next((name for one in below if (name := model_name(one))), None),
+        conversation_id=next((found for one in (span, *below) if (found := conversation_of(one))), None),
+        not_text=query.not_text,
+    )
+
+
+def _ids(spans: Iterable[Span]) -> tuple[str, ...]:
+    return tuple(span.span_id for span in spans)
+
+
+def _same(one: Said, other: Said) -> bool:
+    return one.role == other.role and one.text.strip() == other.text.strip()
