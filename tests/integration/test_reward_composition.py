@@ -63,7 +63,7 @@ def test_the_reward_is_shaped_and_length_has_its_price(tmp_path: Path, cli: Cli)
 
 def test_a_key_of_an_llm_that_nobody_asks_is_remarked_on(tmp_path: Path, cli: Cli) -> None:
     _, said = played(tmp_path, cli, section(alien_llm_model="qwen-max"))
-    assert "task_judge.alien_llm_model has no effect: no judge of this run asks an LLM." in said
+    assert "task_judge.alien_llm_model has no effect: no judge of this run reads it." in said
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.clients.embedding import EmbeddingOptions, NgramEmbedding
-from astuner.clients.llm import LLMFailed
+from astuner.clients.embedding import ApiEmbedding, EmbeddingOptions, NgramEmbedding
+from astuner.clients.llm import LLMClient, LLMFailed
+from astuner.clients.llm_budget import LLMBudgetSpent
+from astuner.clients.llm_options import LLMOptions
 from astuner.errors import DataError
 from astuner.testing.scripted_api import scripted_api
 
@@ -46,6 +49,24 @@ def test_the_api_is_asked_in_parts_and_its_order_kept() -> None:
         found = asyncio.run(embedding.vectors(["a" * 4, "", "b" * 4]))
     assert found.tolist() == [[0.8, 0.6], pytest.approx([1 / 10**0.5, 3 / 10**0.5]), [0.8, 0.6]]
     assert [body["input"] for body in api.bodies] == [["aaaa", " "], ["bbbb"]]
+
+
+def test_what_was_embedded_is_kept_and_counted_on_the_budget_of_the_client(tmp_path: Path) -> None:
+    with scripted_api() as api:
+        api.embed = lambda text: [1.0, 0.0]
+        for _ in range(2):
+            options = LLMOptions(cache="a.sqlite", max_requests=1)
+            llm = options.client("the test", model="big", config_dir=tmp_path, environ=api.environ)
+            embedding = EmbeddingOptions(kind="api", model_name="text").embedding("the test", api.environ, beside=llm)
+            assert asyncio.run(embedding.vectors(["a", "b", "a"])).tolist() == [[1.0, 0.0]] * 3
+        with pytest.raises(LLMBudgetSpent):
+            asyncio.run(ApiEmbedding("other", "the test", environ=api.environ, beside=spent(llm)).vectors(["c"]))
+    assert [body["input"] for body in api.bodies] == [["a", "b"]]
+
+
+def spent(llm: LLMClient) -> LLMClient:
+    llm.budget.settle(llm.budget.reserve("", 0))
+    return llm
 
 
 def test_vectors_of_different_sizes_are_refused() -> None:

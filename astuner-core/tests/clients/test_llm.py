@@ -99,6 +99,19 @@ def test_a_refused_key_gives_way_to_the_others_and_the_backup(server: ScriptedAp
     assert server.keys == ["a", "b", "good"]
 
 
+def test_every_key_is_tried_before_anything_is_waited_for(server: ScriptedApi) -> None:
+    by_key(server, lambda key: "4" if key == "good" else Reply(429, {}, {"retry-after": "3600"}))
+    assert ask(client(server, "a", "b", backup=("good",), max_retries=0)) == "4"
+    assert server.keys == ["a", "b", "good"]
+
+
+def test_a_password_in_the_address_is_not_told() -> None:
+    gone = Endpoint(base_url="http://bob:secret@127.0.0.1:9/v1", keys=("k",), keys_from="K")
+    with pytest.raises(LLMFailed, match=r"LLM 'big' at http://127\.0\.0\.1:9/v1") as caught:
+        ask(LLMClient(gone, "big", Patience(max_retries=0)))
+    assert "secret" not in str(caught.value)
+
+
 def test_a_refused_key_names_its_variable_and_is_not_shown(server: ScriptedApi) -> None:
     by_key(server, lambda key: Reply(401, {"error": {"message": f"Incorrect API key: {key}"}}))
     with pytest.raises(LLMFailed, match=r"answered 401.*environment variable SOME_KEY") as caught:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -59,12 +60,42 @@ def test_a_request_that_failed_counts_and_leaves_room() -> None:
     assert llm.budget.spent.requests == 2
 
 
+@pytest.mark.parametrize(
+    ("reply", "tokens"),
+    [
+        (completion(" ", prompt_tokens=7, completion_tokens=20, finish_reason="length"), 27),
+        (completion("4"), 20 + len('[{"role": "user", "content": "2 + 2?"}]') // 3),
+    ],
+    ids=["an answer of no use", "an API that does not tell"],
+)
+def test_what_was_paid_counts_whatever_came(reply: Reply, tokens: int) -> None:
+    with scripted_api(lambda body, number: reply) as api:
+        llm = client(api)
+        with contextlib.suppress(LLMFailed):
+            asyncio.run(llm.ask(QUESTION, max_tokens=20))
+    assert llm.budget.spent.prompt_tokens + llm.budget.spent.completion_tokens == tokens
+
+
+def test_a_question_that_nobody_waits_for_any_more_counts_at_its_most() -> None:
+    with scripted_api("4") as api:
+        api.pause_s = 1.0
+        llm = client(api)
+
+        async def given_up() -> None:
+            async with asyncio.timeout(0.3):
+                await llm.ask(QUESTION, max_tokens=20)
+
+        with pytest.raises(TimeoutError):
+            asyncio.run(given_up())
+    assert llm.budget.spent.completion_tokens == 20
+
+
 @given(st.lists(st.tuples(st.integers(1, 50), st.booleans()), max_size=30), st.integers(0, 300))
 def test_what_is_spent_and_set_aside_never_passes_the_limit(asked: list[tuple[int, bool]], limit: int) -> None:
     budget, taken = Budget(Limits(max_tokens=limit)), []
     for tokens, ends in asked:
         try:
-            taken.append((budget.reserve([], tokens), tokens))
+            taken.append((budget.reserve("", tokens), tokens))
         except LLMBudgetSpent:
             assert sum(tokens for _, tokens in taken) + budget.spent.completion_tokens + tokens > limit
         if ends and taken:

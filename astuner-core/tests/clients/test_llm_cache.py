@@ -70,6 +70,35 @@ def test_what_was_kept_outlives_a_process_that_is_killed(tmp_path: Path) -> None
     assert LLMCache(path).get("key") == Kept("4", 5, 1)
 
 
+def test_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from astuner.clients.llm_cache import LLMCache, Kept; sys.stdin.readline(); "
+        "LLMCache(Path(sys.argv[1])).put(sys.argv[2], 'big', Kept('4', 5, 1))"
+    )
+    path = tmp_path / "answers.sqlite"
+    started = [
+        subprocess.Popen([sys.executable, "-c", code, str(path), str(key)], stdin=subprocess.PIPE, text=True) for key in range(5)
+    ]
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert [process.wait(60) for process in started] == [0] * 5
+    for process in started:
+        assert process.stdin is not None
+        process.stdin.close()
+    assert [LLMCache(path).get(str(key)) for key in range(5)] == [Kept("4", 5, 1)] * 5
+
+
+def test_an_answer_that_cannot_be_kept_is_an_answer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with scripted_api(lambda body, number: str(number)) as api:
+        llm = client(api, tmp_path)
+        assert llm.cache is not None
+        llm.cache._file.execute("DROP TABLE answers")
+        assert [asyncio.run(llm.ask(QUESTION, max_tokens=9)) for _ in range(2)] == ["0", "1"]
+    assert caplog.text.count("answers are not kept") == 1
+
+
 def test_a_file_that_is_no_cache_is_named(tmp_path: Path) -> None:
     path = tmp_path / "answers.sqlite"
     path.write_text("not a database, and long enough to be looked at as one" * 20, encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_endpoint import find_endpoint
 from astuner.clients.llm_json import ask_for, find_object, structured
+from astuner.clients.llm_options import LLMOptions
 from astuner.testing.scripted_api import Script, scripted_api
 
 
@@ -62,6 +64,7 @@ def test_any_object_is_found_between_words(value: dict[str, Any], before: str, a
     ("text", "why"),
     [
         ("I cannot do that.", "it holds no JSON object"),
+        ('{"score": ' + "[" * 100_000, "it holds no JSON object"),
         ('{"score": "0.5"}', r"answer\.score"),
         ('{"score": 2}', r"answer\.score"),
         ('{"rationale": "no score"}', "score"),
@@ -87,3 +90,17 @@ def test_a_model_is_shown_what_was_wrong_and_asked_again() -> None:
 def test_garbage_to_the_end_is_a_failure_that_quotes_it() -> None:
     with pytest.raises(LLMFailed, match=r"in 2 attempts: it holds no JSON object; the last was 'no'"):
         asked("no", attempts=2)
+
+
+def test_answers_of_no_use_are_not_kept(tmp_path: Path) -> None:
+    with scripted_api(lambda body, number: "warming up" if number < 2 else '{"score": 0.5}') as api:
+        llm = LLMOptions(cache="a.sqlite").client("the test", model="big", config_dir=tmp_path, environ=api.environ)
+
+        def once() -> Score:
+            found, _ = asyncio.run(ask_for(llm, [{"role": "user", "content": "Score it."}], Score, max_tokens=99, attempts=2))
+            return found
+
+        with pytest.raises(LLMFailed):
+            once()
+        assert once() == once() == Score(score=0.5)
+    assert len(api.bodies) == 3

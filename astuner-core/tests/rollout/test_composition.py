@@ -72,6 +72,55 @@ def test_a_judge_that_fails_behind_a_gate_leaves_only_its_own_episodes_unjudged(
     assert found[1].reward == 0.0
 
 
+class Odd(Judge):
+    """Answers with something that is no finding, or raises."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    async def judge(self, group: Group) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return [self.answer for one in group.episodes if one.completed]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [(None, "bad_verdict"), (0.7, "bad_verdict"), (KeyError("x"), "judge_error")],
+    ids=["none", "float", "raises"],
+)
+def test_what_is_no_finding_is_never_a_score_and_names_its_judge(answer: Any, reason: str) -> None:
+    judges = [WeightedJudge("right", 1.0, Rewarding(1.0, 0.0)), WeightedJudge("odd", 1.0, Odd(answer), requires={"right": 1.0})]
+    first, second = judged(judges)
+    assert (first.reason, first.detail.startswith("judge 'odd': ")) == (reason, True)
+    assert second.reward == 0.0
+
+
+def test_a_judge_that_only_records_takes_no_reward_away() -> None:
+    judges = [WeightedJudge("right", 1.0, Rewarding(1.0)), WeightedJudge("noted", 0.0, Odd(KeyError("x")))]
+    (found,) = judged(judges, count=1)
+    assert (found.reward, found.components) == (1.0, {"right": 1.0})
+
+
+def test_every_judge_is_closed_also_where_one_cannot_be() -> None:
+    class Closing(Rewarding):
+        closed = False
+
+        async def close(self) -> None:
+            self.closed = True
+
+    class Stuck(Rewarding):
+        async def close(self) -> None:
+            raise OSError("stuck")
+
+    last = Closing()
+    judge = combine([WeightedJudge("a", 1.0, Stuck()), WeightedJudge("b", 1.0, last)])
+    assert judge is not None
+    with pytest.raises(OSError, match="stuck"):
+        asyncio.run(judge.close())
+    assert last.closed
+
+
 @pytest.mark.parametrize(
     ("combine_by", "expected"),
     [("sum", 2 * 0.5 + 0.25), ("mean", (2 * 0.5 + 0.25) / 3), ("product", 0.125), ("min", 0.25), ("max", 0.5)],

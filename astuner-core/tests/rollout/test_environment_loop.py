@@ -259,7 +259,7 @@ def test_each_attempt_has_an_environment_of_its_own(games: Any):
 
 
 def test_an_environment_that_hangs_ends_with_the_time_limit_and_is_closed(games: Any):
-    games.options = {"episode_timeout_s": 0.5}
+    games.options = {"episode_timeout_s": 3.0}
     assert games.play("Hangs").failures[-1].reason == "timeout"
     assert games.log("Hangs") == ["reset", "hanging", "close"]
 

@@ -72,6 +72,8 @@ def test_a_reward_that_is_no_number_is_no_reward(reward):
         (Fixed(), "bad_verdict"),
         (Fixed(Verdict(math.nan)), "bad_verdict"),
         (Fixed(Verdict(True)), "bad_verdict"),
+        (Fixed(0.7), "bad_verdict"),
+        (Fixed(None), "bad_verdict"),
         (Fixed(Verdict(1.0, components={"style": math.inf})), "bad_verdict"),
         (None, "no_judge"),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from astuner.builtin.estimators import DrGrpo
@@ -96,6 +96,7 @@ def test_the_waterfall_adds_up_and_says_what_the_metrics_say(name: str, seed: in
 @pytest.mark.parametrize("name", TRACKERS)
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
+@example(seed=24777)  # only the end of an answer is trained in the place where another prompt repeats it
 def test_exactly_what_samples_train_is_shown_as_trained(name: str, seed: int) -> None:
     episode = made_up_episode(Random(seed), 0, TRACKERS[name]())
     shown = trained_tokens(episode)

@@ -49,10 +49,23 @@ def test_verdicts_come_back_with_their_episodes(tmp_path):
     for repeat, reward in enumerate((0.5, None)):
         store.add_episode(evolve(episode(repeat, reward), verdict=None))
     store.add_verdicts(group(episode(0, 0.5), episode(1, None)))
+    store.add_episode(evolve(episode(step=2), verdict=None))
     store.close()
     again = EpisodeFiles(tmp_path, replay_after=0)
     assert again.recall("train/1/t/0").verdict == Verdict(0.5)
     assert again.recall("train/1/t/1").verdict == Unjudged(reason="judge_error")
+    again.close()
+
+
+def test_what_a_judge_failed_at_in_the_last_step_is_asked_again(tmp_path):
+    store = EpisodeFiles(tmp_path)
+    for repeat in range(2):
+        store.add_episode(evolve(episode(repeat), verdict=None))
+    store.add_verdicts(group(episode(0, 0.5), episode(1, None)))
+    store.close()
+    again = EpisodeFiles(tmp_path, replay_after=0)
+    assert again.recall("train/1/t/0").verdict == Verdict(0.5)
+    assert again.recall("train/1/t/1").verdict is None
     again.close()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -11,8 +13,11 @@ import numpy as np
 from attrs import field, frozen
 from attrs.validators import ge
 
-from astuner.clients.llm import LLMFailed
+from astuner.clients.llm import LLMClient
+from astuner.clients.llm_budget import Budget
+from astuner.clients.llm_cache import Kept, question_key
 from astuner.clients.llm_endpoint import find_endpoint
+from astuner.clients.llm_requests import LLMFailed, Patience, Sender, Taken
 from astuner.errors import DataError
 
 if TYPE_CHECKING:
@@ -54,30 +59,36 @@ class NgramEmbedding:
 
 
 class ApiEmbedding:
-    """Asks `/v1/embeddings` of the API that the environment names."""
+    """Asks `/v1/embeddings` of the API that the environment names; texts that it has seen are not sent again."""
 
-    def __init__(self, model: str, wanted_by: str, *, batch: int = 64, environ: Mapping[str, str] | None = None) -> None:
-        """Raises `NoEndpoint` where the environment names no API."""
+    def __init__(
+        self,
+        model: str,
+        wanted_by: str,
+        *,
+        batch: int = 64,
+        environ: Mapping[str, str] | None = None,
+        beside: LLMClient | None = None,
+    ) -> None:
+        """Raises `NoEndpoint` where the environment names no API. With `beside`, its budget and its cache are used."""
         self._endpoint = find_endpoint(os.environ if environ is None else environ, wanted_by)
         self._model, self._batch = model, batch
+        self._budget = Budget() if beside is None else beside.budget
+        self._cache = None if beside is None else beside.cache
+        self._sender = Sender(self._endpoint, Patience(), f"embedding model '{model}'")
+        self._known: dict[str, list[float]] = {}
 
     async def vectors(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return the API's vectors, made length one; raises `LLMFailed`, and `DataError` when their dimensions differ."""
-        from openai import AsyncOpenAI, OpenAIError
+        """Return the API's vectors, made length one.
 
-        key = next(self._endpoint.keys_for(0))
-        found: list[Sequence[float]] = []
-        async with AsyncOpenAI(base_url=self._endpoint.base_url, api_key=key) as client:
-            for start in range(0, len(texts), self._batch):
-                part = [text or " " for text in texts[start : start + self._batch]]
-                try:
-                    answer = await client.embeddings.create(model=self._model, input=part, encoding_format="float")
-                except OpenAIError as error:
-                    told = str(error).replace(key, "***") if len(key) > len("none") else str(error)
-                    raise LLMFailed(f"embedding model '{self._model}' at {self._endpoint.base_url}: {told}") from error
-                found += [one.embedding for one in sorted(answer.data, key=lambda one: one.index)]
-                if len(found) != start + len(part):
-                    raise LLMFailed(f"embedding model '{self._model}': {len(found) - start} vectors for {len(part)} texts")
+        Raises `LLMFailed`, `LLMBudgetSpent`, and `DataError` when dimensions differ.
+        """
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if self._cache is not None:
+            new = await asyncio.to_thread(self._unkept, new)
+        for start in range(0, len(new), self._batch):
+            await self._ask(new[start : start + self._batch])
+        found = [self._known[text] for text in texts]
         sizes = {len(one) for one in found}
         if len(sizes) > 1:
             raise DataError(
@@ -85,6 +96,41 @@ class ApiEmbedding:
                 "one request; they cannot be compared: use one model for all of them"
             )
         return unit(np.array(found, dtype=np.float64).reshape(len(found), -1))
+
+    async def _ask(self, texts: Sequence[str]) -> None:
+        reserved, taken = self._budget.reserve("".join(texts), 0), Taken()
+        part = [text or " " for text in texts]
+        async with self._sender.slots:
+            try:
+                answer = await self._sender.send(
+                    lambda client: client.embeddings.create(model=self._model, input=part, encoding_format="float"), taken
+                )
+            finally:
+                self._budget.settle(reserved, *taken.tokens(reserved))
+        found = [list(one.embedding) for one in sorted(answer.data, key=lambda one: one.index)]
+        if len(found) != len(texts):
+            raise LLMFailed(f"{self._sender.where}: {len(found)} vectors for {len(texts)} texts")
+        self._known.update(zip(texts, found, strict=True))
+        if self._cache is not None:
+            await asyncio.to_thread(self._keep, texts)
+
+    def _unkept(self, texts: Sequence[str]) -> list[str]:
+        left = []
+        for text in texts:
+            kept = None if self._cache is None else self._cache.get(self._key(text))
+            if kept is None:
+                left.append(text)
+            else:
+                self._known[text] = json.loads(kept.text)
+        return left
+
+    def _keep(self, texts: Sequence[str]) -> None:
+        for text in texts:
+            if self._cache is not None:
+                self._cache.put(self._key(text), self._model, Kept(json.dumps(self._known[text]), 0, 0))
+
+    def _key(self, text: str) -> str:
+        return question_key(self._endpoint.base_url, {"model": self._model, "input": text})
 
 
 @frozen(kw_only=True)
@@ -105,11 +151,13 @@ class EmbeddingOptions:
         if self.kind == "api" and not self.model_name:
             raise ValueError("kind: api needs model_name, the embedding model to ask")
 
-    def embedding(self, wanted_by: str, environ: Mapping[str, str] | None = None) -> Embedding:
-        """Make what embeds."""
+    def embedding(
+        self, wanted_by: str, environ: Mapping[str, str] | None = None, *, beside: LLMClient | None = None
+    ) -> Embedding:
+        """Make what embeds; an API is asked on the budget, and through the cache, of the client that it is `beside`."""
         if self.kind == "ngram":
             return NgramEmbedding(self.dimensions)
-        return ApiEmbedding(str(self.model_name), wanted_by, batch=self.batch_size, environ=environ)
+        return ApiEmbedding(str(self.model_name), wanted_by, batch=self.batch_size, environ=environ, beside=beside)
 
 
 def unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from attrs import evolve, field, frozen
 from attrs.validators import ge, optional
@@ -81,10 +78,9 @@ class Budget:
         with self._lock:
             return self._spent
 
-    def reserve(self, messages: Sequence[Mapping[str, Any]], max_tokens: int) -> Spent:
-        """Set aside what a request may cost; hand it back to `settle`. Raises `LLMBudgetSpent`."""
-        size = len(json.dumps([dict(message) for message in messages], ensure_ascii=False).encode("utf-8", "surrogatepass"))
-        prompt = size // _BYTES_PER_TOKEN
+    def reserve(self, text: str, max_tokens: int) -> Spent:
+        """Set aside what a request with so much text may cost; hand it back to `settle`. Raises `LLMBudgetSpent`."""
+        prompt = len(text.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN
         wanted = Spent(requests=1, prompt_tokens=prompt, completion_tokens=max_tokens, cost=self._limits.cost(prompt, max_tokens))
         with self._lock:
             self._check(self._spent + self._reserved + wanted)

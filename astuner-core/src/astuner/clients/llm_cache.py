@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 import threading
+import time
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
@@ -16,6 +18,13 @@ from astuner.errors import DataError
 
 _WAIT_S = 30.0
 """For another process that writes."""
+_LOOK_S = 0.05
+_TABLE = """\
+CREATE TABLE IF NOT EXISTS answers
+(key TEXT PRIMARY KEY, model TEXT, text TEXT, prompt_tokens INTEGER, completion_tokens INTEGER) WITHOUT ROWID
+"""
+
+log = logging.getLogger(__name__)
 
 
 @frozen
@@ -40,34 +49,70 @@ class LLMCache:
         """Open the file, making it and its folder where they are missing. Raises `DataError` when that cannot be."""
         self.path = path
         self._lock = threading.Lock()
+        self._told = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
-            self._file.execute("PRAGMA journal_mode=WAL")
-            self._file.execute(
-                "CREATE TABLE IF NOT EXISTS answers "
-                "(key TEXT PRIMARY KEY, model TEXT, text TEXT, prompt_tokens INTEGER, completion_tokens INTEGER) WITHOUT ROWID"
-            )
+            self._prepare()
         except (OSError, sqlite3.Error) as error:
-            raise DataError(f"{path}: cannot be used as a cache of answers: {error}; remove it, or name another file") from error
+            remedy = (
+                "another process holds it: let that end, or name another file"
+                if _is_busy(error)
+                else "remove it, or name another file"
+            )
+            raise DataError(f"{path}: cannot be used as a cache of answers: {error}; {remedy}") from error
 
     def get(self, key: str) -> Kept | None:
-        """Return a kept answer."""
+        """Return a kept answer; none where the file cannot be read."""
         with self._lock:
-            row = self._file.execute(
-                "SELECT text, prompt_tokens, completion_tokens FROM answers WHERE key = ?", (key,)
-            ).fetchone()
+            try:
+                row = self._file.execute(
+                    "SELECT text, prompt_tokens, completion_tokens FROM answers WHERE key = ?", (key,)
+                ).fetchone()
+            except sqlite3.Error as error:
+                self._tell(error)
+                return None
         return None if row is None else Kept(*row)
 
     def put(self, key: str, model: str, kept: Kept) -> None:
-        """Keep an answer; it is on the disk when this returns."""
-        with self._lock:
-            self._file.execute(
-                "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)",
-                (key, model, kept.text, kept.prompt_tokens, kept.completion_tokens),
-            )
+        """Keep an answer; it is on the disk when this returns. What cannot be kept is told of, and is no less an answer."""
+        values = (key, model, kept.text, kept.prompt_tokens, kept.completion_tokens)
+        self._write("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", values)
+
+    def drop(self, key: str) -> None:
+        """Forget an answer."""
+        self._write("DELETE FROM answers WHERE key = ?", (key,))
 
     def close(self) -> None:
         """Close the file."""
         with self._lock:
             self._file.close()
+
+    def _prepare(self) -> None:
+        until = time.monotonic() + _WAIT_S
+        while True:
+            try:
+                # SQLite does not wait where two processes switch a new file at once.
+                self._file.execute("PRAGMA journal_mode=WAL")
+                self._file.execute(_TABLE)
+                return
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or time.monotonic() > until:
+                    raise
+                time.sleep(_LOOK_S)
+
+    def _write(self, statement: str, values: tuple[object, ...]) -> None:
+        with self._lock:
+            try:
+                self._file.execute(statement, values)
+            except (sqlite3.Error, UnicodeError) as error:
+                self._tell(error)
+
+    def _tell(self, error: Exception) -> None:
+        if not self._told:
+            self._told = True
+            log.warning("%s: answers are not kept, so that they may be paid for again: %s", self.path, error)
+
+
+def _is_busy(error: Exception) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and any(word in str(error) for word in ("locked", "busy"))

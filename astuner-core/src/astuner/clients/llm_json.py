@@ -34,12 +34,17 @@ async def ask_for(
     Keys that the class does not have are left out, since models like to add some.
     """
     asked = [dict(message) for message in messages]
+    useless: list[Sequence[Mapping[str, Any]]] = []
     for left in range(attempts - 1, -1, -1):
         answer = await client.answer(asked, max_tokens=max_tokens, **more)
         try:
             return structured(answer.text, shape), answer
         except ValueError as error:
+            useless.append(asked)
             if not left:
+                # A later run may have more luck; from a cache it would be shown the same again.
+                for question in useless:
+                    await client.forget(question, max_tokens=max_tokens, **more)
                 raise LLMFailed(
                     f"{client.where}: no answer of the form that was asked for in {attempts} attempts: {error}; the last was "
                     f"{answer.text[:_SHOWN]!r}"
@@ -65,6 +70,8 @@ def find_object(text: str) -> dict[str, Any]:
     for candidate in (*reversed(_FENCED.findall(text)), text):
         try:
             value = json.loads(candidate)
+        except RecursionError:
+            continue  # brackets without an end, which models can sample
         except json.JSONDecodeError:
             value = _last_object(candidate)
         if isinstance(value, dict):
@@ -78,7 +85,7 @@ def _last_object(text: str) -> Any:
     while at != -1:
         try:
             found, end = decode(text, at)
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, RecursionError):
             end = at + 1
         at = text.find("{", end)
     return found

@@ -11,6 +11,7 @@ from attrs import evolve, field, frozen
 
 from astuner.config.rewards import RewardComposition, Shape, in_order
 from astuner.protocols import Judge
+from astuner.rollout.findings import findings_of
 from astuner.schema import Episode, Group, Unjudged, Verdict
 
 OVERLONG = "overlong"
@@ -70,9 +71,11 @@ class Composition(Judge):
         return [self._made(episode, found[episode.id]) for episode in group.episodes if episode.completed]
 
     async def close(self) -> None:
-        """Close each."""
-        for weighted in self._judges.values():
-            await weighted.judge.close()
+        """Close each, also where one cannot be closed."""
+        closing = await asyncio.gather(*(weighted.judge.close() for weighted in self._judges.values()), return_exceptions=True)
+        for error in closing:
+            if error is not None:
+                raise error
 
     async def _ask(
         self, weighted: WeightedJudge, group: Group, found: Mapping[str, Mapping[str, Verdict | Unjudged]]
@@ -87,7 +90,7 @@ class Composition(Judge):
             for episode in group.episodes
             if not episode.completed or episode.id in ids
         )
-        answers = await weighted.judge.judge(evolve(group, episodes=episodes))
+        answers = await findings_of(weighted.judge, evolve(group, episodes=episodes))
         return {episode.id: finding for episode, finding in zip(asked, answers, strict=True)}
 
     def _passes(self, weighted: WeightedJudge, found: Mapping[str, Verdict | Unjudged]) -> bool:
@@ -96,7 +99,8 @@ class Composition(Judge):
 
     def _made(self, episode: Episode, found: Mapping[str, Verdict | Unjudged]) -> Verdict | Unjudged:
         for name, finding in found.items():
-            if isinstance(finding, Unjudged):
+            # One that only records takes nobody's reward away.
+            if isinstance(finding, Unjudged) and self._counts(name):
                 return evolve(finding, detail=f"judge '{name}': {finding.detail}")
         verdicts = {name: finding for name, finding in found.items() if isinstance(finding, Verdict)}
         components: dict[str, float] = {}
@@ -115,6 +119,10 @@ class Composition(Judge):
             components=components,
             rationale="\n".join(rationales) or None,
         )
+
+    def _counts(self, name: str) -> bool:
+        """Whether a judge's finding has a part in the reward, by its weight or as a gate."""
+        return self._judges[name].weight > 0 or any(name in weighted.requires for weighted in self._judges.values())
 
     def _reward(self, verdicts: Mapping[str, Verdict], agent: str | None) -> float:
         """Combine the shared rewards, or those of an agent: a judge that does not name it gives it its shared reward."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 
 from attrs import evolve
 
-from astuner.builtin.judges import odd_numbers
 from astuner.protocols import Judge
+from astuner.rollout.findings import findings_of
 from astuner.schema import Episode, Group, Unjudged, Verdict
 
 SHARED = "*"
@@ -61,23 +60,7 @@ def absent_agents(group: Group) -> Iterator[str]:
 
 
 async def _ask(group: Group, judge: Judge | None, timeout_s: float | None) -> Sequence[Verdict | Unjudged]:
-    completed = tuple(episode for episode in group.episodes if episode.completed)
     if judge is None:
         nobody = Unjudged(reason="no_judge", detail="the workflow gave no reward and no judge is configured (task_judge)")
-        return [nobody] * len(completed)
-    try:
-        found = list(await asyncio.wait_for(judge.judge(group), timeout_s))
-    except TimeoutError:
-        return [Unjudged(reason="judge_timeout", detail=f"no verdict within {timeout_s:g} s")] * len(completed)
-    except Exception as error:  # noqa: BLE001 - the boundary for judges: their failure is data, never a score
-        return [Unjudged(reason="judge_error", detail=f"{type(error).__name__}: {error}")] * len(completed)
-    if len(found) != len(completed):
-        detail = f"{len(found)} findings for {len(completed)} completed episodes"
-        return [Unjudged(reason="bad_verdict", detail=detail)] * len(completed)
-    return [_checked(verdict) for verdict in found]
-
-
-def _checked(verdict: Verdict | Unjudged) -> Verdict | Unjudged:
-    if isinstance(verdict, Verdict) and (odd := odd_numbers(verdict)):
-        return Unjudged(reason="bad_verdict", detail=f"{', '.join(map(repr, odd))}: rewards and components are finite numbers")
-    return verdict
+        return [nobody] * sum(episode.completed for episode in group.episodes)
+    return await findings_of(judge, group, timeout_s)

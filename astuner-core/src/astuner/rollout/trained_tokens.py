@@ -40,23 +40,25 @@ def _on_the_path(sample: Sample, calls: Mapping[int, Call], found: Mapping[int, 
 
 
 def _as_repeated(sample: Sample, call: Call, rest: Mask, found: Mask) -> Mask:
-    """Mark the tokens of a call that stand in one run of what is left of a sample's mask; return what is left then."""
-    wanted = ~found
-    places = np.flatnonzero(rest)
-    if not len(places) or not wanted.any():
+    """Mark the longest run of a call's tokens that stands in what is left of a sample's mask; return what is left then."""
+    best = (0, 0, 0)
+    for first in np.flatnonzero(~found):
+        if len(call.output_ids) - first <= best[0]:
+            break
+        same = (sample.ids == call.output_ids[first]) & (sample.logprobs == call.logprobs[first]) & rest
+        for start in np.flatnonzero(same):
+            size = min(len(call.output_ids) - first, len(rest) - start)
+            both = (
+                rest[start : start + size]
+                & (sample.ids[start : start + size] == call.output_ids[first : first + size])
+                & (sample.logprobs[start : start + size] == call.logprobs[first : first + size])
+            )
+            count = size if both.all() else int(np.argmin(both))
+            best = max(best, (count, -int(first), -int(start)))
+    count, first, start = best[0], -best[1], -best[2]
+    if not count:
         return rest
-    first = int(np.argmax(wanted))
-    words = call.output_ids[first:]
-    for start in places:
-        run = rest[start : start + len(words)]
-        length = len(run) if run.all() else int(np.argmin(run))
-        same = sample.ids[start : start + length] == words[:length]
-        logprobs = sample.logprobs[start : start + length] == call.logprobs[first : first + length]
-        both = same & logprobs
-        count = length if both.all() else int(np.argmin(both))
-        if count:
-            found[first : first + count] = True
-            left = rest.copy()
-            left[start : start + count] = False
-            return left
-    return rest
+    found[first : first + count] = True
+    left = rest.copy()
+    left[start : start + count] = False
+    return left

@@ -52,17 +52,29 @@ class StoredEpisodes:
         if not path.exists():
             return
         first = replay_after + 1 if split == "train" else replay_after
+        latest, failed = first, set[str]()
         with path.open("rb") as file:
             offset = 0
             for line in file:
                 if not line.endswith(b"\n"):
                     break  # cut short by a crash, or just being written
                 record = json.loads(line)
-                if record["kind"] == "episode" and record["episode"]["step"] >= first:
+                step = record["episode"]["step"] if record["kind"] == "episode" else record["step"]
+                if step > latest:
+                    latest, failed = step, set()
+                if record["kind"] == "episode" and step >= first:
                     self._offsets[record["episode"]["id"]] = offset
-                elif record["kind"] == "verdicts" and record["step"] >= first:
-                    self._verdicts.update({key: load_verdict(value) for key, value in record["verdicts"].items()})
+                elif record["kind"] == "verdicts" and step >= first:
+                    found = {key: load_verdict(value) for key, value in record["verdicts"].items()}
+                    self._verdicts.update(found)
+                    if step == latest:
+                        failed -= found.keys()
+                        failed |= {key for key, verdict in found.items() if isinstance(verdict, Unjudged)}
                 offset += len(line)
+        # Nothing was sampled after the last step, so what its judge failed at can be asked again: an API that was down, a limit
+        # that was reached. Earlier steps are repeated as they were.
+        for identity in failed:
+            del self._verdicts[identity]
 
 
 class EpisodeFiles(StoredEpisodes):

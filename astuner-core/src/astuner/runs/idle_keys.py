@@ -36,9 +36,11 @@ def judge_notices(loaded: LoadedConfig, judges: Sequence[Component]) -> Iterator
     """
     from astuner.plugins.drivers import load
 
+    honoured: set[str] = set()
     for judge in judges:
         target = load(judge.candidate)
-        own = judge.candidate.dist is None and hasattr(target, "from_run")
-        if own or set(JUDGE_LLM_KEYS) & set(getattr(target, "honours", ())):
-            return
-    yield from idle(JUDGE_LLM_KEYS, changed_keys(loaded), "no judge of this run asks an LLM")
+        if judge.candidate.dist is None and hasattr(target, "from_run"):
+            honoured |= set(JUDGE_LLM_KEYS)
+        honoured |= set(getattr(target, "honours", ()))
+    left = [key for key in JUDGE_LLM_KEYS if key not in honoured]
+    yield from idle(left, changed_keys(loaded), "no judge of this run reads it")

@@ -12,6 +12,19 @@ from astuner.runs.directory import RunDirectory
 if TYPE_CHECKING:
     from astuner.runs.plan import Plan
 
+LLM_LIMITS = (
+    "concurrency",
+    "max_retries",
+    "timeout_s",
+    "max_requests",
+    "max_total_tokens",
+    "max_cost",
+    "prompt_price",
+    "completion_price",
+    "cache",
+)
+"""How long and how dearly an LLM is asked, and not what: a run that a limit has ended goes on with a higher one."""
+
 MAY_CHANGE = (
     "project_name",
     "experiment_dir",
@@ -31,6 +44,8 @@ MAY_CHANGE = (
     "services.*",
     "plugins.*",
     "debug.*",
+    *(f"task_judge.*llm.{name}" for name in LLM_LIMITS),
+    *(f"task_reader.*llm.{name}" for name in LLM_LIMITS),
 )
 """Keys that do not change what is learnt from the same episodes; the reference in `docs/configuration.md` lists them."""
 

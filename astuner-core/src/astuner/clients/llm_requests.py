@@ -1,0 +1,173 @@
+"""One request to an OpenAI-compatible API with patience: keys in turn, retries, and an account of what it took."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+from weakref import WeakKeyDictionary
+
+from attrs import define, field, frozen
+from attrs.validators import ge, gt
+
+from astuner.clients.llm_budget import Spent
+from astuner.clients.llm_endpoint import Endpoint
+from astuner.errors import AstunerError
+
+LONGEST_PAUSE_S = 30.0
+_REFUSED = (401, 403)
+
+
+class LLMFailed(AstunerError):
+    """The LLM gave no answer; says which one, and why."""
+
+
+@frozen(kw_only=True)
+class Patience:
+    """How hard a client tries."""
+
+    concurrency: int = field(default=16, validator=ge(1))
+    """Requests under way at once."""
+    max_retries: int = field(default=4, validator=ge(0))
+    """After 408, 409, 429, 5xx and lost connections. A refused key is followed by the others, whatever this is."""
+    first_pause_s: float = field(default=0.5, validator=ge(0))
+    """Before the first retry; each further one waits twice as long, or as long as the API asks for."""
+    timeout_s: float = field(default=180.0, validator=gt(0))
+    """For one question with all its retries, the wait for a place not counted."""
+
+
+@define(kw_only=True)
+class Taken:
+    """What a question took so far, over all its retries."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    is_open: bool = False
+    """A request was sent and nothing came back, so that only the most that it may have taken is known."""
+    is_untold: bool = False
+    """An answer came without its usage."""
+
+    def add(self, usage: Any) -> None:
+        """Count the usage that came with an answer."""
+        prompt, completion = (getattr(usage, name, None) or 0 for name in ("prompt_tokens", "completion_tokens"))
+        self.is_untold = self.is_untold or not (prompt or completion)
+        self.prompt_tokens += prompt
+        self.completion_tokens += completion
+
+    def tokens(self, most: Spent) -> tuple[int, int]:
+        """Return the tokens of prompts and answers; where the API did not tell, the most that they may be."""
+        untold = self.is_open or self.is_untold
+        return (
+            self.prompt_tokens + (most.prompt_tokens if untold else 0),
+            self.completion_tokens + (most.completion_tokens if untold else 0),
+        )
+
+
+class Sender:
+    """Sends requests to one API from any event loop; no connection stays open between them."""
+
+    def __init__(self, endpoint: Endpoint, patience: Patience, what: str) -> None:
+        """`what` begins the messages of failures, as in `LLM 'big'`."""
+        self._endpoint, self._patience = endpoint, patience
+        self.where = f"{what} at {_without_password(endpoint.base_url)}"
+        self._requests = itertools.count()
+        self._in_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _InLoop] = WeakKeyDictionary()
+
+    @property
+    def slots(self) -> asyncio.Semaphore:
+        """The places of the running loop: a request holds one."""
+        return self._place().slots
+
+    async def send(self, call: Callable[[Any], Awaitable[Any]], taken: Taken) -> Any:
+        """Return what `call` gets of an SDK's client; raises `LLMFailed`, also after the time limit."""
+        try:
+            async with asyncio.timeout(self._patience.timeout_s) as limit:
+                return await self._patiently(call, taken)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise LLMFailed(f"{self.where}: no answer within {self._patience.timeout_s:g} s") from error
+
+    async def _patiently(self, call: Callable[[Any], Awaitable[Any]], taken: Taken) -> Any:
+        client = self._place().client
+        keys = self._endpoint.keys_for(next(self._requests))
+        others = len({*self._endpoint.keys, *self._endpoint.backup}) - 1
+        retries = 0
+        while True:
+            taken.is_open = True
+            try:
+                response = await call(client.with_options(api_key=next(keys)))
+            except Exception as error:  # noqa: BLE001 - the boundary for a remote API: every failure of it has one name here
+                taken.is_open = False
+                pause_s, failure = _pause(error), LLMFailed(self._told(error))
+                failure.__cause__ = error
+            else:
+                taken.is_open = False
+                taken.add(getattr(response, "usage", None))
+                return response
+            if others > 0 and getattr(failure.__cause__, "status_code", None) in (*_REFUSED, 429):
+                # Another key may be let in at once; each is tried before anything is waited for.
+                others -= 1
+                continue
+            if pause_s is None or retries >= self._patience.max_retries:
+                raise failure
+            await asyncio.sleep(min(max(pause_s, self._patience.first_pause_s * 2**retries), LONGEST_PAUSE_S))
+            retries += 1
+
+    def _told(self, error: Exception) -> str:
+        status = getattr(error, "status_code", None)
+        said = f"answered {status}: {getattr(error, 'message', error)}" if status else f"could not be reached: {error!r}"
+        hint = f" The keys come from the environment variable {self._endpoint.keys_from}." if status in _REFUSED else ""
+        text = f"{self.where} {said}{hint}"
+        # An API may quote the key it refuses.
+        for key in (*self._endpoint.keys, *self._endpoint.backup):
+            text = text.replace(key, "***") if len(key) > len("none") else text
+        return text
+
+    def _place(self) -> _InLoop:
+        loop = asyncio.get_running_loop()
+        if loop not in self._in_loop:
+            self._in_loop[loop] = _InLoop(self._endpoint, self._patience)
+        return self._in_loop[loop]
+
+
+class _InLoop:
+    """What belongs to one event loop."""
+
+    def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
+        try:
+            from openai import AsyncOpenAI
+        except ImportError as error:
+            raise LLMFailed("asking an LLM needs the library openai: pip install 'astuner-core[rollout]'") from error
+        self.slots = asyncio.Semaphore(patience.concurrency)
+        self.client = AsyncOpenAI(
+            base_url=endpoint.base_url,
+            api_key=endpoint.keys[0],
+            max_retries=0,
+            timeout=patience.timeout_s,
+            # Trackers and judges come and go with their loops; connections that are not kept need nobody to close them.
+            default_headers={"Connection": "close"},
+        )
+
+
+def _pause(error: Exception) -> float | None:
+    """Return how long to wait at least before a retry (s); None when one is no use."""
+    status = getattr(error, "status_code", None)
+    if status is None:
+        from openai import APIConnectionError
+
+        return 0.0 if isinstance(error, APIConnectionError) else None
+    if status not in (408, 409, 429) and status < 500:
+        return None
+    try:
+        return float(error.response.headers.get("retry-after") or 0)  # type: ignore[attr-defined]  # every status error has one
+    except ValueError:
+        return 0.0
+
+
+def _without_password(url: str) -> str:
+    """Return an address without what stands before its host: messages are kept with the episodes."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
