@@ -72,6 +72,8 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if endpoint == "control":
             with WORLD.lock:
+                if body.get("forget"):
+                    WORLD.faults.clear()
                 WORLD.faults += body.get("faults", [])
                 WORLD.own_ids = body.get("own_ids", WORLD.own_ids)
                 found = {"received": WORLD.received, "instances": WORLD.instances, "faults": WORLD.faults}

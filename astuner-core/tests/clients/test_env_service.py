@@ -172,6 +172,83 @@ async def test_a_server_that_comes_back_is_found_again(unused_tcp_port):
 
 
 @pytest.mark.asyncio
+async def test_making_an_instance_waits_for_a_place_without_a_retry(url, control):
+    client = EnvServiceClient(url, patience=Patience(max_retries=0, first_pause_s=0.01))
+    control(faults=[{"at": "create", "when": "before", "status": 503}] * 6)
+    played = instance(client)
+    await played.create()
+    assert len(sent(control, "create")) == 7
+    await played.release()
+    await client.close()
+
+
+@pytest.mark.asyncio
+async def test_making_an_instance_waits_for_a_server_without_a_retry(unused_tcp_port):
+    client = EnvServiceClient(f"http://127.0.0.1:{unused_tcp_port}", patience=Patience(max_retries=0, first_pause_s=0.1))
+    played = instance(client)
+    making = asyncio.create_task(played.create())
+    await asyncio.sleep(0.2)
+    process = subprocess.Popen([sys.executable, str(SERVER), str(unused_tcp_port)], stdout=subprocess.DEVNULL)
+    try:
+        assert (await making).messages
+        await played.release()
+    finally:
+        process.kill()
+        process.wait()
+        await client.close()
+
+
+@pytest.mark.asyncio
+async def test_the_wait_for_a_place_has_an_end(url, control):
+    client = EnvServiceClient(url, patience=Patience(max_retries=0, first_pause_s=0.01, place_timeout_s=0.3))
+    control(faults=[{"at": "create", "when": "before", "status": 503}] * 50)
+    with pytest.raises(EnvServiceFailed, match="/create answered 503"):
+        await instance(client).create()
+    assert len(sent(control, "create")) > 1
+    control(forget=True)
+    await client.close()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("fault", "numbers"),
+    [
+        ({"when": "before", "status": 503}, [1, 1]),
+        ({"when": "before", "status": 413}, [1, 1]),
+        ({"when": "after", "status": 500}, [1, 2]),
+        ({"status": 200, "answer": {"success": True, "data": 3}}, [1, 2]),
+    ],
+)
+async def test_a_step_that_was_not_delivered_keeps_its_number(url, control, fault, numbers):
+    made = {"state": [{"role": "user", "content": "x"}], "info": {"repeatable_steps": True}}
+    control(faults=[{"at": "create", "answer": {"success": True, "data": made}}, {"at": "step", **fault}])
+    client = EnvServiceClient(url, patience=Patience(max_retries=0))
+    played = instance(client)
+    await played.create()
+    with pytest.raises(EnvServiceFailed):
+        await played.step(ACTION)
+    await played.step(ACTION)
+    assert [body["params"] for body in sent(control, "step")] == [{"astuner_step": number} for number in numbers]
+    await played.release()
+    await client.close()
+
+
+@pytest.mark.asyncio
+async def test_half_a_character_is_replaced(client, control):
+    played = instance(client)
+    await played.create()
+    await played.step({**ACTION, "content": "é \ud83d!"})
+    await played.release()
+    assert sent(control, "step")[0]["messages"]["content"] == "é ?!"
+
+
+@pytest.mark.asyncio
+async def test_what_is_no_json_is_named_with_the_endpoint(client):
+    with pytest.raises(EnvServiceFailed, match="/get_info cannot be asked: no JSON can be made"):
+        await client.info("x", {"level": float("nan")})
+
+
+@pytest.mark.asyncio
 async def test_the_id_that_the_server_chooses_is_used(client, control):
     control(own_ids=True)
     played = instance(client)

@@ -203,6 +203,30 @@ def test_rows_of_parquet_carry_json_values_and_are_named_by_their_number(tmp_pat
     )
 
 
+def test_a_value_of_parquet_that_python_has_none_for_is_named_with_its_row_and_column(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+
+    def with_column(values: Sequence[Any], kind: Any) -> Path:
+        questions = pyarrow.array([f"q{number}" for number in range(len(values))])
+        column = pyarrow.array(values, pyarrow.binary() if kind == pyarrow.string() else pyarrow.int64())
+        column = pyarrow.Array.from_buffers(kind, len(values), column.buffers())
+        parquet.write_table(pyarrow.Table.from_arrays([questions, column], names=["question", "a"]), tmp_path / "rows.parquet")
+        return tmp_path / "rows.parquet"
+
+    path = with_column([b"good", b"caf\xe9"], pyarrow.string())
+    assert "rows.parquet: row 2: column 'a': byte 4 of the text is not UTF-8; write the column as UTF-8" in refusal(path)
+    rows = DatasetFileReader(DatasetFileSection(training=FileSplit(file_path=path.name)), tmp_path).read("train")
+    assert next(rows).metadata == {"a": "good"}
+    for name, kind, value in (
+        ("timestamp", pyarrow.timestamp("us"), 2**62),
+        ("timestamp", pyarrow.timestamp("s"), 2**40),
+        ("date", pyarrow.date64(), 86_400_000 * 10**9),
+    ):
+        said = refusal(with_column([0, 0, value], kind))
+        assert f"row 3: column 'a' holds a {name}" in said
+        assert "that Python has no value for" in said
+
+
 def test_a_parquet_file_that_is_cut_off_or_empty_is_said(tmp_path: Path) -> None:
     path = saved(tmp_path, "parquet", ROWS)
     whole = path.read_bytes()

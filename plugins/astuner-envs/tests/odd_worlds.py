@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import subprocess
+import sys
 import time
+
+
+def said(content):
+    return {"role": "user", "content": str(content).strip()}
+
+
+def start():
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid
 
 
 class Odd:
@@ -32,6 +43,18 @@ class Odd:
                 self.food = bytearray(8 << 30)
             case "exit":
                 os._exit(3)
+            case "start":
+                return [said(start())], 0.0, False, {}
+            case "start away":
+                # Neither in the group of this process, nor its child for long.
+                shell = f"{sys.executable} -c 'import time; time.sleep(600)' >/dev/null 2>&1 & echo $!"
+                return [said(subprocess.check_output(["setsid", "sh", "-c", shell], text=True))], 0.0, False, {}
+            case "start and sleep":
+                print("started", start(), flush=True)
+                time.sleep(60)
+            case "start and exit":
+                print("started", start(), flush=True)
+                os._exit(3)
             case "print":
                 print("hello from the world")
             case "nan":
@@ -45,3 +68,18 @@ class Odd:
 
     async def close(self):
         print("closed", self.task.task_id, flush=True)
+
+
+class Crowded(Odd):
+    """Played where the system has no process left for as long as there is a file `crowded`."""
+
+    @classmethod
+    def warm_up(cls):
+        fork = os.fork
+
+        def crowded():
+            if os.path.exists("crowded"):
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            return fork()
+
+        os.fork = crowded

@@ -73,12 +73,12 @@ async def test_many_instances_at_once_all_end(serve):
 @pytest.mark.asyncio
 async def test_where_all_places_are_taken_clients_wait_for_one(serve):
     server = serve("--env", "countdown", "--max-instances", 3)
-    async with client_of(server.url, max_retries=0) as impatient:
+    async with client_of(server.url, max_retries=0, place_timeout_s=0) as impatient:
         taken = [Instance(impatient, env_type="countdown", task_id="train-0") for _ in range(4)]
         await asyncio.gather(*(instance.create() for instance in taken[:3]))
         with pytest.raises(EnvServiceFailed, match=r"answered 503: all 3 instances are in use \(--max-instances\)"):
             await taken[3].create()
-        async with client_of(server.url, max_retries=50) as patient:
+        async with client_of(server.url, max_retries=0) as patient:
             waiting = asyncio.create_task(play(patient, 1))
             await asyncio.sleep(0.1)
             await asyncio.gather(*(instance.release() for instance in taken))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import resource
 import shutil
 import signal
+import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from astuner.testing.command_line import run_command
@@ -43,7 +47,7 @@ def instance_id(odd):
     begun = odd.data("create", task_id="a")
     yield begun["info"]["instance_id"]
     odd.post("release", instance_id=begun["info"]["instance_id"])
-    assert odd.processes() == []
+    until(lambda: odd.processes() == [])
 
 
 def step(server, instance_id, content):
@@ -96,6 +100,76 @@ def test_an_instance_that_is_lost_says_why_then_and_later(odd, instance_id, cont
     assert (answer.status_code, said in answer.json()["detail"]) == (500, True), answer.text
     later = step(odd, instance_id, "on")
     assert (later.status_code, said in later.json()["detail"]) == (400, True), later.text
+
+
+def runs(pid):
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize("content", ["start and sleep", "start and exit"])
+def test_what_an_instance_started_ends_with_it_also_where_that_is_lost(odd, instance_id, content):
+    assert step(odd, instance_id, content).status_code == 500
+    pid = int(re.findall(r"^started (\d+)$", odd.said, re.MULTILINE)[-1])
+    until(lambda: not runs(pid))
+
+
+@pytest.mark.parametrize("content", ["start", "start away"])
+def test_what_an_instance_started_lives_with_it_and_ends_when_it_is_released(odd, content):
+    instance_id = odd.data("create", task_id="a")["info"]["instance_id"]
+    pid = int(step(odd, instance_id, content).json()["data"]["state"][0]["content"])
+    # Others end meanwhile.
+    odd.post("release", instance_id=odd.data("create", task_id="a")["info"]["instance_id"])
+    with pytest.raises(psutil.TimeoutExpired):
+        psutil.Process(pid).wait(1.5)
+    odd.post("release", instance_id=instance_id)
+    until(lambda: not runs(pid))
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+def test_what_an_instance_started_ends_with_the_server(serve, home, end):
+    server = serve("--env", "./odd_worlds.py:Odd", "--tasks", "train=train.jsonl", cwd=home)
+    instance_id = server.data("create", task_id="a")["info"]["instance_id"]
+    pids = [int(step(server, instance_id, one).json()["data"]["state"][0]["content"]) for one in ("start", "start away")]
+    server.process.send_signal(end)
+    until(lambda: not any(map(runs, pids)))
+
+
+def until_free(pid, count):
+    """Return the limit of descriptors that leaves a process so many."""
+    used = {int(place.name) for place in Path(f"/proc/{pid}/fd").iterdir()}
+    return [number for number in range(1 << 16) if number not in used][count]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sets limits of other processes")
+@pytest.mark.parametrize("where", ["server", "forking process"])
+def test_without_free_descriptors_the_answer_is_full_and_the_others_play_on(serve, home, where):
+    server = serve("--env", "./odd_worlds.py:Odd", "--tasks", "train=train.jsonl", cwd=home)
+    instance_id = server.data("create", task_id="a")["info"]["instance_id"]
+    main = psutil.Process(server.process.pid)
+    limited = main if where == "server" else main.children()[0]
+    before = resource.prlimit(limited.pid, resource.RLIMIT_NOFILE)
+    # A connection takes one descriptor; the two ends of a socket, or the one that is passed on, take more.
+    few = until_free(limited.pid, 2 if where == "server" else 0)
+    resource.prlimit(limited.pid, resource.RLIMIT_NOFILE, (few, before[1]))
+    refused = server.post("create", task_id="a", instance_id="b")
+    resource.prlimit(limited.pid, resource.RLIMIT_NOFILE, before)
+    assert (refused.status_code, "no process can be started now" in refused.json()["detail"]) == (503, True), refused.text
+    assert step(server, instance_id, "on").status_code == 200
+    assert server.data("create", task_id="a", instance_id="b")["state"][0]["content"] == "play"
+    for one in (instance_id, "b"):
+        assert server.post("release", instance_id=one).json()["success"]
+    assert server.accounts() == {"created": 3, "released": 2, "refused": 1, "most": 256}
+
+
+def test_a_process_that_the_system_refuses_is_answered_full_and_the_others_play_on(serve, home):
+    server = serve("--env", "./odd_worlds.py:Crowded", "--tasks", "train=train.jsonl", cwd=home)
+    instance_id = server.data("create", task_id="a")["info"]["instance_id"]
+    (home / "crowded").touch()
+    refused = server.post("create", task_id="a", instance_id="b")
+    (home / "crowded").unlink()
+    assert (refused.status_code, "Resource temporarily unavailable" in refused.json()["detail"]) == (503, True), refused.text
+    assert step(server, instance_id, "on").status_code == 200
+    assert server.data("create", task_id="a", instance_id="b")["state"][0]["content"] == "play"
 
 
 def test_processor_time_is_limited(serve, home):

@@ -110,11 +110,20 @@ def test_a_step_with_the_number_of_the_last_one_is_taken_once(countdown):
     begun = started(countdown)
     instance_id = begun["info"]["instance_id"]
     assert begun["info"]["repeatable_steps"] is True
-    first, again = (countdown.data("step", instance_id=instance_id, messages=ACTION, params={"step": 1}) for _ in range(2))
+    first, again = (
+        countdown.data("step", instance_id=instance_id, messages=ACTION, params={"astuner_step": 1}) for _ in range(2)
+    )
     assert first == again
     assert countdown.data("get_info", instance_id=instance_id)["steps"] == 1
-    skipped = countdown.post("step", instance_id=instance_id, messages=ACTION, params={"step": 3})
+    skipped = countdown.post("step", instance_id=instance_id, messages=ACTION, params={"astuner_step": 3})
     assert (skipped.status_code, skipped.json()["detail"]) == (400, "step 3 does not follow step 1")
+    countdown.post("release", instance_id=instance_id)
+
+
+def test_a_foreign_client_numbers_its_steps_as_it_likes(countdown):
+    instance_id = started(countdown)["info"]["instance_id"]
+    for number in (7, 0, 0):
+        countdown.data("step", instance_id=instance_id, messages=ACTION, params={"step": number})
     countdown.post("release", instance_id=instance_id)
 
 

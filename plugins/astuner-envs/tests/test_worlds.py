@@ -16,7 +16,6 @@ from astuner_envs.listing import SPLITS
 from astuner_envs.worlds.calculator import Calculator, sum_of
 from astuner_envs.worlds.countdown import CLOSE_SCORE, Countdown, puzzle_of
 from astuner_envs.worlds.frozen_lake import MOVES, FrozenLake, lake_of
-from astuner_envs.worlds.reasoning import ReasoningGym, entry_of
 
 
 def play(world: type[Any], options: Any, answers: Any, task_id: str = "train-0") -> tuple[list[Any], float, float]:
@@ -193,28 +192,6 @@ def test_a_move_that_is_none_costs_one():
     assert [step[2] for step in steps] == [False, True]
     assert "Name one move" in steps[0][0][0]["content"]
     assert score == 0.0
-
-
-def test_the_families_of_reasoning_gym_score_their_own_answers():
-    pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
-    options = ReasoningGym.Options(families=("chain_sum", "spell_backward"))
-    for number in range(2):
-        _, entry = entry_of(f"train-{number}", options)
-        assert play(ReasoningGym, options, [f"<answer>{entry['answer']}</answer>"], f"train-{number}")[1:] == (1.0, 1.0)
-    assert entry_of("train-0", options)[0].__class__.__name__ != entry_of("train-1", options)[0].__class__.__name__
-
-
-def test_reasoning_gym_validates_on_what_it_does_not_train_on():
-    pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
-    options = ReasoningGym.Options(training_tasks=40, validation_tasks=20)
-    train, validation = ({entry_of(f"{s}-{n}", options)[1]["question"] for n in range(20)} for s in SPLITS)
-    assert not train & validation
-
-
-def test_a_family_that_there_is_not_is_answered_with_those_that_there_are():
-    pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
-    with pytest.raises(DataError, match=r"there is no family 'chain_sums'; there are .*chain_sum"):
-        entry_of("train-0", ReasoningGym.Options(families=("chain_sums",)))
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,12 @@ from attrs import evolve
 
 from astuner.builtin.json_child import JsonChild
 from astuner.builtin.judges import as_judge
+from astuner.clients.reasoning_gym import program
 from astuner.errors import DataError
 from astuner.schema import Group, Task, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 from astuner.testing.contracts import JudgeContract
 from astuner.testing.episodes import episode, group
-from astuner_judges.reasoning_gym import ReasoningGymJudge, scorer
+from astuner_judges.reasoning_gym import ReasoningGymJudge
 
 reasoning_gym = pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
 
@@ -49,7 +50,7 @@ def gold(task: Task) -> str:
     return answer
 
 
-CHILD = JsonChild(scorer(20.0))
+CHILD = JsonChild(program(20.0))
 """Shared by most judges here, since it takes a second or two to start."""
 
 
@@ -79,7 +80,7 @@ class TestReasoningGym(JudgeContract):
         return group(*episodes)
 
     def break_calls(self, judge: Any) -> None:
-        broken = JsonChild(evolve(scorer(20.0), path=Path("/dev/null")))
+        broken = JsonChild(evolve(program(20.0), path=Path("/dev/null")))
         judge._idle = SimpleQueue()
         judge._idle.put(broken)
 
@@ -191,7 +192,7 @@ def test_an_answer_can_neither_read_our_keys_nor_write_a_file(
 def test_no_child_outlives_a_parent_that_is_killed() -> None:
     code = """
 import time
-from astuner_judges.reasoning_gym import ReasoningGymJudge, scorer
+from astuner_judges.reasoning_gym import ReasoningGymJudge
 judge = ReasoningGymJudge(ReasoningGymJudge.Options(processes=1))
 try:
     judge._ask({})

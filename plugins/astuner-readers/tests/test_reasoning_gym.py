@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 import pytest
 
 from astuner.builtin.json_child import JsonChild
+from astuner.clients.reasoning_gym import program
 from astuner.errors import ConfigError, DataError
 from astuner.plugins.options import options_for
 from astuner.rollout.sampler import TaskSampler
 from astuner.schema import Task
 from astuner.testing.contracts import ReaderContract
-from astuner_readers.reasoning_gym import PROGRAM, ReasoningGymReader
+from astuner_readers.reasoning_gym import ReasoningGymReader
 
 reasoning_gym = pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
 
@@ -25,7 +26,7 @@ WITHOUT_GOLD = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "
 """Many answers are right, and the library keeps none of them."""
 
 
-CHILD = JsonChild(PROGRAM)
+CHILD = JsonChild(program(60.0))
 """Shared by all readers here, since it takes a second or two to start."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ def parquet_rows(path: Path) -> Iterator[Row]:
             _check_columns(path, file.schema_arrow.names)
             number = 0
             for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, use_threads=False):
-                for values in batch.to_pylist():
+                for values in _decoded(batch, path, number):
                     number += 1
                     place = f"{path}: row {number}"
                     yield Row(place, {name: as_json_value(value, name, place) for name, value in values.items()})
@@ -46,6 +46,36 @@ def _parquet() -> Any:
             f"reader 'dataset_file' reads parquet files with pyarrow ({error}): pip install 'astuner-core[parquet]'"
         ) from error
     return pyarrow.parquet
+
+
+def _decoded(batch: Any, path: Path, before: int) -> Iterable[dict[str, Any]]:
+    """Return the rows of a batch as Python's values; one that Python has no value for is looked for, and said, only then."""
+    try:
+        return batch.to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
+    except (ValueError, OverflowError):
+        return _one_by_one(batch, path, before)
+
+
+def _one_by_one(batch: Any, path: Path, before: int) -> Iterator[dict[str, Any]]:
+    for row in range(batch.num_rows):
+        yield {
+            name: _cell(batch.column(name)[row], f"{path}: row {before + row + 1}: column '{name}'")
+            for name in batch.schema.names
+        }
+
+
+def _cell(cell: Any, where: str) -> Any:
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{where}: byte {error.start + 1} of the text is not UTF-8; write the column as UTF-8, or remove it from the data set"
+        ) from error
+    except (ValueError, OverflowError) as error:
+        raise DataError(
+            f"{where} holds a {cell.type} that Python has no value for ({error}); write it as a text, or remove it from the "
+            "data set"
+        ) from error
 
 
 def _check_columns(path: Path, names: list[str]) -> None:

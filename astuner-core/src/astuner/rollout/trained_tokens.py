@@ -42,11 +42,11 @@ def _on_the_path(sample: Sample, calls: Mapping[int, Call], found: Mapping[int, 
 def _as_repeated(sample: Sample, call: Call, rest: Mask, found: Mask) -> Mask:
     """Mark the longest run of a call's tokens that stands in what is left of a sample's mask; return what is left then."""
     best = (0, 0, 0)
-    for first in np.flatnonzero(~found):
+    for first in map(int, np.flatnonzero(~found)):
         if len(call.output_ids) - first <= best[0]:
             break
         same = (sample.ids == call.output_ids[first]) & (sample.logprobs == call.logprobs[first]) & rest
-        for start in np.flatnonzero(same):
+        for start in map(int, np.flatnonzero(same)):
             size = min(len(call.output_ids) - first, len(rest) - start)
             both = (
                 rest[start : start + size]
@@ -54,11 +54,11 @@ def _as_repeated(sample: Sample, call: Call, rest: Mask, found: Mask) -> Mask:
                 & (sample.logprobs[start : start + size] == call.logprobs[first : first + size])
             )
             count = size if both.all() else int(np.argmin(both))
-            best = max(best, (count, -int(first), -int(start)))
-    count, first, start = best[0], -best[1], -best[2]
+            best = max(best, (count, -first, -start))
+    count, begin, place = best[0], -best[1], -best[2]
     if not count:
         return rest
-    found[first : first + count] = True
+    found[begin : begin + count] = True
     left = rest.copy()
-    left[start : start + count] = False
+    left[place : place + count] = False
     return left

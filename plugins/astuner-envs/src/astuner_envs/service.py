@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import sys
@@ -21,7 +22,10 @@ START_S = 180.0
 
 
 def environments(run_info: RunInfo) -> Definition:
-    """Define the server at the reader's `env_url`, which is on this machine; the token is this run's own unless one is set."""
+    """Define the server at the reader's `env_url`, which is on this machine; the token is this run's own unless one is set.
+
+    The environment has the options of the run's section `environment.NAME`, as if it were played in process.
+    """
     reader = run_info.config.task_reader
     section = reader.options_of(READER)
     name, url = section.get("env_type"), section.get("env_url", "http://127.0.0.1:8080")
@@ -34,7 +38,21 @@ def environments(run_info: RunInfo) -> Definition:
         raise UsageError(f"--with environments: task_reader.{READER}.env_url is {url}: a server is started on 127.0.0.1 only")
     port = place.port or 80
     token = os.environ.get(TOKEN) or secrets.token_urlsafe(24)
-    command = (sys.executable, "-m", "astuner", "env", "serve", "--env", name, "--host", "127.0.0.1", "--port", str(port))
+    command: tuple[str, ...] = (
+        sys.executable,
+        "-m",
+        "astuner",
+        "env",
+        "serve",
+        "--env",
+        name,
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    )
+    for key, value in run_info.config.environment.options_of(name).items():
+        command += ("--set", f"{key}={json.dumps(value)}")
     service = Service(
         command=command,
         env={TOKEN: token, "PYTHONUNBUFFERED": "1"},

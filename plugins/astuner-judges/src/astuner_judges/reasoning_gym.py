@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le
 
-from astuner.builtin.json_child import JsonChild, JsonProgram
+from astuner.builtin.json_child import JsonChild
+from astuner.clients.reasoning_gym import is_installed, program
 from astuner.errors import DataError, PluginError
 from astuner.schema import Verdict, WorkflowOutput, WorkflowTask
 
@@ -50,12 +49,12 @@ class ReasoningGymJudge:
     def __init__(self, options: Options | None = None, children: Sequence[JsonChild] = ()) -> None:
         """`children` are shared with other judges, and not ended by `close`; by default this judge has its own."""
         self._options = options or self.Options()
-        if find_spec("reasoning_gym") is None:
+        if not is_installed():
             raise PluginError(
                 "judge 'reasoning_gym' needs the package reasoning-gym: pip install \"astuner-judges[reasoning-gym]\""
             )
-        program = scorer(self._options.timeout_s)
-        self._own = () if children else tuple(JsonChild(program) for _ in range(self._options.processes))
+        scorer = program(self._options.timeout_s)
+        self._own = () if children else tuple(JsonChild(scorer) for _ in range(self._options.processes))
         self._idle: SimpleQueue[JsonChild] = SimpleQueue()
         for child in children or self._own:
             self._idle.put(child)
@@ -74,7 +73,7 @@ class ReasoningGymJudge:
         answer = self._answer(workflow_output.metadata.get(self._options.final_answer_key))
         if answer is None:
             return Verdict(0.0, False, rationale="no answer was given")
-        found = self._ask({"source": dict(source), "answer": answer})
+        found = self._ask({"score": {"source": dict(source), "answer": answer}})
         if "error" in found:
             raise RuntimeError(f"reasoning-gym cannot score task '{task.task_id}': {found['error']}")
         score = float(found["score"])
@@ -105,13 +104,3 @@ class ReasoningGymJudge:
         text = str(given)
         tagged = self._tagged.findall(text) if self._tagged is not None else []
         return (tagged[-1] if tagged else text).strip() or None
-
-
-def scorer(timeout_s: float) -> JsonProgram:
-    """Return the program of a child that is given so long for a score."""
-    return JsonProgram(
-        path=Path(__file__).with_name("reasoning_gym_child.py"),
-        name="reasoning-gym",
-        arguments=(str(timeout_s),),
-        environment={"PYTHONHASHSEED": "0"},
-    )

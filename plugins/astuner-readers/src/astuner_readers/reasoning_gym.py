@@ -5,22 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, min_len, optional
 
-from astuner.builtin.json_child import JsonChild, JsonProgram
+from astuner.builtin.json_child import JsonChild
+from astuner.clients.reasoning_gym import is_installed, program
 from astuner.errors import DataError, PluginError
 from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
 
 _KEY = "astuner.task_reader.reasoning_gym"
-PROGRAM = JsonProgram(
-    path=Path(__file__).with_name("reasoning_gym_child.py"), name="reasoning-gym", environment={"PYTHONHASHSEED": "0"}
-)
 _VALIDATION = 2**31
 """What the validation's seeds are above those of training."""
 _MOST = 10**9
@@ -105,7 +102,7 @@ class ReasoningGymReader:
 
     def __init__(self, options: Options, child: JsonChild | None = None) -> None:
         """Check the datasets; `child` is one that several readers share, and by default this reader's own."""
-        if find_spec("reasoning_gym") is None:
+        if not is_installed():
             raise PluginError(
                 "reader 'reasoning_gym' needs the package reasoning-gym: pip install \"astuner-readers[reasoning-gym]\""
             )
@@ -113,7 +110,7 @@ class ReasoningGymReader:
         self._datasets = [_as_dataset(dataset) for dataset in options.datasets]
         suffix = options.prompt_suffix
         self._suffix = Path(__file__).with_name("reasoning_gym_suffix.txt").read_text("utf-8") if suffix is None else suffix
-        self._child = child or JsonChild(PROGRAM)
+        self._child = child or JsonChild(program(options.timeout_s))
         self._check()
 
     @classmethod
@@ -152,7 +149,7 @@ class ReasoningGymReader:
         source |= {"seed": seed, "size": size, "level": level, "index": index}
         place = f"{_KEY}: task {index} of dataset '{dataset.name}' (seed {seed}{'' if level is None else f', level {level}'})"
         try:
-            answer = self._child.ask(source, self._options.timeout_s)
+            answer = self._child.ask({"make": source}, self._options.timeout_s)
         except TimeoutError as error:
             raise DataError(f"{place} was not made within timeout_s, {self._options.timeout_s:g} s; make it easier") from error
         except RuntimeError as error:

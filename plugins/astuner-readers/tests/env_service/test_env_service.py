@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -111,6 +113,36 @@ def test_the_reader_may_be_used_inside_of_an_event_loop(url):
         return len(list(reader(url).read("train")))
 
     assert asyncio.run(inside()) == 3
+
+
+INTERRUPTED = """
+import asyncio, sys
+from astuner_readers.env_service.reader import EnvServiceReader
+from astuner_readers.env_service.section import EnvServiceOptions
+
+async def inside():
+    read()
+
+def read():
+    list(EnvServiceReader(EnvServiceOptions(env_type="counter", env_url=sys.argv[1])).read("train"))
+
+read() if sys.argv[2] == "outside" else asyncio.run(inside())
+"""
+
+
+@pytest.mark.parametrize("where", ["outside", "inside"])
+def test_ctrl_c_ends_the_wait_for_a_server_that_is_silent(where):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        command = [sys.executable, "-c", INTERRUPTED, url, where]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as asking, silent.accept()[0]:
+            asking.send_signal(signal.SIGINT)
+            try:
+                # Well below what the reader itself waits.
+                _, said = asking.communicate(timeout=15)
+            finally:
+                asking.kill()
+    assert "KeyboardInterrupt" in said, said
 
 
 @pytest.mark.parametrize(

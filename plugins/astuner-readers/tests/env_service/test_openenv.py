@@ -197,6 +197,32 @@ def test_a_session_that_is_lost_is_no_score(start):
         asyncio.run(lose())
 
 
+def test_a_step_that_was_cancelled_does_not_answer_the_next_one(url):
+    async def cancel() -> None:
+        environment = made(url)
+        await environment.reset()
+        stepping = asyncio.create_task(environment.step(say("first")))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        stepping.cancel()
+        await asyncio.gather(stepping, return_exceptions=True)
+        try:
+            await environment.step(say("second"))
+        finally:
+            await environment.close()
+
+    with pytest.raises(OpenEnvFailed, match="the session is not open"):
+        asyncio.run(cancel())
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+def test_a_server_on_this_machine_is_reached_without_a_proxy(url, monkeypatch, name):
+    monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for other in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(other, raising=False)
+    assert asyncio.run(through(made(url), "more"))[2] == 0.5
+
+
 def test_a_missing_library_is_answered_with_the_command_that_brings_it():
     code = """
 import asyncio, sys

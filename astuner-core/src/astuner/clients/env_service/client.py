@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
+import json
 import random
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
+from astuner.clients.env_service.addresses import is_local
 from astuner.clients.env_service.failures import (
+    NOT_NOW,
     EnvServiceFailed,
     Patience,
     Repeat,
+    is_undelivered,
     may_repeat_answer,
     may_repeat_error,
     told,
@@ -43,8 +46,18 @@ class EnvServiceClient:
         return [str(one) for one in data]
 
     async def create(self, env_type: str, task_id: str, instance_id: str, params: Mapping[str, Any] | None = None) -> State:
-        """Make an instance. Sent again under the same id, it makes no second one that nobody knows."""
-        data = await self._post("create", env_type=env_type, task_id=task_id, instance_id=instance_id, params=params)
+        """Make an instance; waits for a server, and a place in it, for as long as `Patience.place_timeout_s` says.
+
+        Sent again under the same id, it makes no second one that nobody knows.
+        """
+        data = await self._post(
+            "create",
+            place_timeout_s=self._patience.place_timeout_s,
+            env_type=env_type,
+            task_id=task_id,
+            instance_id=instance_id,
+            params=params,
+        )
         return self._state("create", data)
 
     async def step(
@@ -92,7 +105,9 @@ class EnvServiceClient:
     async def _post(self, endpoint: str, *, repeat: Repeat = "failed", **keys: Any) -> Any:
         answer = await self._answer(endpoint, repeat=repeat, **keys)
         if answer.get("success") is False:
-            raise EnvServiceFailed(f"{self._where(endpoint)} failed: {told(answer.get('detail', answer.get('data')))}")
+            raise EnvServiceFailed(
+                f"{self._where(endpoint)} failed: {told(answer.get('detail', answer.get('data')))}", status=200
+            )
         if "data" not in answer:
             raise self._odd(endpoint, f"an answer with `data` is expected, not {answer!r:.200}")
         return answer["data"]
@@ -103,6 +118,7 @@ class EnvServiceClient:
         *,
         repeat: Repeat = "failed",
         patience: Patience | None = None,
+        place_timeout_s: float = 0.0,
         env_type: str = "default",
         task_id: str | None = None,
         instance_id: str | None = None,
@@ -116,27 +132,48 @@ class EnvServiceClient:
             "messages": dict(messages or {}),
             "params": dict(params or {}),
         }
-        patience, attempt = patience or self._patience, 0
+        patience = patience or self._patience
+        content, attempt, waits, until_s = self._encoded(endpoint, body), 0, 0, time.monotonic() + place_timeout_s
         while True:
             try:
-                return await self._send(endpoint, body, repeat, patience)
+                return await self._send(endpoint, content, repeat, patience)
             except EnvServiceFailed as failure:
-                if not failure.again or attempt >= patience.max_retries:
-                    raise
                 # Episodes that lost a server together do not come back to it all in one moment.
-                await asyncio.sleep(patience.pause_s(attempt, failure.wait_s) * random.uniform(0.8, 1.2))
-                attempt += 1
+                pause_s = patience.pause_s(attempt + waits, failure.wait_s) * random.uniform(0.8, 1.2)
+                if failure.undone and time.monotonic() + pause_s <= until_s:
+                    waits += 1
+                elif failure.again and attempt < patience.max_retries:
+                    attempt += 1
+                else:
+                    raise
+                await asyncio.sleep(pause_s)
 
-    async def _send(self, endpoint: str, body: Mapping[str, Any], repeat: Repeat, patience: Patience) -> Mapping[str, Any]:
+    def _encoded(self, endpoint: str, body: Mapping[str, Any]) -> bytes:
+        try:
+            # A model may write half of a character; no text in UTF-8 has one.
+            return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(errors="replace")
+        except (TypeError, ValueError) as error:
+            raise EnvServiceFailed(
+                f"{self._where(endpoint)} cannot be asked: no JSON can be made of what it is sent: {error}"
+            ) from error
+
+    async def _send(self, endpoint: str, content: bytes, repeat: Repeat, patience: Patience) -> Mapping[str, Any]:
         http = self._client()
         import httpx
 
         try:
-            response = await http.post(f"{self.url}/{endpoint}", json=body, timeout=patience.timeout_s)
+            response = await http.post(
+                f"{self.url}/{endpoint}",
+                content=content,
+                headers={"Content-Type": "application/json"},
+                timeout=patience.timeout_s,
+            )
         except (httpx.TransportError, httpx.InvalidURL) as error:
             what = f"no answer within {patience.timeout_s:g} s" if isinstance(error, httpx.ReadTimeout) else repr(error)
             raise EnvServiceFailed(
-                f"{self._where(endpoint)} could not be asked: {what}", again=may_repeat_error(error, repeat)
+                f"{self._where(endpoint)} could not be asked: {what}",
+                again=may_repeat_error(error, repeat),
+                undone=is_undelivered(error),
             ) from error
         if response.status_code == 200:
             return self._read(endpoint, response)
@@ -145,6 +182,7 @@ class EnvServiceClient:
             self._refused(endpoint, response),
             status=status,
             again=may_repeat_answer(status, repeat),
+            undone=status in NOT_NOW,
             wait_s=_retry_after_s(response),
         )
 
@@ -176,7 +214,7 @@ class EnvServiceClient:
             raise self._odd(endpoint, str(error)) from error
 
     def _odd(self, endpoint: str, what: str) -> EnvServiceFailed:
-        return EnvServiceFailed(f"{self._where(endpoint)} gave an odd answer: {what}")
+        return EnvServiceFailed(f"{self._where(endpoint)} gave an odd answer: {what}", status=200)
 
     def _where(self, endpoint: str) -> str:
         return f"environment service {self.url}: /{endpoint}"
@@ -196,7 +234,7 @@ class EnvServiceClient:
                 limits=httpx.Limits(max_keepalive_connections=0),
                 # Reading the certificates takes tens of milliseconds, once per episode.
                 verify=self.url.startswith("https:"),
-                trust_env=not _is_local(self.url),
+                trust_env=not is_local(self.url),
             )
         return self._http
 
@@ -206,12 +244,3 @@ def _retry_after_s(response: httpx.Response) -> float:
         return max(0.0, float(response.headers.get("retry-after") or 0))
     except ValueError:
         return 0.0
-
-
-def _is_local(url: str) -> bool:
-    """Whether a server is on this machine, where no proxy stands between."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

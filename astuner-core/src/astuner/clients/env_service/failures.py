@@ -28,9 +28,14 @@ LONGEST_DETAIL = 500
 class EnvServiceFailed(AstunerError):
     """The service gave no useful answer; says which one, and why."""
 
-    def __init__(self, message: str, *, status: int | None = None, again: bool = False, wait_s: float = 0.0) -> None:
-        """`status` is the answer's, if any; `again` whether the request may be sent again, after `wait_s` at least."""
-        self.status, self.again, self.wait_s = status, again, wait_s
+    def __init__(
+        self, message: str, *, status: int | None = None, again: bool = False, undone: bool = False, wait_s: float = 0.0
+    ) -> None:
+        """`status` is the answer's, if any; `again` whether the request may be sent again, after `wait_s` at least.
+
+        `undone` is for one that surely had no effect.
+        """
+        self.status, self.again, self.undone, self.wait_s = status, again, undone, wait_s
         super().__init__(message)
 
 
@@ -44,6 +49,8 @@ class Patience:
     """How often a request is sent again."""
     first_pause_s: float = field(default=0.25, validator=ge(0))
     """Before the first retry; each further one waits twice as long, at most 8 s, or as long as the server asks for."""
+    place_timeout_s: float = field(default=300.0, validator=ge(0))
+    """How long `create` waits for a server that is not there, or has no place; these are no retries."""
 
     def pause_s(self, attempt: int, asked_s: float) -> float:
         """Return how long to wait before the retry after the given attempt, which counts from 0."""
@@ -61,8 +68,14 @@ def may_repeat_error(error: Exception, repeat: Repeat) -> bool:
     """Whether a request that was not answered is sent again. Only a failure to connect proves that it had no effect."""
     import httpx
 
-    undelivered = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
-    return undelivered or (isinstance(error, httpx.TransportError) and repeat != "undelivered")
+    return is_undelivered(error) or (isinstance(error, httpx.TransportError) and repeat != "undelivered")
+
+
+def is_undelivered(error: Exception) -> bool:
+    """Whether a request surely did not reach the server."""
+    import httpx
+
+    return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
 
 
 def told(detail: Any) -> str:

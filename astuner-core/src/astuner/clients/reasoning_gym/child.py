@@ -1,7 +1,7 @@
 """The program of the child process: makes puzzles of the library reasoning-gym and scores answers, a line of JSON for each line.
 
 It runs with a fixed `PYTHONHASHSEED`, since some families of the library go through sets, and so would give other puzzles in each
-process. Some families evaluate an answer as Python, which is why they are scored here: within limits, and killed when it takes long.
+process. Some families evaluate an answer as Python, which is why they are scored here: within limits, and killed in time.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ class Body:
     @property
     def number(self) -> int | None:
         """The number of a step, from clients that give one."""
-        number = self.params.get("step")
+        # A key of ours: others use `step` for what only they know.
+        number = self.params.get("astuner_step")
         return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 

@@ -15,7 +15,7 @@ from attrs import asdict
 
 from astuner.clients.env_service.token import TOKEN
 from astuner.errors import AstunerError
-from astuner_envs.server.faults import InstanceLost
+from astuner_envs.server.faults import Full, InstanceLost
 from astuner_envs.server.settings import Settings
 
 START_S = 180.0
@@ -42,23 +42,40 @@ class Forking:
             await self._start()
 
     async def fork(self, world: int) -> tuple[int, socket.socket]:
-        """Return the process id of a new instance and our end of its socket."""
+        """Return the process id of a new instance and our end of its socket; raises `Full` where the system allows no more."""
+        forking = asyncio.ensure_future(self._fork(world))
+        try:
+            # The answer to an order is read in any case: it must not be taken for that of the next one.
+            return await asyncio.shield(forking)
+        except asyncio.CancelledError:
+            forking.add_done_callback(_hang_up)
+            raise
+
+    async def end(self, pid: int) -> int | None:
+        """Kill an instance where it still runs; return how it ended, None where nobody knows."""
+        return await asyncio.shield(asyncio.ensure_future(self._end(pid)))
+
+    async def _fork(self, world: int) -> tuple[int, socket.socket]:
         async with self._turn:
-            if self._process is None or self._process.poll() is not None:
-                await self._start()
-            mine, theirs = socket.socketpair()
             try:
-                pid = (await self._ask({"fork": world}, theirs))["pid"]
+                if self._process is None or self._process.poll() is not None:
+                    await self._start()
+                mine, theirs = socket.socketpair()
+            except OSError as error:
+                raise _full(error) from error
+            try:
+                answer = await self._ask({"fork": world}, theirs)
+                if "full" in answer:
+                    raise Full(f"no process can be started now ({answer['full']}); come again later")
             except BaseException:
                 mine.close()
                 raise
             finally:
                 theirs.close()
             mine.setblocking(False)
-            return pid, mine
+            return answer["pid"], mine
 
-    async def end(self, pid: int) -> int | None:
-        """Kill an instance where it still runs; return how it ended, None where nobody knows."""
+    async def _end(self, pid: int) -> int | None:
         async with self._turn:
             try:
                 return (await self._ask({"end": pid}))["status"]  # type: ignore[no-any-return]  # our own protocol
@@ -75,9 +92,13 @@ class Forking:
         await self._stop()
         mine, theirs = socket.socketpair()
         mine.setblocking(False)
-        self._control = mine
         with theirs:
-            self._process = _launch(theirs)
+            try:
+                self._process = _launch(theirs)
+            except BaseException:
+                mine.close()
+                raise
+        self._control = mine
         settings = self._settings
         worlds = [{"name": world.name, "options": dict(world.options)} for world in settings.worlds]
         order = {"worlds": worlds, "config_dir": str(settings.config_dir), "limits": asdict(settings.limits)}
@@ -98,11 +119,18 @@ class Forking:
         if control is None:
             raise InstanceLost("the server is ending")
         loop, text, answer = asyncio.get_running_loop(), json.dumps(order).encode() + b"\n", b""
+        if given is not None:
+            try:
+                socket.send_fds(control, [text], [given.fileno()])
+            except ConnectionError:
+                # Nobody is there; what is read below says so.
+                pass
+            except OSError as error:
+                # Nothing was sent, and so nothing will be answered: that is this request's failure alone.
+                raise _full(error) from error
         try:
             async with asyncio.timeout(within_s):
-                if given is not None:
-                    socket.send_fds(control, [text], [given.fileno()])
-                else:
+                if given is None:
                     await loop.sock_sendall(control, text)
                 while not answer.endswith(b"\n"):
                     part = await loop.sock_recv(control, 1 << 16)
@@ -126,6 +154,16 @@ class Forking:
             except subprocess.TimeoutExpired:
                 process.kill()
                 await asyncio.to_thread(process.wait)
+
+
+def _full(error: OSError) -> Full:
+    return Full(f"no process can be started now ({error.strerror or error}); come again later")
+
+
+def _hang_up(forking: asyncio.Future[tuple[int, socket.socket]]) -> None:
+    """End an instance that nobody waits for any more: it does when its socket is closed."""
+    if not forking.cancelled() and forking.exception() is None:
+        forking.result()[1].close()
 
 
 def _launch(theirs: socket.socket) -> subprocess.Popen[bytes]:

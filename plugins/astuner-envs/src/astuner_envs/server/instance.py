@@ -29,7 +29,7 @@ class Channel:
         self._pid: int | None = None
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
-        self._turn = asyncio.Lock()
+        self._turn, self._asked = asyncio.Lock(), 0
         self._ending = False
         self.lost = ""
         """Why there is no process any more; empty while there is one, or none was begun."""
@@ -37,7 +37,12 @@ class Channel:
     async def open(self, world: int) -> None:
         """Fork the process."""
         self._pid, ours = await self._forking.fork(world)
-        self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=LONGEST_LINE)
+        try:
+            self._reader, self._writer = await asyncio.open_unix_connection(sock=ours, limit=LONGEST_LINE)
+        except BaseException:
+            # The process ends with its socket.
+            ours.close()
+            raise
         if self._ending:
             await self.end()
 
@@ -46,11 +51,12 @@ class Channel:
         async with self._turn:
             if self._reader is None or self._writer is None or self.lost:
                 raise InstanceLost(self.lost or "it was released")
+            self._asked += 1
             try:
                 async with asyncio.timeout(self._limits.step_timeout_s):
-                    self._writer.write(json.dumps({"do": do, **more}).encode() + b"\n")
+                    self._writer.write(json.dumps({"do": do, "number": self._asked, **more}).encode() + b"\n")
                     await self._writer.drain()
-                    line = await self._reader.readline()
+                    line = await self._answer(self._reader, self._asked)
             except TimeoutError:
                 await self._lose(f"{do} took longer than {self._limits.step_timeout_s:g} s, so its process was ended")
             except (OSError, ValueError) as error:
@@ -61,6 +67,12 @@ class Channel:
         if "error" not in answer:
             return answer["found"]
         raise (BadRequest if answer["bad"] else WorldFailed)(answer["error"])
+
+    async def _answer(self, reader: asyncio.StreamReader, number: int) -> bytes:
+        """Return the answer of that number, empty at the end; before it come those for which nobody waits any more."""
+        while (line := await reader.readline()) and json.loads(line)["number"] != number:
+            pass
+        return line
 
     @property
     def has_ended(self) -> bool:

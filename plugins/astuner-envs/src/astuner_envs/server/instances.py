@@ -73,8 +73,8 @@ class Instances:
         try:
             with _in_use(instance):
                 return await asyncio.shield(beginning)
-        except Fault as fault:
-            await self._end(instance, "refused", str(fault))
+        except Exception as error:
+            await self._end(instance, "refused", str(error) if isinstance(error, Fault) else repr(error))
             raise
 
     async def step(self, instance_id: str, action: Mapping[str, Any], number: int | None) -> Mapping[str, Any]:

@@ -58,7 +58,7 @@ class _Life:
         threading.Thread(target=self._listen, args=(asyncio.get_running_loop(),), daemon=True).start()
         while line := await self._orders.get():
             order = json.loads(line)
-            self._say(await self._answer(order))
+            self._say({**await self._answer(order), "number": order["number"]})
             if order["do"] == "close":
                 return
         await self._close({})

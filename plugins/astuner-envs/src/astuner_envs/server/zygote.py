@@ -1,9 +1,12 @@
 """The process that instances are forked from: it has imported everything, does nothing else, and takes them all with it.
 
 `python -m astuner_envs.server.zygote FD`: a line of JSON on the socket FD says what to load. Each further line is an order,
-and is answered by one line. `{"fork": N}` comes with a socket, which becomes the new instance's; its process id is the answer.
-`{"end": PID}` kills an instance where it still runs; how it ended is the answer. When the server is gone, however that went, the
-socket ends, and so does everything here.
+and is answered by one line. `{"fork": N}` comes with a socket, which becomes the new instance's; its process id is the answer, or
+`full`, why there is none. `{"end": PID}` kills an instance where it still runs; how it ended is the answer. When the server is
+gone, however that went, the socket ends, and so does everything here.
+
+An instance leads a session and group of its own, which is killed with it: what an environment has started ends with the instance.
+What left that group, on Linux, comes here when its parent ends, and is killed as well.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ import select
 import signal
 import socket
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +33,8 @@ from astuner_envs.server.world import World, load_world
 LOOK_S = 1.0
 _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of Linux."""
+_ADOPT = 36
+"""PR_SET_CHILD_SUBREAPER of Linux."""
 
 
 def main() -> None:
@@ -55,37 +62,52 @@ class _Zygote:
         self._control, self._worlds, self._limits = control, worlds, limits
         self._alive: set[int] = set()
         self._ended: dict[int, int] = {}
+        self._looked_s, self._has_forgotten = time.monotonic(), False
         self._libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+        if self._libc is not None:
+            self._libc.prctl(_ADOPT, 1, 0, 0, 0)
 
     def serve(self) -> None:
         try:
             while True:
                 self._reap()
+                self._look()
                 if not select.select([self._control], [], [], LOOK_S)[0]:
                     continue
                 line, given = _line(self._control)
                 if not line:
                     return
                 order = json.loads(line)
-                answer = {"pid": self._fork(order["fork"], given)} if "fork" in order else {"status": self._end(order["end"])}
+                answer = self._fork(order["fork"], given) if "fork" in order else {"status": self._end(order["end"])}
                 _answer(self._control, answer)
         finally:
             for pid in tuple(self._alive):
                 self._end(pid)
+            self._kill_adopted()
 
-    def _fork(self, number: int, given: int | None) -> int:
+    def _fork(self, number: int, given: int | None) -> dict[str, Any]:
         if given is None:
-            raise RuntimeError("a fork comes with a socket")
+            # The system drops the descriptor where this process may have no more of them.
+            return {"full": "too many open files"}
         mine = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(given)
+            return {"full": error.strerror or str(error)}
         if pid:
             os.close(given)
             self._alive.add(pid)
-            return pid
+            # An instance of long ago may have had the same.
+            self._ended.pop(pid, None)
+            return {"pid": pid}
         # Whatever happens from here on, this process never goes back to the orders above.
         try:
+            os.setsid()
             if self._libc is not None:
                 self._libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+                # Whatever an environment has put into the background stays below its instance for as long as that lives.
+                self._libc.prctl(_ADOPT, 1, 0, 0, 0)
             if os.getppid() == mine:
                 self._control.close()
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -101,16 +123,55 @@ class _Zygote:
         if not done:
             os.kill(pid, signal.SIGKILL)
             _, status = os.waitpid(pid, 0)
-        self._alive.discard(pid)
+        self._forget(pid)
         return os.waitstatus_to_exitcode(status)
 
     def _reap(self) -> None:
-        while self._alive:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if not pid:
-                return
-            self._alive.discard(pid)
-            self._ended[pid] = os.waitstatus_to_exitcode(status)
+        """Note which instances have ended by themselves."""
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                pid, status = found
+                if pid in self._alive:
+                    self._forget(pid)
+                    self._ended[pid] = os.waitstatus_to_exitcode(status)
+
+    def _look(self) -> None:
+        """Kill what is left of instances that have ended; not for each of them, since all processes are looked through."""
+        if self._has_forgotten and time.monotonic() - self._looked_s >= LOOK_S:
+            self._looked_s = time.monotonic()
+            # Without a free descriptor nothing can be looked at: another time, then.
+            with contextlib.suppress(OSError):
+                self._kill_adopted()
+                self._has_forgotten = False
+
+    def _forget(self, pid: int) -> None:
+        """Kill the group of an instance that has ended."""
+        self._alive.discard(pid)
+        self._has_forgotten = True
+        # A group's number is given to nobody else while it has a member; where it has none, there is none to kill.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+
+    def _kill_adopted(self) -> None:
+        """Kill what the instances that ended had started in groups of their own."""
+        while adopted := [pid for pid in _children() if pid not in self._alive]:
+            for pid in adopted:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                # Its own children are ours afterwards.
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+
+
+def _children() -> Iterator[int]:
+    """Yield the processes whose parent is this one; none where the system tells nobody."""
+    mine = os.getpid()
+    for name in os.listdir("/proc") if sys.platform == "linux" else ():
+        # Others end while this one looks.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            # The name of a program stands in brackets before, and may hold anything.
+            if name.isdecimal() and int(Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()[1]) == mine:
+                yield int(name)
 
 
 def _line(control: socket.socket) -> tuple[bytes, int | None]:

@@ -6,19 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from attrs import field, frozen
-from attrs.validators import min_len
+from attrs.validators import gt, min_len
 
-from astuner.errors import DataError, PluginError
+from astuner.clients.reasoning_gym import is_installed
+from astuner.errors import PluginError
 from astuner.schema import Message, Split, Task, WorkflowTask
 from astuner_envs.answers import put_forward
 from astuner_envs.listing import NumberedTasks, numbered, place_of
+from astuner_envs.worlds.puzzles import NAME, Children, children, puzzle_of
 
-NAME = "reasoning_gym"
 RULES = "Answer the question. Put nothing but the final answer between <answer> and </answer>."
 
 
 class ReasoningGym:
-    """The family's own scorer gives the score, which may lie between 0 and 1."""
+    """The family's own scorer gives the score, which may lie between 0 and 1.
+
+    Puzzles are made and answers scored in a child process: some families evaluate an answer as Python. A scorer that takes too
+    long, or fails on the puzzle itself, raises; an answer that it cannot read is worth 0.
+    """
 
     has_sparse_score: ClassVar[bool] = True
 
@@ -30,11 +35,13 @@ class ReasoningGym:
         """The task families, taken in turn."""
         family_options: Mapping[str, Mapping[str, Any]] = field(factory=dict)
         """By family: what its own configuration takes."""
+        timeout_s: float = field(default=30.0, validator=gt(0))
+        """Longest time for making a puzzle, and for scoring an answer."""
 
     def __init__(self, workflow_task: WorkflowTask, options: Options | None = None) -> None:
         self._task_id, self._options = workflow_task.task.task_id, options or self.Options()
-        self._family: Any = None
-        self._entry: Mapping[str, Any] = {}
+        self._children: Children | None = None
+        self._source: Mapping[str, Any] = {}
         self._score = 0.0
 
     @classmethod
@@ -44,20 +51,25 @@ class ReasoningGym:
 
     @classmethod
     def warm_up(cls) -> None:
-        """Import reasoning-gym once for all instances of a server."""
-        _reasoning_gym()
+        """Find out whether reasoning-gym is there; only children import it."""
+        _check_installed()
 
     async def reset(self) -> Sequence[Message]:
         """Return the question."""
-        self._family, self._entry = entry_of(self._task_id, self._options)
-        return [{"role": "system", "content": RULES}, {"role": "user", "content": str(self._entry["question"])}]
+        _check_installed()
+        self._children = children(self._options.timeout_s)
+        self._source = await source_of(self._task_id, self._options, self._children)
+        question = str(self._source["entry"]["question"])
+        return [{"role": "system", "content": RULES}, {"role": "user", "content": question}]
 
     async def step(self, action: Message) -> tuple[Sequence[Message], float, bool, Mapping[str, Any]]:
         """Take the answer."""
-        if self._family is None:
+        if self._children is None:
             raise RuntimeError("step comes after reset")
-        self._score = float(self._family.score_answer(answer=put_forward(action), entry=self._entry))
-        return [], self._score, True, {"is_success": self._score >= 1.0}
+        found = await self._children.ask(score={"source": self._source, "answer": put_forward(action)})
+        self._score = float(found["score"])
+        unreadable = {"unreadable": found["unreadable"]} if "unreadable" in found else {}
+        return [], self._score, True, {"is_success": self._score >= 1.0, **unreadable}
 
     async def evaluate(self, sparse: bool = False) -> float:
         """Return the scorer's score, or whether it is a full one."""
@@ -67,27 +79,21 @@ class ReasoningGym:
         """Nothing is held."""
 
 
-def entry_of(task_id: str, options: ReasoningGym.Options) -> tuple[Any, Mapping[str, Any]]:
-    """Return the family and the entry that an id stands for."""
+async def source_of(task_id: str, options: ReasoningGym.Options, asked: Children) -> Mapping[str, Any]:
+    """Return the puzzle that an id stands for: its `entry`, and what it was made of."""
     split, number = place_of(task_id, options)
-    reasoning_gym, families = _reasoning_gym()
-    name = options.families[number % len(options.families)]
-    if name not in families:
-        raise DataError(f"environment 'reasoning_gym': there is no family {name!r}; there are {', '.join(sorted(families))}")
-    size, place = options.training_tasks + options.validation_tasks, number
-    if split == "validation":
-        place += options.training_tasks
-    made = reasoning_gym.create_dataset(name, seed=options.seed, size=size, **options.family_options.get(name, {}))
-    return made, made[place]
+    family = options.families[number % len(options.families)]
+    return await puzzle_of(
+        split,
+        number,
+        options.training_tasks if split == "train" else options.validation_tasks,
+        family=family,
+        config=options.family_options.get(family, {}),
+        seed=options.seed,
+        asked=asked,
+    )
 
 
-def _reasoning_gym() -> tuple[Any, Mapping[str, Any]]:
-    """Return the library, and what it has by family."""
-    try:
-        import reasoning_gym
-        from reasoning_gym.factory import DATASETS
-    except ImportError as error:
-        raise PluginError(
-            f"environment 'reasoning_gym' needs reasoning-gym ({error}): pip install 'astuner-envs[reasoning-gym]'"
-        ) from error
-    return reasoning_gym, DATASETS
+def _check_installed() -> None:
+    if not is_installed():
+        raise PluginError("environment 'reasoning_gym' needs reasoning-gym: pip install 'astuner-envs[reasoning-gym]'")

@@ -40,6 +40,8 @@ class EnvServiceEnvironment:
         """Longest wait for one answer of the server."""
         max_retries: int = field(default=8, validator=ge(0))
         """How often a request is sent again, where that is safe, with longer and longer pauses between."""
+        place_timeout_s: float = field(default=300.0, validator=ge(0))
+        """How long an episode waits at its beginning for a server that is not there, or has no place; these are no retries."""
 
     def __init__(self, workflow_task: WorkflowTask, options: Options, section: EnvServiceOptions) -> None:
         told = _told(workflow_task)
@@ -48,7 +50,9 @@ class EnvServiceEnvironment:
         self._client = EnvServiceClient(
             url,
             token=section.token(url, *trusted),
-            patience=Patience(timeout_s=options.timeout_s, max_retries=options.max_retries),
+            patience=Patience(
+                timeout_s=options.timeout_s, max_retries=options.max_retries, place_timeout_s=options.place_timeout_s
+            ),
         )
         self._instance = Instance(
             self._client,

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from astuner.clients.env_service.addresses import is_local
 from astuner.errors import AstunerError, PluginError
 
 if TYPE_CHECKING:
@@ -86,7 +87,13 @@ class Session:
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         try:
             return await connect(
-                self._url, additional_headers=headers, max_size=LARGEST, open_timeout=self._timeout_s, close_timeout=CLOSE_S
+                self._url,
+                additional_headers=headers,
+                max_size=LARGEST,
+                open_timeout=self._timeout_s,
+                close_timeout=CLOSE_S,
+                # True takes the one that the environment variables name, if any.
+                proxy=None if is_local(self._url) else True,
             )
         except WebSocketException as error:
             raise self._failed(f"is no OpenEnv server: {error}") from error
@@ -98,6 +105,7 @@ class Session:
             raise self._failed("the session is not open")
         # Some servers refuse a key that they do not know, also an empty one.
         message = {"type": kind, **({"data": dict(data)} if kind in ("reset", "step") else {})}
+        # Without its answer the session is over: one that comes late must not be taken for that of the next message.
         try:
             async with asyncio.timeout(self._timeout_s):
                 # Where the server has hung up already, what it said before is still to be read.
@@ -107,9 +115,11 @@ class Session:
         except ConnectionClosed as error:
             raise self._failed(f"{kind}: the session was lost: {error}") from error
         except TimeoutError as error:
-            # An answer that comes late must not be taken for that of the next message.
             await self._hang_up()
             raise self._failed(f"{kind}: no answer within {self._timeout_s:g} s") from error
+        except BaseException:
+            await self._hang_up()
+            raise
         finally:
             self._last_s = time.monotonic()
         return self._read(kind, text)

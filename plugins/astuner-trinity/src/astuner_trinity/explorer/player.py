@@ -72,11 +72,13 @@ class Player:
         spool = Spool(layout.played / f"{socket.gethostname()}-{os.getpid()}.jsonl", earlier)
         hooks = Hooks(plan.catalog, on_listener_error=spool.say, options=info.config.plugins.options)
         stack = AsyncExitStack()
+        # A judge may have to learn first, and the loop is the explorer's.
+        parts = await asyncio.to_thread(plan.recipe.build, info, hooks)
         runner = await stack.enter_async_context(
             open_rollouts(
                 engine=engine_over(model, info),
                 renderer=load_renderer(again.facts["model"], tool_call_format=info.config.model.tool_call_format),
-                parts=plan.recipe.build(info, hooks),
+                parts=parts,
                 run_info=info,
                 store=spool,
                 notify=spool.say,

@@ -1,0 +1,85 @@
+"""The puzzles of reasoning-gym, made and scored in child processes that all episodes of a process share."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from queue import LifoQueue
+from typing import Any
+
+from astuner.builtin.json_child import JsonChild
+from astuner.clients.reasoning_gym import program
+from astuner.errors import DataError
+from astuner.schema import Split
+from astuner_envs.listing import belongs
+
+NAME = "reasoning_gym"
+PROCESSES = 2
+MOST_DRAWS = 200
+"""That none of so many belongs to validation has a chance below 1e-11, where the puzzles are different ones."""
+
+
+class Children:
+    """Child processes that start when they are needed, each with a thread of ours that waits for it."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._threads = ThreadPoolExecutor(PROCESSES, thread_name_prefix=NAME)
+        # The one that was used last comes first: a process with one episode starts one child.
+        self._idle: LifoQueue[JsonChild] = LifoQueue()
+        for _ in range(PROCESSES):
+            self._idle.put(JsonChild(program(timeout_s)))
+
+    async def ask(self, **question: Any) -> Mapping[str, Any]:
+        """Return an answer. Raises `TimeoutError` when there is none in time, and `RuntimeError` when there is none at all."""
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, question)
+        if "error" in found:
+            raise RuntimeError(f"reasoning-gym: {found['error']}")
+        return found
+
+    def _ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        child = self._idle.get()
+        try:
+            return child.ask(question, self._timeout_s)
+        finally:
+            self._idle.put(child)
+
+
+def children(timeout_s: float) -> Children:
+    """Return the children of this process, for all its episodes: one of their own for each would take 100 MiB and a second."""
+    return _children(os.getpid(), timeout_s)
+
+
+@cache
+def _children(process: int, timeout_s: float) -> Children:
+    # By process: one that was forked from another does not use the pipes of its children.
+    return Children(timeout_s)
+
+
+async def puzzle_of(
+    split: Split, number: int, size: int, *, family: str, config: Mapping[str, Any], seed: int, asked: Children
+) -> Mapping[str, Any]:
+    """Return what a puzzle was made of, with its `entry`: the first of its number that belongs to the split.
+
+    Raises `DataError` for a family or a configuration that there is not, and where too few puzzles are different ones.
+    """
+    made: dict[str, Any] = {"dataset": family, "config": dict(config), "size": size}
+    problem = (await asked.ask(check={**made, "seed": seed, "levels": None}))["problem"]
+    if problem:
+        raise DataError(f"environment '{NAME}': {problem}")
+    for draw in range(MOST_DRAWS):
+        # All numbers share the datasets: to make one takes long for some families.
+        drawn = random.Random(f"{NAME}/{family}/{seed}/{split}/{draw}").randrange(1 << 31)
+        source = {**made, "seed": drawn, "level": None, "index": number}
+        entry = (await asked.ask(make=source))["entry"]
+        if belongs((family, json.dumps(entry["question"])), split):
+            return {**source, "entry": entry}
+    raise DataError(
+        f"environment '{NAME}': family {family!r} has too few different puzzles for the split {split!r} as it is configured: "
+        "widen its family_options, or leave it out"
+    )
