@@ -129,14 +129,14 @@ def secrets_in() -> Callable[[Path], list[str]]:
 def group() -> Callable[..., Group]:
     """Make the group of these rewards: `group([0.0, 1.0], split="validation")`; None is an episode that was not judged."""
 
-    def made(rewards: Sequence[float | None], split: Split = "train") -> Group:
-        episodes = tuple(_episode(number, reward, split) for number, reward in enumerate(rewards))
+    def made(rewards: Sequence[float | None], split: Split = "train", said: str = "answer") -> Group:
+        episodes = tuple(_episode(number, reward, split, said) for number, reward in enumerate(rewards))
         return Group(task=Task("2 + 2?"), step=1, split=split, episodes=episodes)
 
     return made
 
 
-def _episode(number: int, reward: float | None, split: Split) -> Episode:
+def _episode(number: int, reward: float | None, split: Split, said: str) -> Episode:
     call = Call(
         index=0,
         agent="agent",
@@ -148,7 +148,7 @@ def _episode(number: int, reward: float | None, split: Split) -> Episode:
         logprobs=np.array([-1.0], np.float32),
         finish_reason="stop",
         messages=({"role": "user", "content": f"2 + 2? I am {SECRET}"},),
-        reply={"role": "assistant", "content": f"answer *{number}*"},
+        reply={"role": "assistant", "content": f"{said} *{number}*"},
     )
     return Episode(
         id=f"e{number}",

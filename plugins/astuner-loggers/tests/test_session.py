@@ -53,7 +53,9 @@ class BoardWriter:
 def opened(board: Board, place: Path, after: int | None, **changes: str) -> Session:
     session = Session(BoardWriter(board))
     names: dict[str, Any] = {"project": "p", "experiment": "e", "where": "here", **changes}
-    session.carry_out({"do": "open", "directory": str(place), **names, "settings": {}, "parameters": {}, "after": after})
+    session.carry_out(
+        {"do": "open", "directory": str(place), "ledger": str(place), **names, "settings": {}, "parameters": {}, "after": after}
+    )
     return session
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator as PluginEventAccumulator
 from tensorboard.util import tensor_util
 
+from astuner.config.model import Config
 from astuner.schema import Call, Episode, Group, Split, Task, Unjudged, Verdict, WorkflowOutput
 from astuner.testing.run_infos import run_info
 from astuner_loggers.tensorboard import TensorboardLogger
@@ -29,8 +31,8 @@ def read(directory: Path, accumulator: Any = EventAccumulator) -> dict[str, list
     }
 
 
-def episode(number: int, reward: float | None) -> Episode:
-    reply = {"role": "assistant", "content": f"answer *{number}*"}
+def episode(number: int, reward: float | None, said: str = "answer") -> Episode:
+    reply = {"role": "assistant", "content": f"{said} *{number}*"}
     call = Call(
         index=0,
         agent="agent",
@@ -96,6 +98,16 @@ def test_a_few_episodes_are_text_from_the_lowest_reward_to_the_highest(tmp_path:
     assert "episode/3" not in found
 
 
+def test_a_transcript_has_no_secret_and_no_half_of_a_character(tmp_path: Path) -> None:
+    config = evolve(Config(), plugins=evolve(Config().plugins, options={"mine": {"api_key": "secret-of-the-agent-7"}}))
+    logger = TensorboardLogger.from_run(None, run_info(tmp_path, directory=tmp_path, config=config))
+    said = episode(1, 1.0, "I am secret-of-the-agent-7, and half \ud800 of one")
+    logger.log_episodes(4, [Group(task=Task("2 + 2?"), step=1, split="train", episodes=(said,))])
+    logger.close()
+    ((_, text),) = read(tmp_path)["episode/1"]
+    assert "I am <redacted>, and half ? of one" in text.item().decode()
+
+
 def test_episodes_of_a_validation_have_their_own_names(tmp_path: Path) -> None:
     logger = made(tmp_path)
     logger.log_episodes(4, [group([0.5, 1.0], "validation")])
@@ -132,7 +144,7 @@ from astuner.errors import PluginError
 from astuner_loggers.tensorboard import TensorboardLogger
 from astuner.testing.run_infos import run_info
 try:
-    TensorboardLogger(TensorboardLogger.Options(), Path({str(tmp_path)!r}))
+    TensorboardLogger(TensorboardLogger.Options(), run_info(Path({str(tmp_path)!r})))
 except PluginError as error:
     print(error)
 """

@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from astuner.errors import PluginError
 from astuner.testing.contracts import LoggerContract
+from astuner.testing.run_infos import run_info
 from astuner_loggers.trackio import TrackioLogger
 
 pytest.importorskip("trackio")
@@ -60,3 +62,25 @@ def test_episodes_are_a_table_and_rewards_a_histogram(run: Path) -> None:
 
 def test_nothing_leaves_the_run_directory(run: Path, machine: Any, secrets_in: Any) -> None:
     assert (machine.reached_for, machine.littered, secrets_in(run)) == ([], [], [])
+
+
+def test_a_later_run_of_the_same_name_in_a_shared_directory_is_left_alone(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+
+    def made(home: str) -> TrackioLogger:
+        options = TrackioLogger.Options(directory=str(shared), timeout_s=600.0)
+        return TrackioLogger.from_run(options, run_info(tmp_path / home, directory=tmp_path / home))
+
+    for home in ("one", "other"):
+        logger = made(home)
+        for step in (1, 2):
+            logger.log(step, {"reward/mean": float(step)})
+        logger.close()
+    resumed = made("one")
+    resumed.truncate_after(1)
+    with pytest.raises(PluginError, match=r"is another than the one that is resumed.*'name' or a 'directory' of its own"):
+        resumed.log(2, {"reward/mean": 3.0})
+    resumed.close()
+    with closing(sqlite3.connect(next(shared.glob("*.db")))) as database:
+        found = database.execute("SELECT step, COUNT(*), COUNT(DISTINCT run_id) FROM metrics GROUP BY step").fetchall()
+    assert found == [(1, 2, 2), (2, 2, 2)]

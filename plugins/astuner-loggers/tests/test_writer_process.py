@@ -19,6 +19,7 @@ import pytest
 
 from astuner.errors import PluginError
 from astuner.protocols import RunInfo
+from astuner.schema import Group
 from astuner.testing.contracts.left_running import running, still_running
 from astuner.testing.run_infos import run_info
 from astuner_loggers import process_logger
@@ -48,6 +49,10 @@ class Writes:
 class TellsOfItself(Writes):
     def log(self, step, metrics):
         self.say(os.path.expanduser("~"), os.getcwd(), sorted(name for name in os.environ if name.startswith("MADE_UP_")))
+
+class Reads(Writes):
+    def log_episodes(self, step, prefix, rewards, shown):
+        self.say([one.text.encode().decode() for one in shown])
 
 class Refuses(Writes):
     def log(self, step, metrics):
@@ -95,7 +100,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def logger(place: Path, info_here: RunInfo) -> Callable[..., ProcessLogger]:
-    def make(writer: str, timeout_s: float = 60.0) -> ProcessLogger:
+    def make(writer: str, timeout_s: float = 60.0, info: RunInfo = info_here) -> ProcessLogger:
         service = Service(
             name="made_up",
             packages=("json",),
@@ -110,7 +115,7 @@ def logger(place: Path, info_here: RunInfo) -> Callable[..., ProcessLogger]:
             episodes=3,
             timeout_s=timeout_s,
         )
-        return ProcessLogger(service, info_here)
+        return ProcessLogger(service, info)
 
     return make
 
@@ -196,6 +201,44 @@ def test_a_process_that_ended_by_itself_is_told(logger: Callable[..., ProcessLog
         made.log(1, {"reward/mean": 0.5})
 
 
+def test_a_transcript_with_half_a_character_is_written_as_one_that_every_service_takes(
+    logger: Callable[..., ProcessLogger], place: Path, group: Callable[..., Group]
+) -> None:
+    made = logger("Reads")
+    made.log_episodes(1, [group([1.0], said="half \ud800 of one")])
+    made.close()
+    ((text,),) = said(place)[1]
+    assert "half ? of one" in text
+
+
+def test_what_cannot_be_sent_leaves_no_process_behind(logger: Callable[..., ProcessLogger]) -> None:
+    before = running()
+    made = logger("Writes")
+    with pytest.raises(TypeError):
+        made._ask("log", step=1, metrics={"reward/mean": object()})
+    assert still_running(before) == []
+
+
+def test_a_run_goes_on_with_its_own_in_a_directory_that_it_shares(
+    logger: Callable[..., ProcessLogger], place: Path, tmp_path: Path
+) -> None:
+    for home in ("one", "other"):
+        made = logger("Writes", info=run_info(tmp_path / home, directory=tmp_path / home))
+        made.log(5, {"reward/mean": 0.5})
+        made.close()
+    first = logger("Writes", info=run_info(tmp_path / "one", directory=tmp_path / "one"))
+    first.truncate_after(5)
+    first.log(6, {"reward/mean": 0.5})
+    first.close()
+    new = logger("Writes", info=run_info(tmp_path / "new", directory=tmp_path / "new"))
+    new.truncate_after(5)
+    new.log(6, {"reward/mean": 0.5})
+    new.close()
+    assert [run_id for do, run_id, *_ in said(place) if do == "open"] == [None, None, "an id", None]
+    assert (tmp_path / "one" / "made_up" / "astuner.json").is_file()
+    assert not (place / "astuner.json").exists()
+
+
 def test_what_a_library_does_to_its_process_is_not_seen_in_ours(
     logger: Callable[..., ProcessLogger], info_here: RunInfo, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -239,7 +282,7 @@ def test_a_process_whose_run_is_gone_does_not_wait_for_its_service(place: Path, 
     with theirs:
         command = [sys.executable, "-c", code, "made_up_writers:HangsAtTheEnd", str(theirs.fileno())]
         process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), start_new_session=True)
-    names = {"directory": str(tmp_path), "project": "p", "experiment": "e", "where": "here"}
+    names = {"directory": str(tmp_path), "ledger": str(tmp_path), "project": "p", "experiment": "e", "where": "here"}
     with ours:
         ours.sendall(json.dumps({"do": "open", **names, "settings": {}, "parameters": {}, "after": None}).encode() + b"\n")
     assert process.wait(60) == -signal.SIGKILL

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
+from astuner.config.secrets import Secrets
 from astuner.rollout.transcript import transcript
 from astuner.schema import Episode, Group
 
@@ -31,8 +32,8 @@ class EpisodeSummary:
     """A few, from the lowest to the highest reward."""
 
 
-def summarise(groups: Sequence[Group], count: int) -> EpisodeSummary | None:
-    """Return the summary, with the transcripts of at most `count` episodes; None where no episode has a reward."""
+def summarise(groups: Sequence[Group], count: int, secrets: Secrets) -> EpisodeSummary | None:
+    """Return the summary, with the transcripts of at most `count` episodes, without the secrets; None where none has a reward."""
     rewarded = [(episode.reward, episode) for group in groups for episode in group.episodes if episode.reward is not None]
     ranked = sorted(rewarded, key=lambda pair: pair[0])
     if not ranked:
@@ -41,10 +42,15 @@ def summarise(groups: Sequence[Group], count: int) -> EpisodeSummary | None:
         prefix="val/" if groups[0].split == "validation" else "",
         rewards=tuple(float(reward) for reward, _ in ranked),
         shown=tuple(
-            ShownEpisode(id=episode.id, reward=float(reward), text=transcript(episode))
+            ShownEpisode(id=episode.id, reward=float(reward), text=encodable(secrets.hide(transcript(episode))))
             for reward, episode in _spread(ranked, count)
         ),
     )
+
+
+def encodable(text: str) -> str:
+    """Return a text that every service takes: models sample halves of characters, which JSON can spell and UTF-8 cannot."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _spread(ranked: Sequence[tuple[float, Episode]], count: int) -> list[tuple[float, Episode]]:

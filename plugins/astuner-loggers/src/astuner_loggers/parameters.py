@@ -11,6 +11,7 @@ from astuner.config.redaction import redact_tree
 from astuner.config.secrets import Secrets
 from astuner.config.structuring import make_converter
 from astuner.protocols import RunInfo
+from astuner_loggers.episodes import encodable
 
 
 def secrets_of(run_info: RunInfo) -> Secrets:
@@ -32,4 +33,4 @@ def _hidden(value: Any, secrets: Secrets) -> Any:
         return {key: _hidden(item, secrets) for key, item in value.items()}
     if isinstance(value, list):
         return [_hidden(item, secrets) for item in value]
-    return secrets.hide(value) if isinstance(value, str) else value
+    return encodable(secrets.hide(value)) if isinstance(value, str) else value

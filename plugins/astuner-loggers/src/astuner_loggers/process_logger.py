@@ -36,7 +36,7 @@ class Service:
     writer: str
     """`module:Class` of the writer."""
     directory: Path
-    """Where its files lie, and what a resumed run has to know."""
+    """Where its files lie."""
     project: str
     experiment: str
     where: str
@@ -79,9 +79,9 @@ class ProcessLogger:
 
     def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
         """Write how the rewards are distributed, and the transcripts of a few episodes."""
-        if self._service.episodes == 0 or (summary := summarise(groups, self._service.episodes)) is None:
+        if self._service.episodes == 0 or (summary := summarise(groups, self._service.episodes, self._secrets)) is None:
             return
-        shown = [{"id": one.id, "reward": one.reward, "text": self._secrets.hide(one.text)} for one in summary.shown]
+        shown = [{"id": one.id, "reward": one.reward, "text": one.text} for one in summary.shown]
         self._ask("log_episodes", step=int(step), prefix=summary.prefix, rewards=summary.rewards, shown=shown)
 
     def truncate_after(self, step: int) -> None:
@@ -116,6 +116,8 @@ class ProcessLogger:
         self._process.post(
             "open",
             directory=str(service.directory),
+            # Several runs may share the directory of a service; what was written of this one is its own.
+            ledger=str((self._run_info.directory / service.name).absolute()),
             project=service.project,
             experiment=service.experiment,
             where=service.where,
@@ -132,6 +134,11 @@ class ProcessLogger:
             self._process.ask(do, **what)
         except PluginError:
             self._process = None
+            raise
+        except Exception:
+            # Of what cannot be sent nothing arrived; no process is left behind for that.
+            process, self._process = self._process, None
+            process.end()
             raise
 
 

@@ -14,6 +14,7 @@ from astuner.errors import PluginError
 from astuner.protocols import RunInfo
 from astuner.schema import Group
 from astuner_loggers.episodes import summarise
+from astuner_loggers.parameters import secrets_of
 
 if TYPE_CHECKING:
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -31,15 +32,15 @@ class TensorboardLogger:
         episodes: int = field(default=3, validator=ge(0))
         """How many episodes of a step are written as text, from the lowest to the highest reward."""
 
-    def __init__(self, options: Options, directory: Path) -> None:
-        self._options = options
-        self._writer = _writer(directory / options.directory)
+    def __init__(self, options: Options, run_info: RunInfo) -> None:
+        self._options, self._secrets = options, secrets_of(run_info)
+        self._writer = _writer(run_info.directory / options.directory)
         self._begun = False
 
     @classmethod
     def from_run(cls, options: Options | None, run_info: RunInfo) -> TensorboardLogger:
         """Make the logger of a run."""
-        return cls(options or cls.Options(), run_info.directory)
+        return cls(options or cls.Options(), run_info)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write each metric as a scalar under its own name."""
@@ -55,7 +56,7 @@ class TensorboardLogger:
         from tensorboard.plugins.histogram.summary_v2 import histogram_pb
         from tensorboard.plugins.text.summary_v2 import text_pb
 
-        if (summary := summarise(groups, self._options.episodes)) is None:
+        if (summary := summarise(groups, self._options.episodes, self._secrets)) is None:
             return
         self._begin()
         self._write(step, summary=histogram_pb(f"{summary.prefix}reward/distribution", list(summary.rewards)))

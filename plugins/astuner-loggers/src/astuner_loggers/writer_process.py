@@ -57,7 +57,7 @@ class WriterProcess:
             return
         self._channel.settimeout(self._timeout_s)
         try:
-            self._channel.sendall(json.dumps({"do": do, **what}, ensure_ascii=False).encode() + b"\n")
+            self._channel.sendall(json.dumps({"do": do, **what}).encode() + b"\n")
         except OSError as error:
             self._broken = self._lost(error, self._timeout_s)
         else:

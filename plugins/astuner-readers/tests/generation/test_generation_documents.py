@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,28 @@ def test_html_loses_its_markup_and_nothing_else(tmp_path: Path) -> None:
     )
     text = text_of(tmp_path, "a.html")
     assert [line for line in text.splitlines() if line] == ["Title", "One bold word & more.", "first", "second", "a b", "x", "y"]
+
+
+def test_what_a_page_does_not_show_is_no_text_of_it(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<!DOCTYPE html PUBLIC "-//W3C//DTD"><!-- no -->'
+        "<p>One<!-- nor this --> word.<![CDATA[ nor that ]]></p>"
+        "<!ENTITY no><pre>x<!-- no -->y</pre>"
+    )
+    assert text_of(tmp_path, "a.html").split() == ["One", "word.", "xy"]
+
+
+def test_html_that_the_parser_refuses_is_named_and_the_others_go_on(tmp_path: Path) -> None:
+    (tmp_path / "broken.html").write_text("<p>a<![foo bar<p>")
+    (tmp_path / "good.html").write_text("<p>good</p>")
+    library = opened(tmp_path, ".")
+    assert [document.name for document in library.documents] == ["good.html"]
+    assert library.unreadable["broken.html"].startswith("the html cannot be parsed: ")
+
+
+def test_a_name_that_is_not_utf8_becomes_one_that_is(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("good")
+    assert [document.name for document in opened(tmp_path, ".").documents] == [r"caf\xe9.txt"]
 
 
 def test_html_in_another_encoding_is_read_by_what_it_says(tmp_path: Path) -> None:

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from astuner.clients.embedding import NgramEmbedding
+from astuner.clients.llm_budget import Budget
+from astuner.clients.llm_endpoint import Endpoint, find_endpoint
 from astuner.errors import ConfigError, DataError
 from astuner.plugins.options import options_for
 from astuner.testing.scripted_api import ScriptedApi, scripted_api
 from astuner_readers.generation.duplicates import repeats
 from astuner_readers.generation.reader import DataGenerationReader
-from astuner_readers.generation.vectors import embedding_of
+from astuner_readers.generation.vectors import Unembedded, embedding_of
 
 QUESTIONS = (
     "In which year was the harbour of Velmar opened?",
@@ -62,9 +64,9 @@ def options(**params: object):
     return options_for(DataGenerationReader, section, key="section").deduplication_filter
 
 
-def embedded(api: ScriptedApi, texts: Sequence[str], home: Path) -> None:
+def embedded(api: ScriptedApi, texts: Sequence[str], home: Path, db_path: str | None = "vectors.db") -> None:
     async def ask() -> None:
-        with embedding_of(options(model="embedder", db_path="vectors.db", batch_size=2), home, home) as embedding:
+        with embedding_of(options(model="embedder", db_path=db_path, batch_size=2), home, home) as embedding:
             assert embedding is not None
             assert (await embedding.vectors(texts)).shape[0] == len(texts)
 
@@ -90,7 +92,7 @@ def test_a_vector_of_the_api_is_paid_for_once(api: ScriptedApi, tmp_path: Path) 
 def test_vectors_of_another_size_are_named_with_their_file(api: ScriptedApi, tmp_path: Path) -> None:
     embedded(api, ["a"], tmp_path)
     api.embed = lambda text: [1.0, 2.0, 3.0]
-    with pytest.raises(DataError, match=r"vectors\.db: holds vectors of 2 dimensions"):
+    with pytest.raises(DataError, match=r"vectors\.db: .*vectors of 2, 3 dimensions.*remove this file"):
         embedded(api, ["a", "b"], tmp_path)
 
 
@@ -108,6 +110,50 @@ def test_a_key_goes_to_the_vendor_whose_variable_holds_it(
 
     asyncio.run(ask())
     assert api.keys == ["sk-own"]
+
+
+@pytest.mark.parametrize(
+    ("url", "key"),
+    [
+        ("https://dashscope.aliyuncs.com/v1", "sk-dash"),
+        ("https://ALIYUNCS.com./v1", "sk-dash"),
+        ("https://evilaliyuncs.com/v1", "sk-open"),
+        ("https://aliyuncs.com.evil.example/v1", "sk-open"),
+    ],
+)
+def test_a_key_goes_to_the_domain_and_not_to_one_that_ends_like_it(
+    url: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-open")
+    monkeypatch.setenv("DASHSCOPE_API_KEY", "sk-dash")
+    made: list[Endpoint] = []
+    monkeypatch.setattr(
+        "astuner_readers.generation.vectors.find_endpoint",
+        lambda environ, wanted_by: made.append(find_endpoint(environ, wanted_by)) or made[0],
+    )
+    with embedding_of(options(model="embedder", base_url=url), tmp_path, tmp_path):
+        assert made[0].keys == (key,)
+
+
+def test_what_came_before_a_failure_is_kept_and_counted(api: ScriptedApi, tmp_path: Path) -> None:
+    api.embed = lambda text: [1.0, 1.0 / (text != "e")]
+    budget = Budget()
+
+    async def ask() -> None:
+        with embedding_of(options(model="embedder", batch_size=2), tmp_path, tmp_path, budget) as embedding:
+            assert embedding is not None
+            with pytest.raises(Unembedded) as failed:
+                await embedding.vectors(["a", "b", "c", "d", "e"])
+            assert failed.value.first == 4
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("astuner.clients.llm_requests.LONGEST_PAUSE_S", 0.0)
+        asyncio.run(ask())
+    assert budget.spent.requests == 3
+    api.embed = lambda text: [1.0, 2.0]
+    api.bodies.clear()
+    embedded(api, ["a", "b", "c", "d", "e"], tmp_path, db_path=None)
+    assert [text for body in api.bodies for text in body["input"]] == ["e"]
 
 
 def test_a_key_in_the_yaml_is_refused() -> None:

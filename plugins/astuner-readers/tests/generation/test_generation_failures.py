@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from astuner.clients.llm import LLMFailed
 from astuner.clients.llm_endpoint import NoEndpoint
 from astuner.errors import RunFailed
 from astuner.testing.scripted_api import Reply, ScriptedApi, completion
 from astuner_readers.generation.reader import DataGenerationReader
+from astuner_readers.generation.saved import write_atomically
 
 Read = Callable[..., DataGenerationReader]
 Author = Callable[..., str]
@@ -162,7 +165,7 @@ def test_both_splits_spend_of_one_budget(llm: ScriptedApi, reader: Read, asked: 
 
 def test_an_embedding_api_that_fails_is_named_and_no_answer_is_lost(llm: ScriptedApi, reader: Read, asked: Any) -> None:
     asked["deduplication_filter"] = {"params": {"model": "embedder"}}
-    with pytest.raises(LLMFailed, match="embedding model 'embedder'"):
+    with pytest.raises(RunFailed, match="no validation task could be generated: embedding model 'embedder'"):
         list(reader(**asked).read("validation"))
     chats = sum("messages" in body for body in llm.bodies)
     llm.embed = lambda text: [1.0 * ord(letter) for letter in text[12:20]]
@@ -172,6 +175,146 @@ def test_an_embedding_api_that_fails_is_named_and_no_answer_is_lost(llm: Scripte
         )
     )
     assert sum("messages" in body for body in llm.bodies) == chats
+
+
+def test_what_was_compared_before_an_embedding_api_failed_is_written(llm: ScriptedApi, reader: Read, asked: Any) -> None:
+    params = {"model": "embedder", "similarity_threshold": 1.0, "batch_size": 3}
+    asked = {**asked, "deduplication_filter": {"params": params}}
+    # Six requests of the LLM, and the first two of the other model.
+    source = reader(**{**asked, "validation_task_num": 6, "llm": {**SOON, "max_requests": 7}})
+    llm.embed = vector
+    assert len(list(source.read("validation"))) == 3
+    report = source.generator.report("validation")
+    assert report is not None
+    assert (report["complete"], report["spent"]["requests"]) == (False, 7)
+    assert "the limit max_requests: 7 is reached" in report["stopped"]
+    reader(**{**asked, "validation_task_num": 6}).generator.make("validation")
+    assert len(list(reader(**{**asked, "validation_task_num": 6}).read("validation"))) == 6
+    texts = [text for body in llm.bodies for text in body.get("input", ())]
+    assert len(texts) == len(set(texts)) == 6
+
+
+def vector(text: str) -> list[float]:
+    return [1.0 * ord(letter) for letter in text[12:20].ljust(8)]
+
+
+@pytest.mark.parametrize("garbage", ["", "no json", '{"questions": [{"problem": "?"}]}', '{"questions": []}', '{"questions": 1}'])
+def test_an_endpoint_that_was_broken_once_is_asked_again_when_it_is_not(
+    llm: ScriptedApi, reader: Read, asked: Any, author: Author, garbage: str
+) -> None:
+    llm.script = lambda body, number: garbage
+    with pytest.raises(RunFailed):
+        list(reader(**asked).read("validation"))
+    llm.script = author
+    assert len(list(reader(**asked).read("validation"))) == 8
+
+
+def test_a_check_that_contradicts_itself_is_not_kept(llm: ScriptedApi, reader: Read, asked: Any, author: Author) -> None:
+    asked = {**asked, "verify": True, "validation_task_num": 1}
+    llm.script = lambda body, number: (
+        '{"answerable": true}' if '"answerable"' in body["messages"][-1]["content"] else author(body, number)
+    )
+    with pytest.raises(RunFailed, match="not_answerable"):
+        list(reader(**asked).read("validation"))
+    llm.script = author
+    assert len(list(reader(**asked).read("validation"))) == 1
+
+
+def test_asking_all_over_ends_when_it_is_hardly_worth_it(
+    llm: ScriptedApi, reader: Read, asked: Any, small: Any, questions: Author, author: Author
+) -> None:
+    new = iter(range(10**6))
+
+    def stingy(body: Mapping[str, Any], number: int) -> str:
+        # The first question of every request is asked again and again, but for one request in eight.
+        rows = json.loads(author({"messages": [{"content": body["messages"][0]["content"].partition("already")[0]}]}, 0))[
+            "questions"
+        ]
+        return questions(
+            {**rows[0], "question": f"{rows[0]['question']} {next(new)}" if number % 8 == 0 else rows[0]["question"]}
+        )
+
+    llm.script = stingy
+    asked = {**asked, "validation_task_num": 100, "deduplication_filter": {"enabled": False}}
+    source = reader(**asked)
+    made = len(list(source.read("validation")))
+    report = source.generator.report("validation")
+    assert report is not None
+    chunks = len(source.generator.wanted_of("validation").sources(0))
+    assert report["requests"] <= 2 * chunks
+    assert not report["complete"]
+    # With 0 it goes on, from what there is.
+    on = reader(**asked, least_yield=0.0)
+    on.generator.make("validation")
+    assert len(list(on.read("validation"))) > made
+
+
+def test_tasks_of_a_document_whose_name_is_not_utf8_are_written(
+    llm: ScriptedApi, reader: Read, asked: Any, documents: Path
+) -> None:
+    for path in list(documents.iterdir()):
+        path.rename(documents / os.fsdecode(os.fsencode(path.stem) + b"\xe9" + os.fsencode(path.suffix)))
+    (task, *_) = reader(**asked).read("validation")
+    assert task.metadata["provenance"]["document"] in (r"documents/one\xe9.txt", r"documents/two\xe9.md")
+
+
+def test_a_sample_with_half_a_character_is_written_as_it_was_read(llm: ScriptedApi, reader: Read, tmp_path: Path) -> None:
+    row = {"task_id": "s\ud800", "main_query": "What is 2 + 3?", "answer": "5"}
+    (tmp_path / "samples.jsonl").write_text(json.dumps(row) + "\n")
+    section = {"type": "dataset_file", "dataset_file": {"training": {"file_path": "samples.jsonl"}}}
+    (task,) = reader(query_reader=section, task_num=1).read("train")
+    assert task.metadata["provenance"]["sample_task_id"] == "s\ud800"
+
+
+def test_what_cannot_be_written_leaves_no_part_of_a_file(tmp_path: Path) -> None:
+    with pytest.raises(UnicodeEncodeError):
+        write_atomically(tmp_path / "a.txt", "half \ud800")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_ends_a_silent_llm_where_an_event_loop_runs(llm: ScriptedApi, reader: Read, asked: Any) -> None:
+    silent = threading.Event()
+
+    def interrupted(body: Mapping[str, Any], number: int) -> str:
+        if number == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        silent.wait(60)
+        return "late"
+
+    async def inside() -> None:
+        list(reader(**{**asked, "llm": {"max_retries": 0, "timeout_s": 600.0}}).read("validation"))
+
+    llm.script = interrupted
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(inside())
+        assert not silent.is_set()
+        assert llm.under_way > 0
+    finally:
+        silent.set()
+
+
+def test_ctrl_c_ends_it_where_the_loop_leaves_it_to_python(llm: ScriptedApi, reader: Read, asked: Any) -> None:
+    silent = threading.Event()
+
+    def interrupted(body: Mapping[str, Any], number: int) -> str:
+        if number == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        silent.wait(60)
+        return "late"
+
+    async def inside() -> None:
+        list(reader(**{**asked, "llm": {"max_retries": 0, "timeout_s": 600.0}}).read("validation"))
+
+    llm.script = interrupted
+    loop = asyncio.new_event_loop()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(inside())
+        assert llm.under_way > 0
+    finally:
+        silent.set()
+        loop.close()
 
 
 def test_a_document_that_does_not_parse_is_named_and_the_others_are_used(

@@ -34,8 +34,9 @@ class Ledger:
 
     def write(self, directory: Path) -> None:
         """Put it on the disk, whole or not at all."""
+        directory.mkdir(parents=True, exist_ok=True)
         half = directory / f"{FILE}.tmp"
-        half.write_text(json.dumps(asdict(self), ensure_ascii=False), encoding="utf-8")
+        half.write_text(json.dumps(asdict(self)), encoding="utf-8")
         os.replace(half, directory / FILE)
 
     def note(self, step: int, names: Iterable[str]) -> None:

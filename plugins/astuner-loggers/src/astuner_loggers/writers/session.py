@@ -17,7 +17,7 @@ class Session:
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self._directory: Path | None = None
+        self._place: Path | None = None
         self._ledger = Ledger(identity={})
         self._written: Mapping[str, int] = {}
 
@@ -31,6 +31,7 @@ class Session:
         self,
         *,
         directory: str,
+        ledger: str,
         project: str,
         experiment: str,
         where: str,
@@ -38,11 +39,11 @@ class Session:
         parameters: Mapping[str, Any],
         after: int | None,
     ) -> None:
-        place, identity = Path(directory), {"project": project, "experiment": experiment, "where": where}
+        place, identity = Path(ledger), {"project": project, "experiment": experiment, "where": where}
         self._ledger = Ledger(identity=identity) if after is None else Ledger.read(place, identity)
         resumed = self._ledger.run_id is not None
         run = TrackedRun(
-            directory=place,
+            directory=Path(directory),
             project=project,
             experiment=experiment,
             where=where,
@@ -54,7 +55,7 @@ class Session:
         )
         self._ledger.rows = run.rows
         self._ledger.run_id = self._writer.open(run)
-        self._directory = place
+        self._place = place
         if after is not None and self._writer.forget_after(after):
             self._ledger.forget_after(after)
         self._written = dict(self._ledger.last)
@@ -73,11 +74,11 @@ class Session:
             self._note(step, name)
 
     def _close(self, *, status: Status) -> None:
-        if self._directory is not None:
-            self._directory = None
+        if self._place is not None:
+            self._place = None
             self._writer.close(status)
 
     def _note(self, step: int, *names: str) -> None:
-        assert self._directory is not None
+        assert self._place is not None
         self._ledger.note(step, names)
-        self._ledger.write(self._directory)
+        self._ledger.write(self._place)

@@ -15,11 +15,18 @@ class TrackioWriter:
     """Rows of a SQLite database, in the directory that `TRACKIO_DIR` names."""
 
     def open(self, run: TrackedRun) -> str:
-        """Begin a run, or go on with the one of this name."""
+        """Begin a run, or go on with it; trackio finds it by its name, so that a later one of the same name hides it."""
         import trackio
         from trackio.sqlite_storage import SQLiteStorage
 
         self._database = Path(SQLiteStorage.get_project_db_path(run.project))
+        found = SQLiteStorage.get_latest_run_record_by_name(run.project, run.experiment) if run.run_id else None
+        if found is not None and found["id"] != run.run_id:
+            # Asked before trackio begins: what it has begun, it ends with the process, and in the other run.
+            raise RuntimeError(
+                f"the last run '{run.experiment}' of the project '{run.project}' in {run.directory} is another than the one that "
+                "is resumed, which trackio can then not go on with: give each run a 'name' or a 'directory' of its own"
+            )
         self._run: Any = trackio.init(
             project=run.project,
             name=run.experiment,

@@ -82,7 +82,15 @@ class Asker:
         if self.verify:
             drafts = await self._verified(drafts, dropped, examples)
         written = tuple(question for item in answer.questions if (question := _text(item.get("question"))) is not None)
+        if answer.questions and not written:
+            # None of its items is a question, so that it was of no use; with none at all the text may have nothing to ask.
+            await self.forget(source, n, earlier)
         return Asked(drafts=tuple(drafts), questions=written, dropped=dropped, examples=examples)
+
+    async def forget(self, source: Source, n: int, earlier: Sequence[str]) -> None:
+        """Have the next one who asks this ask the LLM again."""
+        _, text = question_prompt(source, n, earlier, self.languages)
+        await self.client.forget(as_messages(text), max_tokens=self.max_tokens)
 
     async def _verified(self, drafts: Sequence[Draft], dropped: Counter[str], examples: dict[str, str]) -> list[Draft]:
         # All of them, before the first that raised: what is under way is paid for, and its answer is kept.
@@ -109,6 +117,9 @@ class Asker:
         try:
             solved, _ = await ask_for(self.client, as_messages(text), Solved, max_tokens=self.max_tokens)
             answer = _text(solved.answer)
+            if solved.answerable and answer is None:
+                # It contradicts itself, and another time it may not.
+                await self.client.forget(as_messages(text), max_tokens=self.max_tokens)
             if not solved.answerable or answer is None:
                 return "not_answerable"
             if same_answer(answer, draft.answer):

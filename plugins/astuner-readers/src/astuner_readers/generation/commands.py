@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
@@ -177,4 +176,6 @@ def _shown(value: Any) -> str:
 
 
 def _print_json(document: Any) -> None:
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    from astuner_readers.generation.saved import as_json_text
+
+    click.echo(as_json_text(document, indent=2))

@@ -16,7 +16,7 @@ from astuner_readers.generation.formats import FORMATS, Parsed, Unreadable, pars
 from astuner_readers.generation.saved import write_atomically
 
 _NEEDS_PARSING = (".htm", ".html", ".pdf")
-_PARSER_VERSION = 1
+_PARSER_VERSION = 2
 """Counted up when the same bytes give another text, so that kept texts are made anew."""
 _NO_TEXT = re.compile("[\ud800-\udfff\0]")
 
@@ -88,8 +88,13 @@ def read_files(paths: Iterable[Path], config_dir: Path, key: str) -> list[Docume
         except OSError as error:
             raise DataError(f"{key}: {path}: {error.strerror or error}") from error
         name = path.relative_to(config_dir) if path.is_relative_to(config_dir) else path
-        files.append(DocumentFile(path=path, name=name.as_posix(), content=content))
+        files.append(DocumentFile(path=path, name=_encodable(name.as_posix()), content=content))
     return files
+
+
+def _encodable(name: str) -> str:
+    """Return a name that a file can hold; bytes of it that are not UTF-8 are spelled out in hex digits."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def open_library(files: Iterable[DocumentFile], kept: Path | None) -> Library:

@@ -6,11 +6,14 @@ import io
 import re
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
 from astuner.errors import PluginError
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup
 
 FORMATS = (".txt", ".md", ".markdown", ".htm", ".html", ".pdf")
 _LIBRARIES = {".htm": "bs4", ".html": "bs4", ".pdf": "pypdf"}
@@ -65,7 +68,20 @@ def _plain(content: bytes) -> str:
 def _html(content: bytes) -> str:
     from bs4 import BeautifulSoup
 
-    page = BeautifulSoup(content, "html.parser")
+    try:
+        return _seen(BeautifulSoup(content, "html.parser"))
+    except Exception as error:
+        # The boundary for a file from anywhere, as for a pdf: the parser refuses some markup, and is too deep in other.
+        raise Unreadable(f"the html cannot be parsed: {type(error).__name__}: {error}") from error
+
+
+def _seen(page: BeautifulSoup) -> str:
+    """Return what a page shows."""
+    from bs4.element import PreformattedString
+
+    # Comments, doctypes and declarations are strings like others, but for their class.
+    for unseen in [text for text in page.descendants if isinstance(text, PreformattedString)]:
+        unseen.extract()
     for tag in page(_UNSEEN):
         tag.decompose()
     # Line ends of the source are spaces on a page; those that are seen come from the tags.

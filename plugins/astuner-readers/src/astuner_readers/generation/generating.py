@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from math import ceil
 
@@ -18,6 +18,7 @@ from astuner_readers.generation.drafts import Draft, Source
 from astuner_readers.generation.duplicates import repeats
 from astuner_readers.generation.reasons import reason_of
 from astuner_readers.generation.sources import Sources
+from astuner_readers.generation.vectors import Unembedded
 
 HOPELESS = 8
 """Requests that fail before any is answered, after which no further ones are sent."""
@@ -62,6 +63,8 @@ class Waves:
     wanted: Wanted
     embedding: Embedding | None
     threshold: float
+    least_yield: float
+    """Share of the questions that a turn asked for, of which so many have to be new and kept, or it is the last."""
     wave: int
     """Most requests that are begun together."""
     progress: Callable[[int, int, int], object]
@@ -77,20 +80,28 @@ class Waves:
     _examples: dict[str, str] = field(factory=dict, init=False)
     _answered: int = field(default=0, init=False)
     _requests: int = field(default=0, init=False)
+    _blank: list[tuple[Source, list[str]]] = field(factory=list, init=False)
+    """What was asked where no question came."""
 
     async def run(self) -> Made:
         """Ask until there are enough, nothing new comes, or no more may be asked."""
         stopped = None
         for turn in count():
-            before = len(self._kept)
+            before, requests = len(self._kept), self._requests
             stopped = await self._turn(turn)
-            await self._sift()
+            stopped = await self._sift() or stopped
             if stopped is not None or self._missing <= 0:
                 break
-            # One turn more than brings something: failures pass, and other questions are asked where all were dropped.
-            if turn > 0 and len(self._kept) == before:
-                stopped = self._no_more()
+            # The first turn never is the last: failures pass, and other questions are asked where all were dropped.
+            new, wanted = len(self._kept) - before, (self._requests - requests) * self.wanted.per_request
+            if turn > 0 and (new <= 0 or new < self.least_yield * wanted):
+                stopped = self._no_more(max(new, 0), wanted)
                 break
+        if not self._kept:
+            # Kept in the cache, they would be the answers of the next generation as well.
+            await asyncio.gather(
+                *(self.asker.forget(source, self.wanted.per_request, earlier) for source, earlier in self._blank)
+            )
         surplus = max(0, len(self._kept) - self.wanted.count)
         dropped = self._dropped + self._repeats + Counter({"surplus": surplus})
         return Made(
@@ -113,7 +124,8 @@ class Waves:
         while waiting and self._missing > 0:
             size = min(ceil((self._missing - self._unsifted) / self.wanted.per_request), self.wave, len(waiting))
             if size <= 0:
-                await self._sift()
+                if (stopped := await self._sift()) is not None:
+                    return stopped
                 continue
             begun = [waiting.popleft() for _ in range(size)]
             found = await asyncio.gather(*(self._asked(source, earlier.get(source.key, [])) for _, source in begun))
@@ -126,6 +138,8 @@ class Waves:
                     self._count_failure(answer, source)
                 else:
                     self._take(turn, position, answer)
+                    if not answer.questions:
+                        self._blank.append((source, earlier.get(source.key, [])))
             self._requests += size - len(refused)
             self.progress(len(self._kept) + self._unsifted, self.wanted.count, self._requests)
             # A request under way counts with the most that it may cost: there may be room again when it has ended.
@@ -157,16 +171,30 @@ class Waves:
         self._failed[reason] += 1
         self._examples.setdefault(reason, f"{source.place}: {error}")
 
-    async def _sift(self) -> None:
-        """Find the drafts that stay. In the order of their sources, so that it does not matter which was answered first."""
+    async def _sift(self) -> str | None:
+        """Find the drafts that stay, and return why some could not be compared.
+
+        In the order of their sources, so that it does not matter which was answered first.
+        """
         drafts = [self._drafts[place] for place in sorted(self._drafts)]
-        reasons = await repeats([draft.question for draft in drafts], self.wanted.taken, self.embedding, self.threshold)
+        stopped = None
+        try:
+            reasons = await self._reasons(drafts)
+        except Unembedded as error:
+            # Those before it have their vectors, and are what stands.
+            stopped = str(error)
+            drafts = drafts[: max(0, error.first - len(self.wanted.taken))]
+            reasons = await self._reasons(drafts) if drafts else []
         self._kept = [draft for draft, reason in zip(drafts, reasons, strict=True) if reason is None]
         self._repeats = Counter(reason for reason in reasons if reason is not None)
         self._unsifted = 0
         for draft, reason in zip(drafts, reasons, strict=True):
             if reason is not None:
                 self._examples.setdefault(reason, f"{draft.source.place}: {draft.question}")
+        return stopped
+
+    async def _reasons(self, drafts: Sequence[Draft]) -> list[str | None]:
+        return await repeats([draft.question for draft in drafts], self.wanted.taken, self.embedding, self.threshold)
 
     def _written_by_source(self, turn: int) -> dict[tuple[str, str], list[str]]:
         """Return what was written in the turns before, in their order."""
@@ -176,6 +204,7 @@ class Waves:
                 found.setdefault(source.key, []).extend(self._written.get((before, position), ()))
         return found
 
-    def _no_more(self) -> str:
+    def _no_more(self, new: int, wanted: int) -> str:
         failed = self._failed.total()
-        return "asking all over once more brought nothing new" + (f", and {failed} requests failed" if failed else "")
+        brought = f"{new} new for the {wanted} that it asked for (least_yield: {self.least_yield:g})" if new else "nothing new"
+        return f"asking all over once more brought {brought}" + (f", and {failed} requests failed" if failed else "")

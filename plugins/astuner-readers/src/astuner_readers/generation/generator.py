@@ -32,6 +32,7 @@ from astuner_readers.generation.samples import read_samples
 from astuner_readers.generation.saved import SavedTasks
 from astuner_readers.generation.sources import from_chunks, from_samples, split_chunks
 from astuner_readers.generation.vectors import embedding_of
+from astuner_readers.interrupting import Run
 
 _WANTED_BY = "reader 'data_generation'"
 _WAVES = 2
@@ -81,7 +82,7 @@ class Generator:
                 return None
         return report
 
-    def make(self, split: Split) -> Sequence[Mapping[str, Any]]:
+    def make(self, split: Split, run: Run = asyncio.run) -> Sequence[Mapping[str, Any]]:
         """Make the tasks of a split, and return the reports of what was made.
 
         Validation tasks come first, since training must not repeat them. What is there and whole is left as it is, what is there
@@ -91,11 +92,11 @@ class Generator:
         questions: list[str] = []
         if split == "train" and self.wanted("validation"):
             if self.report("validation") is None:
-                reports += self.make("validation")
+                reports += self.make("validation", run)
             questions = [task.main_query for task in self.saved("validation").tasks()]
         report = self.report(split)
         if self.wanted(split) and (report is None or not report["complete"]):
-            reports.append(asyncio.run(self._make(split, questions)))
+            reports.append(run(self._make(split, questions)))
         return reports
 
     def wanted_of(self, split: Split, validation: Iterable[str] = ()) -> Wanted:
@@ -161,7 +162,7 @@ class Generator:
         # The limits are those of the whole process, so that both splits spend of one budget.
         self._budget, spent_before = client.budget, client.budget.spent
         progress = Progress(split)
-        comparing = embedding_of(self.options.deduplication_filter, self._config_dir, self.directory)
+        comparing = embedding_of(self.options.deduplication_filter, self._config_dir, self.directory, client.budget)
         with closing(client), comparing as embedding:
             asker = Asker(
                 client=client,
@@ -174,6 +175,7 @@ class Generator:
                 wanted=wanted,
                 embedding=embedding,
                 threshold=params.similarity_threshold,
+                least_yield=self.options.least_yield,
                 wave=_WAVES * self.llm.concurrency,
                 progress=progress,
             )

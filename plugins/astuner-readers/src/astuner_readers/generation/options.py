@@ -129,6 +129,8 @@ class DataGenerationOptions:
     verify: bool = False
     """Have the LLM answer each question from its chunk alone, and drop those whose answer it does not find again."""
     deduplication_filter: DeduplicationFilter = field(factory=DeduplicationFilter)
+    least_yield: float = field(default=0.1, validator=[ge(0), le(1)])
+    """Asking all over ends when it brings fewer new questions than this share of those that it asked for; with 0, when none."""
     directory: str = field(default="generated_tasks", validator=min_len(1))
     """Where tasks, answers that were paid for and parsed documents are kept; relative to the YAML."""
     llm: LLMOptions = field(factory=LLMOptions)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from astuner.protocols import Reader, RunInfo
 from astuner.schema import Split, Task
@@ -15,6 +13,7 @@ from astuner_readers.generation.generator import Generator
 from astuner_readers.generation.options import DataGenerationOptions
 from astuner_readers.generation.report import told
 from astuner_readers.generation.samples import sample_reader
+from astuner_readers.interrupting import beside_a_loop
 
 
 class DataGenerationReader:
@@ -39,7 +38,7 @@ class DataGenerationReader:
         if not self.generator.wanted(split):
             return
         if self.generator.report(split) is None:
-            for report in _made(self.generator, split):
+            for report in beside_a_loop(partial(self.generator.make, split)):
                 for line in told(report):
                     print(line, file=sys.stderr)
         yield from self.generator.saved(split).tasks()
@@ -52,13 +51,3 @@ class DataGenerationReader:
         return (
             f"{wanted} {split} tasks are yet to be generated, by asking an LLM: astuner data generate --conf FILE --split {split}"
         )
-
-
-def _made(generator: Generator, split: Split) -> Sequence[Mapping[str, Any]]:
-    """Generate, also where an event loop is running already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return generator.make(split)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(generator.make, split).result()

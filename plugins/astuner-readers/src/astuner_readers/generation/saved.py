@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,16 +30,35 @@ def write_atomically(path: Path, text: str) -> None:
         beside.replace(path)
         sync_directory(path.parent)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        _remove(beside)
         raise RunFailed(
             f"{path}: {error.strerror or error}. Answers that were paid for are kept: mend it (free space, permissions), then "
             "start again"
         ) from error
+    except BaseException:
+        _remove(beside)
+        raise
+
+
+def _remove(part: Path) -> None:
+    # Where its folder could not be made, there is none; the first error is the one to tell of.
+    with suppress(OSError):
+        part.unlink(missing_ok=True)
 
 
 def as_lines(tasks: Iterable[Task]) -> str:
     """Return tasks as JSON lines that the reader `dataset_file` reads as the same tasks."""
-    return "".join(json.dumps(_row(task), ensure_ascii=False) + "\n" for task in tasks)
+    return "".join(as_json_text(_row(task)) + "\n" for task in tasks)
+
+
+def as_json_text(value: Any, indent: int | None = None) -> str:
+    """Return a JSON text that a file can hold: a sample may have lone surrogates, which UTF-8 has not, and JSON can spell."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return text
 
 
 def _row(task: Task) -> dict[str, Any]:
@@ -70,7 +90,7 @@ class SavedTasks:
     def write(self, tasks: Iterable[Task], report: Mapping[str, Any]) -> None:
         """Write both files; the report last, since it says that the tasks are there."""
         write_atomically(self.tasks_file, as_lines(tasks))
-        write_atomically(self.report_file, json.dumps(report, ensure_ascii=False, indent=2) + "\n")
+        write_atomically(self.report_file, as_json_text(report, indent=2) + "\n")
 
     def tasks(self) -> Iterable[Task]:
         """Yield the tasks in their order, one line at a time."""

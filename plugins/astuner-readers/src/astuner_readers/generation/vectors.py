@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from hashlib import sha256
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import numpy as np
+from attrs import define, field
 
 from astuner.clients.embedding import ApiEmbedding, Embedding, NgramEmbedding
+from astuner.clients.llm import LLMClient, LLMFailed
+from astuner.clients.llm_budget import Budget, LLMBudgetSpent
+from astuner.clients.llm_cache import LLMCache
 from astuner.clients.llm_endpoint import find_endpoint
-from astuner.errors import DataError
+from astuner.errors import AstunerError, DataError
 from astuner_readers.generation.options import KEY, DeduplicationFilter
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 _WANTED_BY = "deduplication_filter of the reader 'data_generation'"
-_WAIT_S = 30.0
+_ALIYUN = "aliyuncs.com"
+
+
+class Unembedded(AstunerError):
+    """The API gave no vector for one of the texts, or may not be asked for it."""
+
+    def __init__(self, message: str, first: int) -> None:
+        """`first` is the place of the first such text; all before it have theirs."""
+        super().__init__(message)
+        self.first = first
 
 
 @contextmanager
-def embedding_of(options: DeduplicationFilter, config_dir: Path, directory: Path) -> Iterator[Embedding | None]:
-    """Yield what compares questions; None where only the same words count."""
+def embedding_of(
+    options: DeduplicationFilter, config_dir: Path, directory: Path, budget: Budget | None = None
+) -> Iterator[Embedding | None]:
+    """Yield what compares questions; None where only the same words count. Requests to an API are counted in the budget."""
     params = options.params
     if not options.enabled or params.model is None:
         yield NgramEmbedding() if options.enabled else None
@@ -35,54 +48,44 @@ def embedding_of(options: DeduplicationFilter, config_dir: Path, directory: Path
     environ = dict(os.environ)
     if params.base_url is not None:
         # A key goes to no other vendor than the one whose variable holds it.
-        vendor = "DASHSCOPE_API_KEY" if (urlsplit(params.base_url).hostname or "").endswith("aliyuncs.com") else "OPENAI_API_KEY"
+        vendor = "DASHSCOPE_API_KEY" if _is_aliyun(params.base_url) else "OPENAI_API_KEY"
         environ |= {"OPENAI_BASE_URL": params.base_url, "OPENAI_API_KEY": environ.get(vendor, "")}
-    api = ApiEmbedding(params.model, _WANTED_BY, batch=params.batch_size, environ=environ)
-    where = f"{find_endpoint(environ, _WANTED_BY).base_url} {params.model}"
     path = directory / "vectors.sqlite" if params.db_path is None else (config_dir / Path(params.db_path).expanduser()).resolve()
-    kept = KeptVectors(api, where, path)
     try:
-        yield kept
-    finally:
-        kept.close()
+        cache = LLMCache(path)
+    except DataError as error:
+        raise DataError(f"{KEY}.deduplication_filter.params.db_path: {error}") from error
+    beside = LLMClient(find_endpoint(environ, _WANTED_BY), params.model, budget=budget, cache=cache)
+    with closing(beside):
+        api = ApiEmbedding(params.model, _WANTED_BY, batch=params.batch_size, environ=environ, beside=beside)
+        yield InParts(api, params.batch_size, path)
 
 
-class KeptVectors:
-    """An embedding that asks another one only for texts whose vectors are not in its file."""
+@define(eq=False)
+class InParts:
+    """An embedding that asks an API for a part of the texts at a time, and knows which have their vectors when that fails."""
 
-    def __init__(self, asked: Embedding, where: str, path: Path) -> None:
-        """`where` tells vectors of one model from those of another. Raises `DataError` for a file that cannot be used."""
-        self._asked, self._where, self._path = asked, where, path
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
-            self._file.execute("CREATE TABLE IF NOT EXISTS vectors (key TEXT PRIMARY KEY, vector BLOB) WITHOUT ROWID")
-        except (OSError, sqlite3.Error) as error:
-            key = f"{KEY}.deduplication_filter.params.db_path"
-            raise DataError(f"{key}: {path}: cannot be used as a file of vectors: {error}; name another file") from error
+    _api: Embedding
+    _size: int
+    _path: Path
+    _embedded: set[str] = field(factory=set, init=False)
 
     async def vectors(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return kept vectors, and those of the other embedding for the rest. Raises `DataError` where their sizes differ."""
-        keys = [sha256(f"{self._where}\0{text}".encode()).hexdigest() for text in texts]
-        found = {key: vector for key in dict.fromkeys(keys) if (vector := self._get(key)) is not None}
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
-        if missing:
-            asked = await self._asked.vectors(list(missing.values()))
-            for key, vector in zip(missing, asked, strict=True):
-                self._file.execute("INSERT OR REPLACE INTO vectors VALUES (?, ?)", (key, vector.tobytes()))
-                found[key] = vector
-        sizes = sorted({len(vector) for vector in found.values()})
-        if len(sizes) > 1:
-            raise DataError(
-                f"{self._path}: holds vectors of {sizes[0]} dimensions, and the model gives {sizes[-1]} now (or the other way "
-                "round); they cannot be compared: remove the file"
-            )
-        return np.stack([found[key] for key in keys]) if keys else np.zeros((0, 0))
+        """Return the vectors; raises `Unembedded`, and `DataError` where some have another size than others."""
+        try:
+            new = [text for text in dict.fromkeys(texts) if text not in self._embedded]
+            for start in range(0, len(new), self._size):
+                part = new[start : start + self._size]
+                await self._api.vectors(part)
+                self._embedded.update(part)
+            return await self._api.vectors(texts)
+        except (LLMFailed, LLMBudgetSpent) as error:
+            first = next((number for number, text in enumerate(texts) if text not in self._embedded), len(texts))
+            raise Unembedded(str(error), first) from error
+        except DataError as error:
+            raise DataError(f"{self._path}: {error}, and remove this file, which holds those of another") from error
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
-    def _get(self, key: str) -> NDArray[np.float64] | None:
-        row = self._file.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()
-        return None if row is None else np.frombuffer(row[0], dtype=np.float64)
+def _is_aliyun(url: str) -> bool:
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    return host == _ALIYUN or host.endswith(f".{_ALIYUN}")
