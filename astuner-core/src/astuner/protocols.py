@@ -329,7 +329,8 @@ class RunInfo:
     user_keys: frozenset[str] = frozenset()
     """Dotted paths below `astuner` that the user set; the others hold defaults."""
     attempt: int = 1
-    """Counts the starts of this run: 1, and one more for each resume."""
+    """Counts the starts of this run: 1, and one more for each resume. 0 where a component is tried without a run, and writes
+    nothing into its directory."""
     fresh: bool = False
     """Servers that earlier runs have kept are not used; see `astuner run --fresh`."""
     native: Mapping[str, Any] = field(factory=dict)

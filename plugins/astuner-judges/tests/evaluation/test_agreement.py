@@ -17,6 +17,8 @@ from astuner_judges.evaluation.agreement import (
     cohens_kappa,
     kendall_tau_b,
     ordered_pairs,
+    partial_pearson,
+    partial_spearman,
     pearson,
     shares_of_rank,
     spearman,
@@ -77,6 +79,27 @@ def test_a_constant_side_has_no_correlation(constant: Sequence[float]) -> None:
     assert all(math.isnan(statistic(constant, constant)) for statistic in (spearman, kendall_tau_b, pearson))
 
 
+@given(rows=st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=4, max_size=12))
+def test_a_partial_correlation_is_that_of_what_a_line_through_the_third_side_leaves(rows: list[tuple[int, int, int]]) -> None:
+    x, y, z = (np.array(side, float) for side in zip(*rows, strict=True))
+    design = np.column_stack([np.ones(len(z)), z])
+    left = [side - design @ np.linalg.lstsq(design, side, rcond=None)[0] for side in (x, y)]
+    known = all(float(side @ side) > 1e-9 for side in left)
+    assert same(round(partial_pearson(x, y, z), 9), round(float(np.corrcoef(*left)[0, 1]), 9) if known else math.nan)
+
+
+def test_a_partial_rank_correlation_forgets_the_scale() -> None:
+    one, other, third = [1, 3, 2, 5, 4], [2, 1, 5, 3, 4], [1, 1, 2, 2, 3]
+    scaled = partial_spearman([value**3 for value in one], [-(10**value) for value in other], [math.exp(v) for v in third])
+    assert scaled == pytest.approx(-partial_spearman(one, other, third))
+
+
+def test_what_follows_the_third_side_altogether_leaves_nothing() -> None:
+    assert math.isnan(partial_spearman([1, 2, 3, 4], [4, 1, 3, 2], [10, 20, 30, 40]))
+    assert math.isnan(partial_spearman([1, 1, 1, 1], [4, 1, 3, 2], [1, 2, 1, 2]))
+    assert partial_spearman([1, 2, 3, 4], [1, 2, 3, 4], [7, 7, 7, 7]) == pytest.approx(1)
+
+
 def test_kappa_of_deciders_that_only_say_one_thing_is_not_known() -> None:
     assert math.isnan(cohens_kappa([True, True], [True, True]))
     assert cohens_kappa([True, False, True, False], [True, True, False, False]) == 0.0
@@ -112,6 +135,13 @@ def test_answers_to_one_question_are_drawn_together() -> None:
     hits = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])
     made = interval(lambda at: float(hits[at].mean()), np.array([0, 0, 0, 1, 1, 1]), seed=1)
     assert (made.low, made.high) == (0.0, 1.0)
+
+
+def test_a_single_question_has_no_interval() -> None:
+    made = interval(lambda at: float(at.mean()), np.array([0, 0, 0]), seed=1)
+    assert made.value == 1.0
+    assert math.isnan(made.low)
+    assert math.isnan(made.high)
 
 
 def test_what_has_no_value_has_no_interval() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,16 @@ class LongerIsBetter(Judge):
 class FirstIsBest(Judge):
     async def judge(self, group):
         return [Verdict(1.0 / (1 + place)) for place, e in enumerate(group.episodes)]
+
+
+class Even(Judge):
+    async def judge(self, group):
+        return [Verdict(0.5) for _ in group.episodes]
+
+
+class Told(Judge):
+    async def judge(self, group):
+        return [Verdict(e.task.metadata["told"]) for e in group.episodes]
 
 
 class Moody:
@@ -105,6 +116,47 @@ def test_a_judge_that_likes_length_is_seen_to(tmp_path: Path) -> None:
     rows = [{"main_query": f"{n}?", "final_answer": "x" * (7 * n % 10 + 1), "score": n // 10 % 2} for n in range(40)]
     found = report(evaluated(tmp_path, {"judge_protocol": "./judges.py:LongerIsBetter"}, rows, "--json"))
     assert found["length_bias"]["low"] > 0.2
+
+
+@pytest.mark.parametrize("sign", [1, -1], ids=["longer ones are better", "shorter ones are better"])
+def test_labels_that_go_with_length_are_no_liking_of_length(tmp_path: Path, sign: int) -> None:
+    draw = random.Random(1)
+    spare = [draw.randrange(30) for _ in range(40)]
+    rows = [{"main_query": f"{n}?", "final_answer": "x" * (3 * n + spare[n]), "score": sign * n} for n in range(40)]
+    assert report(evaluated(tmp_path, {"judge_protocol": "./judges.py:Even"}, rows, "--json"))["length_bias"] is None
+    # What a judge gives beside the label has nothing to do with the length, or is what an answer is too long by.
+    for more, is_biased in (([draw.randrange(30) for _ in rows], False), (spare, True)):
+        told = [{**row, "told": 3 * row["score"] + over} for row, over in zip(rows, more, strict=True)]
+        found = report(evaluated(tmp_path, {"judge_protocol": "./judges.py:Told"}, told, "--json"))["length_bias"]
+        assert (found["low"] > 0.2) == is_biased
+        assert (found["low"] < 0 < found["high"]) != is_biased
+
+
+def test_of_ranked_answers_length_counts_within_a_question(tmp_path: Path) -> None:
+    lengths = [(1, 2), (9, 8), (20, 30), (5, 4), (7, 6), (2, 3)]
+    rows = [{"main_query": f"{n}?", "chosen": "x" * one, "rejected": "x" * two} for n, (one, two) in enumerate(lengths)]
+    found = report(evaluated(tmp_path, {"judge_protocol": "./judges.py:LongerIsBetter"}, rows, "--json"))
+    assert found["length_bias"]["value"] == pytest.approx(1)
+    assert report(evaluated(tmp_path, {"judge_protocol": "./judges.py:Even"}, rows, "--json"))["length_bias"] is None
+
+
+def test_answers_to_a_single_question_have_no_interval(tmp_path: Path) -> None:
+    rows = [{"main_query": "1?", "final_answer": "x" * n, "score": n % 2} for n in range(1, 7)]
+    result = evaluated(tmp_path, {"judge_protocol": "./judges.py:LongerIsBetter"}, rows, "--success-reward", "3", "--json")
+    found = report(result)
+    assert found["questions"] == 1
+    assert found["accuracy"] == {"value": 0.5, "low": None, "high": None}
+
+
+def test_rewards_on_another_scale_than_labels_decide_nothing_by_themselves(tmp_path: Path) -> None:
+    rows = [{"main_query": f"{n}?", "final_answer": str(n), "score": 1 + n % 5, "told": (n % 5) / 4} for n in range(10)]
+    judge = {"judge_protocol": "./judges.py:Told"}
+    result = evaluated(tmp_path, judge, rows)
+    (accuracy,) = (line.split() for line in result.out.splitlines() if line.startswith("accuracy"))
+    assert accuracy[1] == "-"
+    assert "its rewards (0 to 1) are on the scale of the labels (1 to 5, good from 3) cannot be told" in result.err
+    told = report(evaluated(tmp_path, judge, rows, "--success-reward", "0.5", "--json"))
+    assert (told["accuracy"]["value"], told["kappa"]["value"], told["success_reward"]) == (1.0, 1.0, 0.5)
 
 
 def test_a_judge_that_likes_the_first_answer_is_seen_to(tmp_path: Path) -> None:
@@ -215,6 +267,85 @@ def test_examples_that_were_learnt_from_are_warned_of(tmp_path: Path, api: Scrip
     result = evaluated(tmp_path, rubrics(tmp_path, learnt_from), [*learnt_from[:2], other, *polite_rows(1, start=9)], "--json")
     assert report(result)["overlap"] == {"answers": 2, "questions": 1}
     assert "has learnt from 2 of these 4 answers, and from other answers to the questions of 1 more" in result.err
+
+
+def test_a_label_is_good_from_what_the_judge_calls_a_success(tmp_path: Path, api: ScriptedApi) -> None:
+    api.script = lambda body, number: json.dumps({"score": 8 if "\n8\n" in body["messages"][1]["content"] else 6})
+    judge = {"judge_type": "llm", "llm": {"success_threshold": 7, "llm": {"max_retries": 0}}}
+    rows = [{"main_query": f"q{n}", "final_answer": str(score), "score": score} for n, score in enumerate([0, 6, 8])]
+    found = report(evaluated(tmp_path, judge, rows, "--json"))
+    assert (found["threshold"], found["accuracy"]["value"]) == (7.0, 1.0)
+
+
+def first_is_best(body: Mapping[str, Any], number: int) -> str:
+    """Go by the position alone, in the form that is asked for."""
+    asked = "".join(message["content"] for message in body["messages"])
+    said = {"winner": "first", "ranking": [1, 2], "verdicts": [{"rubric": 1, "ranks": [1, 2]}]}
+    return json.dumps({key: value for key, value in said.items() if f'"{key}"' in asked})
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        {"judge_type": "llm", "llm": {"mode": "pairwise"}},
+        {"judge_type": "llm", "llm": {"mode": "listwise"}},
+        {"judge_type": "rubrics_auto_grader", "rubrics_auto_grader": {"grader_mode": "listwise", "rubrics_file": "own.yaml"}},
+    ],
+    ids=["pairwise", "listwise", "rubrics"],
+)
+def test_a_judge_that_tells_its_own_position_bias_is_not_asked_twice(
+    tmp_path: Path, api: ScriptedApi, judge: Mapping[str, Any]
+) -> None:
+    (tmp_path / "own.yaml").write_text("themes: [Be kind.]\n", encoding="utf-8")
+    api.script = first_is_best
+    rows = [{"main_query": f"{n}?", "chosen": "a", "rejected": "b"} for n in range(3)]
+    result = evaluated(tmp_path, judge, rows, "--json")
+    found = report(result)
+    assert (found["position_bias"], found["position_changes"]) == (1.0, None)
+    assert len(api.bodies) == 3 * 2
+    assert "position 100.0% position_bias of the judge" in " ".join(evaluated(tmp_path, judge, rows).out.split())
+
+
+def test_answers_without_verdicts_are_not_put_again_in_another_order(tmp_path: Path, api: ScriptedApi) -> None:
+    api.script = lambda body, number: Reply(400, {})
+    judge = {"judge_type": "llm", "llm": {"mode": "pairwise", "llm": {"max_retries": 0}}}
+    evaluated(tmp_path, judge, [{"main_query": "1?", "chosen": "a", "rejected": "b"}], "--json")
+    assert len(api.bodies) == 2
+
+
+LLM = {"judge_type": "llm", "llm": {"llm": {"max_retries": 0}}}
+
+
+def test_trying_a_judge_makes_no_run_directory(tmp_path: Path, api: ScriptedApi) -> None:
+    api.script = lambda body, number: '{"score": 5}'
+    found = report(evaluated(tmp_path, LLM, polite_rows(2), "--json"))
+    assert found["spent"]["requests"] == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["judge.yaml", "judges.py", "labelled.jsonl"]
+
+
+def test_rubrics_of_a_run_are_tried_and_not_learnt_on_the_way(tmp_path: Path, api: ScriptedApi) -> None:
+    judge = rubrics(tmp_path, polite_rows(6))
+    del judge["rubrics_auto_grader"]["rubrics_file"]
+    rows = polite_rows(4, start=6)
+    result = evaluated(tmp_path, judge, rows)
+    assert result.code == 2
+    assert "there are no rubrics yet, and a judge that is only tried writes nothing into a run directory" in result.err
+    assert not (tmp_path / "launcher_record").exists()
+    assert api.bodies == []
+
+    run_command("judge", "learn", "--conf", tmp_path / "judge.yaml", cwd=tmp_path)
+    before = files(tmp_path / "launcher_record")
+    assert [path.name for path in before if path.suffix == ".yaml"] == ["auto_grader.yaml"]
+    assert report(evaluated(tmp_path, judge, rows, "--json"))["accuracy"]["value"] == 1.0
+    assert files(tmp_path / "launcher_record") == before
+
+    judge["rubrics_auto_grader"]["generate_number"] = 2
+    assert "its rubrics were learnt with other options or examples" in evaluated(tmp_path, judge, rows).err
+    assert files(tmp_path / "launcher_record") == before
+
+
+def files(directory: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def test_learning_by_hand_writes_the_rubrics_once(tmp_path: Path, api: ScriptedApi) -> None:

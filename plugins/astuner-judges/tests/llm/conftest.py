@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from attrs import evolve, field, frozen
@@ -29,8 +29,16 @@ def works_in(body: Mapping[str, Any]) -> list[str]:
     return [found[1] for found in WORK.findall(body["messages"][1]["content"])]
 
 
+@frozen
+class Output:
+    """Of a workflow, in place of an answer under the usual key."""
+
+    metadata: Mapping[str, Any]
+
+
 def _sibling(task: Task, repeat: int, answer: Any) -> Episode:
-    output = None if isinstance(answer, Exception) else WorkflowOutput(metadata={"final_answer": answer})
+    metadata = answer.metadata if isinstance(answer, Output) else {"final_answer": answer}
+    output = None if isinstance(answer, Exception) else WorkflowOutput(metadata=metadata)
     blank = evolve(episode(repeat, task=task.task_id), task=task, verdict=None, output=output)
     call = evolve(
         blank.calls[0],
@@ -44,6 +52,7 @@ def _sibling(task: Task, repeat: int, answer: Any) -> Episode:
 class Bench:
     """Makes judges over the scripted API and lets them judge."""
 
+    output: ClassVar[type[Output]] = Output
     api: ScriptedApi
     home: Path
     task: Task = field(factory=lambda: Task("How much is 2 + 2?", task_id="sum", metadata={"answer": "4"}))

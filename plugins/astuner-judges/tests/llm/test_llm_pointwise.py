@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 from typing import Any
 
 import pytest
@@ -56,6 +55,39 @@ def test_no_answer_is_the_worst_answer_and_is_not_asked_about(bench: Any) -> Non
         == [Verdict(0.0, False, components={"score": 0.0}, rationale="No answer was given.")] * 2
     )
     assert bench.api.bodies == []
+
+
+@pytest.mark.parametrize("options", [{}, {"transcript_chars": 500}, {"mode": "pairwise"}, {"mode": "listwise"}], ids=str)
+def test_an_output_without_the_key_of_answers_is_no_bad_answer(bench: Any, options: dict[str, Any]) -> None:
+    bench.answer(lambda *works: GOOD[options.get("mode", "pointwise")])
+    elsewhere = bench.output({"answer": "4", "turns": 2})
+    first, second, third = bench(elsewhere, "4", "5", **options)
+    assert isinstance(first, Unjudged)
+    assert first.reason == "no_answer"
+    assert "no metadata['final_answer'] (there is: answer, turns)" in first.detail
+    assert "set answer_key" in first.detail
+    assert isinstance(second, Verdict)
+    assert isinstance(third, Verdict)
+    (alone,) = bench(bench.output({}), **options)
+    assert "(there is: nothing)" in alone.detail
+
+
+GOOD = {
+    "pointwise": {"rationale": "", "score": 5},
+    "pairwise": {"rationale": "", "winner": "tie"},
+    "listwise": {"rationale": "", "ranking": [1, 2]},
+}
+
+
+def test_a_mistyped_key_of_answers_gives_no_reward_at_all(bench: Any) -> None:
+    findings = bench("4", "5", answer_key="final_anwser", success_threshold=5)
+    assert [finding.reason for finding in findings] == ["no_answer"] * 2
+    assert bench.api.bodies == []
+
+
+def test_an_answer_without_siblings_that_can_be_judged_is_alone(bench: Any) -> None:
+    missing, lone = bench(bench.output({}), "4", mode="listwise")
+    assert (missing.reason, lone.reason) == ("no_answer", "no_siblings")
 
 
 def test_the_same_answer_is_asked_about_once(bench: Any) -> None:
@@ -194,11 +226,20 @@ def test_the_totals_of_a_process_are_kept_beside_the_run(bench: Any) -> None:
     }
 
 
-def test_closing_a_judge_closes_its_cache(bench: Any) -> None:
+def test_closing_a_judge_closes_its_cache(bench: Any, caplog: pytest.LogCaptureFixture) -> None:
     judge = bench.judge({"llm": {"cache": "answers.sqlite"}})
     assert bench.by(judge, None)[0].reward == 0.0
-    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
-        bench.by(judge, "4")
+    bench.answer(score)
+    assert bench.by(judge, "4")[0].reward == 1.0
+    assert "answers are not kept" in caplog.text
+    assert "closed database" in caplog.text
+
+
+def test_a_judge_that_is_tried_without_a_run_leaves_nothing_in_its_directory(bench: Any) -> None:
+    bench.answer(score)
+    bench.by(bench.judge(attempt=0), "4")
+    assert len(bench.api.bodies) == 1
+    assert not (bench.home / "run").exists()
 
 
 def test_a_judge_that_was_asked_nothing_leaves_nothing(bench: Any) -> None:

@@ -45,6 +45,14 @@ def test_no_answer_is_wrong_and_of_no_quality(bench: Any) -> None:
     assert bench.api.bodies == []
 
 
+def test_a_quality_that_is_looked_for_under_another_key_is_no_bad_one(bench: Any) -> None:
+    right, wrong = judged(bench, "4", "5", quality={"answer_key": "solution"})
+    assert right.reward == 1.0
+    assert isinstance(wrong, Unjudged)
+    assert wrong.reason == "no_answer"
+    assert "no metadata['solution'] (there is: final_answer)" in wrong.detail
+
+
 def test_where_the_llm_fails_right_answers_keep_their_reward(bench: Any) -> None:
     bench.answer(lambda work: Reply(500, {}))
     right, wrong = judged(bench, "4", RuntimeError(), "5")

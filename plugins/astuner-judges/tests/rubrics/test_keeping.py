@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,9 @@ import pytest
 import yaml
 from attrs import evolve
 
+from astuner.config.components import TaskJudge
+from astuner.config.model import Config
+from astuner.config.rewards import JudgeChoice
 from astuner.errors import DataError, PluginError
 from astuner_judges.rubrics.judge import RubricsAutoGrader
 from astuner_judges.rubrics.keeping import Kept, kept_or_learnt
@@ -110,6 +115,100 @@ def test_an_error_in_such_a_loop_is_the_same_error(workplace: Any, options: Rubr
     workplace.api.script = lambda body, number: "I will not."
     with pytest.raises(PluginError, match="no rubric was learnt"):
         asyncio.run(made_in_a_loop())
+
+
+def interrupted(workplace: Any, conf: Path, until: Callable[[str], bool]) -> tuple[int, str]:
+    """Let a process make the judge within its running loop, press Ctrl-C once it is that far, and return how it ended."""
+    code = (
+        "import asyncio, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell has those in the background ignore it
+        "from astuner_judges.evaluation.configured import configured\n"
+        "from astuner_judges.rubrics.judge import RubricsAutoGrader\n"
+        "chosen = configured(__import__('pathlib').Path(sys.argv[1]), ())\n"
+        "async def made():\n"
+        "    return RubricsAutoGrader.from_run(chosen.judges[0].options, chosen.run_info)\n"
+        "asyncio.run(made())\n"
+    )
+    said = workplace.home / "said.txt"
+    with said.open("w", encoding="utf-8") as stderr:
+        process = subprocess.Popen([sys.executable, "-c", code, str(conf)], cwd=conf.parent, env=dict(os.environ), stderr=stderr)
+        while process.poll() is None and not until(said.read_text(encoding="utf-8")):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        try:
+            return process.wait(timeout=30), said.read_text(encoding="utf-8")
+        finally:
+            process.kill()
+
+
+def test_learning_in_a_loop_that_runs_is_interrupted_by_the_first_ctrl_c(workplace: Any, world: Any) -> None:
+    conf = conf_of(workplace, world, llm={"concurrency": 1})
+    workplace.api.pause_s = 0.2
+    code, said = interrupted(workplace, conf, lambda said: len(workplace.api.bodies) > 3)
+    assert code != 0
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert "closed" not in said
+    assert "astuner-rubrics" not in said
+    assert not (workplace.home / "rubrics.yaml").exists()
+
+
+def test_waiting_for_another_process_is_interrupted_too(workplace: Any, world: Any) -> None:
+    conf = conf_of(workplace, world)
+    with (workplace.home / ".rubrics.yaml.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, said = interrupted(workplace, conf, lambda said: "waits for another process that learns" in said)
+    assert code != 0
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    assert workplace.api.bodies == []
+
+
+def test_what_learning_took_is_kept_also_where_it_fails(workplace: Any, options: RubricsOptions) -> None:
+    judge = RubricsAutoGrader.from_run(options, workplace.run_info())
+    asyncio.run(judge.close())
+    workplace.api.script = lambda body, number: "I will not."
+    with pytest.raises(PluginError, match="no rubric was learnt"):
+        RubricsAutoGrader.from_run(evolve(options, language="zh"), workplace.run_info(attempt=2))
+    lines = (workplace.home / "run" / "logs" / "llm_judge.jsonl").read_text(encoding="utf-8").splitlines()
+    first, second = (json.loads(line) for line in lines)
+    assert (first["attempt"], second["attempt"]) == (1, 2)
+    assert first["requests"] + second["requests"] == len(workplace.api.bodies)
+
+
+def of_several(*options: Mapping[str, Any], spec: str = "rubrics_auto_grader", **sections: Any) -> Config:
+    choices = tuple(JudgeChoice(judge=spec, name=f"judge_{n}", options=given) for n, given in enumerate(options))
+    return Config(task_judge=TaskJudge(judges=choices, sections=sections))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["rubrics_auto_grader", "astuner-judges/rubrics_auto_grader", "astuner_judges.rubrics.judge->RubricsAutoGrader"],
+)
+def test_graders_that_would_replace_each_other_s_rubrics_are_refused(workplace: Any, options: RubricsOptions, spec: str) -> None:
+    config = of_several({"generate_number": 1}, {"generate_number": 2, "grader_name": "auto_grader"}, spec=spec)
+    with pytest.raises(DataError, match="2 of them are rubrics_auto_grader with grader_name: auto_grader and different options"):
+        keep(options, workplace.run_info(config=config))
+    assert workplace.api.bodies == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"generate_number": 1}, {"generate_number": 2, "grader_name": "other"}),
+        ({"generate_number": 1}, {"generate_number": 2, "rubrics_file": "other.yaml"}),
+        ({"generate_number": 1}, {"generate_number": 1}),
+        ({}, {}),
+    ],
+)
+def test_graders_that_keep_their_rubrics_apart_or_have_the_same_are_not(
+    workplace: Any, options: RubricsOptions, one: Mapping[str, Any], other: Mapping[str, Any]
+) -> None:
+    assert keep(options, workplace.run_info(config=of_several(one, other))).learnt_now
+
+
+def test_a_judge_that_is_tried_is_graded_by_the_rubrics_of_the_run(workplace: Any, options: RubricsOptions) -> None:
+    learnt = keep(options, workplace.run_info())
+    tried = keep(options, workplace.run_info(attempt=0))
+    assert (tried.held, tried.learnt_now) == (learnt.held, False)
 
 
 def test_other_examples_or_options_are_learnt_from_anew(workplace: Any, options: RubricsOptions, world: Any) -> None:

@@ -1,12 +1,25 @@
-"""What a judge says when its LLM gave no verdict."""
+"""What a judge says where its LLM gave no verdict, or where there is nothing to ask it about."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from astuner.clients.llm import LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
 from astuner.schema import Unjudged
 
+NO_ANSWER = "No answer was given."
+"""The rationale for an answer that is empty: the worst, about which nothing is asked."""
+
 
 def no_verdict(error: LLMFailed | LLMBudgetSpent) -> Unjudged:
     """Return the finding for an LLM that failed (`llm_failed`) or that may not be asked any more (`llm_budget`)."""
     return Unjudged(reason="llm_budget" if isinstance(error, LLMBudgetSpent) else "llm_failed", detail=str(error))
+
+
+def no_answer(key: str, metadata: Mapping[str, Any], *, option: str) -> Unjudged:
+    """Return the finding for an output without that key, which says nothing of the answer; `option` is what chooses the key."""
+    there = ", ".join(metadata) or "nothing"
+    told = f"the output of the workflow has no metadata['{key}'] (there is: {there}); put the answer there, or set {option}"
+    return Unjudged(reason="no_answer", detail=told)

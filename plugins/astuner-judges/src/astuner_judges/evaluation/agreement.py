@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     Numbers = Sequence[float] | NDArray[np.float64]
     Decisions = Sequence[bool] | NDArray[np.bool_]
 
+_ROUNDING = 1e-12
+
 
 def accuracy(labels: Decisions, judged: Decisions) -> float:
     """Return the share of equal decisions; NaN for none."""
@@ -56,6 +58,28 @@ def pearson(one: Numbers, other: Numbers) -> float:
     x, y = np.asarray(one, float) - np.mean(one), np.asarray(other, float) - np.mean(other)
     scale = math.sqrt(float(x @ x) * float(y @ y))
     return float(x @ y) / scale if scale > 0 else math.nan
+
+
+def partial_pearson(one: Numbers, other: Numbers, given: Numbers) -> float:
+    """Return the correlation of two sides that is left when what both have of a third one is taken out.
+
+    (r_xy - r_xz r_yz) / √((1 - r_xz²)(1 - r_yz²)), where z is the third (Yule, Proceedings of the Royal Society A 79, 1907). NaN
+    where x or y is constant, or follows z altogether; where z is constant, it is r_xy.
+    """
+    both, x_given, y_given = pearson(one, other), pearson(one, given), pearson(other, given)
+    if math.isnan(both) or (math.isnan(x_given) and math.isnan(y_given)):
+        return both
+    left = (1 - x_given**2) * (1 - y_given**2)
+    # What is left of a side that follows the third one is rounding.
+    return (both - x_given * y_given) / math.sqrt(left) if left > _ROUNDING else math.nan
+
+
+def partial_spearman(one: Numbers, other: Numbers, given: Numbers) -> float:
+    """Return `partial_pearson` of the average ranks.
+
+    It is Spearman's partial correlation (Kim, Communications for Statistical Applications and Methods 22(6), 2015).
+    """
+    return partial_pearson(average_ranks(one), average_ranks(other), average_ranks(given))
 
 
 def kendall_tau_b(one: Numbers, other: Numbers) -> float:

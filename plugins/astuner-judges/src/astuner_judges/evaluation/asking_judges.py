@@ -15,6 +15,8 @@ from astuner_judges.evaluation.labelled import Labelled
 
 GROUPS_AT_ONCE = 32
 JUDGE_TIMEOUT_S = 600.0
+POSITION_BIAS = "position_bias"
+"""The component of a judge that puts the answers to its LLM in several orders by itself, whatever order they come in."""
 
 Finding = Verdict | Unjudged
 
@@ -28,10 +30,17 @@ class Findings:
     backwards: tuple[Finding, ...] | None = None
     """The same answers again, after they were put to the judge in the reverse order; None where that was not done."""
 
+    @property
+    def position_biases(self) -> list[float]:
+        """What the judge itself says of how far it went by the position, of each answer about which it does."""
+        given = [finding.components for finding in self.forwards if isinstance(finding, Verdict)]
+        return [components[POSITION_BIAS] for components in given if POSITION_BIAS in components]
+
 
 async def ask(judge: Judge, examples: Sequence[Labelled], answer_field: str, *, both_orders: bool) -> list[Findings]:
-    """Return the findings on each example; `both_orders` asks twice where there are several answers.
+    """Return the findings on each example; `both_orders` asks twice where several answers have verdicts to be compared.
 
+    A judge that gives its `position_bias` is not asked twice: it looks after the order itself, and would say the same again.
     A judge that raises or hangs leaves answers unjudged, for the reason that core gives in a run.
     """
     at_once = asyncio.Semaphore(GROUPS_AT_ONCE)
@@ -44,10 +53,11 @@ async def ask(judge: Judge, examples: Sequence[Labelled], answer_field: str, *, 
         return found[::-1] if reverse else found
 
     async def one(number: int, example: Labelled) -> Findings:
-        forwards = await judged(number, example, reverse=False)
-        twice = both_orders and len(example.answers) > 1
-        backwards = await judged(number, example, reverse=True) if twice else None
-        return Findings(example=example, forwards=forwards, backwards=backwards)
+        found = Findings(example=example, forwards=await judged(number, example, reverse=False))
+        comparable = sum(isinstance(finding, Verdict) for finding in found.forwards) > 1
+        if not both_orders or not comparable or found.position_biases:
+            return found
+        return evolve(found, backwards=await judged(number, example, reverse=True))
 
     return list(await asyncio.gather(*(one(number, example) for number, example in enumerate(examples))))
 

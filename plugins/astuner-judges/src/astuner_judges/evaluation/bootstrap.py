@@ -31,11 +31,11 @@ def interval(
     """Return a statistic of rows with its 95 % percentile interval over resamples of whole clusters.
 
     `clusters` has the number of the cluster, from 0, of each row: answers to one question are drawn together, since their
-    verdicts are not independent. Resamples that have no value (a side that is constant) are left out. The same seed gives the
-    same interval.
+    verdicts are not independent. Resamples that have no value (a side that is constant) are left out. A single cluster has no
+    interval (NaN): it says nothing of how clusters differ. The same seed gives the same interval.
     """
     value = statistic(np.arange(len(clusters)))
-    if math.isnan(value):
+    if math.isnan(value) or len(np.unique(clusters)) < 2:
         return Interval(value, math.nan, math.nan)
     rows = [np.flatnonzero(clusters == number) for number in range(int(clusters.max()) + 1)]
     draw = np.random.default_rng(seed)

@@ -46,8 +46,10 @@ def judge() -> None:
 @click.option("--label-field", default="score", show_default=True, help="Where a row holds the label.")
 @click.option("--candidates-field", default="candidates", show_default=True, help="Where a row holds several answers.")
 @click.option("--rank-field", default="rank", show_default=True, help="Where one of several answers holds its rank, 1 the best.")
-@click.option("--threshold", type=float, help="Label from which an answer is good; halfway between the extremes by default.")
-@click.option("--success-reward", type=float, help="Reward from which a verdict that does not say is a success; as --threshold.")
+@click.option(
+    "--threshold", type=float, help="Label from which an answer is good; by default the judge's success_threshold, or halfway."
+)
+@click.option("--success-reward", type=float, help="Reward from which a verdict that does not say is a success.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many rows.")
 @click.option("--both-orders/--one-order", default=True, show_default=True, help="Ask again with siblings in the reverse order.")
 def evaluate(
@@ -79,9 +81,9 @@ def evaluate(
         answer=answer_field, reference=None, label=label_field, candidates=candidates_field, rank=rank_field, bounded=False
     )
     rows = _read(examples, fields, limit)
-    limits = threshold, success_reward
+    bounds = threshold, success_reward
     with chosen.loaded.secrets.hidden_in_errors():
-        reports = [_evaluated(chosen, one, rows, fields, limits, both_orders) for one in chosen.judges]
+        reports = [_evaluated(chosen, one, rows, fields, bounds, both_orders) for one in chosen.judges]
     if in_json:
         from astuner.cli.config_options import print_json
 
@@ -139,13 +141,14 @@ def _evaluated(
     one: ConfiguredJudge,
     rows: Sequence[Labelled],
     fields: Fields,
-    limits: tuple[float | None, float | None],
+    bounds: tuple[float | None, float | None],
     both_orders: bool,
 ) -> Report:
     import asyncio
 
     from astuner.plugins.hooks import Hooks
     from astuner_judges.evaluation.asking_judges import ask
+    from astuner_judges.evaluation.limits import limits_of
     from astuner_judges.evaluation.report import report_on
 
     hooks = Hooks(chosen.catalog, options=chosen.run_info.config.plugins.options)
@@ -163,8 +166,7 @@ def _evaluated(
     return report_on(
         one.name,
         findings,
-        threshold=limits[0],
-        success_reward=limits[1],
+        limits=limits_of(findings, threshold=bounds[0], success_reward=bounds[1], options=one.options),
         seed=chosen.run_info.seed,
         learnt_from=getattr(made, "learnt_from", ()),
         spent=None if budget is None else budget.spent,

@@ -68,6 +68,8 @@ def configured(conf: Path, overrides: Sequence[str], name: str | None = None) ->
         directory=Path(config.experiment_dir),
         config_dir=loaded.path.parent,
         seed=config.seed,
+        # No run: a judge that is tried writes nothing into its directory.
+        attempt=0,
         config=config,
         user_keys=loaded.user_keys,
         conf=loaded.path,

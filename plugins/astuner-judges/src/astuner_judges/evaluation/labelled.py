@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
@@ -66,6 +67,11 @@ def digest(query: str, answer: str) -> str:
         blake2b(" ".join(text.casefold().split()).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
         for text in (query, answer)
     )
+
+
+def digest_of_question(example: str) -> str:
+    """Return the part of such a digest that stands for the question."""
+    return example.partition("-")[0]
 
 
 def labelled(tasks: Iterable[Task], fields: Fields) -> Iterator[Labelled]:
@@ -154,10 +160,10 @@ def _candidates(task: Task, given: Any, fields: Fields) -> tuple[tuple[LabelledA
 
 
 def _score(task: Task, value: Any, fields: Fields) -> float:
-    word = value.strip().casefold() if isinstance(value, str) else value
-    if word is True or word in GOOD_WORDS:
+    word = value.strip().casefold() if isinstance(value, str) else None
+    if value is True or word in GOOD_WORDS:
         return fields.high
-    if word is False or word in BAD_WORDS:
+    if value is False or word in BAD_WORDS:
         return fields.low
     if not _is_number(value):
         hint = " (the numbers of a csv file are read with `json_columns`)" if isinstance(value, str) else ""
@@ -174,7 +180,8 @@ def _score(task: Task, value: Any, fields: Fields) -> float:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value
+    # What is no number is not below anything, and neither infinity nor an integer without end is a score.
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _place(task: Task) -> str:

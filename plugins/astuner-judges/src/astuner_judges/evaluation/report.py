@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,16 +15,18 @@ from astuner.clients.llm_budget import Spent
 from astuner.schema import Unjudged, Verdict
 from astuner_judges.evaluation.agreement import (
     accuracy,
-    average_ranks,
     cohens_kappa,
     kendall_tau_b,
     ordered_pairs,
-    pearson,
+    partial_pearson,
+    partial_spearman,
     shares_of_rank,
     spearman,
 )
 from astuner_judges.evaluation.asking_judges import Finding, Findings
 from astuner_judges.evaluation.bootstrap import Interval, interval
+from astuner_judges.evaluation.labelled import digest_of_question
+from astuner_judges.evaluation.limits import Limits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,6 +59,9 @@ class Report:
     """Answers without a verdict, by reason."""
     first_failure: str | None
     threshold: float
+    """The label from which on an answer is good."""
+    success_reward: float | None
+    """The reward from which on a verdict that does not say so is a success; None where all say it, or where it cannot be told."""
     accuracy: Interval | None
     kappa: Interval | None
     spearman: Interval | None
@@ -65,10 +71,14 @@ class Report:
     position_changes: float | None
     """Share of pairs of answers that the judge orders another way when they are put to it in the reverse order."""
     position_pairs: int
+    position_bias: float | None
+    """The mean of what the judge itself gives as the component `position_bias`, where it does: then it is not asked twice."""
     length_bias: Interval | None
-    """Correlation of what the judge gives an answer too much, compared with the labels, with the rank of the answer's length."""
+    """Partial rank correlation of score and length of the answer, given the label; of ranks, within each question."""
     overlap: Overlap | None
     spent: Spent | None
+    notes: tuple[str, ...]
+    """What a user must know of the figures."""
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -92,21 +102,17 @@ def report_on(
     name: str,
     findings: Sequence[Findings],
     *,
-    threshold: float | None,
-    success_reward: float | None = None,
+    limits: Limits,
     seed: int,
     learnt_from: Collection[str] = (),
     spent: Spent | None = None,
 ) -> Report:
-    """Return the figures; `threshold` is the label from which an answer is good, halfway between the extremes when None.
-
-    `success_reward` is the reward from which a verdict that does not say so counts as a success; the threshold when None.
-    """
+    """Return the figures; without accuracy and kappa where the limits leave open which verdicts are successes."""
     every = [finding for found in findings for finding in found.forwards]
     failed = [finding for finding in every if isinstance(finding, Unjudged)]
-    limit = middle_of(findings) if threshold is None else threshold
-    rows = _columns(findings, limit, limit if success_reward is None else success_reward)
+    rows = _columns(findings, limits)
     changed, pairs = _position(findings)
+    biases = [bias for found in findings for bias in found.position_biases]
     return Report(
         judge=name,
         questions=len(findings),
@@ -114,34 +120,31 @@ def report_on(
         judged=len(every) - len(failed),
         failures=dict(Counter(finding.reason for finding in failed).most_common()),
         first_failure=next((finding.detail for finding in failed if finding.detail), None),
-        threshold=limit,
+        threshold=limits.label,
+        success_reward=limits.reward,
         overlap=_overlap(findings, learnt_from) if learnt_from else None,
         spent=spent,
         position_changes=changed / pairs if pairs else None,
         position_pairs=pairs,
-        **_figures(rows, seed),
+        position_bias=fmean(biases) if biases else None,
+        notes=limits.notes,
+        **_figures(rows, seed, decides=limits.decides),
     )
 
 
-def middle_of(findings: Sequence[Findings]) -> float:
-    """Return what lies halfway between the lowest and the highest label; 0.5 where they are the same."""
-    labels = [answer.label for found in findings if found.example.scored for answer in found.example.answers]
-    low, high = (min(labels), max(labels)) if labels else (0.0, 1.0)
-    return (low + high) / 2 if low < high else 0.5
-
-
-def _columns(findings: Sequence[Findings], threshold: float, from_reward: float) -> _Judged:
+def _columns(findings: Sequence[Findings], limits: Limits) -> _Judged:
     rows = [
         (answer, finding, number, found.example.scored)
         for number, found in enumerate(findings)
         for answer, finding in zip(found.example.answers, found.forwards, strict=True)
         if isinstance(finding, Verdict)
     ]
+    from_reward = math.inf if limits.reward is None else limits.reward
     success = [finding.reward >= from_reward if finding.is_success is None else finding.is_success for _, finding, _, _ in rows]
     return _Judged(
         labels=np.array([answer.label for answer, _, _, _ in rows], float),
         scores=np.array([finding.reward for _, finding, _, _ in rows], float),
-        good=np.array([answer.label >= threshold for answer, _, _, _ in rows], bool),
+        good=np.array([answer.label >= limits.label for answer, _, _, _ in rows], bool),
         success=np.array(success, bool),
         lengths=np.array([len(answer.text) for answer, _, _, _ in rows], float),
         question=np.unique([number for _, _, number, _ in rows], return_inverse=True)[1] if rows else np.array([], np.intp),
@@ -149,7 +152,7 @@ def _columns(findings: Sequence[Findings], threshold: float, from_reward: float)
     )
 
 
-def _figures(rows: _Judged, seed: int) -> dict[str, Any]:
+def _figures(rows: _Judged, seed: int, *, decides: bool) -> dict[str, Any]:
     if not len(rows.labels):
         return dict.fromkeys(("accuracy", "kappa", "spearman", "kendall", "order", "length_bias"))
 
@@ -161,15 +164,14 @@ def _figures(rows: _Judged, seed: int) -> dict[str, Any]:
         found = interval(statistic, rows.question, seed=seed, **more)
         return None if math.isnan(found.value) else found
 
-    errors, lengths = _errors(rows), average_ranks(rows.lengths)
     few = len(rows.labels) <= KENDALL_RESAMPLED
     return {
-        "accuracy": of(lambda at: accuracy(rows.good[at], rows.success[at])),
-        "kappa": of(lambda at: cohens_kappa(rows.good[at], rows.success[at])),
+        "accuracy": of(lambda at: accuracy(rows.good[at], rows.success[at])) if decides else None,
+        "kappa": of(lambda at: cohens_kappa(rows.good[at], rows.success[at])) if decides else None,
         "spearman": of(lambda at: spearman(rows.labels[at], rows.scores[at])),
         "kendall": of(lambda at: kendall_tau_b(rows.labels[at], rows.scores[at]), resamples=None if few else 0),
         "order": of(_order(rows), only_scored=False),
-        "length_bias": of(lambda at: pearson(errors[at], lengths[at]), only_scored=False),
+        "length_bias": of(_length_bias(rows), only_scored=False),
     }
 
 
@@ -190,25 +192,20 @@ def _order(rows: _Judged) -> Any:
     return share
 
 
-def _errors(rows: _Judged) -> NDArray[np.float64]:
-    """Return how much more a judge gives each answer than its label, from -1 to 1.
+def _length_bias(rows: _Judged) -> Any:
+    """Return what correlates score and length of some rows, with the label held fixed: labels may go with length by right.
 
-    Scores and labels are put on a scale from 0 to 1 by their extremes; where labels only rank, by the ranks within each question.
+    Where labels only rank, all three are ranks within their question.
     """
+    scores, lengths, labels = rows.scores, rows.lengths, rows.labels
     if rows.scored.all():
-        errors: NDArray[np.float64] = _from_0_to_1(rows.scores) - _from_0_to_1(rows.labels)
-        return errors
-    errors = np.zeros(len(rows.labels))
+        return lambda at: partial_spearman(scores[at], lengths[at], labels[at])
+    ranked = [np.zeros(len(rows.labels)) for _ in range(3)]
     for number in range(int(rows.question.max()) + 1):
         at = rows.question == number
-        errors[at] = shares_of_rank(rows.scores[at]) - shares_of_rank(rows.labels[at])
-    return errors
-
-
-def _from_0_to_1(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    width = float(np.ptp(values))
-    scaled: NDArray[np.float64] = (values - values.min()) / width if width > 0 else np.full(len(values), 0.5)
-    return scaled
+        for shares, values in zip(ranked, (scores, lengths, labels), strict=True):
+            shares[at] = shares_of_rank(values[at])
+    return lambda at: partial_pearson(*(shares[at] for shares in ranked))
 
 
 def _position(findings: Sequence[Findings]) -> tuple[int, int]:
@@ -231,7 +228,7 @@ def _sign(one: Finding, other: Finding) -> int | None:
 
 
 def _overlap(findings: Sequence[Findings], learnt_from: Collection[str]) -> Overlap:
-    known, questions = set(learnt_from), {one.partition("-")[0] for one in learnt_from}
+    known, questions = set(learnt_from), set(map(digest_of_question, learnt_from))
     digests = [one for found in findings for one in found.example.digests]
     same = sum(one in known for one in digests)
-    return Overlap(answers=same, questions=sum(one.partition("-")[0] in questions for one in digests) - same)
+    return Overlap(answers=same, questions=sum(digest_of_question(one) in questions for one in digests) - same)

@@ -20,8 +20,8 @@ def table_of(report: Report) -> str:
         ("spearman", _shown(report.spearman), "rank correlation of score and label"),
         ("kendall", _shown(report.kendall), "tau-b of score and label"),
         ("order", _shown(report.order, share=True), "pairs of answers to one question in the order of their labels"),
-        ("position", _position(report), "pairs whose order changes when the answers are put in the reverse order"),
-        ("length", _shown(report.length_bias), "correlation of too high scores with the length of answers"),
+        _position(report),
+        ("length", _shown(report.length_bias), "rank correlation of score and length of answers, given the label"),
         *_cost(report),
     ]
     return aligned(rows)
@@ -29,7 +29,7 @@ def table_of(report: Report) -> str:
 
 def warnings_of(report: Report) -> list[str]:
     """Return what a user must know before trusting the figures."""
-    found = []
+    found = [f"judge '{report.judge}': {note}" for note in report.notes]
     overlap = report.overlap
     if overlap is not None and (overlap.answers or overlap.questions):
         found.append(
@@ -56,10 +56,11 @@ def _cost(report: Report) -> list[tuple[str, str, str]]:
     ]
 
 
-def _position(report: Report) -> str:
-    if report.position_changes is None:
-        return "-"
-    return f"{report.position_changes:.1%} of {report.position_pairs}"
+def _position(report: Report) -> tuple[str, str, str]:
+    if report.position_bias is not None:
+        return "position", f"{report.position_bias:.1%}", "position_bias of the judge: comparisons that turn with the order"
+    changed = "-" if report.position_changes is None else f"{report.position_changes:.1%} of {report.position_pairs}"
+    return "position", changed, "pairs whose order changes when the answers are put in the reverse order"
 
 
 def _shown(found: Interval | None, *, share: bool = False) -> str:

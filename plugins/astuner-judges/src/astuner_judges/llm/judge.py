@@ -10,7 +10,8 @@ from astuner.clients.llm import LLMClient
 from astuner.clients.llm_budget import Budget
 from astuner.errors import PluginError
 from astuner.protocols import Judge, RunInfo
-from astuner.schema import Group, Unjudged, Verdict
+from astuner.schema import Episode, Group, Task, Unjudged, Verdict
+from astuner_judges.asking import write_totals
 from astuner_judges.llm.asker import Asker
 from astuner_judges.llm.listwise import ranked
 from astuner_judges.llm.options import LlmJudgeOptions
@@ -18,8 +19,7 @@ from astuner_judges.llm.pairwise import compared
 from astuner_judges.llm.pointwise import scored
 from astuner_judges.llm.questions import Questions
 from astuner_judges.llm.showing import shown_task, shown_work
-from astuner_judges.llm.standing import lone, named
-from astuner_judges.llm.totals import write_totals
+from astuner_judges.llm.standing import Works, lone, named
 
 
 class LlmAsJudge(Judge):
@@ -64,12 +64,23 @@ class LlmAsJudge(Judge):
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
         """Return a finding per completed episode."""
-        episodes, options = [episode for episode in group.episodes if episode.completed], self._options
-        if not episodes:
+        completed = [episode for episode in group.episodes if episode.completed]
+        shown = [shown_work(episode, self._options) for episode in completed]
+        there = [(episode, work) for episode, work in zip(completed, shown, strict=True) if not isinstance(work, Unjudged)]
+        found = iter(await self._judged(group.task, [episode for episode, _ in there], [work for _, work in there]))
+        return [work if isinstance(work, Unjudged) else next(found) for work in shown]
+
+    async def close(self) -> None:
+        """Close the client, and keep what was asked and spent in the logs of the run."""
+        self._client.close()
+        write_totals(self._client, self._run_info, judge=self._name)
+
+    async def _judged(self, of: Task, episodes: Sequence[Episode], works: Works) -> Sequence[Verdict | Unjudged]:
+        options = self._options
+        if not works:
             return []
         # All is read before anything is asked, so that what cannot be read costs nothing.
-        task = shown_task(group.task, options)
-        works = [shown_work(episode, options) for episode in episodes]
+        task = shown_task(of, options)
         if options.mode == "pointwise":
             return await scored(works, task, questions=self._questions, asker=self._asker, options=options)
         if len(works) == 1:
@@ -79,9 +90,3 @@ class LlmAsJudge(Judge):
             return await ranked(works, task, questions=self._questions, asker=self._asker, options=options, key=key)
         names = named(episodes, works)
         return await compared(works, names, task, questions=self._questions, asker=self._asker, options=options, key=key)
-
-    async def close(self) -> None:
-        """Close the client, and keep what was asked and spent in `logs/llm_judge.jsonl` of the run."""
-        self._client.close()
-        file = self._run_info.directory / "logs" / "llm_judge.jsonl"
-        write_totals(file, self._client, judge=self._name, attempt=self._run_info.attempt)

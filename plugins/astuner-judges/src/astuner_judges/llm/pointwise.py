@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from astuner.schema import Unjudged, Verdict
+from astuner_judges.asking import NO_ANSWER
 from astuner_judges.llm.asker import Asker
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.llm.questions import Questions
 from astuner_judges.llm.shapes import scored_between
 from astuner_judges.llm.votes import agreement, score_of
-
-NO_ANSWER = "No answer was given."
 
 
 async def scored(

@@ -9,14 +9,20 @@ from typing import Any
 from attrs import evolve
 
 from astuner.errors import DataError
-from astuner.schema import Episode, Task
-from astuner_judges.asking import fenced, shortened
+from astuner.schema import Episode, Task, Unjudged
+from astuner_judges.asking import fenced, no_answer, shortened
 from astuner_judges.llm.options import LlmJudgeOptions
 
 
-def shown_work(episode: Episode, options: LlmJudgeOptions) -> str | None:
-    """Return a completed episode as it stands in a prompt, the same for the same work; None where there is nothing to judge."""
+def shown_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged | None:
+    """Return a completed episode as it stands in a prompt, the same for the same work; None where there is nothing to judge.
+
+    An answer that is empty is nothing; where the output does not have its key at all, it is looked for in the wrong place, and
+    the episode is not judged.
+    """
     answer = _answer(episode, options.answer_key)
+    if isinstance(answer, Unjudged):
+        return answer
     parts = [] if answer is None else [fenced(shortened(answer, options.answer_chars), "answer")]
     if options.transcript_chars is not None:
         parts.append(fenced(shortened(_conversation(episode), options.transcript_chars), "transcript"))
@@ -34,10 +40,13 @@ def shown_task(task: Task, options: LlmJudgeOptions) -> Mapping[str, str]:
     return {"query": fenced(query, "task"), "reference": "" if reference is None else fenced(reference, "reference")}
 
 
-def _answer(episode: Episode, key: str | None) -> str | None:
+def _answer(episode: Episode, key: str | None) -> str | Unjudged | None:
     if key is None:
         return _text(_content(episode.calls[-1].reply.get("content"))) if episode.calls else None
-    return _text(episode.output.metadata.get(key)) if episode.output is not None else None
+    metadata = episode.output.metadata if episode.output is not None else {}
+    if key not in metadata:
+        return no_answer(key, metadata, option="answer_key (null takes the model's last reply)")
+    return _text(metadata[key])
 
 
 def _conversation(episode: Episode) -> str:

@@ -47,15 +47,23 @@ def examples_of(rows: Sequence[Labelled], options: RubricsOptions) -> list[Examp
 
 
 def counterexamples(examples: Sequence[Example], low: float, seed: int) -> list[Example]:
-    """Return each answer under another question, as a bad example: for data that holds good answers only."""
+    """Return each question with an answer to another one, as a bad example: for data that holds good answers only.
+
+    An answer that is right for both questions is not bad, and the same bad example is made once.
+    """
     order = list(range(len(examples)))
     random.Random(seed).shuffle(order)
-    made = []
+    # Questions are compared as digests are: of those to the same one, every answer is known.
+    known = {one for example in examples for one in example.digests}
+    made: list[Example] = []
     for position, place in enumerate(order):
+        own = examples[place]
         turns = (examples[order[(position + step) % len(order)]] for step in range(1, len(order)))
-        other = next((one for one in turns if one.answers != examples[place].answers), None)
-        if other is not None:
-            made.append(evolve(examples[place], answers=other.answers, labels=(low,), is_good=False))
+        others = (evolve(own, answers=one.answers, labels=(low,), is_good=False) for one in turns)
+        bad = next((one for one in others if not known & {*one.digests}), None)
+        if bad is not None:
+            known.update(bad.digests)
+            made.append(bad)
     return made
 
 

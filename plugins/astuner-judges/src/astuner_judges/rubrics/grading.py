@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Literal, Protocol
 
 from attrs import frozen
@@ -27,6 +28,8 @@ class Graded:
     """By theme, then by answer."""
     reasons: tuple[tuple[str, ...], ...]
     """Likewise."""
+    position_bias: tuple[tuple[float, ...], ...] | None = None
+    """Likewise: the share of the other answers that another order put on another side; None where there is one order only."""
 
 
 class Grader(Protocol):
@@ -120,18 +123,19 @@ class _Listwise:
         forwards = list(range(len(answers)))
         orders = forwards, forwards[::-1]
         found = await asyncio.gather(*(self._ranked(themes, query, answers, order) for order in orders))
-        scores, reasons = [], []
+        scores, reasons, biases = [], [], []
         for place in range(len(themes)):
-            both = [shares[place] for shares, _ in found]
-            means = [sum(of_answer) / len(both) for of_answer in zip(*both, strict=True)]
+            both = [ranks[place] for ranks, _ in found]
+            means = [fmean(of_answer) for of_answer in zip(*map(_beaten, both), strict=True)]
             scores.append(tuple(self._scale.low + share * (self._scale.high - self._scale.low) for share in means))
             reasons.append((found[0][1][place],) * len(answers))
-        return Graded(scores=tuple(scores), reasons=tuple(reasons))
+            biases.append(tuple(_turned(answer, *both) for answer in range(len(answers))))
+        return Graded(scores=tuple(scores), reasons=tuple(reasons), position_bias=tuple(biases))
 
     async def _ranked(
         self, themes: Sequence[Theme], query: str, answers: Sequence[str], order: Sequence[int]
     ) -> tuple[list[list[float]], list[str]]:
-        """Return for each theme the share of the other answers that each answer beats (an equal one counts half)."""
+        """Return for each theme the rank of each answer, in the order of the answers and not in that in which they were shown."""
         shown = "\n\n".join(f"[{number}]\n{fenced(answers[place], 'answer')}" for number, place in enumerate(order, start=1))
         asked = prompt(
             PACKAGE,
@@ -145,13 +149,23 @@ class _Listwise:
         messages = [system(self._language), {"role": "user", "content": asked}]
         given, _ = await ask_for(self._client, messages, ranks_shape(len(themes), len(answers)), max_tokens=self._max_tokens)
         verdicts = sorted(given.verdicts, key=lambda verdict: verdict.rubric)
-        shares = []
+        ranks = []
         for verdict in verdicts:
             by_place = dict(zip(order, verdict.ranks, strict=True))
-            shares.append([_beaten(by_place[place], verdict.ranks) for place in range(len(answers))])
-        return shares, [one_line(verdict.reason) for verdict in verdicts]
+            ranks.append([by_place[place] for place in range(len(answers))])
+        return ranks, [one_line(verdict.reason) for verdict in verdicts]
 
 
-def _beaten(rank: float, ranks: Sequence[float]) -> float:
-    behind = sum(1.0 if other > rank else 0.5 if other == rank else 0.0 for other in ranks) - 0.5
-    return behind / (len(ranks) - 1)
+def _beaten(ranks: Sequence[float]) -> list[float]:
+    """Return the share of the other answers that each answer beats; an equal one counts half."""
+    behind = [sum(1.0 if other > rank else 0.5 if other == rank else 0.0 for other in ranks) - 0.5 for rank in ranks]
+    return [count / (len(ranks) - 1) for count in behind]
+
+
+def _turned(answer: int, forwards: Sequence[float], backwards: Sequence[float]) -> float:
+    """Return the share of the other answers that stand on different sides of an answer in the two orders."""
+    sides = [
+        [(rank > ranks[answer]) - (rank < ranks[answer]) for place, rank in enumerate(ranks) if place != answer]
+        for ranks in (forwards, backwards)
+    ]
+    return fmean(one != other for one, other in zip(*sides, strict=True))

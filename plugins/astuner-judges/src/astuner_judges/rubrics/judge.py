@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_budget import Budget, LLMBudgetSpent
 from astuner.protocols import Judge, RunInfo
-from astuner.schema import Episode, Group, Unjudged, Verdict
-from astuner_judges.asking import no_verdict
+from astuner.schema import Episode, Group, Task, Unjudged, Verdict
+from astuner_judges.asking import NO_ANSWER, no_answer, no_verdict, write_totals
 from astuner_judges.evaluation.labelled import query_of, text_of
 from astuner_judges.rubrics.grading import make_grader
 from astuner_judges.rubrics.keeping import Kept, kept_or_learnt
 from astuner_judges.rubrics.options import RubricsOptions
 from astuner_judges.rubrics.panels import Grade, Panels
+from astuner_judges.rubrics.rubric import POSITION_BIAS
 from astuner_judges.rubrics.storage import RubricFile
 
 
@@ -29,12 +30,13 @@ class RubricsAutoGrader(Judge):
     Options = RubricsOptions
     honours: ClassVar[tuple[str, ...]] = ("task_judge.alien_llm_response_length",)
 
-    def __init__(self, options: RubricsOptions, rubrics: RubricFile, client: LLMClient, max_tokens: int = 512) -> None:
+    def __init__(self, options: RubricsOptions, rubrics: RubricFile, client: LLMClient, run_info: RunInfo) -> None:
         self._options = options
         self._client = client
         self._rubrics = rubrics
+        self._run_info = run_info
         self._panels = Panels(
-            grader=make_grader(options, client, max_tokens),
+            grader=make_grader(options, client, run_info.config.task_judge.alien_llm_response_length),
             themes=rubrics.rubrics,
             requests=options.requests_per_answer,
             combine=options.combine,
@@ -47,14 +49,14 @@ class RubricsAutoGrader(Judge):
         try:
             kept = kept_or_learnt(options, run_info, client.budget)
         except BaseException:
-            client.close()
+            _end(client, run_info)
             raise
-        return cls(options, kept.held, client, run_info.config.task_judge.alien_llm_response_length)
+        return cls(options, kept.held, client, run_info)
 
     @classmethod
     def learn(cls, options: RubricsOptions, run_info: RunInfo, *, again: bool = False) -> Kept:
         """Learn the rubrics of a run without judging anything; `again` also where there are some."""
-        return kept_or_learnt(options, run_info, again=again)
+        return kept_or_learnt(options, run_info, again=again, by_hand=True)
 
     @property
     def budget(self) -> Budget:
@@ -74,13 +76,15 @@ class RubricsAutoGrader(Judge):
         return await self._listwise(completed)
 
     async def close(self) -> None:
-        """Close the cache of answers."""
-        self._client.close()
+        """Close the cache of answers, and keep what was asked and spent, learning included, in the logs of the run."""
+        _end(self._client, self._run_info)
 
     async def _pointwise(self, episode: Episode) -> Verdict | Unjudged:
         answer = self._answer(episode)
         if isinstance(answer, Unjudged):
             return answer
+        if answer is None:
+            return self._verdict(self._even(self._options.min_score, NO_ANSWER))
         try:
             (grade,) = await self._panels.grades(query_of(episode.task, self._options.query_field), [answer])
         except (LLMFailed, LLMBudgetSpent) as error:
@@ -89,38 +93,60 @@ class RubricsAutoGrader(Judge):
 
     async def _listwise(self, episodes: Sequence[Episode]) -> Sequence[Verdict | Unjudged]:
         answers = [self._answer(episode) for episode in episodes]
-        texts = [answer for answer in answers if isinstance(answer, str)]
-        if len(texts) < 2:
+        there = [answer for answer in answers if not isinstance(answer, Unjudged)]
+        found: Mapping[str | None, Verdict | Unjudged]
+        if len(there) < 2:
             alone = Unjudged(
                 reason="no_siblings", detail="grader_mode: listwise ranks answers, and there is no other to rank it with"
             )
-            return [alone if isinstance(answer, str) else answer for answer in answers]
-        # The same whatever the order of the siblings; equal answers are shown once, and get the same.
-        different = sorted(set(texts))
-        if len(different) == 1:
-            middle = (self._options.min_score + self._options.max_score) / 2
-            themes = {theme.name: middle for theme in self._rubrics.rubrics}
-            equal = self._verdict(Grade(score=middle, by_theme=themes, reasons={"all": "the answers are the same"}))
-            return [equal if isinstance(answer, str) else answer for answer in answers]
-        try:
-            grades = await self._panels.grades(query_of(episodes[0].task, self._options.query_field), different)
-        except (LLMFailed, LLMBudgetSpent) as error:
-            return [no_verdict(error) if isinstance(answer, str) else answer for answer in answers]
-        of_text = dict(zip(different, map(self._verdict, grades), strict=True))
-        return [of_text[answer] if isinstance(answer, str) else answer for answer in answers]
+            found = dict.fromkeys(there, alone)
+        else:
+            try:
+                found = await self._ranked(episodes[0].task, there)
+            except (LLMFailed, LLMBudgetSpent) as error:
+                found = dict.fromkeys(there, no_verdict(error))
+        return [answer if isinstance(answer, Unjudged) else found[answer] for answer in answers]
 
-    def _answer(self, episode: Episode) -> str | Unjudged:
+    async def _ranked(self, task: Task, answers: Sequence[str | None]) -> Mapping[str | None, Verdict]:
+        """Return the verdict on each different answer; none is behind all others, unasked."""
+        low, high = self._options.min_score, self._options.max_score
+        # The same whatever the order of the siblings; equal answers are shown once, and get the same.
+        texts = sorted({answer for answer in answers if answer is not None})
+        if len({*answers}) == 1:
+            return {answers[0]: self._verdict(self._even((low + high) / 2, "the answers are the same"))}
+        if len(texts) == 1:
+            grades = [self._even(high, "no other answer was given")]
+        else:
+            grades = await self._panels.grades(query_of(task, self._options.query_field), texts)
+            if None in answers:
+                grades = [grade.above_one_more(low, high, len(texts)) for grade in grades]
+        verdicts = map(self._verdict, [*grades, self._even(low, NO_ANSWER)])
+        return dict(zip([*texts, None], verdicts, strict=True))
+
+    def _answer(self, episode: Episode) -> str | Unjudged | None:
+        """Return the answer; None for one that is empty, which is not the same as one that is looked for in the wrong place."""
         metadata = episode.output.metadata if episode.output is not None else {}
         name = self._options.answer_field
-        if metadata.get(name) is not None:
-            return text_of(metadata[name])
-        told = f"the output of the workflow has no metadata['{name}'] (there is: {', '.join(metadata) or 'nothing'})"
-        return Unjudged(reason="no_answer", detail=f"{told}; put the answer there, or set answer_field")
+        if name not in metadata:
+            return no_answer(name, metadata, option="answer_field")
+        value = metadata[name]
+        text = "" if value is None else text_of(value)
+        return text if text.strip() else None
+
+    def _even(self, score: float, why: str) -> Grade:
+        """Return the same score by each theme, for what needs no LLM."""
+        return Grade(score=score, by_theme={theme.name: score for theme in self._rubrics.rubrics}, reasons={"all": why})
 
     def _verdict(self, grade: Grade) -> Verdict:
+        bias = {} if grade.position_bias is None else {POSITION_BIAS: grade.position_bias}
         return Verdict(
             grade.score,
             grade.score >= self._options.success_threshold,
-            components=grade.by_theme,
+            components={**grade.by_theme, **bias},
             rationale="\n".join(f"{name}: {reason}" for name, reason in grade.reasons.items() if reason) or None,
         )
+
+
+def _end(client: LLMClient, run_info: RunInfo) -> None:
+    client.close()
+    write_totals(client, run_info, judge="rubrics_auto_grader")

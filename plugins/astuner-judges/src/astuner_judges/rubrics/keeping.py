@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from attrs import frozen
 
@@ -15,10 +17,11 @@ from astuner.clients.llm_budget import Budget, LLMBudgetSpent
 from astuner.errors import DataError, PluginError
 from astuner.protocols import RunInfo
 from astuner_judges.rubrics.learning import Say
-from astuner_judges.rubrics.loops import in_a_loop
+from astuner_judges.rubrics.loops import in_a_loop, wait_until
 from astuner_judges.rubrics.options import KEY, WANTED_BY, RubricsOptions
 from astuner_judges.rubrics.provenance import fingerprint, learnt_file
 from astuner_judges.rubrics.samples import read_samples
+from astuner_judges.rubrics.sharing import check_nobody_shares
 from astuner_judges.rubrics.storage import RubricFile, read_rubrics, write_rubrics
 
 
@@ -50,17 +53,27 @@ def kept_or_learnt(
     say: Say = say_to_stderr,
     *,
     again: bool = False,
+    by_hand: bool = False,
 ) -> Kept:
     """Return the rubrics of the file, after learning them where there is none, or always with `again`.
 
     A file that `rubrics_file` names is used as it is. One in the run directory is learnt again when options or examples are
-    other ones, unless it was edited by hand, which raises `DataError`.
+    other ones, unless it was edited by hand, which raises `DataError`. A judge that is tried without a run (attempt 0) writes
+    nothing there, but `by_hand`: it raises `DataError` where it would.
     """
+    check_nobody_shares(options, run_info)
     path = place_of(options, run_info)
     # A file that is there is not locked: it may lie where this user must not write.
     held = None if again else _there(path, options)
-    if held is None or options.rubrics_file is None:
-        with _only_one(path):
+    if options.rubrics_file is None and run_info.attempt < 1 and not by_hand:
+        if held is None or not _is_current(held, path, options, run_info):
+            why = "there are no rubrics yet" if held is None else "its rubrics were learnt with other options or examples"
+            raise DataError(
+                f"{KEY}: {path}: {why}, and a judge that is only tried writes nothing into a run directory. Learn them first by "
+                "`astuner judge learn`, or name a file for them by rubrics_file"
+            )
+    elif held is None or options.rubrics_file is None:
+        with _only_one(path, say):
             # Another process may have learnt them while this one waited.
             held = None if again else _there(path, options)
             if held is None or not _is_current(held, path, options, run_info):
@@ -117,7 +130,7 @@ def _learnt(options: RubricsOptions, run_info: RunInfo, path: Path, budget: Budg
 
 
 @contextmanager
-def _only_one(path: Path) -> Iterator[None]:
+def _only_one(path: Path, say: Say) -> Iterator[None]:
     """Hold a lock that the system releases when this process ends, however it ends."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,5 +139,17 @@ def _only_one(path: Path) -> Iterator[None]:
         why = error.strerror or str(error)
         raise DataError(f"{KEY}: {path}: rubrics cannot be kept there: {why}; name another rubrics_file") from error
     with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _taken(lock):
+            say(f"waits for another process that learns the rubrics of {path}")
+            wait_until(lambda moment_s: _taken(lock, after_s=moment_s))
         yield
+
+
+def _taken(lock: IO[str], after_s: float = 0.0) -> bool:
+    # Asked for again and again: a thread that the system holds in `flock` cannot be interrupted where its loop answers Ctrl-C.
+    time.sleep(after_s)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from astuner_judges.rubrics.grading import Grader
 from astuner_judges.rubrics.rubric import Theme
@@ -20,6 +20,16 @@ class Grade:
     score: float
     by_theme: Mapping[str, float]
     reasons: Mapping[str, str]
+    position_bias: float | None = None
+    """The share of the other answers, over all themes, that another order put on another side; None for an answer by itself."""
+
+    def above_one_more(self, low: float, high: float, others: int) -> Grade:
+        """Return the grade among so many others of an answer that beats one more than those that it was ranked with."""
+
+        def at(score: float) -> float:
+            return low + ((score - low) * (others - 1) + high - low) / others
+
+        return evolve(self, score=at(self.score), by_theme={name: at(score) for name, score in self.by_theme.items()})
 
 
 @frozen(kw_only=True)
@@ -39,12 +49,14 @@ class Panels:
         reasons = {
             theme.name: graded.reasons[n] for part, graded in zip(parts, found, strict=True) for n, theme in enumerate(part)
         }
+        biases = [of_theme for graded in found for of_theme in graded.position_bias or ()]
         put_together = median if self.combine == "median" else fmean
         return [
             Grade(
                 score=float(put_together([scores[theme.name][place] for theme in self.themes])),
                 by_theme={theme.name: scores[theme.name][place] for theme in self.themes},
                 reasons={theme.name: reasons[theme.name][place] for theme in self.themes},
+                position_bias=fmean(of_theme[place] for of_theme in biases) if biases else None,
             )
             for place in range(len(answers))
         ]

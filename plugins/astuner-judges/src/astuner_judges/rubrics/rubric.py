@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import chain, count
 
 from attrs import evolve, frozen
+
+POSITION_BIAS = "position_bias"
+"""A component of rewards beside those of the themes, which none of them may be called."""
 
 _NO_NAME = re.compile(r"[^\w]+")
 _LONGEST_NAME = 40
@@ -38,8 +42,9 @@ def named_apart(themes: Iterable[Theme]) -> tuple[Theme, ...]:
     made: list[Theme] = []
     for number, theme in enumerate(themes, start=1):
         name = _NO_NAME.sub("_", theme.name.strip().lower()).strip("_")[:_LONGEST_NAME] or f"theme_{number}"
-        taken = {other.name for other in made}
-        made.append(evolve(theme, name=name if name not in taken else f"{name}_{number}"))
+        taken = {POSITION_BIAS, *(other.name for other in made)}
+        numbered = (f"{name}_{more}" for more in count(number))
+        made.append(evolve(theme, name=next(one for one in chain([name], numbered) if one not in taken)))
     return tuple(made)
 
 

@@ -1,0 +1,79 @@
+"""From which label an answer is good, and from which reward a verdict is a success."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from astuner.schema import Verdict
+from astuner_judges.evaluation.asking_judges import Findings
+
+
+@frozen(kw_only=True)
+class Limits:
+    """What makes decisions of labels and rewards, so that they can be compared."""
+
+    label: float
+    """From which on an answer is good."""
+    reward: float | None = None
+    """From which on a verdict that does not say so is a success; None where all say it, or where it cannot be told."""
+    decides: bool = True
+    """Whether each verdict says, by itself or by its reward, if it is a success."""
+    notes: tuple[str, ...] = ()
+    """What a user must know of these."""
+
+
+def limits_of(
+    findings: Sequence[Findings], *, threshold: float | None = None, success_reward: float | None = None, options: Any = None
+) -> Limits:
+    """Return the limits that are given, and where they are not, those that labels, rewards and the judge's `options` suggest.
+
+    A label counts as good from the judge's own `success_threshold`, where it has one on the scale of the labels, else from
+    halfway between their extremes. That is taken for a limit of rewards only where these are on the same scale.
+    """
+    labels = [answer.label for found in findings if found.example.scored for answer in found.example.answers]
+    if not labels or not all(found.example.scored for found in findings):
+        return Limits(label=0.5 if threshold is None else threshold)  # ranks make no decisions
+    low, high = min(labels), max(labels)
+    label, notes = (threshold, []) if threshold is not None else _from_which_label(low, high, options)
+    rewards = _undecided(findings)
+    if not rewards:
+        return Limits(label=label, notes=tuple(notes))
+    if success_reward is None and _is_one_scale(rewards, low, high, label):
+        success_reward = label
+    if success_reward is None:
+        notes.append(
+            f"it does not say which verdicts are successes, and whether its rewards ({min(rewards):g} to {max(rewards):g}) are "
+            f"on the scale of the labels ({low:g} to {high:g}, good from {label:g}) cannot be told: accuracy and kappa are left "
+            "out; give --success-reward"
+        )
+    return Limits(label=label, reward=success_reward, decides=success_reward is not None, notes=tuple(notes))
+
+
+def _from_which_label(low: float, high: float, options: Any) -> tuple[float, list[str]]:
+    halfway = (low + high) / 2 if low < high else 0.5
+    own = getattr(options, "success_threshold", None)
+    if own is None:
+        return halfway, []
+    worst, best = getattr(options, "min_score", low), getattr(options, "max_score", high)
+    if own <= high and worst <= low and high <= best:
+        return float(own), []
+    told = (
+        f"its success_threshold of {own:g} says nothing of these labels, which go from {low:g} to {high:g}: they count as good "
+        f"from {halfway:g}; give --threshold"
+    )
+    return halfway, [told]
+
+
+def _undecided(findings: Sequence[Findings]) -> list[float]:
+    every = [finding for found in findings for finding in found.forwards]
+    return [finding.reward for finding in every if isinstance(finding, Verdict) and finding.is_success is None]
+
+
+def _is_one_scale(rewards: Sequence[float], low: float, high: float, label: float) -> bool:
+    """Whether rewards lie where labels do, and some reach what a good label is; labels between 0 and 1 may mean all of that."""
+    if low >= 0 and high <= 1:
+        low, high = 0.0, 1.0
+    return low <= min(rewards) and label <= max(rewards) <= high
