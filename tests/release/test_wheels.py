@@ -83,6 +83,9 @@ class Installed:
         )
 
     def pip_install(self, command: str) -> None:
+        # Some loggers want older releases than everything else has.
+        pins = "loggers.txt" if "astuner-loggers[" in command and "[tensorboard]" not in command else "base.txt"
+        self.environment["PIP_CONSTRAINT"] = str(REPOSITORY / "constraints" / pins)
         done = self.call(*shlex.split(command), timeout=1200)
         assert done.returncode == 0, done.stderr[-4000:]
 
