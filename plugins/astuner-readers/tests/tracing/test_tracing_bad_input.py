@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from astuner.testing.command_line import CommandResult, run_command
+from astuner_readers.tracing import importing
 from astuner_readers.tracing.sources import otlp_file, phoenix_server
+from astuner_readers.tracing.writing import replaced
 
 Make = Callable[..., Any]
 
@@ -89,6 +91,14 @@ def test_a_packed_file_that_is_cut_off_is_named(write: Make, asked: Make, tmp_pa
     done = imported(tmp_path, "packed.gz")
     assert done.code == 2
     assert "packed.gz" in done.err
+
+
+def test_what_is_whole_of_a_packed_file_that_is_cut_off_is_read(write: Make, asked: Make, tmp_path: Path):
+    whole = gzip.compress(write(asked(1, "A?")).read_bytes(), mtime=0)
+    (tmp_path / "packed.gz").write_bytes(whole + gzip.compress(write(asked(2, "B?")).read_bytes())[:-20])
+    counts = json.loads(imported(tmp_path, "packed.gz").out)
+    assert counts["tasks"]["train"] == 1
+    assert [broken["places"] for broken in counts["broken"]] == [["packed.gz:2"]]
 
 
 def test_a_line_beyond_all_measure_is_passed_over(write: Make, asked: Make, monkeypatch: pytest.MonkeyPatch):
@@ -183,3 +193,96 @@ def test_a_server_that_is_not_there_and_the_key_that_is_sent(serve: Make, tmp_pa
     done = imported(tmp_path, serve(answer).url)
     assert sent == ["Bearer s3cret"]
     assert "s3cret" not in done.err
+
+
+def test_one_odd_value_ends_nothing(write: Make, asked: Make, span: Make, tmp_path: Path):
+    half = asked(1, "A?", conversation="half \ud800 a pair")
+    said = {"gen_ai.evaluation.name": "n", "gen_ai.conversation.id": "half \ud800 a pair", "gen_ai.evaluation.score.value": "1"}
+    pairs = [{"key": key, "value": {"stringValue": value}} for key, value in {**said, "annotator": "human"}.items()]
+    record = {"eventName": "gen_ai.evaluation.result", "attributes": pairs}
+    odd = [
+        {"role": "assistant", "content": "", "tool_calls": 5},
+        {"role": "assistant", "content": "", "tool_calls": [{"tool_call": "calc"}]},
+        {"type": ["text"], "text": "x"},
+        {"role": "user", "content": "B?"},
+    ]
+    calls = span(2, 2, name="chat", attributes={"gen_ai.input.messages": json.dumps(odd), "gen_ai.completion": "fine"})
+    parts = asked(3, "C?")
+    parts["attributes"][2]["value"]["stringValue"] = json.dumps([{"type": {}, "content": "C?"}])
+    path = write(half, calls, parts, {"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]}, asked(4, "D?"))
+    done = imported(tmp_path, path)
+    assert done.code == 0, done.err
+    rows = {row["main_query"]: row for row in map(json.loads, (tmp_path / "tasks.jsonl").read_text().splitlines())}
+    assert rows.keys() >= {"A?", "B?", "D?"}
+    assert rows["A?"]["metadata"]["reward"] == 1.0
+
+
+def test_a_trace_that_breaks_the_reading_is_counted_and_the_others_are_read(
+    write: Make, asked: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    read = importing.turns_of
+
+    def stumbles(spans: Any, agents: Any) -> Any:
+        if spans[0].trace_id == f"{1:032x}":
+            raise KeyError("unforeseen")
+        return read(spans, agents)
+
+    monkeypatch.setattr(importing, "turns_of", stumbles)
+    counts = json.loads(imported(tmp_path, write(asked(1, "A?"), asked(2, "B?"))).out)
+    assert counts["tasks"]["train"] == 1
+    assert counts["broken"] == [
+        {"reason": "in a shape that is not understood (KeyError)", "count": 1, "places": [f"trace {1:032x}"]}
+    ]
+
+
+def test_times_of_a_studio_that_are_none(new_studio: Make, tmp_path: Path):
+    new_studio(tmp_path / "studio.sqlite")
+    with sqlite3.connect(tmp_path / "studio.sqlite") as database:
+        database.execute("UPDATE span_table SET startTimeUnixNano = 'inf', endTimeUnixNano = '1e300'")
+    database.close()
+    assert json.loads(imported(tmp_path, "studio.sqlite").out)["tasks"]["train"] == 2
+
+
+@pytest.mark.parametrize("out", ["traces.jsonl", "./traces.jsonl", "linked.jsonl"])
+def test_a_source_is_not_written_over(write: Make, asked: Make, tmp_path: Path, out: str):
+    path = write(asked(1, "A?"))
+    (tmp_path / "linked.jsonl").hardlink_to(path)
+    before = path.read_bytes()
+    done = run_command("trace", "import", "traces.jsonl", "--out", out, cwd=tmp_path)
+    assert (done.code, "is one of the sources" in done.err) == (2, True)
+    assert path.read_bytes() == before
+
+
+def test_two_data_sets_need_two_files(write: Make, asked: Make, tmp_path: Path):
+    write(asked(1, "A?"))
+    both = ("--out", "t.jsonl", "--validation-out", "../" + tmp_path.name + "/t.jsonl", "--validation-fraction=0.5")
+    done = run_command("trace", "import", "traces.jsonl", *both, cwd=tmp_path)
+    assert (done.code, "two data sets" in done.err) == (2, True)
+    assert not (tmp_path / "t.jsonl").exists()
+
+
+def test_two_that_write_into_one_place_write_into_files_of_their_own(tmp_path: Path):
+    path = tmp_path / "tasks.jsonl"
+    with replaced(path) as one, replaced(path) as other:
+        one.add({"who": "one"})
+        other.add({"who": "other"})
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [{"who": "one"}]
+    assert [file.name for file in tmp_path.iterdir()] == ["tasks.jsonl"]
+
+
+def test_a_file_that_a_collector_begins_meanwhile_is_read_too(
+    write: Make, asked: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = write(asked(1, "A?"))
+    records = otlp_file.OtlpFile.records
+    rotations = iter([2])
+
+    def rotated_after(self: otlp_file.OtlpFile) -> Any:
+        yield from records(self)
+        for number in rotations:
+            path.rename(tmp_path / "traces.0001.jsonl")
+            write(asked(number, "B?"))
+
+    monkeypatch.setattr(otlp_file.OtlpFile, "records", rotated_after)
+    counts = json.loads(imported(tmp_path, "traces*.jsonl").out)
+    assert (counts["tasks"]["train"], counts["repeated_spans"]) == (2, 0)

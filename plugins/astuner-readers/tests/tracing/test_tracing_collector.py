@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,9 +19,13 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 
 from astuner.errors import UsageError
 from astuner.testing.command_line import run_command
+from astuner_readers.tracing.collector.app import Collected, make_app
+from astuner_readers.tracing.collector.connections import impatient
+from astuner_readers.tracing.collector.serving import REQUESTS_AT_ONCE
 from astuner_readers.tracing.collector.store import TraceFile
 from astuner_readers.tracing.otlp import span_of
 
@@ -217,10 +222,12 @@ def test_many_at_once_are_whole_lines(collector: Collector, span: Make):
         ({"conversation_id": "c", "thumbs": "up", "stars": 5}, "unknown: stars"),
         ({"conversation_id": "c", "comment": 5}, "comment is a text"),
         ([], "no object"),
+        ({"conversation_id": "c \ud800", "thumbs": "up"}, "half a surrogate pair"),
+        ({"conversation_id": "c", "\udfff": "up"}, "unknown: \\udfff"),
     ],
 )
 def test_feedback_that_says_nothing_or_of_nothing(collector: Collector, body: Any, said: str):
-    answer = collector.client.post("/v1/feedback", json=body)
+    answer = collector.client.post("/v1/feedback", content=json.dumps(body), headers=JSON)
     assert (answer.status_code, said in answer.json()["message"]) == (400, True)
 
 
@@ -345,3 +352,80 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
         TraceFile(tmp_path / "file" / "traces.jsonl", rotate_bytes=None, sync_s=1)
+
+
+def test_a_file_that_cannot_be_begun_is_gone_on_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    file = TraceFile(tmp_path / "traces.jsonl", rotate_bytes=100, sync_s=1)
+    file.append({"number": 0, "filling": "x" * 60})
+
+    def refuses(*_: Any) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refuses)
+        file.append({"number": 1, "filling": "x" * 60})
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", refuses)
+        file.append({"number": 2, "filling": "x" * 60})
+    file.append({"number": 3, "filling": "x" * 60})
+    file.close()
+    lines = {path.name: path.read_text().splitlines() for path in tmp_path.glob("*.jsonl")}
+    numbers = {name: [json.loads(line)["number"] for line in those] for name, those in lines.items()}
+    assert numbers == {"traces.0001.jsonl": [0, 1, 2], "traces.jsonl": [3]}
+
+
+def test_connections_on_which_nothing_is_asked_shut_nobody_out(tmp_path: Path, span: Make):
+    started = Collector(tmp_path / "traces.jsonl")
+    address = ("127.0.0.1", int(started.url.rpartition(":")[2]))
+    idle = [socket.create_connection(address) for _ in range(REQUESTS_AT_ONCE + 20)]
+    assert started.client.post("/v1/traces", json=request(span(1, 1))).status_code == 200
+    for connection in idle:
+        connection.close()
+    assert started.end()[0] == 0
+
+
+def unfinished(address: tuple[str, int], token: str) -> socket.socket:
+    head = "POST /v1/feedback HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
+    connection = socket.create_connection(address, timeout=30)
+    connection.sendall(f"{head}Authorization: Bearer {token}\r\n\r\n".encode())
+    return connection
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Iterator[tuple[str, int]]:
+    """The address of a collector that answers two requests at once and has little patience, in this process."""
+    file = TraceFile(tmp_path / "traces.jsonl", rotate_bytes=None, sync_s=1)
+    app = make_app(file, Collected(), token="t", max_body_bytes=1000, at_once=2, body_timeout_s=3)
+    config = uvicorn.Config(app, http=impatient(1), lifespan="off", ws="none", log_level="warning")
+    server = uvicorn.Server(config)
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=lambda: server.run(sockets=[listening]))
+    thread.start()
+    yield listening.getsockname()
+    server.should_exit = True
+    thread.join()
+    file.close()
+
+
+def test_only_those_who_bear_the_token_take_places_and_further_ones_are_told_to_come_again(few: tuple[str, int]):
+    ask = {"json": {"conversation_id": "c", "thumbs": "up"}, "headers": {"authorization": "Bearer t"}, "trust_env": False}
+    url = f"http://{few[0]}:{few[1]}/v1/feedback"
+    strangers = [unfinished(few, "other") for _ in range(5)]
+    assert all(b" 401 " in one.recv(100) for one in strangers)
+    assert httpx.post(url, **ask).status_code == 200
+    slow = [unfinished(few, "t") for _ in range(2)]
+    # They are there as soon as the server has looked at them.
+    answer = next(one for _ in range(500) if (one := httpx.post(url, **ask)).status_code != 200)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+    # Whoever does not send what was announced is sent away, and the place is free.
+    assert all(b" 408 " in one.recv(100) for one in slow)
+    assert httpx.post(url, **ask).status_code == 200
+    for one in (*strangers, *slow):
+        one.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/tr"])
+def test_a_connection_that_begins_no_request_is_closed(few: tuple[str, int], sent: bytes):
+    with socket.create_connection(few, timeout=30) as connection:
+        connection.sendall(sent)
+        assert connection.recv(100) == b""

@@ -73,11 +73,96 @@ def test_feedback_may_come_before_the_trace(write: Make, asked: Make):
 
 def test_the_last_word_of_a_user_counts():
     said = [
-        Annotation(score=1.0, time_ns=3),
-        Annotation(score=0.0, time_ns=1),
+        Annotation(score=1.0, time_ns=3, user="one"),
+        Annotation(score=0.0, time_ns=1, user="one"),
         Annotation(score=0.5, time_ns=2, user="other"),
     ]
     assert [one.score for one in last_words(said)] == [0.5, 1.0]
+
+
+def test_a_comment_takes_no_thumb_back():
+    said = [
+        Annotation(score=0.0, label="thumbs_down", time_ns=1, user="one"),
+        Annotation(correction="42", time_ns=2, user="one"),
+        Annotation(comment="Look it up.", time_ns=3, user="one"),
+    ]
+    (all_of_it,) = last_words(said)
+    assert (all_of_it.score, all_of_it.label, all_of_it.comment) == (0.0, "thumbs_down", "Look it up.")
+    assert (all_of_it.correction, all_of_it.time_ns) == ("42", 3)
+
+
+def test_a_score_without_a_label_does_not_keep_the_label_of_another_score():
+    said = [Annotation(score=0.0, label="thumbs_down", time_ns=1, user="one"), Annotation(score=1.0, time_ns=2, user="one")]
+    assert [(one.score, one.label) for one in last_words(said)] == [(1.0, None)]
+
+
+def test_those_who_give_no_name_are_not_taken_for_one():
+    down, up = Annotation(score=0.0, time_ns=1), Annotation(score=1.0, time_ns=2)
+    assert last_words([up, down, up]) == [down, up]
+
+
+def test_a_disliked_answer_stays_disliked_after_a_comment(write: Make, asked: Make):
+    thumb, comment = (feedback(trace=1, at=at, user="u", **said) for at, said in ((5, {"score": 0.0}), (6, {"comment": "No!"})))
+    found = rows(write(asked(1, "A?", "wrong"), thumb, comment))["A?"]
+    assert ("answer" in found, found["rejected_answer"], found["reward"]) == (False, "wrong", 0.0)
+    assert [one["comment"] for one in found["feedback"]] == ["No!"]
+
+
+def test_the_latest_correction_is_the_reference_whoever_spoke_after_it(write: Make, asked: Make):
+    path = write(
+        asked(1, "A?", "wrong"),
+        feedback(trace=1, at=5, user="one", correction="also wrong"),
+        feedback(trace=1, at=6, user="two", correction="right"),
+        feedback(trace=1, at=7, user="one", comment="Hm."),
+    )
+    assert rows(path)["A?"]["answer"] == "right"
+
+
+def test_a_rating_is_no_share(write: Make, asked: Make):
+    event = {"name": "user_feedback", "attributes": [{"key": "rating", "value": {"intValue": "1"}}]}
+    found = rows(write(asked(1, "A?", events=[event])))["A?"]
+    assert "reward" not in found
+    assert [one["label"] for one in found["feedback"]] == ["rating 1"]
+
+
+def test_feedback_does_not_slide_to_a_neighbour_of_a_turn_that_is_no_task(write: Make, asked: Make, span: Make):
+    silent = span(3, 3, at=3, attributes={"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": "c"})
+    path = write(
+        asked(1, "A?", conversation="c"),
+        asked(2, " ", conversation="c"),
+        silent,
+        feedback(conversation="c", at=2.5, score=0.0),
+        feedback(conversation="c", at=3.5, score=0.0),
+    )
+    assert "reward" not in rows(path)["A?"]
+
+
+def test_feedback_does_not_slide_to_another_agent(write: Make, asked: Make):
+    other = asked(2, "B?", conversation="c")
+    other["attributes"][1]["value"]["stringValue"] = "planner"
+    path = write(asked(1, "A?", conversation="c"), other, feedback(conversation="c", score=0.0))
+    found = rows(path, "--agent=friday")
+    assert found.keys() == {"A?"}
+    assert "reward" not in found["A?"]
+
+
+def test_a_span_of_no_turn_stands_for_its_trace_only_where_that_has_one_turn(write: Make, asked: Make, span: Make):
+    inside = {"traceId": f"{1:032x}", "parentSpanId": f"{9:016x}"}
+    root = span(1, 9, name="session")
+    path = write(root, asked(1, "A?") | inside, asked(2, " ") | inside, feedback(span=9, score=0.0))
+    assert "reward" not in rows(path)["A?"]
+
+
+def test_a_correction_of_a_trace_is_of_its_last_turn(write: Make, asked: Make, span: Make):
+    inside = {"traceId": f"{1:032x}", "parentSpanId": f"{9:016x}"}
+    path = write(
+        span(1, 9, name="session"),
+        asked(1, "A?", "one") | inside,
+        asked(2, "B?", "two") | inside,
+        feedback(trace=1, score=1.0, correction="right"),
+    )
+    found = rows(path)
+    assert [(found[query]["answer"], found[query]["reward"]) for query in ("A?", "B?")] == [("one", 1.0), ("right", 1.0)]
 
 
 @pytest.mark.parametrize(("label", "score"), [("Thumbs Up", 1.0), ("thumbs-down", 0.0), ("correct", 1.0), ("so so", None)])
@@ -98,6 +183,13 @@ def test_a_correction_is_the_reference(write: Make, asked: Make):
 
 def test_a_correction_is_an_answer_where_there_was_none(write: Make, asked: Make):
     assert rows(write(asked(1, "A?", None), feedback(trace=1, correction="right")))["A?"]["answer"] == "right"
+
+
+def test_a_correction_of_a_span_is_of_every_turn_that_it_belongs_to(write: Make, span: Make):
+    asked = {"gen_ai.operation.name": "chat", "gen_ai.prompt": "A?", "gen_ai.completion": "wrong"}
+    silent = span(1, 2, at=5, attributes={"gen_ai.operation.name": "invoke_agent"})
+    path = write(span(1, 1, name="chat", attributes=asked), silent, feedback(span=2, correction="right"))
+    assert rows(path)["A?"]["answer"] == "right"
 
 
 def test_a_judgement_of_an_llm_is_not_a_users(write: Make, asked: Make):
@@ -148,3 +240,27 @@ def test_of_duplicates_the_best_liked_is_kept(write: Make, asked: Make):
         feedback(trace=3, score=0.0),
     )
     assert [metadata["answer"] for metadata in rows(path).values()] == ["second"]
+
+
+def test_of_duplicates_one_with_a_right_answer_is_kept_and_a_disliked_one_last(write: Make, asked: Make):
+    path = write(
+        asked(1, "A?", "bad"),
+        asked(2, "A?", "unrated"),
+        asked(3, "B?", "worse"),
+        asked(4, "B?", None),
+        asked(5, "B?", "corrected"),
+        feedback(trace=1, score=0.25),
+        feedback(trace=3, score=0.25),
+        feedback(trace=5, score=0.0, correction="right"),
+    )
+    found = rows(path)
+    assert (found["A?"]["answer"], found["B?"]["answer"]) == ("unrated", "right")
+
+
+def test_tasks_without_a_right_answer_are_counted_and_warned_of(write: Make, asked: Make):
+    path = write(asked(1, "A?", "wrong"), asked(2, "B?", "fine"), feedback(trace=1, score=0.0))
+    done = run_command("trace", "import", path, "--out", "tasks.jsonl", cwd=path.parent)
+    assert "1 tasks have no right answer" in done.out
+    assert "math" in done.err
+    counts = json.loads(run_command("trace", "import", path, "--out", "tasks.jsonl", "--json", cwd=path.parent).out)
+    assert counts["tasks_without_answer"] == 1

@@ -83,3 +83,55 @@ def test_half_a_rule_is_refused(write: Make, asked: Make, arguments: tuple[str, 
     more = ("--validation-out=v.jsonl",) if len(arguments) == 2 else ()
     assert run_command("trace", "import", path, "--out=t.jsonl", *arguments, *more, cwd=path.parent).code == 2
     assert not (path.parent / "t.jsonl").exists()
+
+
+def test_without_an_id_the_first_question_names_the_conversation(write: Make, span: Make):
+    def said(*texts: str) -> str:
+        return json.dumps([{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)])
+
+    def call(number: int, *texts: str) -> dict[str, Any]:
+        asked = {"gen_ai.operation.name": "chat", "gen_ai.input.messages": said(*texts), "gen_ai.completion": "Done."}
+        return span(number, number, name="chat", at=number, attributes=asked)
+
+    spans = [call(10 * n + k, *[f"First {n}?", "Done.", f"Second {n}?"][: 2 * k - 1]) for n in range(1, 21) for k in (1, 2)]
+    train, validation = split(write(*spans), "--validation-fraction=0.5")
+    numbers = [{int("".join(filter(str.isdecimal, row["main_query"]))) for row in rows} for rows in (train, validation)]
+    assert all(numbers)
+    assert not numbers[0] & numbers[1]
+    assert len(train) + len(validation) == 40
+
+
+def test_what_is_left_out_moves_nothing_to_another_side(write: Make, asked: Make):
+    spans = []
+    for number in range(1, 41):
+        spans += [asked(2 * number, f"First {number}?", conversation=f"c{number}")]
+        spans += [asked(2 * number + 1, f"Second {number}?", conversation=f"c{number}")]
+    _, before = split(write(*spans), "--validation-fraction=0.5")
+    # Now the first turns have no answer, and are no tasks.
+    for one in spans[::2]:
+        one["attributes"] = [pair for pair in one["attributes"] if pair["key"] != "gen_ai.output.messages"]
+    _, after = split(write(*spans), "--validation-fraction=0.5")
+    assert {row["main_query"] for row in after} == {row["main_query"] for row in before if "Second" in row["main_query"]}
+
+
+def test_a_duplicate_that_is_liked_later_stays_on_the_side_of_the_first(write: Make, asked: Make):
+    def liked(number: int) -> dict[str, Any]:
+        return {"events": [{"name": "user_feedback", "attributes": [{"key": "thumbs", "value": {"stringValue": "up"}}]}]}
+
+    def spans(*, later: bool) -> list[dict[str, Any]]:
+        made = []
+        for number in range(1, 31):
+            made += [asked(3 * number, f"Opening {number}?", conversation=f"c{number}")]
+            made += [asked(3 * number + 1, f"Shared {number}?", conversation=f"c{number}")]
+            if later:
+                made += [asked(3 * number + 2, f"shared {number}", conversation=f"c{number % 30 + 1}", at=200, **liked(number))]
+        return made
+
+    for more in ((), ("--similarity=0.99",)):
+        _, before = split(write(*spans(later=False)), "--validation-fraction=0.5", *more)
+        train, after = split(write(*spans(later=True)), "--validation-fraction=0.5", *more)
+        assert len(train) + len(after) == 60
+        assert {row["main_query"].casefold().strip("?") for row in after} == {
+            row["main_query"].casefold().strip("?") for row in before
+        }
+        assert any("shared" in row["main_query"] for row in after)

@@ -50,8 +50,8 @@ def test_only_turns_of_the_agents_that_are_named(asked: Make):
     planner = asked(1, "Plan.")
     planner["attributes"] = [pair for pair in planner["attributes"] if pair["key"] != "gen_ai.agent.name"] + [other]
     worker = asked(2, "Work.") | {"traceId": f"{1:032x}", "parentSpanId": f"{1:016x}"}
-    assert [turn.query for turn in turns(planner, worker, agents=("friday",))] == ["Work."]
-    assert turns(planner, worker, agents=("nobody",)) == []
+    assert [turn.query for turn in turns(planner, worker, agents=("friday",)) if turn.selected] == ["Work."]
+    assert [turn.selected for turn in turns(planner, worker, agents=("nobody",))] == [False]
 
 
 def test_calls_with_one_opening_are_one_turn_without_an_agent(span: Make):

@@ -29,8 +29,10 @@ def annotation_of(
 ) -> Annotation | None:
     """Read an event `gen_ai.evaluation.result`, or one of feedback in plainer keys; None where nothing is said.
 
-    OpenTelemetry's event is an automatic judgement unless it says otherwise.
+    OpenTelemetry's event is an automatic judgement unless it says otherwise. A `rating` is a label: out of
+    how many nobody says.
     """
+    rating = number(first_at(attributes, "rating"))
     formal = at(attributes, "gen_ai.evaluation.name") is not None
     said = text_at(attributes, ANNOTATOR, "annotator_kind", "annotator")
     made = Annotation(
@@ -40,8 +42,9 @@ def annotation_of(
         name=text_at(attributes, "gen_ai.evaluation.name", "name") or "user_feedback",
         annotator=annotator_of(said, otherwise="llm" if formal else "human"),
         user=text_at(attributes, USER, "user", "user_id") or "",
-        score=number(first_at(attributes, "gen_ai.evaluation.score.value", "score", "value", "rating")),
-        label=text_at(attributes, "gen_ai.evaluation.score.label", "label", "thumbs"),
+        score=number(first_at(attributes, "gen_ai.evaluation.score.value", "score", "value")),
+        label=text_at(attributes, "gen_ai.evaluation.score.label", "label", "thumbs")
+        or (f"rating {rating:g}" if rating is not None else None),
         comment=text_at(attributes, "gen_ai.evaluation.explanation", "comment", "explanation"),
         correction=text_at(attributes, CORRECTION, "correction"),
         time_ns=time_ns,
@@ -89,13 +92,28 @@ def with_score(annotation: Annotation) -> Annotation:
 
 
 def last_words(annotations: Sequence[Annotation]) -> list[Annotation]:
-    """Return what counts, in order of time: of each user, under each name, what was said last."""
-    counted: dict[tuple[str, str, str], Annotation] = {}
+    """Return what counts, in order of time: of each user, under each name, the last score with its label, comment and correction.
+
+    Nobody knows whether two who give no name are one: what they said stays apart, but for a record that was read twice.
+    """
+    counted: dict[object, Annotation] = {}
     for annotation in sorted(annotations, key=lambda one: one.time_ns):
-        key = (annotation.name, annotation.annotator, annotation.user)
-        counted.pop(key, None)
-        counted[key] = annotation
+        key = (annotation.name, annotation.annotator, annotation.user) if annotation.user else annotation
+        earlier = counted.pop(key, None)
+        counted[key] = annotation if earlier is None else _added(earlier, annotation)
     return list(counted.values())
+
+
+def _added(earlier: Annotation, later: Annotation) -> Annotation:
+    """Return what a user has said in all: a comment that follows a thumb takes nothing back."""
+    judged = later if later.score is not None or later.label else earlier
+    return evolve(
+        later,
+        score=judged.score,
+        label=judged.label,
+        comment=later.comment or earlier.comment,
+        correction=later.correction or earlier.correction,
+    )
 
 
 def mean_score(annotations: Sequence[Annotation]) -> float | None:

@@ -47,7 +47,7 @@ def import_(sources: tuple[str, ...], out: Path, validation_out: Path | None, as
 
     from astuner.cli.config_options import print_json
     from astuner_readers.tracing.filters.llm_evaluate import Asking
-    from astuner_readers.tracing.importing import Destinations, imbalance, import_tasks, lines_of
+    from astuner_readers.tracing.importing import Destinations, cautions, import_tasks, lines_of
 
     options = _options(sources, validation_out, given)
     asking = Asking(
@@ -64,7 +64,7 @@ def import_(sources: tuple[str, ...], out: Path, validation_out: Path | None, as
     else:
         for line in lines_of(tally):
             click.echo(line)
-    if (text := imbalance(options, tally)) is not None:
+    for text in cautions(options, tally):
         click.echo(f"warning: {text}", err=True)
 
 

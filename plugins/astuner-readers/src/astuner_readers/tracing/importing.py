@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from astuner.builtin.unique_ids import UniqueIds
 from astuner.errors import DataError
@@ -16,17 +16,18 @@ from astuner.schema import Split as SplitName
 from astuner_readers.tracing.filters.filter import Filter
 from astuner_readers.tracing.filters.llm_evaluate import Asking
 from astuner_readers.tracing.options import TracingOptions
-from astuner_readers.tracing.records import Annotation, Broken
-from astuner_readers.tracing.sources.opening import Access, Source, open_sources
+from astuner_readers.tracing.records import ODD, Annotation, Broken, Record
+from astuner_readers.tracing.sources.opening import Access, Source, appeared, open_sources
 from astuner_readers.tracing.spool import Spool
 from astuner_readers.tracing.tally import Tally
 from astuner_readers.tracing.tasks import Candidate, candidate_of, task_id_of, with_feedback
 from astuner_readers.tracing.turns import Turn, turns_of
-from astuner_readers.tracing.writing import Rows, replaced
+from astuner_readers.tracing.writing import Rows, check_apart, replaced
 
 NO_QUESTION = "no question in text"
 NOT_TEXT = "an image or file in the question"
 NO_ANSWER = "no answer"
+OTHER_AGENT = "of another agent"
 NOTHING_ASKED = "traces in which nothing was asked"
 
 
@@ -41,15 +42,24 @@ class Destinations:
 def import_tasks(options: TracingOptions, asking: Asking, to: Destinations) -> Tally:
     """Make the data sets; return what became of everything that was read.
 
-    Relative sources start at `asking.config_dir`. Raises `DataError` when nothing of them can be read, or when nothing that was
-    read is a task; earlier data sets then stay as they are.
+    Relative sources start at `asking.config_dir`. Raises `DataError` when a data set would be written over a source or another
+    data set, when nothing of them can be read, or when nothing that was read is a task; earlier data sets then stay as they are.
     """
     access = Access(project=options.project, environ=asking.environ)
     sources = open_sources(options.named_sources, asking.config_dir, access)
+    check_apart((*to.train, *to.validation), [source.path for source in sources if source.path is not None])
     filters = [(choice.type, choice.make(asking)) for choice in options.filters if choice.enabled]
     tally = Tally()
     with TemporaryDirectory(prefix="astuner-traces-") as scratch, closing(Spool(Path(scratch) / "spool.sqlite")) as spool:
-        _read(sources, spool, tally)
+        waiting, read = sources, list[Source]()
+        while waiting:
+            before = tally.spans
+            _read(waiting, spool, tally)
+            read += waiting
+            # A collector may have begun a new file meanwhile. A file system that renames nothing but numbers files anew at each
+            # look would have them read for ever, so that a reading which brought nothing is the last.
+            waiting = appeared(options.named_sources, asking.config_dir, access, read) if tally.spans > before else []
+        _check_read(options, tally)
         _find_turns(spool, options, tally)
         _hear(spool, options, tally)
         _judge(spool, options, tally)
@@ -63,35 +73,63 @@ def _read(sources: Sequence[Source], spool: Spool, tally: Tally) -> None:
     for source in sources:
         counts = tally.sources.setdefault(source.name, Counter())
         for record in source.records():
-            if isinstance(record, Broken):
-                tally.note_broken(source.name, record.place, record.reason)
-            elif isinstance(record, Annotation):
-                counts["annotations"] += 1
-                spool.add_annotation(record)
-            elif spool.add_span(record):
-                counts["spans"] += 1
-            else:
-                tally.repeated_spans += 1
+            try:
+                _keep(record, source, spool, tally, counts)
+            except ODD as error:
+                tally.note_broken(source.name, _place(record), _oddity(error))
+
+
+def _keep(record: Record, source: Source, spool: Spool, tally: Tally, counts: Counter[str]) -> None:
+    if isinstance(record, Broken):
+        tally.note_broken(source.name, record.place, record.reason)
+    elif isinstance(record, Annotation):
+        spool.add_annotation(record)
+        counts["annotations"] += 1
+    elif spool.add_span(record):
+        counts["spans"] += 1
+    else:
+        tally.repeated_spans += 1
+
+
+def _check_read(options: TracingOptions, tally: Tally) -> None:
     if tally.spans == 0:
         what = "nothing in it is a span" if tally.broken else "there are no spans in it"
-        raise DataError(f"{', '.join(source.name for source in sources)}: {what}: {tally.sentence()}")
+        raise DataError(f"{', '.join(options.named_sources)}: {what}: {tally.sentence()}")
+
+
+def _place(record: Record) -> str:
+    match record:
+        case Broken():
+            return record.place
+        case Annotation():
+            return f"feedback on {record.span_id or record.trace_id or record.conversation_id}"
+    return f"trace {record.trace_id} span {record.span_id}"
+
+
+def _oddity(error: Exception) -> str:
+    return f"in a shape that is not understood ({type(error).__name__})"
 
 
 def _find_turns(spool: Spool, options: TracingOptions, tally: Tally) -> None:
     for spans in spool.traces():
         tally.traces += 1
-        turns = turns_of(spans, options.agents)
+        try:
+            turns = turns_of(spans, options.agents)
+            made = [(candidate_of(turn, keeps_system_prompt=options.keep_system_prompt), _unusable(turn)) for turn in turns]
+        except ODD as error:
+            tally.note_broken(spans[0].source, f"trace {spans[0].trace_id}", _oddity(error))
+            continue
         tally.turns += len(turns)
         if not turns:
             tally.left_out[NOTHING_ASKED] += 1
-        for turn in turns:
-            if why := _unusable(turn):
-                tally.left_out[why] += 1
-            else:
-                spool.add_task(candidate_of(turn, keeps_system_prompt=options.keep_system_prompt))
+        for candidate, why in made:
+            tally.left_out.update([why] if why else ())
+            spool.add_task(candidate, unusable=why)
 
 
 def _unusable(turn: Turn) -> str | None:
+    if not turn.selected:
+        return OTHER_AGENT
     if turn.not_text:
         return NOT_TEXT
     return None if turn.query else NO_QUESTION
@@ -107,7 +145,11 @@ def _hear(spool: Spool, options: TracingOptions, tally: Tally) -> None:
         meant = spool.tasks_meant(annotation)
         tally.unmatched_annotations += not meant
         for number in meant:
-            spool.add_said(number, annotation)
+            # What a whole trace should have answered is what its last turn should have.
+            is_last = annotation.span_id is not None or number == meant[-1]
+            said = annotation if is_last else evolve(annotation, correction=None)
+            if said == annotation or annotation.says_more:
+                spool.add_said(number, said)
 
 
 def _judge(spool: Spool, options: TracingOptions, tally: Tally) -> None:
@@ -123,8 +165,8 @@ def _judge(spool: Spool, options: TracingOptions, tally: Tally) -> None:
 
 def _filter(spool: Spool, name: str, one: Filter, tally: Tally) -> None:
     tally.filtered.setdefault(name, 0)
-    for number in one.left_out(spool.tasks(best_first=one.best_first), tally):
-        spool.drop(number, name)
+    for number, kept in one.left_out(spool.tasks(best_first=one.best_first), tally):
+        spool.drop(number, name, kept)
         tally.filtered[name] += 1
 
 
@@ -138,13 +180,13 @@ def _write(spool: Spool, options: TracingOptions, to: Destinations, tally: Tally
             "train": _File(stack, to.train, options.limit),
             "validation": _File(stack, to.validation, options.limit),
         }
-        for _, candidate in spool.tasks():
-            if by_conversation:
-                for_validation = candidate.conversation in validated
-            else:
-                for_validation = split.validates(candidate.key, candidate.time_ns)
+        for number, candidate in spool.tasks():
+            # The side of the first of its duplicates: whichever of them is liked later, a question stays where it is.
+            first = candidate if (at := spool.first_of(number)) == number else spool.task(at)
+            for_validation = first.conversation in validated if by_conversation else split.validates(first.key, first.time_ns)
             if files["validation" if for_validation else "train"].add(candidate):
                 tally.with_feedback += bool(candidate.feedback)
+                tally.without_answer += candidate.reference is None
         tally.train, tally.validation = files["train"].count, files["validation"].count
 
 
@@ -170,7 +212,18 @@ class _File:
         return True
 
 
-def imbalance(options: TracingOptions, tally: Tally) -> str | None:
+def cautions(options: TracingOptions, tally: Tally) -> Iterator[str]:
+    """Yield what a user should know of the tasks before training on them."""
+    if (text := _imbalance(options, tally)) is not None:
+        yield text
+    if tally.without_answer:
+        yield (
+            f"{tally.without_answer} tasks have no right answer: their recorded answers were disliked or are missing, and nobody "
+            "corrected them. Judges that compare with an answer, such as math, cannot judge them."
+        )
+
+
+def _imbalance(options: TracingOptions, tally: Tally) -> str | None:
     """Return what a user should know of a split that put everything on one side; None where it did not, or there is no rule."""
     if not options.validation_fraction and options.validation_after is None:
         return None

@@ -124,9 +124,11 @@ def _one_message(value: Mapping[str, Any], otherwise: str) -> Iterator[Said]:
     content = next((value[name] for name in ("parts", "contents", "content") if value.get(name)), None)
     for part in content if isinstance(content, list | tuple) else [content]:
         yield from being.take(part)
-    for call in value.get("tool_calls") or ():
+    calls = value.get("tool_calls")
+    for call in calls if isinstance(calls, list | tuple) else ():
         if isinstance(call, Mapping):
-            being.calls.append(_call(call.get("tool_call", call)))
+            inner = call.get("tool_call")
+            being.calls.append(_call(inner if isinstance(inner, Mapping) else call))
     yield from being.done()
 
 
@@ -207,4 +209,4 @@ def _text_of_repr(text: str) -> str:
 
 
 def _is_part(item: Mapping[str, Any]) -> bool:
-    return "role" not in item and "message" not in item and "type" in item and item["type"] not in _ROLES
+    return "role" not in item and "message" not in item and isinstance(item.get("type"), str) and item["type"] not in _ROLES

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from astuner_readers.tracing.annotations import EVALUATION, annotation_of
-from astuner_readers.tracing.records import Annotation, Broken, Record, Span
+from astuner_readers.tracing.records import ODD, Annotation, Broken, Record, Span
 
 _NO_ID = ("", "0" * 16, "0" * 32)
 
@@ -25,12 +25,17 @@ def records_of(document: Mapping[str, Any], source: str, place: str) -> Iterator
             for number, span in enumerate(_list(scope.get("spans"))):
                 try:
                     yield span_of(span, source)
-                except (ValueError, TypeError) as error:
+                except ODD as error:
                     yield Broken(place=f"{place} span {number}", reason=str(error))
     for resource in _objects(_get(document, *_LOGS)):
         for scope in _objects(_get(resource, "scopeLogs", "scope_logs")):
-            for record in _objects(_get(scope, "logRecords", "log_records")):
-                if (found := _annotation(record)) is not None:
+            for number, record in enumerate(_objects(_get(scope, "logRecords", "log_records"))):
+                try:
+                    found = _annotation(record)
+                except ODD as error:
+                    yield Broken(place=f"{place} log record {number}", reason=str(error))
+                    continue
+                if found is not None:
                     yield found
 
 

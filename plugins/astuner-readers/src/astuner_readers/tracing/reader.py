@@ -21,7 +21,7 @@ from astuner.builtin.task_rows import tasks_of
 from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
 from astuner_readers.tracing.filters.llm_evaluate import Asking
-from astuner_readers.tracing.importing import Destinations, imbalance, import_tasks
+from astuner_readers.tracing.importing import Destinations, cautions, import_tasks
 from astuner_readers.tracing.options import TracingOptions
 from astuner_readers.tracing.tally import Tally
 
@@ -98,7 +98,7 @@ class TracingReader:
 
     def _tell(self, tally: Tally) -> None:
         self._say(f"tracing: {tally.sentence()}", "warning" if tally.broken or tally.unjudged else "info")
-        if (text := imbalance(self._options, tally)) is not None:
+        for text in cautions(self._options, tally):
             self._say(text, "warning")
 
 

@@ -41,13 +41,18 @@ class Annotation:
     name: str = "user_feedback"
     annotator: Annotator = "human"
     user: str = ""
-    """Who said it, where that is known: of what one user says under one name, the last word counts."""
+    """Who said it, where that is known: of what one user says under one name, the last word counts. Empty is nobody known."""
     score: float | None = None
     label: str | None = None
     comment: str | None = None
     correction: str | None = None
     """What the answer should have been."""
     time_ns: int = 0
+
+    @property
+    def says_more(self) -> bool:
+        """Whether it says anything besides a correction."""
+        return self.score is not None or bool(self.label or self.comment)
 
 
 @frozen(kw_only=True)
@@ -58,5 +63,8 @@ class Broken:
     """For people, as in `traces.jsonl:17`."""
     reason: str
 
+
+ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What values in a shape that nobody thought of raise; one of them is counted as broken, and the others are read."""
 
 Record = Span | Annotation | Broken

@@ -44,4 +44,5 @@ class Split:
         """Return the names of the conversations that are for validation."""
         if not self.fraction and self.after is None:
             return frozenset()
-        return frozenset(name for name, first, last in spool.conversations() if self.validates(spool.task(first).key, last))
+        conversations = spool.conversations()
+        return frozenset(name for name, first, last in conversations if self.validates(spool.task(first).opening, last))

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import cattrs
 
@@ -22,7 +22,8 @@ PRAGMA synchronous = OFF;
 CREATE TABLE spans (trace TEXT, span TEXT, start INTEGER, body TEXT, PRIMARY KEY (trace, span)) WITHOUT ROWID;
 CREATE INDEX spans_by_id ON spans (span);
 CREATE TABLE annotations (number INTEGER PRIMARY KEY, body TEXT);
-CREATE TABLE tasks (number INTEGER PRIMARY KEY, trace TEXT, time INTEGER, conversation TEXT, score REAL, dropped TEXT, body TEXT);
+CREATE TABLE tasks (number INTEGER PRIMARY KEY, trace TEXT, time INTEGER, conversation TEXT, standing INTEGER, score REAL,
+                    dropped TEXT, first INTEGER, body TEXT);
 CREATE INDEX tasks_by_trace ON tasks (trace);
 CREATE INDEX tasks_by_conversation ON tasks (conversation, time);
 CREATE TABLE members (trace TEXT, span TEXT, task INTEGER, PRIMARY KEY (trace, span, task)) WITHOUT ROWID;
@@ -56,7 +57,7 @@ class Spool:
             "events": [dict(event) for event in span.events],
             "failed": span.failed,
         }
-        row = (span.trace_id, span.span_id, _storable(span.start_ns), _written(body))
+        row = (_text(span.trace_id), _text(span.span_id), _storable(span.start_ns), _written(body))
         if self._file.execute("INSERT OR IGNORE INTO spans VALUES (?, ?, ?, ?)", row).rowcount == 0:
             return False
         for annotation in of_span(span):
@@ -76,11 +77,13 @@ class Spool:
                 rows = self._file.execute("SELECT span, start, body FROM spans WHERE trace = ?", (trace,)).fetchall()
                 yield [_span(trace, *row) for row in rows]
 
-    def add_task(self, candidate: Candidate) -> None:
-        """Keep what may become a task, and which spans it was made of."""
-        row = (candidate.trace_id, _storable(candidate.time_ns), candidate.conversation, self._body(candidate))
-        number = self._file.execute("INSERT INTO tasks (trace, time, conversation, body) VALUES (?, ?, ?, ?)", row).lastrowid
-        members = ((candidate.trace_id, span, number) for span in candidate.members)
+    def add_task(self, candidate: Candidate, unusable: str | None = None) -> None:
+        """Keep what may become a task, and which spans it was made of; also what is none (`unusable`), so that it is heard of."""
+        trace, time_ns, conversation = _text(candidate.trace_id), _storable(candidate.time_ns), _text(candidate.conversation)
+        row = (trace, time_ns, conversation, candidate.standing, unusable, self._body(candidate))
+        insert = "INSERT INTO tasks (trace, time, conversation, standing, dropped, body) VALUES (?, ?, ?, ?, ?, ?)"
+        number = self._file.execute(insert, row).lastrowid
+        members = ((trace, _text(span), number) for span in candidate.members)
         self._file.executemany("INSERT OR IGNORE INTO members VALUES (?, ?, ?)", members)
 
     def annotations(self) -> Iterator[Annotation]:
@@ -90,29 +93,26 @@ class Spool:
                 yield self._convert.structure(json.loads(body), Annotation)
 
     def tasks_meant(self, annotation: Annotation) -> list[int]:
-        """Return which tasks an annotation is of: those with its span, else those of its trace, else the conversation's latest.
+        """Return which turns an annotation is of, in order of time, whether or not they become tasks.
 
-        A span that belongs to no task stands for its trace, where that has one task. Of a conversation it is the latest turn that
-        began before the annotation was made.
+        Those with its span, else those of its trace, else the conversation's latest. A span that belongs to no turn stands for
+        its trace, where that has one turn. Of a conversation it is the latest turn that began before the annotation was made.
         """
-        if annotation.span_id is not None:
-            if annotation.trace_id is not None:
-                found = self._numbers(
-                    "SELECT task FROM members WHERE trace = ? AND span = ?", annotation.trace_id, annotation.span_id
-                )
+        trace, span = _text(annotation.trace_id), _text(annotation.span_id)
+        if span is not None:
+            if trace is not None:
+                found = self._numbers("SELECT task FROM members WHERE trace = ? AND span = ?", trace, span)
             else:
-                found = self._numbers("SELECT task FROM members WHERE span = ?", annotation.span_id)
+                found = self._numbers("SELECT task FROM members WHERE span = ?", span)
             if found:
                 return found
-            of_trace = self._numbers(
-                "SELECT number FROM tasks WHERE trace IN (SELECT trace FROM spans WHERE span = ?)", annotation.span_id
-            )
+            of_trace = self._numbers("SELECT number FROM tasks WHERE trace IN (SELECT trace FROM spans WHERE span = ?)", span)
             return of_trace if len(of_trace) == 1 else []
-        if annotation.trace_id is not None:
-            return self._numbers("SELECT number FROM tasks WHERE trace = ?", annotation.trace_id)
+        if trace is not None:
+            return self._numbers("SELECT number FROM tasks WHERE trace = ? ORDER BY time, number", trace)
         if annotation.conversation_id is not None:
             query = "SELECT number FROM tasks WHERE conversation = ? AND time <= ? ORDER BY time DESC, number DESC LIMIT 1"
-            return self._numbers(query, annotation.conversation_id, _storable(annotation.time_ns) or _LAST_TIME)
+            return self._numbers(query, _text(annotation.conversation_id), _storable(annotation.time_ns) or _LAST_TIME)
         return []
 
     def add_said(self, number: int, annotation: Annotation) -> None:
@@ -126,28 +126,39 @@ class Spool:
 
     def set_task(self, number: int, candidate: Candidate) -> None:
         """Put a task in the place of an earlier form of it."""
-        self._file.execute(
-            "UPDATE tasks SET score = ?, body = ? WHERE number = ?", (candidate.reward, self._body(candidate), number)
-        )
+        row = (candidate.standing, candidate.reward, self._body(candidate), number)
+        self._file.execute("UPDATE tasks SET standing = ?, score = ?, body = ? WHERE number = ?", row)
 
-    def drop(self, number: int, reason: str) -> None:
-        """Leave a task out from here on."""
+    def drop(self, number: int, reason: str, kept: int | None = None) -> None:
+        """Leave a task out from here on; `kept` is the one that stands for both, and is on the side of the earlier of them."""
         self._file.execute("UPDATE tasks SET dropped = ? WHERE number = ?", (reason, number))
+        if kept is not None:
+            firsts = (self.first_of(number), self.first_of(kept))
+            query = "SELECT number FROM tasks WHERE number IN (?, ?) ORDER BY time, number LIMIT 1"
+            self._file.execute("UPDATE tasks SET first = ? WHERE number = ?", (*self._numbers(query, *firsts), kept))
+
+    def first_of(self, number: int) -> int:
+        """Return the first of the tasks that one stands for; itself where it stands for no other."""
+        (first,) = self._file.execute("SELECT first FROM tasks WHERE number = ?", (number,)).fetchone()
+        return number if first is None else int(first)
 
     def tasks(self, *, best_first: bool = False) -> Iterator[tuple[int, Candidate]]:
-        """Yield the tasks that are not left out, in order of time, or the best liked first. They may be dropped meanwhile."""
-        order = "score IS NULL, score DESC, time, number" if best_first else "time, number"
+        """Yield the tasks that are not left out, in order of time, or the best first. They may be dropped meanwhile."""
+        order = "standing, score DESC, time, number" if best_first else "time, number"
         for number in self._numbers(f"SELECT number FROM tasks WHERE dropped IS NULL ORDER BY {order}"):
             (body,) = self._file.execute("SELECT body FROM tasks WHERE number = ?", (number,)).fetchone()
             yield number, self._convert.structure(json.loads(body), Candidate)
 
     def conversations(self) -> Iterator[tuple[str, int, int]]:
-        """Yield each conversation that has tasks: its name, the number of its first task, the time of its last."""
+        """Yield each conversation: its name, the number of its first turn, the time of its last, tasks or not.
+
+        What a filter leaves out today must not move the others to another side.
+        """
         query = """
 SELECT conversation,
-       (SELECT number FROM tasks one WHERE one.conversation = tasks.conversation AND one.dropped IS NULL ORDER BY time, number),
+       (SELECT number FROM tasks one WHERE one.conversation = tasks.conversation ORDER BY time, number),
        MAX(time)
-FROM tasks WHERE dropped IS NULL GROUP BY conversation ORDER BY MIN(time), conversation
+FROM tasks GROUP BY conversation ORDER BY MIN(time), conversation
 """
         with closing(self._file.cursor()) as cursor:
             yield from cursor.execute(query)
@@ -183,6 +194,15 @@ def _span(trace: str, span: str, start: int, body: str) -> Span:
 def _written(value: Any) -> str:
     # Half a surrogate pair, which JSON may hold as an escape, is no text that SQLite takes.
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), default=str)
+
+
+@overload
+def _text(value: str) -> str: ...
+@overload
+def _text(value: None) -> None: ...
+def _text(value: str | None) -> str | None:
+    """Return a name as SQLite takes it."""
+    return value if value is None else value.encode("utf-8", "backslashreplace").decode()
 
 
 def _storable(value: int) -> int:

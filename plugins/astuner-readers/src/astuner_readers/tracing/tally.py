@@ -35,9 +35,11 @@ class Tally:
     annotations: int = 0
     """Those that were found."""
     unmatched_annotations: int = 0
-    """Those whose trace, span or conversation is not among what was read."""
+    """Those of no turn whose trace, span or conversation is among what was read."""
     with_feedback: int = 0
     """Tasks that somebody said something of."""
+    without_answer: int = 0
+    """Tasks that have no right answer: they can be tried, but not compared."""
     train: int = 0
     validation: int = 0
 
@@ -74,6 +76,8 @@ class Tally:
         if self.annotations:
             unmatched = f", {self.unmatched_annotations} of nothing that was read" if self.unmatched_annotations else ""
             yield "feedback", f"{self.annotations} annotations{unmatched}; {self.with_feedback} tasks have some"
+        if self.without_answer:
+            yield "answers", f"{self.without_answer} tasks have no right answer"
         yield "tasks", f"{self.train} for training, {self.validation} for validation"
 
     def sentence(self) -> str:
@@ -97,5 +101,6 @@ class Tally:
             "annotations": self.annotations,
             "unmatched_annotations": self.unmatched_annotations,
             "tasks_with_feedback": self.with_feedback,
+            "tasks_without_answer": self.without_answer,
             "tasks": {"train": self.train, "validation": self.validation},
         }

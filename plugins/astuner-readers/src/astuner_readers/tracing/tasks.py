@@ -42,11 +42,24 @@ class Candidate:
     members: list[str] = field(factory=list)
     time_ns: int
     conversation_id: str | None = None
+    disliked: bool = False
+    """Whether the mean score is below the one from which an answer is right."""
 
     @property
     def conversation(self) -> str:
-        """What tells one conversation from another: its id, or that of the trace."""
-        return self.conversation_id or f"trace {self.trace_id}"
+        """What tells one conversation from another: its id, or else its first question, which each of its traces begins with."""
+        return self.conversation_id or f"begun with {self.opening}"
+
+    @property
+    def opening(self) -> str:
+        """A hash of the conversation's first question, as far as this turn shows it."""
+        before = (str(message["content"]) for message in self.init_messages if message["role"] == "user")
+        return _hash(normalised(next(before, self.query)))
+
+    @property
+    def standing(self) -> int:
+        """Where it stands among its duplicates, the best first: those with a right answer; then liked, unrated, disliked."""
+        return (self.reference is None) * 3 + (2 if self.disliked else 1 if self.reward is None else 0)
 
     @property
     def likeness(self) -> str:
@@ -58,7 +71,7 @@ class Candidate:
     @property
     def key(self) -> str:
         """A hash of that."""
-        return blake2b(self.likeness.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        return _hash(self.likeness)
 
     def row(self, task_id: str) -> dict[str, Any]:
         """Return the row of a data set, as the reader `dataset_file` reads it."""
@@ -115,11 +128,14 @@ def with_feedback(candidate: Candidate, said: Sequence[Annotation], *, good_from
     if not counted:
         return candidate
     score = mean_score(counted)
-    correction = next((one.correction for one in reversed(counted) if one.correction), None)
+    # The last correction of all is the last of its user, who may have said something else after that.
+    in_time = sorted(said, key=lambda one: one.time_ns)
+    correction = next((one.correction for one in reversed(in_time) if one.correction), None)
     disliked = score is not None and score < good_from
     return evolve(
         candidate,
         reward=score,
+        disliked=disliked,
         reference=correction or (None if disliked else candidate.answer),
         labels=[one.label for one in counted if one.label],
         feedback=[_feedback(one) for one in counted],
@@ -137,6 +153,10 @@ def task_id_of(candidate: Candidate, *, alone: bool = True) -> str:
 def normalised(text: str) -> str:
     """Return a text without differences of case, width, spacing and closing punctuation."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_ENDS)
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _feedback(annotation: Annotation) -> Mapping[str, Any]:

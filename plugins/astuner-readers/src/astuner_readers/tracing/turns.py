@@ -43,25 +43,32 @@ class Turn:
     conversation_id: str | None = None
     not_text: bool = False
     """Whether the question holds more than text."""
+    selected: bool = True
+    """Whether it is a turn of an agent that was asked for."""
 
 
 def turns_of(spans: Sequence[Span], agents: Sequence[str] = ()) -> list[Turn]:
     """Return the turns of one trace, in order of time; none for a trace in which nothing was asked.
 
-    Each outermost span of an agent is a turn; with `agents` each outermost one of an agent of these names. In a trace without
-    agents the calls of models are turns: those that begin with the same messages, up to the last of the user, are one. In a
-    trace without either, its root is one if it says what went in.
+    Each outermost span of an agent is a turn; with `agents` each outermost one of an agent of these names is selected, and the
+    other turns are there to be told of. In a trace without agents the calls of models are turns: those that begin with the same
+    messages, up to the last of the user, are one. In a trace without either, its root is one if it says what went in.
     """
     tree = _Tree(spans)
-    outermost = tree.outermost(lambda span: is_agent(span) and (not agents or agent_name(span) in agents))
-    turns = [turn for span in outermost if (turn := _agent_turn(span, tree.below(span))) is not None]
-    if agents:
-        return turns
+    wanted = tree.outermost(lambda span: is_agent(span) and (not agents or agent_name(span) in agents))
+    inside = {one.span_id for span in wanted for one in tree.below(span)}
+    others = tree.outermost(lambda span: is_agent(span) and inside.isdisjoint(_ids(tree.below(span)))) if agents else []
+    found = [(span, _agent_turn(span, tree.below(span))) for span in (*wanted, *others)]
+    turns = [turn for _, turn in found if turn is not None]
     if not turns:
         turns = _model_turns(tree.ordered)
     if not turns:
         turns = [turn for span in tree.roots if (turn := _agent_turn(span, tree.below(span))) is not None]
-    return turns
+    # What an agent was asked may not have been recorded; what is said of that turn is said of no other.
+    turns += [_turn(span, tree.below(span), Said(role="user"), (), None) for span, turn in found if turn is None]
+    chosen = {span.span_id for span in wanted}
+    turns = [evolve(turn, selected=turn.span_id in chosen) for turn in turns] if agents else turns
+    return sorted(turns, key=lambda turn: turn.time_ns)
 
 
 class _Tree:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
+from uuid import uuid4
 
 from astuner.errors import DataError
 
@@ -27,13 +28,32 @@ class Rows:
         self.count += 1
 
 
+def check_apart(destinations: Sequence[Path], sources: Sequence[Path]) -> None:
+    """Raise `DataError` for a file that would be written over one that is read, or written twice."""
+    for index, path in enumerate(destinations):
+        for source in sources:
+            if _same(path, source):
+                raise DataError(f"{path}: is one of the sources; write to another file, which no pattern of the sources matches")
+        if any(_same(path, other) for other in destinations[:index]):
+            raise DataError(f"{path}: two data sets would be written to this one file; name another for one of them")
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        # One of them is not there yet.
+        return one.resolve() == other.resolve()
+
+
 @contextmanager
 def replaced(path: Path) -> Iterator[Rows]:
     """Yield rows to write; the file takes the place of an earlier one when the block ends well, and is gone otherwise."""
-    beside = path.with_name(f"{path.name}.part")
+    # Of its own: two imports into one place must not write into one file. It begins with a dot, so that `*.jsonl` is without it.
+    beside = path.with_name(f".{path.name}.{uuid4().hex[:12]}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("w", encoding="utf-8") as file:
+        with beside.open("x", encoding="utf-8") as file:
             yield Rows(file)
             file.flush()
             os.fsync(file.fileno())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from attrs import define
@@ -35,25 +38,37 @@ class Collected:
     feedback: int = 0
 
 
-def make_app(file: TraceFile, collected: Collected, *, token: str | None, max_body_bytes: int) -> Starlette:
-    """Return the application. With a token, requests that do not bear it are refused."""
+def make_app(
+    file: TraceFile, collected: Collected, *, token: str | None, max_body_bytes: int, at_once: int, body_timeout_s: float
+) -> Starlette:
+    """Return the application. With a token, requests that do not bear it are refused, and take no place from those that do."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
 
+    places = asyncio.Semaphore(at_once)
+
+    @asynccontextmanager
+    async def admitted(request: Request) -> AsyncIterator[bytes]:
+        _check_token(request, token)
+        if places.locked():
+            raise BadRequest(503, f"{at_once} requests are being answered; try again")
+        async with places:
+            yield await _body(request, max_body_bytes, body_timeout_s)
+
     async def traces(request: Request) -> Response:
         kind = _content_type(request)
         try:
-            _check_token(request, token)
-            body = await _body(request, max_body_bytes)
-            kept = await run_in_threadpool(
-                lambda: accepted(document_of(unpacked(body, _encoding(request), max_body_bytes), kind))
-            )
-            if kept.spans:
-                await run_in_threadpool(file.append, kept.document)
+            async with admitted(request) as body:
+                kept = await run_in_threadpool(
+                    lambda: accepted(document_of(unpacked(body, _encoding(request), max_body_bytes), kind))
+                )
+                if kept.spans:
+                    await run_in_threadpool(file.append, kept.document)
         except BadRequest as error:
-            return Response(refusal(kind, str(error)), error.status, media_type=kind if kind == PROTOBUF else JSON)
+            kind = kind if kind == PROTOBUF else JSON
+            return Response(refusal(kind, str(error)), error.status, _headers(error), media_type=kind)
         except OSError as error:
             # 503 is what OTLP's clients try again after.
             message = f"cannot be written: {error.strerror or error}"
@@ -68,10 +83,10 @@ def make_app(file: TraceFile, collected: Collected, *, token: str | None, max_bo
             if _content_type(request) != JSON:
                 # A web page may send other types to loopback without being asked, and so speak for its visitor.
                 raise BadRequest(415, f"feedback is sent as {JSON}")
-            body = unpacked(await _body(request, max_body_bytes), _encoding(request), max_body_bytes)
-            await run_in_threadpool(file.append, feedback_document(body))
+            async with admitted(request) as body:
+                await run_in_threadpool(file.append, feedback_document(unpacked(body, _encoding(request), max_body_bytes)))
         except BadRequest as error:
-            return JSONResponse({"message": str(error)}, error.status)
+            return JSONResponse({"message": str(error)}, error.status, _headers(error))
         except OSError as error:
             return JSONResponse({"message": f"cannot be written: {error.strerror or error}"}, 503, {"Retry-After": "5"})
         collected.feedback += 1
@@ -89,6 +104,11 @@ def make_app(file: TraceFile, collected: Collected, *, token: str | None, max_bo
     )
 
 
+def _headers(error: BadRequest) -> dict[str, str]:
+    """Return what makes a client try again where that helps, and lets go of one that is not done sending."""
+    return {503: {"Retry-After": "5"}, 408: {"Connection": "close"}}.get(error.status, {})
+
+
 def _check_token(request: Request, token: str | None) -> None:
     if token is None:
         return
@@ -97,13 +117,17 @@ def _check_token(request: Request, token: str | None) -> None:
         raise BadRequest(401, "the header `Authorization: Bearer TOKEN` is missing, or its token is another one")
 
 
-async def _body(request: Request, limit: int) -> bytes:
-    """Read the body, and stop as soon as it is too large."""
+async def _body(request: Request, limit: int, timeout_s: float) -> bytes:
+    """Read the body, and stop as soon as it is too large, or takes too long."""
     made = bytearray()
-    async for part in request.stream():
-        made += part
-        if len(made) > limit:
-            raise BadRequest(413, f"the body is larger than {limit} bytes")
+    try:
+        async with asyncio.timeout(timeout_s):
+            async for part in request.stream():
+                made += part
+                if len(made) > limit:
+                    raise BadRequest(413, f"the body is larger than {limit} bytes")
+    except TimeoutError as error:
+        raise BadRequest(408, f"the body was not here after {timeout_s:g} s") from error
     return bytes(made)
 
 

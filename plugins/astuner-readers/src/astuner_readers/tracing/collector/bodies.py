@@ -22,7 +22,8 @@ class BadRequest(Exception):
     """A body that cannot be taken, and the HTTP status that says so."""
 
     def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
+        # A message may quote half a surrogate pair, which no reply can hold.
+        super().__init__(message.encode("utf-8", "backslashreplace").decode())
         self.status = status
 
 

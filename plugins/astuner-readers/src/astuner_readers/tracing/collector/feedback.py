@@ -60,6 +60,8 @@ def _check(value: Mapping[str, Any]) -> None:
     for name in _TEXTS:
         if value.get(name) is not None and not isinstance(value[name], str):
             raise BadRequest(400, f"{name} is a text, not {value[name]!r}")
+        if any("\ud800" <= character <= "\udfff" for character in value.get(name) or ""):
+            raise BadRequest(400, f"{name} holds half a surrogate pair, which is no character")
     score = value.get("score")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float) or number(score) is None):
         raise BadRequest(400, f"score is a number, not {score!r}")

@@ -15,10 +15,13 @@ from attrs import frozen
 from astuner.errors import DataError, PluginError, UsageError
 from astuner_readers.tracing.collector.app import Collected, make_app
 from astuner_readers.tracing.collector.bodies import check_installed
+from astuner_readers.tracing.collector.connections import impatient
 from astuner_readers.tracing.collector.store import TraceFile
 
 REQUESTS_AT_ONCE = 64
-"""Further ones are answered 503, which OTLP's clients try again after."""
+"""Further ones are answered 503, which OTLP's clients try again after. Connections on which nothing is asked do not count."""
+HEADERS_TIMEOUT_S = 10.0
+BODY_TIMEOUT_S = 30.0
 
 
 @frozen(kw_only=True)
@@ -34,6 +37,10 @@ class Collector:
     """Of a request, unpacked."""
     rotate_bytes: int | None = 256 << 20
     sync_s: float = 1.0
+    headers_timeout_s: float = HEADERS_TIMEOUT_S
+    """A connection that has begun no request after this is closed."""
+    body_timeout_s: float = BODY_TIMEOUT_S
+    """A request whose body is not here after this is answered 408."""
 
     def serve(self, started: Callable[[str], None]) -> Collected:
         """Serve until the process is interrupted or terminated; `started` is told the address. Returns what came in."""
@@ -85,14 +92,22 @@ class Collector:
                     server.should_exit = True
                     raise
 
+        app = make_app(
+            file,
+            collected,
+            token=self.token,
+            max_body_bytes=self.max_body_bytes,
+            at_once=REQUESTS_AT_ONCE,
+            body_timeout_s=self.body_timeout_s,
+        )
         server = Server(
             uvicorn.Config(
-                make_app(file, collected, token=self.token, max_body_bytes=self.max_body_bytes),
+                app,
+                http=impatient(self.headers_timeout_s),
                 lifespan="off",
                 ws="none",
                 access_log=False,
                 log_level="warning",
-                limit_concurrency=REQUESTS_AT_ONCE,
                 timeout_graceful_shutdown=5,
             )
         )

@@ -35,7 +35,7 @@ class TraceFile:
             os.close(self._guard)
             raise UsageError(f"--out {path}: another collector writes to it; name another file, or end that one") from error
         try:
-            self._file = self._opened()
+            self._file = self._opened(path)
         except OSError as error:
             os.close(self._guard)
             raise UsageError(f"--out {path}: cannot be written: {error.strerror or error}") from error
@@ -47,7 +47,7 @@ class TraceFile:
             size = os.fstat(self._file).st_size
             if self._rotate_bytes is not None and size and size + len(line) > self._rotate_bytes:
                 self._rotate()
-                size = 0
+                size = os.fstat(self._file).st_size
             try:
                 left = memoryview(line)
                 while left:
@@ -77,18 +77,32 @@ class TraceFile:
         self._dirty, self._synced = False, time.monotonic()
 
     def _rotate(self) -> None:
-        """Give the full file the next free number, `traces.0001.jsonl`, and begin a new one."""
+        """Give the full file the next free number, `traces.0001.jsonl`, and begin a new one; go on with it where that fails."""
         self._sync()
+        beside = self.path.with_name(f".{self.path.name}.new")
+        try:
+            new = self._opened(beside)
+        except OSError:
+            return
         number = 1
         while (older := self.path.with_name(f"{self.path.stem}.{number:04}{self.path.suffix}")).exists():
             number += 1
-        self.path.rename(older)
-        os.close(self._file)
-        self._file = self._opened()
+        try:
+            self.path.rename(older)
+            try:
+                beside.rename(self.path)
+            except OSError:
+                older.rename(self.path)
+                raise
+        except OSError:
+            os.close(new)
+            return
+        self._file, old = new, self._file
+        os.close(old)
 
-    def _opened(self) -> int:
+    def _opened(self, path: Path) -> int:
         # What users asked and said is nobody else's business.
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         size = os.fstat(file).st_size
         if size and os.pread(file, 1, size - 1) != b"\n":
             os.write(file, b"\n")

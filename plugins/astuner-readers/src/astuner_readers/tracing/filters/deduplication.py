@@ -35,22 +35,28 @@ class DeduplicationParams:
 
 
 class Deduplication:
-    """Keeps the best liked of equal questions, and of equally liked ones the first. Earlier turns are part of a question."""
+    """Keeps of equal questions one with a right answer, the best liked, the first. Earlier turns are part of a question."""
 
     best_first = True
 
     def __init__(self, params: DeduplicationParams) -> None:
         self._threshold = params.similarity_threshold
 
-    def left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[int]:
+    def left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[tuple[int, int]]:
         """Yield the numbers of the tasks to leave out; 16 bytes are kept of each other one, and its pieces with a threshold."""
-        seen: set[bytes] = set()
+        seen: dict[bytes, int] = {}
+        numbers: list[int] = []
         alike = Alike(self._threshold) if self._threshold is not None else None
         for number, task in tasks:
             key = bytes.fromhex(task.key)
-            if key in seen or (alike is not None and not alike.add(task.likeness)):
-                yield number
-            seen.add(key)
+            kept = seen.get(key)
+            if kept is None and alike is not None:
+                position = alike.add(task.likeness)
+                kept = None if position is None else numbers[position]
+                numbers += [number] if kept is None else []
+            seen.setdefault(key, number if kept is None else kept)
+            if kept is not None:
+                yield number, kept
 
 
 class Alike:
@@ -65,12 +71,13 @@ class Alike:
         self._ones: NDArray[np.int64] = np.zeros(1024, np.int64)
         self._sizes: NDArray[np.int64] = np.zeros(1024, np.int64)
 
-    def add(self, text: str) -> bool:
-        """Add a text unless one that is alike was added before; return whether it was added."""
+    def add(self, text: str) -> int | None:
+        """Add a text and return None, unless one that is alike was added before: return then which, counted from 0."""
         pieces = pieces_of(text)
         bits = _bits_of(pieces)
-        if any(self._similarity(pieces, self._texts[index]) >= self._threshold for index in self._near(bits, len(pieces))):
-            return False
+        for index in self._near(bits, len(pieces)):
+            if self._similarity(pieces, self._texts[index]) >= self._threshold:
+                return index
         count = len(self._texts)
         if count == len(self._sizes):
             self._bits = np.concatenate([self._bits, np.zeros_like(self._bits)])
@@ -78,7 +85,7 @@ class Alike:
             self._sizes = np.concatenate([self._sizes, np.zeros_like(self._sizes)])
         self._bits[count], self._ones[count], self._sizes[count] = bits, _ones(bits[None])[0], len(pieces)
         self._texts.append(array("Q", pieces))
-        return True
+        return None
 
     def _near(self, bits: NDArray[np.uint64], size: int) -> Iterator[int]:
         """Yield the texts that may be alike: a group that one has and the other has not is a piece that they do not share."""

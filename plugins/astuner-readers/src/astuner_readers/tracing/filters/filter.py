@@ -25,10 +25,10 @@ class Filter(Protocol):
     """Leaves tasks out."""
 
     best_first: bool
-    """Whether it wants to see the best liked tasks first; otherwise they come in order of time."""
+    """Whether it wants to see the best tasks first (`Candidate.standing`); otherwise they come in order of time."""
 
-    def left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[int]:
-        """Yield the numbers of the tasks to leave out."""
+    def left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[tuple[int, int | None]]:
+        """Yield the numbers of the tasks to leave out, each with that of the task which is kept in its place, if there is one."""
         ...
 
 

@@ -81,7 +81,7 @@ class LlmEvaluate:
         self._params, self._asking = params, asking
         self._client = _client(params, asking) if asking.allowed else None
 
-    def left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[int]:
+    def left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[tuple[int, None]]:
         """Yield the numbers of the tasks to leave out. Raises `DataError` when the LLM gave no verdict on any task."""
         if self._client is None:
             tally.unjudged["no LLM is asked to see what a run would take"] += sum(1 for _ in tasks)
@@ -95,12 +95,12 @@ class LlmEvaluate:
                         judged += 1
                         if not opinion.accept:
                             self._tell(task, opinion)
-                            yield number
+                            yield number, None
                         continue
                     last = str(opinion)
                     tally.unjudged[_kind(opinion)] += 1
                     if self._params.unjudged == "leave_out":
-                        yield number
+                        yield number, None
         finally:
             self._client.close()
         if last and not judged:

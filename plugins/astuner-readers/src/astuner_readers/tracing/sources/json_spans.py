@@ -51,7 +51,7 @@ def nanoseconds(value: Any) -> int:
     """Return an ISO time, which is UTC where it names no zone, in nanoseconds since 1970; 0 for anything else."""
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-    except ValueError:
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return int(aware.timestamp()) * 10**9 + aware.microsecond * 1000
+    except (ValueError, OverflowError):
         return 0
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return int(aware.timestamp()) * 10**9 + aware.microsecond * 1000

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from astuner.errors import DataError
 from astuner_readers.tracing.records import Record
+from astuner_readers.tracing.sources.sqlite_file import inode_of
 
 _SQLITE = b"SQLite format 3\x00"
 
@@ -22,6 +23,16 @@ class Source(Protocol):
     """As the user named it: what tasks keep as their source."""
     kind: str
     """What it is, for people."""
+
+    @property
+    def path(self) -> Path | None:
+        """The file, where it is one."""
+        ...
+
+    @property
+    def inode(self) -> tuple[int, int] | None:
+        """Which file was there when it was opened, whatever it is called by now; None before that."""
+        ...
 
     def records(self) -> Iterator[Record]:
         """Yield spans and annotations as a stream. Raises `DataError` when it cannot be read at all."""
@@ -47,6 +58,23 @@ def open_sources(names: Sequence[str], base: Path, access: Access) -> list[Sourc
     return [source for name in names for source in _opened(name, base, access)]
 
 
+def appeared(names: Sequence[str], base: Path, access: Access, read: Sequence[Source]) -> list[Source]:
+    """Return the files that patterns match by now and that were not read, under this name or another: logs are rotated."""
+    known = {source.inode for source in read}
+    found = [one for name in names if _is_pattern(name, base) for one in _matching(name, base)]
+    new = [one for one in found if (inode := inode_of(base / Path(one).expanduser())) is not None and inode not in known]
+    return [source for one in new for source in _opened(one, base, access)]
+
+
+def _is_pattern(name: str, base: Path) -> bool:
+    is_address = name.startswith(("http://", "https://"))
+    return not is_address and glob.has_magic(name) and not (base / Path(name).expanduser()).exists()
+
+
+def _matching(name: str, base: Path) -> list[str]:
+    return [_relative(one, name, base) for one in sorted(glob.glob(str(base / Path(name).expanduser())))]
+
+
 def _opened(name: str, base: Path, access: Access) -> list[Source]:
     from astuner_readers.tracing.sources.otlp_file import OtlpFile
     from astuner_readers.tracing.sources.phoenix_database import PhoenixDatabase
@@ -57,11 +85,11 @@ def _opened(name: str, base: Path, access: Access) -> list[Source]:
     if name.startswith(("http://", "https://")):
         return [PhoenixServer(name, access)]
     path = base / Path(name).expanduser()
-    if not path.exists() and glob.has_magic(name):
-        found = sorted(glob.glob(str(path)))
+    if _is_pattern(name, base):
+        found = _matching(name, base)
         if not found:
             raise DataError(f"source '{name}': no file matches it (from {base})")
-        return [source for one in found for source in _opened(_relative(one, name, base), base, access)]
+        return [source for one in found for source in _opened(one, base, access)]
     if not path.is_file():
         what = "is a directory; name the files in it, as in 'traces/*.jsonl'" if path.is_dir() else "does not exist"
         raise DataError(f"source '{name}': {path} {what}")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from astuner.errors import DataError
 from astuner_readers.tracing.otlp import is_document, records_of
-from astuner_readers.tracing.records import Broken, Record
+from astuner_readers.tracing.records import ODD, Broken, Record
 from astuner_readers.tracing.sources.json_spans import span_of_json
 
+_CUT = (EOFError, zlib.error, gzip.BadGzipFile)
 LONGEST_LINE = 64 << 20
 """A longer line is passed over, and counted."""
 _ENVELOPES = ("d", "data", "body", "payload")
@@ -25,23 +28,26 @@ class OtlpFile:
     kind = "OTLP file"
 
     def __init__(self, name: str, path: Path) -> None:
-        self.name, self._path = name, path
+        self.name, self.path = name, path
+        self.inode: tuple[int, int] | None = None
 
     def records(self) -> Iterator[Record]:
         """Yield what is in the file, line by line."""
         try:
-            with self._open() as file:
+            with self.path.open("rb") as raw, self._unpacked(raw) as file:
                 if self._is_one_document(file):
                     yield from self._of(json.load(file), self.name)
                     return
                 yield from self._lines(file)
-        except (OSError, EOFError) as error:
-            raise DataError(f"source '{self.name}': {self._path} cannot be read to its end: {error}") from error
+        except OSError as error:
+            raise DataError(f"source '{self.name}': {self.path} cannot be read to its end: {error}") from error
 
-    def _open(self) -> BinaryIO:
-        with self._path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        return cast("BinaryIO", gzip.open(self._path, "rb")) if packed else self._path.open("rb")
+    def _unpacked(self, raw: BinaryIO) -> BinaryIO:
+        status = os.fstat(raw.fileno())
+        self.inode = (status.st_dev, status.st_ino)
+        packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        return cast("BinaryIO", gzip.GzipFile(fileobj=raw, mode="rb")) if packed else raw
 
     def _is_one_document(self, file: BinaryIO) -> bool:
         """Whether the file is JSON as a whole, over several lines; leaves it at its beginning."""
@@ -54,19 +60,28 @@ class OtlpFile:
             whole = file.read(LONGEST_LINE + 1)
             json.loads(whole)
             return len(whole) <= LONGEST_LINE
-        except ValueError:
+        except (ValueError, *_CUT):
             return False
         finally:
             file.seek(0)
 
     def _lines(self, file: BinaryIO) -> Iterator[Record]:
         number = 0
-        while line := file.readline(LONGEST_LINE):
+        while True:
             number += 1
             place = f"{self.name}:{number}"
-            if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
-                while (more := file.readline(LONGEST_LINE)) and not more.endswith(b"\n"):
+            try:
+                line = file.readline(LONGEST_LINE)
+                too_long = len(line) == LONGEST_LINE and not line.endswith(b"\n")
+                while too_long and (more := file.readline(LONGEST_LINE)) and not more.endswith(b"\n"):
                     pass
+            except _CUT as error:
+                # What is whole before it was read; a log that is still being packed looks like this too.
+                yield Broken(place=place, reason=f"the packed file is cut off or broken from here on ({type(error).__name__})")
+                return
+            if not line:
+                return
+            if too_long:
                 yield Broken(place=place, reason=f"the line is longer than {LONGEST_LINE >> 20} MiB")
                 continue
             if not line.strip():
@@ -88,7 +103,10 @@ class OtlpFile:
         if document is not None:
             yield from records_of(document, self.name, place)
         elif isinstance(value, Mapping) and isinstance(value.get("context"), Mapping):
-            yield span_of_json(value, self.name, place)
+            try:
+                yield span_of_json(value, self.name, place)
+            except ODD as error:
+                yield Broken(place=place, reason=f"a span in a shape that is not understood ({type(error).__name__})")
         else:
             yield Broken(place=place, reason="neither an OTLP document (resourceSpans, resourceLogs) nor a span")
 

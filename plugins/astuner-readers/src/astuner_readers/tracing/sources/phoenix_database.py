@@ -10,9 +10,9 @@ from pathlib import Path
 from astuner.errors import DataError
 from astuner_readers.tracing.annotations import annotator_of, number, with_score
 from astuner_readers.tracing.attributes import text_at
-from astuner_readers.tracing.records import Annotation, Broken, Record, Span
+from astuner_readers.tracing.records import ODD, Annotation, Broken, Record, Span
 from astuner_readers.tracing.sources.json_spans import events_of, nanoseconds
-from astuner_readers.tracing.sources.sqlite_file import columns_of, reading
+from astuner_readers.tracing.sources.sqlite_file import columns_of, inode_of, reading
 
 _SPANS = """
 SELECT spans.id AS number, traces.trace_id, spans.span_id, spans.parent_id, spans.name, spans.start_time, spans.end_time,
@@ -45,17 +45,26 @@ class PhoenixDatabase:
     kind = "Phoenix database"
 
     def __init__(self, name: str, path: Path, project: str | None) -> None:
-        self.name, self._path, self._project = name, path, project
+        self.name, self.path, self._project = name, path, project
+        self.inode: tuple[int, int] | None = None
 
     def records(self) -> Iterator[Record]:
         """Yield spans in the order in which they came, then annotations."""
-        with reading(self._path) as connection:
+        self.inode = inode_of(self.path)
+        with reading(self.path) as connection:
             project = self._project_id(connection)
             for row in connection.execute(_SPANS, (project, project)):
                 yield self._span(row)
             for table, query in _ANNOTATIONS.items():
                 if columns_of(connection, table):
-                    yield from map(_annotation, connection.execute(query, (project, project)))
+                    for row in connection.execute(query, (project, project)):
+                        yield self._said(row, table)
+
+    def _said(self, row: sqlite3.Row, table: str) -> Record:
+        try:
+            return _annotation(row)
+        except ODD as error:
+            return Broken(place=f"{self.name} {table} row {row['id']}", reason=f"in a shape that is not understood ({error})")
 
     def _project_id(self, connection: sqlite3.Connection) -> int | None:
         if self._project is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -31,6 +32,8 @@ class PhoenixServer:
     """Streams the spans of one project or of all, with what was said of them; a page of spans is held at a time."""
 
     kind = "Phoenix server"
+    path: Path | None = None
+    inode: tuple[int, int] | None = None
 
     def __init__(self, name: str, access: Access) -> None:
         self.name, self._access = name, access

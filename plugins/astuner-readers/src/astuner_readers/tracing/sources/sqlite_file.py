@@ -41,6 +41,15 @@ def columns_of(connection: sqlite3.Connection, table: str) -> set[str]:
     return {str(row["name"]) for row in connection.execute(f"PRAGMA table_info({table})")}
 
 
+def inode_of(path: Path) -> tuple[int, int] | None:
+    """Return what tells one file from another, whatever they are called; None for none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def _is_write_ahead(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(20)[18:20] == b"\x02\x02"

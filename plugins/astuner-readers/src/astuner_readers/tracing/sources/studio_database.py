@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from astuner.errors import DataError
-from astuner_readers.tracing.records import Broken, Record, Span
+from astuner_readers.tracing.records import ODD, Broken, Record, Span
 from astuner_readers.tracing.sources.json_spans import events_of
-from astuner_readers.tracing.sources.sqlite_file import columns_of, reading
+from astuner_readers.tracing.sources.sqlite_file import columns_of, inode_of, reading
 
 _NEEDED = {"traceId", "spanId", "name", "attributes"}
 _FURTHER = ("parentSpanId", "startTimeUnixNano", "endTimeUnixNano", "events", "status", "conversationId", "runId")
@@ -23,18 +23,24 @@ class StudioDatabase:
     kind = "AgentScope Studio database"
 
     def __init__(self, name: str, path: Path) -> None:
-        self.name, self._path = name, path
+        self.name, self.path = name, path
+        self.inode: tuple[int, int] | None = None
 
     def records(self) -> Iterator[Record]:
         """Yield the spans in the order in which they were stored."""
-        with reading(self._path) as connection:
+        self.inode = inode_of(self.path)
+        with reading(self.path) as connection:
             there = columns_of(connection, "span_table")
             if not there >= _NEEDED:
                 raise DataError(f"source '{self.name}': span_table lacks the columns {', '.join(sorted(_NEEDED - there))}")
             columns = [*sorted(_NEEDED), *(name for name in _FURTHER if name in there)]
             quoted = ", ".join(f'"{name}"' for name in columns)
             for row in connection.execute(f"SELECT rowid AS number, {quoted} FROM span_table ORDER BY rowid"):
-                yield self._span(row, columns)
+                try:
+                    yield self._span(row, columns)
+                except ODD as error:
+                    reason = f"a span in a shape that is not understood ({type(error).__name__})"
+                    yield Broken(place=f"{self.name} span_table row {row['number']}", reason=reason)
 
     def _span(self, row: sqlite3.Row, columns: list[str]) -> Span | Broken:
         place = f"{self.name} span_table row {row['number']}"
@@ -70,9 +76,9 @@ def _nanoseconds(value: Any) -> int:
     """Return a time that older versions stored as seconds or milliseconds too."""
     try:
         number = float(value)
-    except (TypeError, ValueError):
+        for digits, factor in ((11, 10**9), (14, 10**6), (17, 10**3)):
+            if 0 < number < 10**digits:
+                return int(number * factor)
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
         return 0
-    for digits, factor in ((11, 10**9), (14, 10**6), (17, 10**3)):
-        if 0 < number < 10**digits:
-            return int(number * factor)
-    return int(value)
