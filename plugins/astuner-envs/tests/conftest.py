@@ -52,9 +52,16 @@ class Server:
         return {name: count for name, count in found.items() if count}
 
     def processes(self) -> list[psutil.Process]:
-        """Return the processes of its instances."""
+        """Return the processes of its instances, without those that have ended and are about to be buried."""
         # Those below the one process that they are forked from.
-        return psutil.Process(self.process.pid).children(recursive=True)[1:]
+        return [one for one in psutil.Process(self.process.pid).children(recursive=True)[1:] if is_alive(one)]
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 Serve = Callable[..., Server]

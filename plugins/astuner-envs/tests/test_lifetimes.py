@@ -66,7 +66,7 @@ async def test_many_instances_at_once_all_end(serve):
         scores = await asyncio.gather(*crowd)
     assert counted == (EPISODES, EPISODES)
     assert scores == [1.0] * EPISODES
-    assert server.processes() == []
+    until(lambda: server.processes() == [])
     assert server.accounts() == {"created": EPISODES, "released": EPISODES, "most": 256}
 
 

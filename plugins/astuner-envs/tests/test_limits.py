@@ -148,11 +148,16 @@ def test_without_free_descriptors_the_answer_is_full_and_the_others_play_on(serv
     main = psutil.Process(server.process.pid)
     limited = main if where == "server" else main.children()[0]
     before = resource.prlimit(limited.pid, resource.RLIMIT_NOFILE)
-    # A connection takes one descriptor; the two ends of a socket, or the one that is passed on, take more.
-    few = until_free(limited.pid, 2 if where == "server" else 0)
-    resource.prlimit(limited.pid, resource.RLIMIT_NOFILE, (few, before[1]))
-    refused = server.post("create", task_id="a", instance_id="b")
-    resource.prlimit(limited.pid, resource.RLIMIT_NOFILE, before)
+    # A connection takes one descriptor; the two ends of a socket, or the one that is passed on, take more. Connections of earlier
+    # requests may end meanwhile and leave room, so it is tried again.
+    for attempt in range(5):
+        few = until_free(limited.pid, 2 if where == "server" else 0)
+        resource.prlimit(limited.pid, resource.RLIMIT_NOFILE, (few, before[1]))
+        refused = server.post("create", task_id="a", instance_id=f"refused-{attempt}")
+        resource.prlimit(limited.pid, resource.RLIMIT_NOFILE, before)
+        if refused.status_code != 200:
+            break
+        server.post("release", instance_id=f"refused-{attempt}")
     assert (refused.status_code, "no process can be started now" in refused.json()["detail"]) == (503, True), refused.text
     assert step(server, instance_id, "on").status_code == 200
     assert server.data("create", task_id="a", instance_id="b")["state"][0]["content"] == "play"

@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
+from io import TextIOWrapper
 from typing import Any
 
 from astuner.rollout.environments.guarded import EnvironmentFailed, GuardedEnvironment
@@ -29,6 +30,8 @@ def live(channel: socket.socket, world: World, limits: Limits) -> None:
     """Answer until the socket ends, or `close` was asked for. Never returns to what the process was before."""
     # What an environment prints is for whoever reads the server's log.
     os.dup2(2, 1)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
     _limit(limits)
     asyncio.run(_Life(channel, world).lead())
 
