@@ -23,7 +23,7 @@ BROUGHT_BY: Mapping[tuple[str, str], str] = {
     ("judge", "rubrics_auto_grader"): "astuner-judges[llm]",
     ("judge", "env_service"): "astuner-judges[env]",
     ("judge", "reasoning_gym"): "astuner-judges[reasoning-gym]",
-    ("reader", "data_generation"): "astuner-readers[documents,llm]",
+    ("reader", "data_generation"): "astuner-readers[llm]",
     ("reader", "env_service"): "astuner-readers[env]",
     ("reader", "environment_tasks"): "astuner-envs",
     ("reader", "huggingface_dat_repo"): "astuner-readers[hf]",

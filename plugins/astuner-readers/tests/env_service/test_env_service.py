@@ -116,7 +116,8 @@ def test_the_reader_may_be_used_inside_of_an_event_loop(url):
 
 
 INTERRUPTED = """
-import asyncio, sys
+import asyncio, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what runs in the background ignore it
 from astuner_readers.env_service.reader import EnvServiceReader
 from astuner_readers.env_service.section import EnvServiceOptions
 

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +272,15 @@ def test_what_cannot_be_written_leaves_no_part_of_a_file(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """As in a terminal: a shell has what it runs in the background ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_a_silent_llm_where_an_event_loop_runs(llm: ScriptedApi, reader: Read, asked: Any) -> None:
     silent = threading.Event()
 
@@ -294,6 +303,7 @@ def test_ctrl_c_ends_a_silent_llm_where_an_event_loop_runs(llm: ScriptedApi, rea
         silent.set()
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_it_where_the_loop_leaves_it_to_python(llm: ScriptedApi, reader: Read, asked: Any) -> None:
     silent = threading.Event()
 
