@@ -146,7 +146,8 @@ def test_a_configuration_with_a_mistake_is_refused_with_its_line(cli: Cli, conf:
 
 
 def test_a_dry_run_of_a_run_pays_for_nothing(llm: ScriptedApi, cli: Cli, conf: Path) -> None:
-    done = cli("run", "--conf", conf, "--dry-run")
-    assert done.code == 0
+    engine = ["--backbone", "debug", "--set=rollout.name=scripted", "--set=rollout.scripted.replies=[fine]"]
+    done = cli("run", "--conf", conf, *engine, "--dry-run")
+    assert done.code == 0, done.err
     assert "train tasks are yet to be generated, by asking an LLM: astuner data generate" in done.out
     assert llm.bodies == []
