@@ -27,6 +27,8 @@ from rich.table import Table
 from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Instance, Patience
 from astuner.processes.ports import free_port
 
+LEFT_S = 10.0
+"""After which a process of a server that is gone counts as left behind."""
 TOKEN = "benchmark"
 ACTION = {"role": "assistant", "content": "1 + 1"}
 MIB = 2**20
@@ -162,17 +164,25 @@ async def server_killed(args: argparse.Namespace) -> list[str]:
         first = stack.enter_context(serving(args.env, port))
         client = EnvServiceClient(first.url, token=TOKEN, patience=Patience(max_retries=20))
         stepped: set[int] = set()
-        crowd = [asyncio.create_task(episode(client, number, args, 1.0, stepped)) for number in range(args.episodes)]
-        while len(stepped) < args.episodes // 2:
+        half = args.episodes // 2
+
+        def begun(numbers: range) -> list[asyncio.Task[float | EnvServiceFailed]]:
+            return [asyncio.create_task(episode(client, number, args, 1.0, stepped)) for number in numbers]
+
+        # One half is in the middle of its episodes when the server goes, the other finds none there and waits for the next one.
+        crowd = begun(range(half))
+        while len(stepped) < half:
             await asyncio.sleep(0.05)
         below = first.below()
         first.process.kill()
         first.process.wait()
+        crowd += begun(range(half, args.episodes))
         again = await asyncio.to_thread(stack.enter_context, serving(args.env, port))
         ended = await asyncio.gather(*crowd)
         await client.close()
         lost = sum(isinstance(one, EnvServiceFailed) for one in ended)
-        left = [process for process in below if process.is_running()] + again.below()[1:]
+        # They end by themselves, some hundreds of them a moment later.
+        left = psutil.wait_procs(below, timeout=LEFT_S)[1] + again.below()[1:]
         accounts = again.accounts()
         row = ["server killed and restarted", f"{len(ended)}", f"{len(ended) - lost}", f"{lost}"]
         return [*row, f"{accounts['created']} / {accounts['released']}", f"{len(left)}"]

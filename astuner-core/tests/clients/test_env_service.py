@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 import sys
-import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
+from foreign_env import SERVER, Control, control_of, foreign_server
 
 from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Instance, Patience
 
-SERVER = Path(__file__).with_name("foreign_env_server.py")
 QUICK = Patience(timeout_s=20.0, max_retries=4, first_pause_s=0.01)
 ACTION = {"role": "assistant", "content": "more"}
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield f"http://{process.stdout.readline().split()[-1]}"
-        finally:
-            process.kill()
+    with foreign_server() as address:
+        yield address
 
 
 @pytest.fixture
-def control(url: str) -> Iterator[Callable[..., dict[str, Any]]]:
-    def ask(**orders: Any) -> dict[str, Any]:
-        request = urllib.request.Request(f"{url}/control", json.dumps(orders).encode(), method="POST")
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return json.load(answer)
-
-    before = len(ask()["received"])
-    yield lambda **orders: {**(found := ask(**orders)), "received": found["received"][before:]}
+def control(url: str) -> Iterator[Control]:
+    ask = control_of(url)
+    yield ask
     assert ask(own_ids=False)["faults"] == [], "a fault was asked for and did not happen"
 
 

@@ -19,16 +19,19 @@ def main() -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     logging.disable()
-    from math_verify import parse, verify
-
-    print("ready", flush=True)
+    try:
+        from math_verify import parse, verify
+    except Exception as error:  # noqa: BLE001 - told to the parent, which raises
+        print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
+        return
+    print("{}", flush=True)
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         for line in sys.stdin:
-            gold, answer = json.loads(line)
+            pair = json.loads(line)
             # Should the parent be gone, nobody kills this process in the middle of an endless computation but itself.
             faulthandler.dump_traceback_later(2 * deadline_s + 1, exit=True, file=nowhere)
             try:
-                texts = [text.replace("$", "") for text in (gold, answer)]
+                texts = [text.replace("$", "") for text in (pair["gold"], pair["answer"])]
                 expressions = [parse(f"${text}$", parsing_timeout=None, raise_on_error=True) for text in texts]
                 found: dict[str, object] = {"equal": bool(verify(*expressions, timeout_seconds=None, raise_on_error=True))}
             except Exception as error:  # noqa: BLE001 - reported to the parent, which raises

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import socket
 import subprocess
 import sys
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 from attrs import evolve
+from foreign_env import Control, control_of, foreign_server
 
 from astuner.clients.env_service import EnvServiceFailed
 from astuner.config.components import TaskReader
@@ -33,30 +32,18 @@ from astuner_readers.env_service.section import EnvServiceOptions
 
 pytest.importorskip("httpx", reason="comes with the extra env")
 
-SERVER = Path(__file__).parents[4] / "astuner-core" / "tests" / "clients" / "foreign_env_server.py"
 MORE = {"role": "assistant", "content": "more"}
-Control = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with subprocess.Popen([sys.executable, str(SERVER)], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield f"http://{process.stdout.readline().split()[-1]}"
-        finally:
-            process.kill()
+    with foreign_server() as address:
+        yield address
 
 
 @pytest.fixture
 def control(url: str) -> Control:
-    def ask(**orders: Any) -> dict[str, Any]:
-        request = urllib.request.Request(f"{url}/control", json.dumps(orders).encode(), method="POST")
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return json.load(answer)
-
-    before = len(ask()["received"])
-    return lambda **orders: {**(found := ask(**orders)), "received": found["received"][before:]}
+    return control_of(url)
 
 
 def reader(url: str, **options: Any) -> EnvServiceReader:

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -280,51 +280,38 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_ends_a_silent_llm_where_an_event_loop_runs(llm: ScriptedApi, reader: Read, asked: Any) -> None:
-    silent = threading.Event()
-
-    def interrupted(body: Mapping[str, Any], number: int) -> str:
-        if number == 0:
-            os.kill(os.getpid(), signal.SIGINT)
-        silent.wait(60)
-        return "late"
-
-    async def inside() -> None:
-        list(reader(**{**asked, "llm": {"max_retries": 0, "timeout_s": 600.0}}).read("validation"))
-
-    llm.script = interrupted
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            asyncio.run(inside())
-        assert not silent.is_set()
-        assert llm.under_way > 0
-    finally:
-        silent.set()
-
-
-@pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_ends_it_where_the_loop_leaves_it_to_python(llm: ScriptedApi, reader: Read, asked: Any) -> None:
-    silent = threading.Event()
-
-    def interrupted(body: Mapping[str, Any], number: int) -> str:
-        if number == 0:
-            os.kill(os.getpid(), signal.SIGINT)
-        silent.wait(60)
-        return "late"
-
-    async def inside() -> None:
-        list(reader(**{**asked, "llm": {"max_retries": 0, "timeout_s": 600.0}}).read("validation"))
-
-    llm.script = interrupted
+def in_a_loop_left_to_python(work: Coroutine[Any, Any, None]) -> None:
+    """Run without `asyncio.run`, whose own handler answers the first Ctrl-C."""
     loop = asyncio.new_event_loop()
     try:
+        loop.run_until_complete(work)
+    finally:
+        loop.close()
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("run", [asyncio.run, in_a_loop_left_to_python])
+def test_ctrl_c_ends_a_silent_llm_where_an_event_loop_runs(
+    llm: ScriptedApi, reader: Read, asked: Any, run: Callable[[Coroutine[Any, Any, None]], None]
+) -> None:
+    silent = threading.Event()
+
+    def interrupted(body: Mapping[str, Any], number: int) -> str:
+        if number == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        silent.wait(60)
+        return "late"
+
+    async def inside() -> None:
+        list(reader(**{**asked, "llm": {"max_retries": 0, "timeout_s": 600.0}}).read("validation"))
+
+    llm.script = interrupted
+    try:
         with pytest.raises(KeyboardInterrupt):
-            loop.run_until_complete(inside())
+            run(inside())
         assert llm.under_way > 0
     finally:
         silent.set()
-        loop.close()
 
 
 def test_a_document_that_does_not_parse_is_named_and_the_others_are_used(
