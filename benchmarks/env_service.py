@@ -173,6 +173,8 @@ async def server_killed(args: argparse.Namespace) -> list[str]:
         crowd = begun(range(half))
         while len(stepped) < half:
             await asyncio.sleep(0.05)
+            for failed in (one for one in crowd if one.done() and isinstance(one.result(), EnvServiceFailed)):
+                raise SystemExit(f"an episode failed before the server was killed: {failed.result()}")
         below = first.below()
         first.process.kill()
         first.process.wait()

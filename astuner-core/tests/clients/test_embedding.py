@@ -51,6 +51,26 @@ def test_the_api_is_asked_in_parts_and_its_order_kept() -> None:
     assert [body["input"] for body in api.bodies] == [["aaaa", " "], ["bbbb"]]
 
 
+def test_texts_that_nobody_waits_for_any_more_set_nothing_aside(tmp_path: Path) -> None:
+    with scripted_api() as api:
+        api.embed, api.pause_s = lambda text: [1.0, 0.0], 0.5
+        options = LLMOptions(max_requests=17)
+        llm = options.client("the test", model="big", config_dir=tmp_path, environ=api.environ)
+        embedding = EmbeddingOptions(kind="api", model_name="text", batch_size=1).embedding("the test", api.environ, beside=llm)
+
+        async def given_up(texts: list[str]) -> None:
+            asking = [asyncio.create_task(embedding.vectors([text])) for text in texts]
+            await asyncio.sleep(0.2)
+            for one in asking:
+                one.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+
+        # Patience has 16 places: the seventeenth waits for one.
+        asyncio.run(given_up([str(number) for number in range(17)]))
+        assert llm.budget.spent.requests == 16
+        assert len(asyncio.run(embedding.vectors(["another"]))) == 1
+
+
 def test_what_was_embedded_is_kept_and_counted_on_the_budget_of_the_client(tmp_path: Path) -> None:
     with scripted_api() as api:
         api.embed = lambda text: [1.0, 0.0]

@@ -105,6 +105,20 @@ def test_every_key_is_tried_before_anything_is_waited_for(server: ScriptedApi) -
     assert server.keys == ["a", "b", "good"]
 
 
+@pytest.mark.parametrize("keys", [("bad", "good"), ("good", "bad"), ("bad", "bad", "good")])
+def test_a_refused_key_takes_no_patience_from_the_others(server: ScriptedApi, keys: tuple[str, ...]) -> None:
+    busy = iter((True, True, False))
+    by_key(server, lambda key: Reply(401, {}) if key == "bad" else BUSY if next(busy) else "4")
+    assert ask(client(server, *keys, max_retries=2)) == "4"
+    assert (server.keys.count("bad"), server.keys.count("good")) == (1, 3)
+
+
+def test_a_key_that_has_patience_left_is_not_called_refused(server: ScriptedApi) -> None:
+    by_key(server, lambda key: Reply(401, {}) if key == "bad" else BUSY)
+    with pytest.raises(LLMFailed, match="answered 429"):
+        ask(client(server, "good", "bad", max_retries=1))
+
+
 def test_a_password_in_the_address_is_not_told() -> None:
     gone = Endpoint(base_url="http://bob:secret@127.0.0.1:9/v1", keys=("k",), keys_from="K")
     with pytest.raises(LLMFailed, match=r"LLM 'big' at http://127\.0\.0\.1:9/v1") as caught:

@@ -90,6 +90,23 @@ def test_a_question_that_nobody_waits_for_any_more_counts_at_its_most() -> None:
     assert llm.budget.spent.completion_tokens == 20
 
 
+def test_an_answer_that_broke_off_counts_at_its_most() -> None:
+    with scripted_api(
+        lambda body, number: Reply(0) if number < 1 else completion("4", prompt_tokens=7, completion_tokens=3)
+    ) as api:
+        llm = client(api)
+        assert asyncio.run(llm.ask(QUESTION, max_tokens=20)) == "4"
+    assert llm.budget.spent.completion_tokens == 20 + 3
+
+
+def test_what_never_reached_the_api_cost_nothing() -> None:
+    with scripted_api("4") as api:
+        llm = client(api)
+    with pytest.raises(LLMFailed, match="could not be reached"):
+        asyncio.run(llm.ask(QUESTION, max_tokens=20))
+    assert llm.budget.spent == Spent(requests=1)
+
+
 @given(st.lists(st.tuples(st.integers(1, 50), st.booleans()), max_size=30), st.integers(0, 300))
 def test_what_is_spent_and_set_aside_never_passes_the_limit(asked: list[tuple[int, bool]], limit: int) -> None:
     budget, taken = Budget(Limits(max_tokens=limit)), []

@@ -12,6 +12,7 @@ import pytest
 from astuner.builtin.judges import as_judge
 from astuner.errors import PluginError
 from astuner.protocols import Judge
+from astuner.rollout.findings import findings_of
 from astuner.schema import Episode, Failure, Group, Task, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 
 
@@ -21,8 +22,8 @@ def group(*outputs: WorkflowOutput | None) -> Group:
     return Group(task=task, step=3, split="train", episodes=episodes)
 
 
-def judged(judge: Any, episodes: Group | None = None, **given: Any) -> list[Verdict | Unjudged]:
-    return list(asyncio.run(as_judge(judge, **given).judge(episodes or group(WorkflowOutput()))))
+def judged(judge: Any, episodes: Group | None = None, timeout_s: float | None = None, **given: Any) -> list[Verdict | Unjudged]:
+    return list(asyncio.run(findings_of(as_judge(judge, **given), episodes or group(WorkflowOutput()), timeout_s)))
 
 
 class Sync:
@@ -144,6 +145,14 @@ async def hang_async(*_: Any) -> float:
 def test_a_judge_that_hangs_gives_no_score_and_lets_the_loop_end(judge: Callable[..., Any]) -> None:
     (found,) = judged(judge, blame="judge 'j'", timeout_s=0.05)
     assert found == Unjudged(reason="judge_timeout", detail="judge 'j' gave no verdict within 0.05 s")
+
+
+def test_the_siblings_of_an_episode_about_which_a_judge_hangs_keep_their_rewards() -> None:
+    def hangs_on_one(workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> float:
+        return hang() if workflow_task.repeat == 1 else 1.0
+
+    found = judged(hangs_on_one, group(*[WorkflowOutput()] * 3), timeout_s=0.5, blame="judge 'j'")
+    assert [type(one) for one in found] == [Verdict, Unjudged, Verdict]
 
 
 def test_failed_attempts_before_are_counted() -> None:

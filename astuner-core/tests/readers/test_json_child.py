@@ -1,5 +1,10 @@
+"""A child process that is asked in lines of JSON."""
+
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +58,40 @@ def test_a_process_that_ends_is_said_and_replaced(child: JsonChild) -> None:
     with pytest.raises(RuntimeError, match="the process that runs echo has ended"):
         child.ask({"do": "end"}, 60)
     assert child.ask({"n": 1}, 60)["asked"] == {"n": 1}
+
+
+def test_a_process_that_ended_between_two_questions_is_said_and_replaced(child: JsonChild) -> None:
+    before = child.ask({"n": 1}, 60)
+    os.kill(before["pid"], signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="the process that runs echo has ended"):
+        child.ask({"n": "long enough to be more than a buffer holds" * 10_000}, 60)
+    assert child.ask({"n": 2}, 60)["pid"] != before["pid"]
+
+
+def test_a_process_does_not_hear_the_ctrl_c_of_the_terminal(child: JsonChild) -> None:
+    assert os.getpgid(child.ask({}, 60)["pid"]) != os.getpgid(0)
+
+
+def test_closing_waits_for_no_question_and_lets_none_begin(child: JsonChild) -> None:
+    child.ask({}, 60)
+    found: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            child.ask({"do": "hang"}, 60)
+        except RuntimeError as error:
+            found.append(error)
+
+    waiting = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in waiting:
+        thread.start()
+    child.close()
+    for thread in waiting:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in waiting)
+    assert len(found) == 3
+    with pytest.raises(RuntimeError, match="echo is closed"):
+        child.ask({}, 60)
 
 
 def test_a_program_that_is_not_ready_says_why(tmp_path: Path) -> None:

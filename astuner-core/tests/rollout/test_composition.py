@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from astuner.config.rewards import Overlong, RewardComposition, Shape, in_order
 from astuner.protocols import Judge
 from astuner.rollout.composition import WeightedJudge, combine
+from astuner.rollout.findings import findings_of, observations_of
 from astuner.schema import Group, Unjudged, Verdict
 from astuner.testing.episodes import episode, group
 
@@ -35,10 +37,12 @@ def siblings(count: int) -> Group:
     return group(*(evolve(episode(repeat, None), verdict=None) for repeat in range(count)))
 
 
-def judged(judges: Sequence[WeightedJudge], how: RewardComposition | None = None, count: int = 2) -> list[Any]:
+def judged(
+    judges: Sequence[WeightedJudge], how: RewardComposition | None = None, count: int = 2, timeout_s: float | None = None
+) -> list[Any]:
     judge = combine(judges, how)
     assert judge is not None
-    return list(asyncio.run(judge.judge(siblings(count))))
+    return list(asyncio.run(findings_of(judge, siblings(count), timeout_s)))
 
 
 def test_a_gate_keeps_an_episode_from_a_judge_and_its_cost() -> None:
@@ -100,6 +104,60 @@ def test_a_judge_that_only_records_takes_no_reward_away() -> None:
     judges = [WeightedJudge("right", 1.0, Rewarding(1.0)), WeightedJudge("noted", 0.0, Odd(KeyError("x")))]
     (found,) = judged(judges, count=1)
     assert (found.reward, found.components) == (1.0, {"right": 1.0})
+
+
+class Hanging(Judge):
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        await asyncio.sleep(600)
+        return []
+
+
+def test_a_judge_that_hangs_is_named_and_takes_no_time_from_the_next_round() -> None:
+    right, noted = WeightedJudge("right", 1.0, Rewarding(1.0, 0.0)), WeightedJudge("noted", 0.0, Hanging())
+    style = WeightedJudge("style", 1.0, Rewarding(0.5, 0.5), requires={"right": 1.0})
+    found = judged([right, noted, style], timeout_s=0.3)
+    assert [(one.reward, one.components) for one in found] == [(1.5, {"right": 1.0, "style": 0.5}), (0.0, {"right": 0.0})]
+    (lost,) = judged([evolve(noted, weight=1.0)], RewardComposition(shape=Shape(scale=2.0)), count=1, timeout_s=0.3)
+    assert lost == Unjudged(reason="judge_timeout", detail="judge 'noted': no answer within 0.3 s")
+
+
+class Looking(Rewarding):
+    """Sees what it is told, raises it, or goes on looking."""
+
+    def __init__(self, sees: Any, *rewards: float) -> None:
+        super().__init__(*rewards)
+        self.sees, self.seen = sees, []
+
+    async def observe(self, episode: Any, environment: Any) -> Any:
+        if self.sees is None:
+            await asyncio.sleep(600)
+        if isinstance(self.sees, Exception):
+            raise self.sees
+        return self.sees
+
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        self.seen += [one.observations for one in group.episodes]
+        return await super().judge(group)
+
+
+@pytest.mark.parametrize(
+    ("sees", "said"), [(KeyError("door"), "observe: KeyError: 'door'"), (None, "observe: no answer within 0.3 s")]
+)
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_a_judge_that_could_not_look_is_not_asked_and_the_others_are(sees: Any, said: str, weight: float) -> None:
+    blind, right = Looking(sees, 0.25), Looking({"door": "open"}, 1.0)
+    judge = combine([WeightedJudge("blind", weight, blind), WeightedJudge("right", 1.0, right)])
+    assert judge is not None
+
+    async def whole() -> Any:
+        one = evolve(episode(0, None), verdict=None)
+        seen = await observations_of(judge, one, None, 0.3)
+        assert not isinstance(seen, Unjudged)
+        return (await findings_of(judge, group(evolve(one, observations=json.loads(json.dumps(seen)))), 5.0))[0]
+
+    found = asyncio.run(whole())
+    assert (blind.asked, right.seen) == ([], [{"door": "open"}])
+    assert (found.reward, found.components) == (1.0, {"right": 1.0}) if weight == 0 else found.detail == f"judge 'blind': {said}"
 
 
 def test_every_judge_is_closed_also_where_one_cannot_be() -> None:

@@ -84,6 +84,16 @@ def test_a_judge_that_fails_leaves_the_episode_unrewarded_and_says_why(judge, re
     assert found.reason == reason
 
 
+class Impatient(Judge):
+    async def judge(self, group):
+        raise TimeoutError("math-verify gave no answer in 5 s")
+
+
+def test_a_limit_of_the_judge_itself_is_not_called_that_of_the_run():
+    (found,) = judged([blank()], Impatient(), timeout_s=60)
+    assert found == Unjudged(reason="judge_error", detail="TimeoutError: math-verify gave no answer in 5 s")
+
+
 def test_several_judges_are_added_up_by_weight_and_each_is_named():
     judge = combine([WeightedJudge("a", 0.5, Fixed(Verdict(1.0, True))), WeightedJudge("b", 2.0, Fixed(Verdict(0.25, False)))])
     (found,) = judged([blank()], judge)

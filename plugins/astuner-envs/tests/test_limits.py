@@ -125,6 +125,18 @@ def test_what_an_instance_started_lives_with_it_and_ends_when_it_is_released(odd
     until(lambda: not runs(pid))
 
 
+def test_what_was_started_for_all_instances_lives_as_long_as_the_server(serve, home):
+    server = serve("--env", "./odd_worlds.py:Helped", "--tasks", "train=train.jsonl", cwd=home)
+    first, second = (server.data("create", task_id="a")["info"]["instance_id"] for _ in range(2))
+    helper = int(step(server, first, "on").json()["data"]["state"][0]["content"])
+    server.post("release", instance_id=first)
+    with pytest.raises(psutil.TimeoutExpired):
+        psutil.Process(helper).wait(2.5)
+    assert step(server, second, "on").status_code == 200
+    server.process.terminate()
+    until(lambda: not runs(helper))
+
+
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
 def test_what_an_instance_started_ends_with_the_server(serve, home, end):
     server = serve("--env", "./odd_worlds.py:Odd", "--tasks", "train=train.jsonl", cwd=home)

@@ -115,8 +115,18 @@ def test_a_step_with_the_number_of_the_last_one_is_taken_once(countdown):
     )
     assert first == again
     assert countdown.data("get_info", instance_id=instance_id)["steps"] == 1
-    skipped = countdown.post("step", instance_id=instance_id, messages=ACTION, params={"astuner_step": 3})
-    assert (skipped.status_code, skipped.json()["detail"]) == (400, "step 3 does not follow step 1")
+    other = {**ACTION, "content": "another one"}
+    for action, number in ((other, 1), (ACTION, 0)):
+        refused = countdown.post("step", instance_id=instance_id, messages=action, params={"astuner_step": number})
+        assert (refused.status_code, "does not follow step 1" in refused.json()["detail"]) == (400, True)
+    countdown.post("release", instance_id=instance_id)
+
+
+def test_a_step_that_was_given_up_leaves_a_gap(countdown):
+    instance_id = started(countdown)["info"]["instance_id"]
+    for number in (1, 3):
+        countdown.data("step", instance_id=instance_id, messages=ACTION, params={"astuner_step": number})
+    assert countdown.data("get_info", instance_id=instance_id)["steps"] == 2
     countdown.post("release", instance_id=instance_id)
 
 

@@ -99,6 +99,25 @@ asyncio.run(main())
     assert len(shown) == 1
 
 
+GIVEN_UP = """
+import asyncio, time
+from astuner.builtin.json_child import JsonChild
+from astuner_envs.worlds.puzzles import children
+JsonChild.ask = lambda *given: time.sleep(600)
+
+async def give_up():
+    asking = asyncio.create_task(children(600.0).ask(check={}))
+    await asyncio.sleep(0.2)
+    asking.cancel()
+
+asyncio.run(give_up())
+"""
+
+
+def test_a_program_that_is_over_waits_for_no_answer():
+    subprocess.run([sys.executable, "-c", GIVEN_UP], check=True, timeout=60)
+
+
 def test_no_puzzle_is_trained_and_validated_on():
     few = {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1}
     options = ReasoningGym.Options(family_options={"chain_sum": few}, training_tasks=150, validation_tasks=40)

@@ -166,7 +166,7 @@ def test_a_scorer_that_hangs_is_no_verdict_and_the_siblings_have_theirs() -> Non
     answers = [gold(task), ENDLESS, gold(task)]
     outputs = [WorkflowOutput(metadata={"final_answer": answer}) for answer in answers]
     episodes = [evolve(episode(n, None), task=task, output=output, verdict=None) for n, output in enumerate(outputs)]
-    found = asyncio.run(as_judge(made, blame="judge", timeout_s=60).judge(group(*episodes)))
+    found = asyncio.run(as_judge(made, blame="judge").judge(group(*episodes)))
     made.close()
     assert [item.reward for item in found if isinstance(item, Verdict)] == [1.0, 1.0]
     (failed,) = (item for item in found if isinstance(item, Unjudged))

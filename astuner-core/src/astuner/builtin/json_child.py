@@ -6,6 +6,7 @@ says that it is ready, as `{}`, or why it is not, as `{"error": …}`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -44,27 +45,36 @@ class JsonChild:
 
     def __init__(self, program: JsonProgram) -> None:
         self._program = program
-        self._lock = threading.Lock()
+        self._turn, self._guard = threading.Lock(), threading.Lock()
         self._process: _Process | None = None
+        self._is_closed = False
 
     def ask(self, question: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any]:
         """Return the answer. Raises `TimeoutError` when there is none in time, and `RuntimeError` when the process ends."""
-        with self._lock:
-            process = self._process = self._process or _Process(self._program)
+        with self._turn:
+            process = self._running()
             try:
                 return process.ask(question, timeout_s)
             except BaseException:
                 # Whatever happened, an answer that comes late must not be taken for that of the next question.
-                self._process = None
+                with self._guard:
+                    self._process = None
                 process.kill()
                 raise
 
     def close(self) -> None:
-        """End the process."""
-        with self._lock:
+        """End the process, also in the middle of a question; those who wait, and those who come later, get a `RuntimeError`."""
+        with self._guard:
+            self._is_closed = True
             if self._process is not None:
                 self._process.kill()
-                self._process = None
+
+    def _running(self) -> _Process:
+        with self._guard:
+            if self._is_closed:
+                raise RuntimeError(f"{self._program.name} is closed")
+            self._process = self._process or _Process(self._program)
+            return self._process
 
 
 class _Process:
@@ -79,36 +89,47 @@ class _Process:
             text=True,
             encoding="utf-8",
             env={**{name: os.environ[name] for name in KEPT if name in os.environ}, **program.environment},
+            # A Ctrl-C in the terminal is for the run, which asks it what it still needs to know.
+            process_group=0,
         )
         self._lines: SimpleQueue[str] = SimpleQueue()
+        self._is_ready = False
         threading.Thread(target=_forward, args=(self._process, self._lines), name=program.name, daemon=True).start()
         self.kill = weakref.finalize(self, _end, self._process)
-        try:
-            said = self._next(_START_TIMEOUT_S)
-            if "error" in said:
-                raise RuntimeError(f"{self._name} cannot be used: {said['error']}")
-        except BaseException:
-            self.kill()
-            raise
 
     def ask(self, question: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any]:
+        if not self._is_ready:
+            self._await_ready()
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(question) + "\n")
             self._process.stdin.flush()
-        except OSError as error:
-            raise RuntimeError(f"the process that runs {self._name} has ended") from error
-        return self._next(timeout_s)
-
-    def _next(self, timeout_s: float) -> Mapping[str, Any]:
+        except (OSError, ValueError) as error:
+            raise self._ended() from error
         try:
-            line = self._lines.get(timeout=timeout_s)
+            return self._next(timeout_s)
         except Empty:
             raise TimeoutError(f"{self._name} gave no answer in {timeout_s:g} s") from None
+
+    def _await_ready(self) -> None:
+        try:
+            said = self._next(_START_TIMEOUT_S)
+        except Empty:
+            raise RuntimeError(f"the process that runs {self._name} did not start in {_START_TIMEOUT_S:g} s") from None
+        if "error" in said:
+            raise RuntimeError(f"{self._name} cannot be used: {said['error']}")
+        self._is_ready = True
+
+    def _next(self, timeout_s: float) -> Mapping[str, Any]:
+        """Return what the process says next; raises `Empty` when it says nothing in time."""
+        line = self._lines.get(timeout=timeout_s)
         if not line:
-            raise RuntimeError(f"the process that runs {self._name} has ended (out of memory, or it was killed)")
+            raise self._ended()
         found: Mapping[str, Any] = json.loads(line)
         return found
+
+    def _ended(self) -> RuntimeError:
+        return RuntimeError(f"the process that runs {self._name} has ended (out of memory, or it was killed)")
 
 
 def _forward(process: subprocess.Popen[str], lines: SimpleQueue[str]) -> None:
@@ -123,4 +144,6 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.kill()
     process.wait()
     if process.stdin is not None:
-        process.stdin.close()
+        # What could not be written to it is tried again here.
+        with contextlib.suppress(OSError):
+            process.stdin.close()

@@ -9,6 +9,7 @@ import inspect
 import math
 import threading
 import traceback
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
@@ -23,10 +24,27 @@ ComputeReward = Callable[[WorkflowTask, WorkflowOutput], Any]
 EXPECTED = "a float, (float, bool) or a Verdict, finite, is expected"
 
 
-def as_judge(judge: Any, *, blame: str | None = None, timeout_s: float | None = None) -> Judge:
+class PartwiseJudge(Judge):
+    """A judge of several parts, each of which is bounded by itself: one that hangs takes no finding from the others."""
+
+    @abstractmethod
+    async def judge_within(self, group: Group, timeout_s: float | None) -> Sequence[Verdict | Unjudged]:
+        """Return the findings of `judge`; each part has so long, and several may have it one after the other."""
+
+    async def observe_within(self, episode: Episode, environment: Any, timeout_s: float | None) -> Mapping[str, Any]:
+        """Return what `observe` does; each part has so long."""
+        async with asyncio.timeout(timeout_s):
+            return await self.observe(episode, environment)
+
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        """Judge without a limit."""
+        return await self.judge_within(group, None)
+
+
+def as_judge(judge: Any, *, blame: str | None = None) -> Judge:
     """Return a whole judge for a class, an object or a function that judges one episode; an `astuner.Judge` passes as it is.
 
-    `blame` begins the message of a failure; `timeout_s` bounds each call. Raises `PluginError` for anything else.
+    `blame` begins the message of a failure. Raises `PluginError` for anything else.
     """
     if isinstance(judge, type):
         judge = judge()
@@ -41,7 +59,7 @@ def as_judge(judge: Any, *, blame: str | None = None, timeout_s: float | None = 
             f"{blame} is {judge!r}; a judge is a subclass of astuner.Judge, a class with "
             "`compute_reward(self, workflow_task, workflow_output)`, or a function of these two"
         )
-    return EpisodeJudge(compute_reward, blame=blame, timeout_s=timeout_s, owner=judge)
+    return EpisodeJudge(compute_reward, blame=blame, owner=judge)
 
 
 class ShapedJudge(Judge):
@@ -66,31 +84,30 @@ class ShapedJudge(Judge):
         await _close(self._inner)
 
 
-class EpisodeJudge(Judge):
+class EpisodeJudge(PartwiseJudge):
     """Judges each episode by itself; a failure is one episode's."""
 
-    def __init__(self, compute_reward: ComputeReward, *, blame: str, timeout_s: float | None, owner: Any = None) -> None:
+    def __init__(self, compute_reward: ComputeReward, *, blame: str, owner: Any = None) -> None:
         """Keep the user's function, which may be sync or async, and the object that it belongs to."""
         self._compute_reward = compute_reward
         self._owner = owner
         self._blame = blame
-        self._timeout_s = timeout_s
 
-    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+    async def judge_within(self, group: Group, timeout_s: float | None) -> Sequence[Verdict | Unjudged]:
         """Ask for every completed episode at once."""
-        return await asyncio.gather(*(self._one(episode) for episode in group.episodes if episode.output is not None))
+        return await asyncio.gather(*(self._one(episode, timeout_s) for episode in group.episodes if episode.output is not None))
 
     async def close(self) -> None:
         """Let the user's object release what it holds."""
         await _close(self._owner)
 
-    async def _one(self, episode: Episode) -> Verdict | Unjudged:
+    async def _one(self, episode: Episode, timeout_s: float | None) -> Verdict | Unjudged:
         try:
-            async with asyncio.timeout(self._timeout_s) as limit:
+            async with asyncio.timeout(timeout_s) as limit:
                 answer = await self._ask(episode)
         except Exception as error:  # noqa: BLE001 - the boundary for user code: its failure is data, never a score
             if isinstance(error, TimeoutError) and limit.expired():
-                return Unjudged(reason="judge_timeout", detail=f"{self._blame} gave no verdict within {self._timeout_s:g} s")
+                return Unjudged(reason="judge_timeout", detail=f"{self._blame} gave no verdict within {timeout_s:g} s")
             return Unjudged(reason="judge_error", detail=f"{self._blame} raised {_described(error)}")
         verdict = _as_verdict(answer)
         if verdict is None:

@@ -98,9 +98,9 @@ class ApiEmbedding:
         return unit(np.array(found, dtype=np.float64).reshape(len(found), -1))
 
     async def _ask(self, texts: Sequence[str]) -> None:
-        reserved, taken = self._budget.reserve("".join(texts), 0), Taken()
         part = [text or " " for text in texts]
         async with self._sender.slots:
+            reserved, taken = self._budget.reserve("".join(texts), 0), Taken()
             try:
                 answer = await self._sender.send(
                     lambda client: client.embeddings.create(model=self._model, input=part, encoding_format="float"), taken

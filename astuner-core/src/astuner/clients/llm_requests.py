@@ -44,25 +44,51 @@ class Taken:
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    is_open: bool = False
-    """A request was sent and nothing came back, so that only the most that it may have taken is known."""
-    is_untold: bool = False
-    """An answer came without its usage."""
+    untold: int = 0
+    """Requests that may have been answered, and of which the API has not told what they took."""
 
     def add(self, usage: Any) -> None:
         """Count the usage that came with an answer."""
         prompt, completion = (getattr(usage, name, None) or 0 for name in ("prompt_tokens", "completion_tokens"))
-        self.is_untold = self.is_untold or not (prompt or completion)
+        self.untold -= bool(prompt or completion)
         self.prompt_tokens += prompt
         self.completion_tokens += completion
 
     def tokens(self, most: Spent) -> tuple[int, int]:
         """Return the tokens of prompts and answers; where the API did not tell, the most that they may be."""
-        untold = self.is_open or self.is_untold
         return (
-            self.prompt_tokens + (most.prompt_tokens if untold else 0),
-            self.completion_tokens + (most.completion_tokens if untold else 0),
+            self.prompt_tokens + self.untold * most.prompt_tokens,
+            self.completion_tokens + self.untold * most.completion_tokens,
         )
+
+
+class _Keys:
+    """The keys of one question: each is tried before anything is waited for, and none that was refused is tried again."""
+
+    def __init__(self, endpoint: Endpoint, request: int) -> None:
+        self._in_turn = endpoint.keys_for(request)
+        self._all = {*endpoint.keys, *endpoint.backup}
+        self._refused: set[str] = set()
+        self._tried: set[str] = set()
+
+    def take(self) -> str:
+        """Return the next key; there must be one left."""
+        key = next(key for key in self._in_turn if key not in self._refused | self._tried)
+        self._tried.add(key)
+        return key
+
+    @property
+    def has_another(self) -> bool:
+        """Whether one is left that was not tried since the last pause."""
+        return not self._all <= self._refused | self._tried
+
+    def refuse(self, key: str) -> None:
+        """Leave a key out from now on."""
+        self._refused.add(key)
+
+    def rest(self) -> None:
+        """Let those that were not refused be tried again."""
+        self._tried.clear()
 
 
 class Sender:
@@ -92,28 +118,35 @@ class Sender:
 
     async def _patiently(self, call: Callable[[Any], Awaitable[Any]], taken: Taken) -> Any:
         client = self._place().client
-        keys = self._endpoint.keys_for(next(self._requests))
-        others = len({*self._endpoint.keys, *self._endpoint.backup}) - 1
+        keys = _Keys(self._endpoint, next(self._requests))
+        passing: Exception | None = None
         retries = 0
         while True:
-            taken.is_open = True
+            key = keys.take()
+            taken.untold += 1
             try:
-                response = await call(client.with_options(api_key=next(keys)))
+                response = await call(client.with_options(api_key=key))
             except Exception as error:  # noqa: BLE001 - the boundary for a remote API: every failure of it has one name here
-                taken.is_open = False
-                pause_s, failure = _pause(error), LLMFailed(self._told(error))
-                failure.__cause__ = error
+                taken.untold -= _cost_nothing(error)
+                failed = error
             else:
-                taken.is_open = False
                 taken.add(getattr(response, "usage", None))
                 return response
-            if others > 0 and getattr(failure.__cause__, "status_code", None) in (*_REFUSED, 429):
-                # Another key may be let in at once; each is tried before anything is waited for.
-                others -= 1
+            status = getattr(failed, "status_code", None)
+            if status in _REFUSED:
+                keys.refuse(key)
+            else:
+                passing = failed
+            if status in (*_REFUSED, 429) and keys.has_another:
                 continue
+            # That one key is refused is no reason to give up while another only asks for patience.
+            failed = passing or failed
+            pause_s = _pause(failed)
             if pause_s is None or retries >= self._patience.max_retries:
-                raise failure
+                raise LLMFailed(self._told(failed)) from failed
             await asyncio.sleep(min(max(pause_s, self._patience.first_pause_s * 2**retries), LONGEST_PAUSE_S))
+            keys.rest()
+            passing = None
             retries += 1
 
     def _told(self, error: Exception) -> str:
@@ -150,6 +183,15 @@ class _InLoop:
             # Trackers and judges come and go with their loops; connections that are not kept need nobody to close them.
             default_headers={"Connection": "close"},
         )
+
+
+def _cost_nothing(error: Exception) -> bool:
+    """Whether a failed request surely took no tokens: it was refused, or did not reach the API."""
+    status = getattr(error, "status_code", None)
+    if status is not None:
+        return int(status) >= 400
+    # The SDK's own HTTP library is not ours to import; the names of its errors are older than it.
+    return type(error.__cause__).__name__ in ("ConnectError", "ConnectTimeout", "PoolTimeout")
 
 
 def _pause(error: Exception) -> float | None:

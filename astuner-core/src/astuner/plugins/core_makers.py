@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 class CoreMakers:
     """Registered so that it is asked last of all."""
 
-    def __init__(self, judge_timeout_s: float | None) -> None:
-        """Keep how long a judge that has only `compute_reward` may take for one episode."""
-        self._judge_timeout_s = judge_timeout_s
-
     @hookimpl(trylast=True)
     def astuner_make_reader(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Reader:
         """Load and construct."""
@@ -35,7 +31,7 @@ class CoreMakers:
 
         target = load(candidate)
         made = construct(candidate, target, options, run_info) if isinstance(target, type) else target
-        return as_judge(made, blame=candidate.blame, timeout_s=self._judge_timeout_s)
+        return as_judge(made, blame=candidate.blame)
 
     @hookimpl(trylast=True)
     def astuner_make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:

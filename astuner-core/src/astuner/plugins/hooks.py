@@ -42,7 +42,6 @@ class Hooks:
         *,
         on_listener_error: Callable[[str], None] = _say,
         options: Mapping[str, Mapping[str, Any]] | None = None,
-        judge_timeout_s: float | None = None,
     ) -> None:
         """Register the installed extensions, one at a time: one that is broken is left out and kept in `problems`.
 
@@ -69,7 +68,7 @@ class Hooks:
             message = "no such extension is installed and enabled."
             self._leave_out(Problem(key=f"{OPTIONS_KEY}.{name}", message=message, suggestion=close[0] if close else None))
         # pluggy asks the latest of the `trylast` last: core comes after every extension.
-        self._manager.register(CoreMakers(judge_timeout_s), name=CORE)
+        self._manager.register(CoreMakers(), name=CORE)
 
     @property
     def problems(self) -> tuple[Problem, ...]:

@@ -9,13 +9,16 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from astuner.builtin.judges import PartwiseJudge
 from astuner.config.rewards import RewardComposition, Shape, in_order
 from astuner.protocols import Judge
-from astuner.rollout.findings import findings_of
+from astuner.rollout.findings import findings_of, observations_of
 from astuner.schema import Episode, Group, Unjudged, Verdict
 
 OVERLONG = "overlong"
 """The component under which the penalty for length is logged."""
+_BLIND = "astuner_unobserved"
+"""Among the observations of a judge: the reason and the text of why it has none."""
 
 
 @frozen
@@ -45,7 +48,7 @@ def combine(judges: Sequence[WeightedJudge], how: RewardComposition | None = Non
     return Composition(judges, how)
 
 
-class Composition(Judge):
+class Composition(PartwiseJudge):
     """Asks judges round by round, and makes one reward of what they find."""
 
     def __init__(self, judges: Sequence[WeightedJudge], how: RewardComposition) -> None:
@@ -56,15 +59,23 @@ class Composition(Judge):
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
         """Let each judge look; observations are kept under the judge's name."""
+        return await self.observe_within(episode, environment, None)
+
+    async def observe_within(self, episode: Episode, environment: Any, timeout_s: float | None) -> Mapping[str, Any]:
+        """Let each judge look for so long; one that cannot is not asked about the episode."""
         judges = self._judges.values()
-        seen = await asyncio.gather(*(weighted.judge.observe(episode, environment) for weighted in judges))
+        looks = (observations_of(weighted.judge, episode, environment, timeout_s) for weighted in judges)
+        seen = [
+            {_BLIND: [found.reason, found.detail]} if isinstance(found, Unjudged) else found
+            for found in await asyncio.gather(*looks)
+        ]
         return {weighted.name: found for weighted, found in zip(judges, seen, strict=True) if found}
 
-    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+    async def judge_within(self, group: Group, timeout_s: float | None) -> Sequence[Verdict | Unjudged]:
         """Ask every judge whose gates an episode passes; an episode that one of them could not judge stays unjudged."""
         found: dict[str, dict[str, Verdict | Unjudged]] = {episode.id: {} for episode in group.episodes if episode.completed}
         for names in self._rounds:
-            answers = await asyncio.gather(*(self._ask(self._judges[name], group, found) for name in names))
+            answers = await asyncio.gather(*(self._ask(self._judges[name], group, found, timeout_s) for name in names))
             for name, answer in zip(names, answers, strict=True):
                 for episode_id, finding in answer.items():
                     found[episode_id][name] = finding
@@ -78,20 +89,29 @@ class Composition(Judge):
                 raise error
 
     async def _ask(
-        self, weighted: WeightedJudge, group: Group, found: Mapping[str, Mapping[str, Verdict | Unjudged]]
+        self,
+        weighted: WeightedJudge,
+        group: Group,
+        found: Mapping[str, Mapping[str, Verdict | Unjudged]],
+        timeout_s: float | None,
     ) -> dict[str, Verdict | Unjudged]:
-        """Return a judge's findings by episode, of those that it was asked about."""
-        asked = [episode for episode in group.episodes if episode.completed and self._passes(weighted, found[episode.id])]
+        """Return a judge's findings by episode, of those that pass its gates."""
+        passing = [episode for episode in group.episodes if episode.completed and self._passes(weighted, found[episode.id])]
+        seen = {episode.id: episode.observations.get(weighted.name, {}) for episode in passing}
+        blind: dict[str, Verdict | Unjudged] = {
+            one: Unjudged(reason=said[_BLIND][0], detail=said[_BLIND][1]) for one, said in seen.items() if _BLIND in said
+        }
+        asked = [episode for episode in passing if episode.id not in blind]
         if not asked:
-            return {}
+            return blind
         ids = {episode.id for episode in asked}
         episodes = tuple(
-            evolve(episode, observations=episode.observations.get(weighted.name, {}))
+            evolve(episode, observations=seen.get(episode.id, {}))
             for episode in group.episodes
             if not episode.completed or episode.id in ids
         )
-        answers = await findings_of(weighted.judge, evolve(group, episodes=episodes))
-        return {episode.id: finding for episode, finding in zip(asked, answers, strict=True)}
+        answers = await findings_of(weighted.judge, evolve(group, episodes=episodes), timeout_s)
+        return blind | {episode.id: finding for episode, finding in zip(asked, answers, strict=True)}
 
     def _passes(self, weighted: WeightedJudge, found: Mapping[str, Verdict | Unjudged]) -> bool:
         needed = ((found.get(name), least) for name, least in weighted.requires.items())

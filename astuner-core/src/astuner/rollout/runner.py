@@ -20,6 +20,7 @@ from astuner.rollout.detecting import EpisodeEnded, Watch, abnormal_verdict
 from astuner.rollout.environments.guarded import EnvironmentFailed
 from astuner.rollout.environments.leading import LoopMaker
 from astuner.rollout.environments.loop import FirstMessagesTooLong
+from astuner.rollout.findings import observations_of
 from astuner.rollout.identity import derive_seed, episode_id
 from astuner.rollout.isolation import Executor, InProcess, InThread, OnLoop, WorkflowCrashed
 from astuner.rollout.json_values import as_json
@@ -259,13 +260,9 @@ class RolloutRunner:
         judge = self._parts.judge
         if judge is None or not episode.completed:
             return episode
-        try:
-            async with asyncio.timeout(self._judge_timeout_s):
-                with during(f"the judge, on {episode.id}"):
-                    seen = dict(await judge.observe(episode, living and living.facade))
-                return evolve(episode, observations=seen)
-        except Exception as error:  # noqa: BLE001 - the boundary for judges: their failure is data, never a score
-            return episode.judged(Unjudged(reason="judge_error", detail=f"observe: {type(error).__name__}: {error}"))
+        with during(f"the judge, on {episode.id}"):
+            seen = await observations_of(judge, episode, living and living.facade, self._judge_timeout_s)
+        return episode.judged(seen) if isinstance(seen, Unjudged) else evolve(episode, observations=seen)
 
     def _track(self, tracker: Tracker, calls: Sequence[Call], episode: Episode) -> Tracked:
         identity = EpisodeIdentity(episode_id=episode.id, task_id=episode.task.task_id, repeat=episode.repeat)

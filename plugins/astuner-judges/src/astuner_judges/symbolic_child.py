@@ -17,7 +17,9 @@ def main() -> None:
     if sys.platform == "linux":
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+        from astuner.builtin.bounds import bound
+
+        bound(resource.RLIMIT_AS, _MEMORY_BYTES)
     logging.disable()
     try:
         from math_verify import parse, verify

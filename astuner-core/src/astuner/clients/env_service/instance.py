@@ -17,8 +17,6 @@ REPEATABLE = "repeatable_steps"
 """In the info of a server that takes no step twice: one that is sent again with the same number is answered again."""
 NUMBER = "astuner_step"
 """Among the parameters of a step: its number, from 1, for servers that understand it."""
-TAKEN = (200, 400, 500)
-"""Statuses of answers to a step that a server has counted; after any other it is not known to have seen it."""
 
 RELEASE = Patience(timeout_s=3.0, max_retries=3, first_pause_s=0.2)
 """A run that was interrupted waits for releases."""
@@ -58,20 +56,17 @@ class Instance:
     async def step(self, action: Message) -> State:
         """Act, once: a step is sent again only where the server tells a repetition apart, or surely never saw it.
 
-        One that was not delivered counts for nothing, and may be tried again.
+        One that was given up, because nothing came back or the caller waits no more, may have been taken or not.
         """
+        self._steps += 1
         try:
             if self._repeatable:
-                state = await self._client.step(self.id, action, {NUMBER: self._steps + 1}, repeat="lost")
-            else:
-                state = await self._client.step(self.id, action)
+                return await self._client.step(self.id, action, {NUMBER: self._steps}, repeat="lost")
+            return await self._client.step(self.id, action)
         except EnvServiceFailed as error:
-            self._steps += error.status in TAKEN
             raise self._explained(error) from error
         finally:
             self._last_s = time.monotonic()
-        self._steps += 1
-        return state
 
     async def evaluate(self, *, sparse: bool = False) -> float:
         """Return the score so far."""

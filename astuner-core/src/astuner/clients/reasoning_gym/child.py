@@ -50,14 +50,14 @@ def main() -> None:
 
 
 def _limit() -> None:
-    """Bound what an answer may take, within the bounds that are there already."""
+    """Bound what an answer may take."""
     if sys.platform == "linux":
         import resource
 
-        _, most = resource.getrlimit(resource.RLIMIT_AS)
-        memory = _MEMORY_BYTES if most == resource.RLIM_INFINITY else min(_MEMORY_BYTES, most)
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        from astuner.builtin.bounds import bound
+
+        bound(resource.RLIMIT_AS, _MEMORY_BYTES)
+        bound(resource.RLIMIT_FSIZE, 0)
 
 
 def _checked(dataset: str, config: Mapping[str, Any], seed: int, size: int, levels: tuple[int, int] | None) -> dict[str, Any]:

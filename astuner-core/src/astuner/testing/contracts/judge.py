@@ -198,7 +198,7 @@ class JudgeContract(Contract):
         from astuner.builtin.judges import as_judge
 
         made = self.make(directory)
-        judge = as_judge(made, blame=self.candidate().blame, timeout_s=self.timeout_s)
+        judge = as_judge(made, blame=self.candidate().blame)
         if before is not None:
             before(made)
 

@@ -59,6 +59,8 @@ class Channel:
                     line = await self._answer(self._reader, self._asked)
             except TimeoutError:
                 await self._lose(f"{do} took longer than {self._limits.step_timeout_s:g} s, so its process was ended")
+            except ConnectionError:
+                await self._lose()
             except (OSError, ValueError) as error:
                 await self._lose(f"its process could not be spoken to: {error!r}")
             if not line:
@@ -113,7 +115,7 @@ class Instance:
     def __init__(self, *, instance_id: str, world: int, task: Task, channel: Channel) -> None:
         self.id, self.world, self.task, self.channel = instance_id, world, task, channel
         self.steps, self.is_terminated = 0, False
-        self._last: tuple[int, Mapping[str, Any] | Fault] | None = None
+        self._last: tuple[int, Mapping[str, Any], Mapping[str, Any] | Fault] | None = None
         self._turn = asyncio.Lock()
         self.used_s = time.monotonic()
         self.busy = 0
@@ -129,12 +131,15 @@ class Instance:
         return {"state": found["messages"], "reward": 0.0, "is_terminated": False, "info": info}
 
     async def step(self, action: Mapping[str, Any], number: int | None) -> Mapping[str, Any]:
-        """Act; a step with the number of the last one is not taken again, but answered again."""
+        """Act; a step with the number of the last one is not taken again, but answered again.
+
+        Numbers grow. One may be missing: a client that gave a step up does not know whether it arrived.
+        """
         async with self._turn:
-            if self._last is not None and number == self._last[0]:
-                return _given(self._last[1])
-            if number is not None and number != self.steps + 1:
-                raise BadRequest(f"step {number} does not follow step {self.steps}")
+            if number is not None and self._last is not None and number <= self._last[0]:
+                if (number, action) != self._last[:2]:
+                    raise BadRequest(f"step {number} does not follow step {self._last[0]}, which was taken already")
+                return _given(self._last[2])
             if self.is_terminated:
                 raise BadRequest("the episode is over: create another instance")
             try:
@@ -142,7 +147,8 @@ class Instance:
             except Fault as fault:
                 answer = fault
             self.steps += 1
-            self._last = (self.steps, answer)
+            if number is not None:
+                self._last = (number, action, answer)
             return _given(answer)
 
     async def _step(self, action: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from io import TextIOWrapper
 from typing import Any
 
+from astuner.builtin.bounds import bound
 from astuner.rollout.environments.guarded import EnvironmentFailed, GuardedEnvironment
 from astuner.schema import Message, Task
 from astuner_envs.server.settings import Limits
@@ -37,10 +38,10 @@ def live(channel: socket.socket, world: World, limits: Limits) -> None:
 
 
 def _limit(limits: Limits) -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (limits.cpu_s, limits.cpu_s + MORE_CPU_S))
+    bound(resource.RLIMIT_CORE, 0)
+    bound(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + MORE_CPU_S)
     if sys.platform == "linux":
-        resource.setrlimit(resource.RLIMIT_AS, (limits.memory_mb << 20, limits.memory_mb << 20))
+        bound(resource.RLIMIT_AS, limits.memory_mb << 20)
 
 
 class _Life:

@@ -21,6 +21,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ class _Zygote:
     def __init__(self, control: socket.socket, worlds: list[World], limits: Limits) -> None:
         self._control, self._worlds, self._limits = control, worlds, limits
         self._alive: set[int] = set()
+        # What the environments started while they warmed up is for all instances.
+        self._helpers = frozenset(_children())
         self._ended: dict[int, int] = {}
         self._looked_s, self._has_forgotten = time.monotonic(), False
         self._libc = ctypes.CDLL(None) if sys.platform == "linux" else None
@@ -84,6 +87,9 @@ class _Zygote:
             for pid in tuple(self._alive):
                 self._end(pid)
             self._kill_adopted()
+            for pid in self._helpers:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def _fork(self, number: int, given: int | None) -> dict[str, Any]:
         if given is None:
@@ -112,6 +118,8 @@ class _Zygote:
                 self._control.close()
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
                 live(socket.socket(fileno=given), self._worlds[number], self._limits)
+        except BaseException:  # noqa: BLE001 - told here, since nothing below this frame may go on
+            traceback.print_exc()
         finally:
             os._exit(0)
 
@@ -154,7 +162,7 @@ class _Zygote:
 
     def _kill_adopted(self) -> None:
         """Kill what the instances that ended had started in groups of their own."""
-        while adopted := [pid for pid in _children() if pid not in self._alive]:
+        while adopted := [pid for pid in _children() if pid not in self._alive | self._helpers]:
             for pid in adopted:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -6,10 +6,11 @@ import asyncio
 import json
 import os
 import random
+import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import cache
-from queue import LifoQueue
+from queue import LifoQueue, SimpleQueue
 from typing import Any
 
 from astuner.builtin.json_child import JsonChild
@@ -25,29 +26,41 @@ MOST_DRAWS = 200
 
 
 class Children:
-    """Child processes that start when they are needed, each with a thread of ours that waits for it."""
+    """Child processes that start when they are needed, each with a thread of ours that waits for it.
+
+    The threads are daemons: a program whose episodes are over does not wait for an answer that nobody wants.
+    """
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        self._threads = ThreadPoolExecutor(PROCESSES, thread_name_prefix=NAME)
+        self._asked: SimpleQueue[tuple[Future[Mapping[str, Any]], Mapping[str, Any]]] = SimpleQueue()
         # The one that was used last comes first: a process with one episode starts one child.
         self._idle: LifoQueue[JsonChild] = LifoQueue()
         for _ in range(PROCESSES):
             self._idle.put(JsonChild(program(timeout_s)))
+            threading.Thread(target=self._answer, name=NAME, daemon=True).start()
 
     async def ask(self, **question: Any) -> Mapping[str, Any]:
         """Return an answer. Raises `TimeoutError` when there is none in time, and `RuntimeError` when there is none at all."""
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, question)
+        answer: Future[Mapping[str, Any]] = Future()
+        self._asked.put((answer, question))
+        found = await asyncio.wrap_future(answer)
         if "error" in found:
             raise RuntimeError(f"reasoning-gym: {found['error']}")
         return found
 
-    def _ask(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
-        child = self._idle.get()
-        try:
-            return child.ask(question, self._timeout_s)
-        finally:
-            self._idle.put(child)
+    def _answer(self) -> None:
+        while True:
+            answer, question = self._asked.get()
+            if not answer.set_running_or_notify_cancel():
+                continue
+            child = self._idle.get()
+            try:
+                answer.set_result(child.ask(question, self._timeout_s))
+            except Exception as error:  # noqa: BLE001 - raised where it is waited for
+                answer.set_exception(error)
+            finally:
+                self._idle.put(child)
 
 
 def children(timeout_s: float) -> Children:
