@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from astuner.config.places import ROOT, dotted
 from astuner.errors import ConfigError, Problem
 from astuner.runs.directory import RunDirectory
 
@@ -56,44 +58,54 @@ LENGTH = ("trainer_common.total_epochs", "trainer_common.total_training_steps")
 
 def same_length(directory: RunDirectory, plan: Plan) -> bool:
     """Whether the run is configured to be as long as it was when it was last started."""
-    before, now = _configured(directory, plan)
-    return all(before.get(f"astuner.{key}") == now.get(f"astuner.{key}") for key in LENGTH)
+    return not any(_in_section(key) in LENGTH for key, _, _ in _changes(*_configured(directory, plan)))
 
 
 def check_same_run(directory: RunDirectory, plan: Plan) -> None:
     """Raise `ConfigError` naming every key that has another value than when the run was started and may not change."""
-    before, now = _configured(directory, plan)
     problems = [
         Problem(
             key=key,
-            message=f"was {before.get(key)!r} when {directory.path.name} was started and is {now.get(key)!r} now; a resumed run "
+            message=f"was {before!r} when {directory.path.name} was started and is {now!r} now; a resumed run "
             "keeps it. Put it back, or start a new run with another experiment_name",
         )
-        for key in sorted(before.keys() | now.keys())
-        if before.get(key) != now.get(key) and not any(fnmatch(key.removeprefix("astuner."), may) for may in MAY_CHANGE)
+        for key, before, now in sorted(_changes(*_configured(directory, plan)), key=itemgetter(0))
+        if not _may_change(_in_section(key))
     ]
     if problems:
         raise ConfigError(problems)
 
 
-def _configured(directory: RunDirectory, plan: Plan) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the resolved configuration of the last start and of this one, flat."""
+def _in_section(key: str) -> str:
+    return key.removeprefix(f"{ROOT}.")
+
+
+def _may_change(key: str) -> bool:
+    # What is said of a list is said of its items too.
+    return any(fnmatch(place, may) for may in MAY_CHANGE for place in (key, key.partition("[")[0]))
+
+
+def _configured(directory: RunDirectory, plan: Plan) -> tuple[Any, Any]:
+    """Return the resolved configuration of the last start and of this one."""
     import yaml
 
     from astuner.config.show import to_yaml
 
-    now = _flat(yaml.safe_load(to_yaml(plan.loaded)))
+    now = yaml.safe_load(to_yaml(plan.loaded))
     path = directory.path / "config.yaml"
     # Without the file the last start came no further than its lock.
-    return (_flat(yaml.safe_load(path.read_text(encoding="utf-8"))["resolved"]) if path.exists() else now), now
+    return (yaml.safe_load(path.read_text(encoding="utf-8"))["resolved"] if path.exists() else now), now
 
 
-def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in data.items():
-        path = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            found.update(_flat(value, f"{path}."))
-        else:
-            found[path] = value
-    return found
+def _changes(before: Any, now: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield each key that has another value, with both, down through sections and through lists that are as long as before."""
+    if isinstance(before, Mapping | None) and isinstance(now, Mapping | None):
+        # A section that is not there has none of its keys.
+        old, new = before or {}, now or {}
+        for key in old.keys() | new.keys():
+            yield from _changes(old.get(key), new.get(key), dotted([key], path))
+    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        for position, (one, other) in enumerate(zip(before, now, strict=True)):
+            yield from _changes(one, other, dotted([position], path))
+    elif before != now:
+        yield path, before, now

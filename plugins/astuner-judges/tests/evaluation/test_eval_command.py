@@ -159,6 +159,14 @@ def test_rewards_on_another_scale_than_labels_decide_nothing_by_themselves(tmp_p
     assert (told["accuracy"]["value"], told["kappa"]["value"], told["success_reward"]) == (1.0, 1.0, 0.5)
 
 
+def test_a_judge_that_rewards_just_as_labelled_is_not_called_one_by_chance(tmp_path: Path) -> None:
+    rows = [{"main_query": f"{n}?", "final_answer": str(n), "score": 2 * (n % 2) - 1, "told": float(n % 2)} for n in range(8)]
+    result = evaluated(tmp_path, {"judge_protocol": "./judges.py:Told"}, rows, "--json")
+    found = report(result)
+    assert (found["accuracy"], found["kappa"], found["spearman"]["value"]) == (None, None, 1.0)
+    assert "on the scale of the labels (-1 to 1, good from 0) cannot be told" in result.err
+
+
 def test_a_judge_that_likes_the_first_answer_is_seen_to(tmp_path: Path) -> None:
     rows = [{"main_query": f"{n}?", "chosen": "a", "rejected": "b"} for n in range(4)]
     judge = {"judge_protocol": "./judges.py:FirstIsBest"}
@@ -215,6 +223,50 @@ def test_rows_without_labels_are_refused(tmp_path: Path) -> None:
     result = evaluated(tmp_path, {"judge_type": "math"}, [{"main_query": "q", "final_answer": "a"}])
     assert result.code == 2
     assert "no label in 'score'" in result.err
+
+
+@pytest.mark.parametrize(("ending", "separator"), [("csv", ","), ("tsv", "\t")])
+def test_a_table_of_texts_is_read_too(tmp_path: Path, ending: str, separator: str) -> None:
+    conf, examples = write_conf(tmp_path, {"judge_type": "math"}), tmp_path / f"labelled.{ending}"
+    names = ("main_query", "answer", "final_answer", "score")
+    lines = [names, *([str(row[name]) for name in names[:-1]] + [f"{row['score']:d}"] for row in SUMS)]
+    examples.write_text("".join(f"{separator.join(line)}\n" for line in lines), encoding="utf-8")
+    found = report(run_command("judge", "eval", "--conf", conf, "--examples", examples, "--json", cwd=tmp_path))
+    assert found == report(evaluated(tmp_path, {"judge_type": "math"}, SUMS, "--json"))
+
+
+def test_what_the_messages_of_the_reader_advise_is_an_option(tmp_path: Path) -> None:
+    conf, examples = write_conf(tmp_path, {"judge_protocol": "./judges.py:Even"}), tmp_path / "labelled.csv"
+
+    def tried(text: str, *more: str) -> CommandResult:
+        examples.write_text(text, encoding="utf-8")
+        return run_command("judge", "eval", "--conf", conf, "--examples", examples, "--json", *more, cwd=tmp_path)
+
+    asked = "problem,final_answer,score\nwhy?,a,1\n"
+    assert "Name it by `columns: {main_query: NAME}`" in tried(asked).err
+    assert report(tried(asked, "--columns", "main_query=problem"))["answers"] == 1
+    said = 'messages,final_answer,score\n"[{""role"": ""user"", ""content"": ""why?""}]",a,1\n'
+    assert "is named in `json_columns`" in tried(said).err
+    assert report(tried(said, "--json-columns", "messages"))["answers"] == 1
+    wrong = tried(asked, "--columns", "problem")
+    assert (wrong.code, "--columns problem: it is FIELD=NAME" in wrong.err) == (2, True)
+
+
+def test_answers_to_one_question_are_siblings_whoever_gave_them(tmp_path: Path) -> None:
+    rows = [
+        {"main_query": f"{n // 2}?", "final_answer": str(n), "score": n % 2, "told": float(n % 2), "model": f"m{n}"}
+        for n in range(4)
+    ]
+    found = report(evaluated(tmp_path, {"judge_protocol": "./judges.py:Told"}, rows, "--json"))
+    assert (found["questions"], found["order"]["value"], found["position_pairs"]) == (2, 1.0, 2)
+
+
+def test_another_right_answer_is_another_task(tmp_path: Path) -> None:
+    rows = [{"main_query": "?", "final_answer": str(n), "score": 1, "answer": "1", "gold": str(n)} for n in range(2)]
+    assert report(evaluated(tmp_path, {"judge_type": "math"}, rows, "--json"))["questions"] == 1
+    judge = {"judge_type": "math", "math": {"answer_key": "gold"}}
+    found = report(evaluated(tmp_path, judge, rows, "--reference-field", "gold", "--json"))
+    assert (found["questions"], found["accuracy"]["value"]) == (2, 1.0)
 
 
 def grade(body: Mapping[str, Any], number: int) -> str | Reply:

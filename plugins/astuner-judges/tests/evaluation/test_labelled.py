@@ -8,7 +8,8 @@ import pytest
 
 from astuner.errors import DataError
 from astuner.schema import Task
-from astuner_judges.evaluation.labelled import Fields, Labelled, digest, joined, labelled
+from astuner_judges.evaluation.joining import joined
+from astuner_judges.evaluation.labelled import Fields, Labelled, digest, labelled
 
 
 def read(*rows: dict[str, Any], **fields: Any) -> list[Labelled]:
@@ -41,9 +42,33 @@ def test_a_reference_answer_is_a_good_example_where_there_is_no_other() -> None:
 
 
 def test_a_reference_beside_a_labelled_answer_stays_with_the_task() -> None:
-    (example,) = read({"answer": "42", "final_answer": "41", "score": 0}, reference=None)
+    (example,) = read({"answer": "42", "final_answer": "41", "score": 0})
     assert answers(example) == [("41", 0.0)]
     assert example.task.metadata == {"answer": "42"}
+
+
+def test_a_reference_that_is_itself_the_labelled_answer_does_not_stay() -> None:
+    (example,) = read({"answer": "42", "score": 0})
+    assert (answers(example), example.task.metadata, example.reference) == ([("42", 0.0)], {}, None)
+
+
+def test_a_reference_alone_is_no_example_where_none_is_wanted() -> None:
+    with pytest.raises(DataError, match="no answer: neither 'final_answer' nor 'candidates' nor 'chosen' is there"):
+        read({"answer": "42"}, reference_alone=False)
+
+
+@pytest.mark.parametrize(("cell", "label"), [("0.5", 0.5), ("1", 1.0), ("true", 1.0), ("False", 0.0), (" wrong ", 0.0)])
+def test_a_label_may_be_the_text_of_a_cell(cell: str, label: float) -> None:
+    (alone, several) = read(
+        {"final_answer": "a", "score": cell},
+        {"candidates": f'[{{"answer": "a", "score": "{cell}"}}, {{"answer": "b", "score": 0.25}}]', "score": ""},
+    )
+    assert (answers(alone), answers(several)) == ([("a", label)], [("a", label), ("b", 0.25)])
+
+
+def test_ranks_may_be_texts_too() -> None:
+    (example,) = read({"candidates": '[{"answer": "a", "rank": "2"}, {"answer": "b", "rank": "1"}]'})
+    assert answers(example) == [("a", -2.0), ("b", -1.0)]
 
 
 def test_candidates_have_ranks_or_labels() -> None:
@@ -71,9 +96,42 @@ def test_rows_of_the_same_task_become_siblings() -> None:
         {"main_query": "2?", "final_answer": "b", "score": 1, "answer": "x"},
         {"main_query": "1?", "final_answer": "c", "score": 0, "answer": "x"},
         {"main_query": "1?", "final_answer": "d", "score": 0, "answer": "another reference"},
-        reference=None,
     )
     assert [[text for text, _ in answers(example)] for example in joined(rows)] == [["a", "c"], ["b"], ["d"]]
+
+
+def test_what_a_row_says_of_its_answer_makes_no_other_task_and_stays_with_the_answer() -> None:
+    rows = read(
+        {"final_answer": "a", "score": 1, "model": "large", "topic": "sums"},
+        {"final_answer": "b", "score": 0, "model": "small", "topic": "sums", "annotator": 7},
+    )
+    (example,) = joined(rows)
+    assert example.task.metadata == {"topic": "sums"}
+    assert [answer.more for answer in example.answers] == [{"model": "large"}, {"model": "small", "annotator": 7}]
+
+
+def test_what_was_said_before_the_question_makes_another_task() -> None:
+    def task(said: str, answer: str) -> Task:
+        messages = [{"role": "assistant", "content": said}, {"role": "user", "content": "sure?"}]
+        return Task(init_messages=messages, metadata={"final_answer": answer, "score": 1})
+
+    tasks = [task("two", "a"), task("three", "b"), task("two", "c")]
+    assert [len(example.answers) for example in joined(labelled(tasks, Fields()))] == [2, 1]
+
+
+def test_ranks_say_nothing_beyond_their_own_row() -> None:
+    rows = read({"chosen": "a", "rejected": "b"}, {"chosen": "b", "rejected": "c"})
+    assert [[text for text, _ in answers(example)] for example in joined(rows)] == [["a", "b"], ["b", "c"]]
+
+
+@pytest.mark.parametrize("scored", [True, False])
+def test_of_the_first_tasks_no_answer_is_missing(scored: bool) -> None:
+    given = [{"main_query": f"{n % 3}?", "final_answer": f"{n}", "score": 1} for n in range(9)]
+    pairs = [{"main_query": f"{n}?", "chosen": "a", "rejected": "b"} for n in range(9)]
+    source = iter(read(*(given if scored else pairs)))
+    found = joined(source, 2)
+    assert [len(example.answers) for example in found] == ([3, 3] if scored else [2, 2])
+    assert len(list(source)) == (0 if scored else 7)
 
 
 def test_examples_are_recognised_whatever_their_layout() -> None:
@@ -87,7 +145,9 @@ def test_examples_are_recognised_whatever_their_layout() -> None:
         ({"final_answer": "a"}, "an answer in 'final_answer', and no label in 'score'; there are: final_answer"),
         ({"topic": "sums"}, "no answer: neither 'final_answer' nor 'answer' nor 'candidates' nor 'chosen' is there"),
         ({"final_answer": "a", "score": "so-so"}, "the label 'so-so' in 'score' is no number"),
-        ({"final_answer": "a", "score": "0.5"}, "json_columns"),
+        ({"final_answer": "a", "score": ""}, "an answer in 'final_answer', and no label in 'score'"),
+        ({"final_answer": "a", "score": "NaN"}, "the label 'NaN' in 'score' is no number"),
+        ({"candidates": "[1"}, r"'candidates' is a list of two or more objects, not '\[1'"),
         ({"final_answer": "a", "score": 7}, "outside of min_score 0 and max_score 1"),
         ({"final_answer": "a", "score": float("nan")}, "is no number"),
         ({"final_answer": "a", "score": float("inf")}, "is no number"),

@@ -86,6 +86,8 @@ def test_a_threshold_of_another_scale_is_not_taken_and_that_is_said(labels: list
         ([1, 5], [1.5, 4.0], 3.0),
         ([1, 1], [0.2, 0.9], 0.5),
         ([0, 1], [0.6, 0.7], 0.5),
+        ([-1, 1], [-1.0, 0.9], 0.0),
+        ([0, 1, 2], [0.5, 1.0, 2.0], 1.0),
     ],
 )
 def test_rewards_on_the_scale_of_the_labels_have_their_limit(labels: list[float], rewards: list[float], limit: float) -> None:
@@ -94,7 +96,17 @@ def test_rewards_on_the_scale_of_the_labels_have_their_limit(labels: list[float]
 
 
 @pytest.mark.parametrize(
-    ("labels", "rewards"), [([1, 5], [0.1, 0.9]), ([0, 10], [0.1, 0.9]), ([0, 1], [2.0, 9.0]), ([0, 1], [-1.0, 1.0])]
+    ("labels", "rewards"),
+    [
+        ([1, 5], [0.1, 0.9]),
+        ([0, 10], [0.1, 0.9]),
+        ([0, 1], [2.0, 9.0]),
+        ([0, 1], [-1.0, 1.0]),
+        ([-1, 1], [0.0, 1.0]),
+        ([0, 1, 2], [0.0, 0.5, 1.0]),
+        ([0, 3], [0.0, 2.0]),
+        ([1, 5], [4.0, 5.0]),
+    ],
 )
 def test_rewards_on_another_scale_make_no_decisions_unless_their_limit_is_given(
     labels: list[float], rewards: list[float]

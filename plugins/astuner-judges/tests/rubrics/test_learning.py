@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from astuner.clients.embedding import EmbeddingOptions
+from astuner.clients.llm_budget import Budget
 from astuner.errors import DataError, PluginError
 from astuner.testing.scripted_api import Reply
 from astuner_judges.rubrics.keeping import Kept, kept_or_learnt
+from astuner_judges.rubrics.samples import Samples, read_samples
 
 SMALL = {"evidence_samples": 3, "min_agreement": 0.6}
 
@@ -213,6 +216,71 @@ def test_examples_that_teach_nothing_are_refused_before_anything_is_asked(workpl
     with pytest.raises(DataError, match=message):
         learnt(workplace, rows)
     assert workplace.api.bodies == []
+
+
+def scored_rows(questions: int, start: int = 0) -> list[dict[str, Any]]:
+    """Three answers to each question, of which the last is the good one."""
+    return [
+        {
+            "main_query": f"Question {n // 3}?",
+            "final_answer": f"Here are steps. ({n})" if n % 3 == 2 else str(n),
+            "score": n % 3 // 2,
+        }
+        for n in range(3 * start, 3 * (start + questions))
+    ]
+
+
+def samples_of(workplace: Any, training: Any, validation: Any = (), **more: Any) -> Samples:
+    files = {"training": {"file_path": workplace.write("train.jsonl", training)}}
+    if validation:
+        files["validation"] = {"file_path": workplace.write("validation.jsonl", validation)}
+    options = workplace.options(training, dataset_file=files, grader_mode="listwise", **more)
+    return read_samples(options, workplace.run_info())
+
+
+def test_questions_are_counted_and_none_is_cut_in_its_middle(workplace: Any) -> None:
+    rows = scored_rows(8)
+    found = samples_of(workplace, [*rows[::2], *rows[1::2]], num_reference_samples=7)
+    assert [sorted(example.labels) for example in found.learning] == [[0, 0, 1]] * 7
+    assert len(samples_of(workplace, rows, rows[:3] + scored_rows(2, start=8), num_reference_samples=20).learning) == 8
+
+
+@pytest.mark.usefixtures("careful")
+def test_a_held_out_question_that_teaches_no_order_is_left_out_and_counted(workplace: Any, noisy: Any) -> None:
+    noisy.always = "A good answer gives steps."
+    training, fresh = scored_rows(4), scored_rows(3, start=4)
+    shares_an_answer = [training[0], {**training[0], "final_answer": "another", "score": 1}]
+    found = samples_of(workplace, training, [*shares_an_answer, *fresh[:5], *fresh[6:]])
+    assert (len(found.held_out), found.shared, found.unordered) == (2, 1, 1)
+    options = workplace.options(
+        training,
+        dataset_file={"training": {"file_path": "train.jsonl"}, "validation": {"file_path": "validation.jsonl"}},
+        grader_mode="listwise",
+        **SMALL,
+    )
+    said: list[str] = []
+    kept_or_learnt(options, workplace.run_info(), say=said.append)
+    assert any("1 samples of the validation split are among those learnt from" in text for text in said)
+    assert any("1 samples of the validation split have no two answers of which one is better" in text for text in said)
+
+
+def test_an_answer_that_stands_twice_with_different_labels_is_refused(workplace: Any) -> None:
+    rows = scored_rows(4)
+    with pytest.raises(DataError, match="has one answer twice, with different labels: 0, 1"):
+        samples_of(workplace, [*rows, {**rows[0], "score": 1, "annotator": "other"}])
+    twice = samples_of(workplace, [*rows, {**rows[0], "annotator": "other"}])
+    assert [len(example.answers) for example in twice.learning] == [3] * 4
+
+
+def test_vectors_of_an_embedding_api_are_paid_of_the_same_budget_and_kept(workplace: Any, world: Any) -> None:
+    workplace.api.embed = lambda text: [float(len(text)), 1.0, 2.0]
+    rows, embedding = world.rows(6, 1), EmbeddingOptions(kind="api", model_name="text-embedding-v4")
+    options, budget = workplace.options(rows, embedding=embedding, **SMALL), Budget()
+    kept_or_learnt(options, workplace.run_info(), budget, say=lambda text: None)
+    asked = len(workplace.api.bodies)
+    assert budget.spent.requests == asked
+    kept_or_learnt(options, workplace.run_info(), say=lambda text: None, again=True)
+    assert len(workplace.api.bodies) == asked
 
 
 def test_answers_without_an_order_teach_no_ranking(workplace: Any, world: Any) -> None:

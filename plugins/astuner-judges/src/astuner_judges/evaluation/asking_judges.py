@@ -63,13 +63,13 @@ async def ask(judge: Judge, examples: Sequence[Labelled], answer_field: str, *, 
 
 
 def group_of(number: int, example: Labelled, answer_field: str, *, reverse: bool = False) -> Group:
-    """Return the answers of an example as siblings of a run; each is the output and the only reply of its episode."""
+    """Return the answers of an example as siblings of a run; each is the output and the only reply of its episode.
+
+    What the row of an answer holds alone is in the task of its episode, and not in that of the group.
+    """
     task = evolve(example.task, task_id=example.task.task_id or f"labelled-{number}")
-    texts = [answer.text for answer in example.answers]
-    if reverse:
-        texts.reverse()
     episodes = []
-    for repeat, text in enumerate(texts):
+    for repeat, answer in enumerate(example.answers[::-1] if reverse else example.answers):
         call = Call(
             index=0,
             agent="agent",
@@ -81,8 +81,9 @@ def group_of(number: int, example: Labelled, answer_field: str, *, reverse: bool
             logprobs=np.array([], dtype=np.float32),
             finish_reason="stop",
             messages=task.init_messages or ({"role": "user", "content": example.query},),
-            reply={"role": "assistant", "content": text},
+            reply={"role": "assistant", "content": answer.text},
         )
-        output = WorkflowOutput(metadata={answer_field: text})
-        episodes.append(Episode(id=f"labelled/{number}/{repeat}", task=task, step=0, repeat=repeat, output=output, calls=(call,)))
+        output = WorkflowOutput(metadata={answer_field: answer.text})
+        own = evolve(task, metadata={**task.metadata, **answer.more})
+        episodes.append(Episode(id=f"labelled/{number}/{repeat}", task=own, step=0, repeat=repeat, output=output, calls=(call,)))
     return Group(task=task, step=0, split="validation", episodes=tuple(episodes))

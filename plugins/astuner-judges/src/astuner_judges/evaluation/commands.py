@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from astuner.config.sections import FileSplit
     from astuner_judges.evaluation.configured import Configured, ConfiguredJudge
     from astuner_judges.evaluation.labelled import Fields, Labelled
     from astuner_judges.evaluation.report import Report
@@ -44,8 +45,13 @@ def judge() -> None:
 )
 @click.option("--answer-field", default="final_answer", show_default=True, help="Where a row, and an output, holds the answer.")
 @click.option("--label-field", default="score", show_default=True, help="Where a row holds the label.")
+@click.option(
+    "--reference-field", default="answer", show_default=True, help="Where a row holds the right answer; another is another task."
+)
 @click.option("--candidates-field", default="candidates", show_default=True, help="Where a row holds several answers.")
 @click.option("--rank-field", default="rank", show_default=True, help="Where one of several answers holds its rank, 1 the best.")
+@click.option("--columns", multiple=True, metavar="FIELD=NAME", help="As main_query=problem, the reader's key; may be repeated.")
+@click.option("--json-columns", multiple=True, metavar="NAME", help="A column of text that is read as JSON; may be repeated.")
 @click.option(
     "--threshold", type=float, help="Label from which an answer is good; by default the judge's success_threshold, or halfway."
 )
@@ -60,8 +66,11 @@ def evaluate(
     examples: Path,
     answer_field: str,
     label_field: str,
+    reference_field: str,
     candidates_field: str,
     rank_field: str,
+    columns: tuple[str, ...],
+    json_columns: tuple[str, ...],
     threshold: float | None,
     success_reward: float | None,
     limit: int | None,
@@ -72,15 +81,23 @@ def evaluate(
     Rows hold a question, an answer and its label (a score, true or false, right or wrong), or several answers with ranks, or
     chosen and rejected. Rows of the same task are put to the judge together. Exit code 1 when no answer was judged.
     """
+    from astuner.config.sections import FileSplit
     from astuner_judges.evaluation.configured import configured
     from astuner_judges.evaluation.labelled import Fields
     from astuner_judges.evaluation.table import table_of, warnings_of
 
     chosen = configured(conf, overrides, name)
     fields = Fields(
-        answer=answer_field, reference=None, label=label_field, candidates=candidates_field, rank=rank_field, bounded=False
+        answer=answer_field,
+        reference=reference_field,
+        reference_alone=False,
+        label=label_field,
+        candidates=candidates_field,
+        rank=rank_field,
+        bounded=False,
     )
-    rows = _read(examples, fields, limit)
+    split = FileSplit(file_path=str(examples.resolve()), columns=_pairs(columns), json_columns=json_columns, limit=limit)
+    rows = _read(split, fields)
     bounds = threshold, success_reward
     with chosen.loaded.secrets.hidden_in_errors():
         reports = [_evaluated(chosen, one, rows, fields, bounds, both_orders) for one in chosen.judges]
@@ -126,13 +143,22 @@ def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: boo
             click.echo(f"{one['judge']}  {one['themes']} themes, {state}  {one['file']}")
 
 
-def _read(examples: Path, fields: Fields, limit: int | None) -> list[Labelled]:
-    from astuner.builtin.dataset_file import DatasetFileReader
-    from astuner.config.sections import DatasetFileSection, FileSplit
-    from astuner_judges.evaluation.labelled import joined, labelled
+def _pairs(columns: Sequence[str]) -> dict[str, str]:
+    from astuner.errors import UsageError
 
-    split = FileSplit(file_path=str(examples.resolve()), limit=limit)
-    reader = DatasetFileReader(DatasetFileSection(training=split), examples.resolve().parent)
+    wrong = next((text for text in columns if not all(text.partition("="))), None)
+    if wrong is not None:
+        raise UsageError(f"--columns {wrong}: it is FIELD=NAME, as main_query=problem: what is taken from which column")
+    return {field: name for field, _, name in (text.partition("=") for text in columns)}
+
+
+def _read(split: FileSplit, fields: Fields) -> list[Labelled]:
+    from astuner.builtin.dataset_file import DatasetFileReader
+    from astuner.config.sections import DatasetFileSection
+    from astuner_judges.evaluation.joining import joined
+    from astuner_judges.evaluation.labelled import labelled
+
+    reader = DatasetFileReader(DatasetFileSection(training=split), Path(split.file_path).parent)
     return joined(labelled(reader.read("train"), fields))
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
+from astuner.builtin.json_text import parsed
 from astuner.errors import DataError
 from astuner.schema import Task
 
@@ -24,8 +25,10 @@ class Fields:
 
     query: str = "main_query"
     answer: str = "final_answer"
-    reference: str | None = "answer"
-    """Holds a right answer, which is an example where the row has no labelled one; None takes none."""
+    reference: str = "answer"
+    """Holds a right answer: beside a labelled one it belongs to the task."""
+    reference_alone: bool = True
+    """Whether a right answer is an example where the row has no labelled one."""
     label: str = "score"
     candidates: str = "candidates"
     rank: str = "rank"
@@ -42,6 +45,8 @@ class LabelledAnswer:
     text: str
     label: float
     """More is better; of answers that are ranked only, the rank with a minus."""
+    more: Mapping[str, Any] = field(factory=dict)
+    """What its row holds, and others of the same task do not or not so, such as which model gave the answer."""
 
 
 @frozen(kw_only=True)
@@ -54,6 +59,8 @@ class Labelled:
     answers: tuple[LabelledAnswer, ...]
     scored: bool
     """Whether labels are scores; else they only say which answer is better."""
+    reference: Any = None
+    """The right answer that stands beside: tasks with the same question and another one are other tasks."""
 
     @property
     def digests(self) -> tuple[str, ...]:
@@ -80,21 +87,6 @@ def labelled(tasks: Iterable[Task], fields: Fields) -> Iterator[Labelled]:
         yield _example(task, fields)
 
 
-def joined(examples: Iterable[Labelled]) -> list[Labelled]:
-    """Return the examples with those of the same task put together, in the order of the first of each.
-
-    Answers to one question in rows of their own are siblings, as the judge of a run sees them.
-    """
-    found: dict[str, Labelled] = {}
-    for example in examples:
-        known = json.dumps([example.query, example.scored, example.task.metadata], sort_keys=True, default=str)
-        if known in found:
-            found[known] = evolve(found[known], answers=found[known].answers + example.answers)
-        else:
-            found[known] = example
-    return list(found.values())
-
-
 def query_of(task: Task, name: str = "main_query") -> str:
     """Return the question of a task: the field of that name, or the key of its metadata; raises `DataError`."""
     if name == "main_query":
@@ -105,7 +97,7 @@ def query_of(task: Task, name: str = "main_query") -> str:
     if not isinstance(text, str) or not text.strip():
         raise DataError(
             f"task '{task.task_id}': no question in '{name}' (its metadata has: {', '.join(task.metadata) or 'nothing'}); "
-            "name the right field (query_field)"
+            "name the right one: by query_field, or by the `columns` of the reader"
         )
     return text
 
@@ -117,26 +109,42 @@ def text_of(value: Any) -> str:
 
 def _example(task: Task, fields: Fields) -> Labelled:
     row, query = task.metadata, query_of(task, fields.query)
-    if row.get(fields.candidates) is not None:
-        answers, scored = _candidates(task, row[fields.candidates], fields)
+    told = {fields.candidates, fields.answer, fields.label, fields.rank, CHOSEN, REJECTED}
+    candidates = _read(row.get(fields.candidates))
+    if candidates is not None:
+        answers, scored = _candidates(task, candidates, fields)
     elif row.get(CHOSEN) is not None and row.get(REJECTED) is not None:
         pair = (row[CHOSEN], 1), (row[REJECTED], 2)
         answers, scored = tuple(LabelledAnswer(text=text_of(text), label=-float(rank)) for text, rank in pair), False
     else:
         answers, scored = (_single(task, row, fields),), True
-    told = {fields.candidates, fields.answer, fields.label, fields.rank, CHOSEN, REJECTED}
+        if row.get(fields.answer) is None:
+            told.add(fields.reference)
     left = {key: value for key, value in row.items() if key not in told}
-    return Labelled(task=evolve(task, metadata=left), query=query, answers=answers, scored=scored)
+    return Labelled(
+        task=evolve(task, metadata=left), query=query, answers=answers, scored=scored, reference=left.get(fields.reference)
+    )
+
+
+def _read(value: Any) -> Any:
+    """Return a label, or candidates, as JSON where it is a text that holds some: a cell of csv is nothing else."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return parsed(value) if value.strip() else None
+    except ValueError:
+        return value
 
 
 def _single(task: Task, row: Mapping[str, Any], fields: Fields) -> LabelledAnswer:
-    label = row.get(fields.label)
+    label = _read(row.get(fields.label))
     if row.get(fields.answer) is not None:
         if label is None:
             raise DataError(f"{_place(task)}: an answer in '{fields.answer}', and no label in '{fields.label}'{_there(row)}")
         return LabelledAnswer(text=text_of(row[fields.answer]), label=_score(task, label, fields))
-    if fields.reference is None or row.get(fields.reference) is None:
-        names = " nor ".join(repr(name) for name in (fields.answer, fields.reference, fields.candidates, CHOSEN) if name)
+    if not fields.reference_alone or row.get(fields.reference) is None:
+        alone = (fields.reference,) if fields.reference_alone else ()
+        names = " nor ".join(map(repr, (fields.answer, *alone, fields.candidates, CHOSEN)))
         raise DataError(f"{_place(task)}: no answer: neither {names} is there{_there(row)}")
     # A reference answer with a label is the answer that is labelled; without one it is right.
     score = fields.high if label is None else _score(task, label, fields)
@@ -144,18 +152,19 @@ def _single(task: Task, row: Mapping[str, Any], fields: Fields) -> LabelledAnswe
 
 
 def _candidates(task: Task, given: Any, fields: Fields) -> tuple[tuple[LabelledAnswer, ...], bool]:
-    names = [name for name in (fields.answer, fields.reference, "answer") if name]
+    names = (fields.answer, fields.reference, "answer")
     if not isinstance(given, list) or len(given) < 2 or not all(isinstance(one, Mapping) for one in given):
         raise DataError(f"{_place(task)}: '{fields.candidates}' is a list of two or more objects, not {str(given)[:80]!r}")
     texts = [next((one[name] for name in names if one.get(name) is not None), None) for one in given]
     if None in texts:
         raise DataError(f"{_place(task)}: a candidate has no answer in '{fields.answer}'{_there(given[texts.index(None)])}")
-    scored = all(one.get(fields.label) is not None for one in given)
-    if not scored and not all(_is_number(one.get(fields.rank)) for one in given):
+    given_labels, ranks = ([_read(one.get(name)) for one in given] for name in (fields.label, fields.rank))
+    scored = None not in given_labels
+    if not scored and not all(map(_is_number, ranks)):
         raise DataError(
             f"{_place(task)}: each candidate needs a number in '{fields.rank}' (1 is the best), or a label in '{fields.label}'"
         )
-    labels = [_score(task, one[fields.label], fields) if scored else -float(one[fields.rank]) for one in given]
+    labels = [_score(task, label, fields) for label in given_labels] if scored else [-float(rank) for rank in ranks]
     return tuple(LabelledAnswer(text=text_of(text), label=label) for text, label in zip(texts, labels, strict=True)), scored
 
 
@@ -166,10 +175,9 @@ def _score(task: Task, value: Any, fields: Fields) -> float:
     if value is False or word in BAD_WORDS:
         return fields.low
     if not _is_number(value):
-        hint = " (the numbers of a csv file are read with `json_columns`)" if isinstance(value, str) else ""
         raise DataError(
             f"{_place(task)}: the label {value!r} in '{fields.label}' is no number, true or false, nor a word such as 'right' "
-            f"or 'wrong'{hint}"
+            "or 'wrong'"
         )
     if fields.bounded and not fields.low <= value <= fields.high:
         raise DataError(

@@ -10,6 +10,9 @@ from attrs import frozen
 from astuner.schema import Verdict
 from astuner_judges.evaluation.asking_judges import Findings
 
+_CLOSE = 0.25
+"""How far from the end of a scale, as a part of it, the best and the worst reward may lie."""
+
 
 @frozen(kw_only=True)
 class Limits:
@@ -31,7 +34,7 @@ def limits_of(
     """Return the limits that are given, and where they are not, those that labels, rewards and the judge's `options` suggest.
 
     A label counts as good from the judge's own `success_threshold`, where it has one on the scale of the labels, else from
-    halfway between their extremes. That is taken for a limit of rewards only where these are on the same scale.
+    halfway between their extremes. That is taken for a limit of rewards only where these are seen to be on the same scale.
     """
     labels = [answer.label for found in findings if found.example.scored for answer in found.example.answers]
     if not labels or not all(found.example.scored for found in findings):
@@ -73,7 +76,13 @@ def _undecided(findings: Sequence[Findings]) -> list[float]:
 
 
 def _is_one_scale(rewards: Sequence[float], low: float, high: float, label: float) -> bool:
-    """Whether rewards lie where labels do, and some reach what a good label is; labels between 0 and 1 may mean all of that."""
+    """Whether rewards lie where labels do, and some reach what a good label is.
+
+    Labels between 0 and 1 may mean all of that. Any others are a scale that has to be recognised: rewards lie on it that come
+    close to both of its ends, since what stays within a part of it may as well be all of another scale.
+    """
+    worst, best = min(rewards), max(rewards)
     if low >= 0 and high <= 1:
-        low, high = 0.0, 1.0
-    return low <= min(rewards) and label <= max(rewards) <= high
+        return worst >= 0 and label <= best <= 1
+    close = _CLOSE * (high - low)
+    return low <= worst <= low + close and max(label, high - close) <= best <= high

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from attrs import evolve, frozen
 
 from astuner.errors import DataError
-from astuner_judges.evaluation.labelled import Labelled, digest, joined
+from astuner_judges.evaluation.labelled import Labelled, digest
 from astuner_judges.rubrics.options import KEY, RubricsOptions
 
 FEWEST = 4
@@ -30,6 +30,11 @@ class Example:
     def digests(self) -> tuple[str, ...]:
         """One per answer."""
         return tuple(digest(self.query, answer) for answer in self.answers)
+
+
+def has_an_order(row: Labelled) -> bool:
+    """Whether one of the answers is better than another."""
+    return len({answer.label for answer in row.answers}) > 1
 
 
 def examples_of(rows: Sequence[Labelled], options: RubricsOptions) -> list[Example]:
@@ -99,13 +104,25 @@ def _pointwise(rows: Sequence[Labelled], options: RubricsOptions) -> list[Exampl
 
 def _listwise(rows: Sequence[Labelled]) -> list[Example]:
     made = []
-    for row in joined(rows):
-        labels = tuple(answer.label for answer in row.answers)
-        if len(set(labels)) < 2:
+    for row in rows:
+        if not has_an_order(row):
             raise DataError(
                 f"{KEY}: the labelled example '{row.task.task_id}' has no two answers of which one is better, which grader_mode: "
                 "listwise learns from: give it candidates with ranks, chosen and rejected, or rows of the same task with scores"
             )
-        texts = tuple(answer.text for answer in row.answers)
-        made.append(Example(query=row.query, answers=texts, labels=labels, is_good=True, place=row.task.task_id))
+        labels = _by_text(row)
+        texts, numbers = tuple(labels), tuple(labels.values())
+        made.append(Example(query=row.query, answers=texts, labels=numbers, is_good=True, place=row.task.task_id))
     return made
+
+
+def _by_text(row: Labelled) -> dict[str, float]:
+    labels: dict[str, float] = {}
+    for answer in row.answers:
+        first = labels.setdefault(answer.text, answer.label)
+        if first != answer.label:
+            raise DataError(
+                f"{KEY}: the labelled example '{row.task.task_id}' has one answer twice, with different labels: {first:g}, "
+                f"{answer.label:g}; remove one"
+            )
+    return labels

@@ -115,6 +115,8 @@ def _learnt(options: RubricsOptions, run_info: RunInfo, path: Path, budget: Budg
     samples = read_samples(options, run_info)
     if samples.shared:
         say(f"{samples.shared} samples of the validation split are among those learnt from; they check nothing and are left out")
+    if samples.unordered:
+        say(f"{samples.unordered} samples of the validation split have no two answers of which one is better, and are left out")
     cache = path.with_name(f"{path.stem}.answers.sqlite")
     client = options.client(run_info.config_dir, cache=cache, budget=budget)
     say(f"learning from {len(samples.learning)} labelled examples with '{client.model}'")

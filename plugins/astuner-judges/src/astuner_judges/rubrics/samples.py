@@ -10,8 +10,10 @@ from attrs import frozen
 
 from astuner.errors import DataError, PluginError
 from astuner.protocols import Reader, RunInfo
-from astuner_judges.evaluation.labelled import labelled
-from astuner_judges.rubrics.examples import Example, check_enough, counterexamples, examples_of
+from astuner.schema import Split
+from astuner_judges.evaluation.joining import joined
+from astuner_judges.evaluation.labelled import Labelled, labelled
+from astuner_judges.rubrics.examples import Example, check_enough, counterexamples, examples_of, has_an_order
 from astuner_judges.rubrics.options import KEY, RubricsOptions
 
 
@@ -27,12 +29,14 @@ class Samples:
     """Of the validation split; none of them is among the others."""
     shared: int = 0
     """Samples of the validation split that are left out because they are."""
+    unordered: int = 0
+    """Of the others those that are left out because a listwise grader has no two answers in them to put in an order."""
 
 
 def read_samples(options: RubricsOptions, run_info: RunInfo) -> Samples:
-    """Read the first `num_reference_samples` rows of each split; raises `DataError` and `PluginError`."""
-    read = _reader(options, run_info).read
-    rows = list(labelled(islice(read("train"), options.num_reference_samples), options.fields))
+    """Read the first `num_reference_samples` of each split; raises `DataError` and `PluginError`."""
+    reader = _reader(options, run_info)
+    rows = _first(reader, "train", options)
     if not rows:
         raise DataError(f"{KEY}.{options.input_data_type}: its training split has no rows to learn from")
     learning = examples_of(rows, options)
@@ -41,14 +45,23 @@ def read_samples(options: RubricsOptions, run_info: RunInfo) -> Samples:
     if options.grader_mode == "pointwise" and all(example.is_good for example in learning):
         evidence += counterexamples(learning, options.min_score, run_info.seed)
     known = {one for example in learning for one in example.digests}
-    checks = list(labelled(islice(read("validation"), options.num_reference_samples), options.fields))
-    unseen = examples_of([row for row in checks if not known & {*row.digests}], options)
+    checks = _first(reader, "validation", options)
+    unseen = [row for row in checks if not known & {*row.digests}]
+    telling = [row for row in unseen if options.grader_mode == "pointwise" or has_an_order(row)]
     return Samples(
         learning=tuple(learning),
         evidence=tuple(evidence),
-        held_out=tuple(unseen),
-        shared=sum(bool(known & {*row.digests}) for row in checks),
+        held_out=tuple(examples_of(telling, options)),
+        shared=len(checks) - len(unseen),
+        unordered=len(unseen) - len(telling),
     )
+
+
+def _first(reader: Reader, split: Split, options: RubricsOptions) -> list[Labelled]:
+    """Return the first rows of a split, or for a listwise grader its first questions, each with the answers of all its rows."""
+    rows = labelled(reader.read(split), options.fields)
+    most = options.num_reference_samples
+    return joined(rows, most) if options.grader_mode == "listwise" else list(islice(rows, most))
 
 
 def _reader(options: RubricsOptions, run_info: RunInfo) -> Reader:

@@ -1,0 +1,50 @@
+"""Putting labelled answers to one question together, which stand in rows of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from attrs import evolve
+
+from astuner_judges.evaluation.labelled import Labelled
+
+
+def joined(examples: Iterable[Labelled], most: int | None = None) -> list[Labelled]:
+    """Return the examples with those of the same task put together, in the order of the first of each; at `most` so many.
+
+    Answers to one question in rows of their own are siblings, as the judge of a run sees them. What else rows hold, such as
+    who labelled an answer, makes no other task of them: it stays with each answer. Ranks say nothing beyond their own row.
+    """
+    found: dict[str | int, list[Labelled]] = {}
+    for number, example in enumerate(examples):
+        known = _identity(example) if example.scored else number
+        if known in found:
+            found[known].append(example)
+        elif most is None or len(found) < most:
+            found[known] = [example]
+        if len(found) == most and not any(rows[0].scored for rows in found.values()):
+            # No later row can belong to one of these; of scored ones the last may.
+            break
+    return [_together(rows) for rows in found.values()]
+
+
+def _identity(example: Labelled) -> str:
+    task = example.task
+    known = [example.query, task.main_query, task.init_messages, task.env_type, example.reference]
+    return json.dumps(known, sort_keys=True, default=str)
+
+
+def _together(rows: Sequence[Labelled]) -> Labelled:
+    first, *others = rows
+    shared = {
+        key: value
+        for key, value in first.task.metadata.items()
+        if all(key in row.task.metadata and row.task.metadata[key] == value for row in others)
+    }
+    answers = tuple(
+        evolve(answer, more={key: value for key, value in row.task.metadata.items() if key not in shared})
+        for row in rows
+        for answer in row.answers
+    )
+    return evolve(first, task=evolve(first.task, metadata=shared), answers=answers)
