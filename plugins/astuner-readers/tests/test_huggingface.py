@@ -122,6 +122,51 @@ def test_what_save_to_disk_wrote_is_read_too(tmp_path: Path) -> None:
         source.read("validation")
 
 
+@pytest.mark.parametrize(
+    "name", ["train[:2]", "train[-2:]", "train[:40%]", "train[20%:]", "test+train[1:3]", "train[3:1]", "train[4:99]"]
+)
+def test_parts_of_what_save_to_disk_wrote_are_those_of_a_repository(repository: Path, name: str) -> None:
+    datasets.load_dataset(str(repository)).save_to_disk(str(repository.parent / "saved"))
+    saved, whole = (reader(repository.parent, dataset_path=path, training_split=name) for path in ("saved", "gsm"))
+    assert list(saved.read("train")) == list(whole.read("train"))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("train[:2]+tset", r"training_split: 'saved' has no split 'train\[:2\]\+tset'; there are: train"),
+        ("train[:x]", r"Unrecognized instruction format: train\[:x\]"),
+    ],
+)
+def test_a_part_that_there_is_not_in_a_saved_one_is_named(tmp_path: Path, name: str, message: str) -> None:
+    datasets.Dataset.from_list([{"question": "q"}]).save_to_disk(str(tmp_path / "saved"))
+    with pytest.raises(DataError, match=message):
+        reader(tmp_path, dataset_path="saved", training_split=name).read("train")
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "message"),
+    [
+        (
+            "saved",
+            {"config_name": "main"},
+            "config_name: .*saved was written by save_to_disk, of which config_name would say nothing",
+        ),
+        ("saved", {"revision": "v9", "streaming": True}, "revision: .*, of which revision and streaming would say nothing"),
+        ("one.jsonl", {"config_name": "main"}, "config_name: .* is a file"),
+        ("one.jsonl", {"revision": "v9"}, "revision: .* is a file"),
+        ("gsm", {"revision": "v9"}, "revision: .* is a local directory"),
+    ],
+)
+def test_an_option_that_says_nothing_of_a_local_path_is_refused(
+    repository: Path, path: str, options: dict[str, Any], message: str
+) -> None:
+    datasets.Dataset.from_list([{"question": "q"}]).save_to_disk(str(repository.parent / "saved"))
+    (repository.parent / "one.jsonl").write_text('{"question": "q"}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=message):
+        reader(repository.parent, dataset_path=path, **options)
+
+
 def test_dates_become_text_in_the_metadata(tmp_path: Path) -> None:
     save(tmp_path / "dated.parquet", [{"question": "q", "day": date(2024, 2, 29), "deep": [{"day": date(2024, 3, 1)}]}])
     (task,) = reader(tmp_path, dataset_path="dated.parquet").read("train")

@@ -26,7 +26,7 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
 
     plan = plan_run(conf, overrides, backbone)
     config = plan.loaded.config
-    info = plan.run_info()
+    info = plan.run_info(attempt=0)
     check_names(services, info, plan.catalog)
     hooks = Hooks(plan.catalog, options=config.plugins.options)
     hooks.check_pending()

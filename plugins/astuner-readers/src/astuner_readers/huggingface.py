@@ -34,6 +34,8 @@ class HuggingFaceReader:
         self._local = local.resolve() if local.exists() else None
         if self._local is None and _is_path(options.dataset_path):
             raise DataError(f"{_KEY}.dataset_path: {local.absolute()} does not exist; relative paths start at {config_dir}")
+        if self._local is not None:
+            _check_has_effect(options, self._local)
         self._copy: HubCopy | None = None
         self._loaded: dict[str, Rows] = {}
         _datasets()
@@ -58,10 +60,7 @@ class HuggingFaceReader:
         datasets = _datasets()
         try:
             if self._local is not None and _is_saved(self._local):
-                saved = datasets.load_from_disk(str(self._local))
-                # A single data set that was saved has no splits, and so is the one that is trained on.
-                splits: Mapping[str, Any] = saved if isinstance(saved, datasets.DatasetDict) else {"train": saved}
-                return self._of(splits, name, key)
+                return _part_of(datasets, self._saved(datasets), name)
             if self._options.streaming:
                 return self._stream(datasets, name, key)
             return self._open(datasets, split=name)  # type: ignore[no-any-return]  # datasets is not typed
@@ -71,6 +70,11 @@ class HuggingFaceReader:
             self._explain(datasets, name, key, error)
             where = f"'{self._options.dataset_path}' ({self._local or 'no local path, so a repository of the hub'})"
             raise DataError(f"{_KEY}.dataset_path: {where} cannot be loaded: {type(error).__name__}: {error}") from error
+
+    def _saved(self, datasets: Any) -> Mapping[str, Any]:
+        saved = datasets.load_from_disk(str(self._local))
+        # A single data set that was saved has no splits, and so is the one that is trained on.
+        return saved if isinstance(saved, datasets.DatasetDict) else {"train": saved}
 
     def _stream(self, datasets: Any, name: str, key: str) -> Rows:
         parts = split_parts(name)
@@ -106,7 +110,7 @@ class HuggingFaceReader:
         if self._copy is None:
             options = self._options
             if self._local is not None:
-                self._copy = HubCopy(path=str(self._local), revision=options.revision)
+                self._copy = HubCopy(path=str(self._local))
             else:
                 self._copy = located(options.dataset_path, options.config_name, options.revision, _KEY)
         return self._copy
@@ -124,6 +128,8 @@ class HuggingFaceReader:
     def _splits(self, datasets: Any) -> list[str]:
         if self._local is not None and self._local.is_file():
             return ["train"]
+        if self._local is not None and _is_saved(self._local):
+            return list(self._saved(datasets))
         copy = self._where()
         if copy.data_files is not None:
             return list(copy.data_files)
@@ -141,11 +147,6 @@ class HuggingFaceReader:
         raise DataError(
             f"{_KEY}.config_name: '{self._options.dataset_path}' has {said}; there are: {', '.join(configs)}"
         ) from error
-
-    def _of(self, splits: Mapping[str, Any], name: str, key: str) -> Rows:
-        if name not in splits:
-            raise _no_split(key, name, self._options.dataset_path, list(splits))
-        return splits[name]  # type: ignore[no-any-return]  # datasets is not typed
 
 
 def _datasets() -> Any:
@@ -188,6 +189,29 @@ def _is_path(text: str) -> bool:
 def _is_saved(path: Path) -> bool:
     """Whether the directory is the work of `save_to_disk`, which `load_dataset` refuses."""
     return (path / "dataset_dict.json").is_file() or (path / "state.json").is_file()
+
+
+def _check_has_effect(options: HuggingFaceSection, local: Path) -> None:
+    """Raise `DataError` for options that say nothing of a local path."""
+    saved = _is_saved(local)
+    idle = {
+        "revision": options.revision is not None,
+        "config_name": options.config_name is not None and (saved or local.is_file()),
+        "streaming": options.streaming and saved,
+    }
+    names = [name for name, is_idle in idle.items() if is_idle]
+    if names:
+        what = "was written by save_to_disk" if saved else "is a file" if local.is_file() else "is a local directory"
+        raise DataError(f"{_KEY}.{names[0]}: {local} {what}, of which {' and '.join(names)} would say nothing; remove it")
+
+
+def _part_of(datasets: Any, splits: Mapping[str, Any], name: str) -> Rows:
+    """Return a split, or the parts that the name asks for, counted as `load_dataset` counts them."""
+    if name in splits:
+        return splits[name]  # type: ignore[no-any-return]  # datasets is not typed
+    parts = datasets.ReadInstruction.from_spec(name).to_absolute({split: len(rows) for split, rows in splits.items()})
+    chosen = [splits[part.splitname].select(range(part.from_, part.to)) for part in parts]
+    return datasets.concatenate_datasets(chosen)  # type: ignore[no-any-return]  # likewise
 
 
 def _no_split(key: str, name: str, dataset: str, splits: list[str]) -> DataError:

@@ -328,3 +328,17 @@ def test_no_sample_at_all_is_named(llm: ScriptedApi, reader: Read, tmp_path: Pat
     section = {"type": "dataset_file", "dataset_file": {"validation": {"file_path": "v.jsonl"}}}
     with pytest.raises(DataError, match="yields no training task"):
         list(reader(query_reader=section).read("train"))
+
+
+def test_chunks_that_training_goes_without_are_counted_and_said(
+    llm: ScriptedApi, reader: Read, both: Any, documents: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (documents / "two.md").write_text(f"A sentence that stands in front. {(documents / 'one.txt').read_text()}")
+    source = reader(**both)
+    validation, train = list(source.read("validation")), list(source.read("train"))
+    chunk_texts = [{origin["chunk_hash"] for origin in origins(tasks)} for tasks in (validation, train)]
+    assert not chunk_texts[0] & chunk_texts[1]
+    report = source.generator.report("train")
+    assert report is not None
+    assert report["chunks_left_out"] > 0
+    assert f"left out: {report['chunks_left_out']} chunks" in capsys.readouterr().err

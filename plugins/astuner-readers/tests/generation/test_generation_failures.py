@@ -179,19 +179,62 @@ def test_an_embedding_api_that_fails_is_named_and_no_answer_is_lost(llm: Scripte
 
 def test_what_was_compared_before_an_embedding_api_failed_is_written(llm: ScriptedApi, reader: Read, asked: Any) -> None:
     params = {"model": "embedder", "similarity_threshold": 1.0, "batch_size": 3}
-    asked = {**asked, "deduplication_filter": {"params": params}}
-    # Six requests of the LLM, and the first two of the other model.
-    source = reader(**{**asked, "validation_task_num": 6, "llm": {**SOON, "max_requests": 7}})
-    llm.embed = vector
+    asked = {**asked, "validation_task_num": 6, "deduplication_filter": {"params": params}}
+    seen: list[str] = []
+
+    def three(text: str) -> list[float]:
+        seen.append(text)
+        llm.embed = None if len(seen) == 3 else llm.embed
+        return vector(text)
+
+    # The first of two requests for vectors is answered.
+    source = reader(**asked)
+    llm.embed = three
     assert len(list(source.read("validation"))) == 3
     report = source.generator.report("validation")
     assert report is not None
-    assert (report["complete"], report["spent"]["requests"]) == (False, 7)
-    assert "the limit max_requests: 7 is reached" in report["stopped"]
-    reader(**{**asked, "validation_task_num": 6}).generator.make("validation")
-    assert len(list(reader(**{**asked, "validation_task_num": 6}).read("validation"))) == 6
-    texts = [text for body in llm.bodies for text in body.get("input", ())]
-    assert len(texts) == len(set(texts)) == 6
+    assert not report["complete"]
+    llm.embed = vector
+    chats = len(llm.prompts())
+    reader(**asked).generator.make("validation")
+    assert len(list(reader(**asked).read("validation"))) == 6
+    assert len(llm.prompts()) == chats
+
+
+@pytest.mark.parametrize(("limit", "batch", "made"), [(2, 10, 1), (3, 3, 2), (10, 10, 9), (10, 3, 7)])
+def test_of_a_limit_as_much_is_kept_as_comparing_takes(
+    llm: ScriptedApi, reader: Read, asked: Any, limit: int, batch: int, made: int
+) -> None:
+    params = {"model": "embedder", "similarity_threshold": 1.0, "batch_size": batch}
+    asked |= {"validation_task_num": 30, "knowledge_augmentor": {"n": 1}, "deduplication_filter": {"params": params}}
+    asked |= {"num_workers": 4, "document_reader": {**asked["document_reader"], "chunk_size": 50}}
+    llm.embed = vector
+    source = reader(**{**asked, "llm": {**SOON, "max_requests": limit}})
+    assert len(list(source.read("validation"))) == made
+    report = source.generator.report("validation")
+    assert report is not None
+    assert report["spent"]["requests"] <= limit == len(llm.bodies)
+    assert f"the limit max_requests: {limit} is reached" in report["stopped"]
+
+
+def test_of_a_limit_on_tokens_enough_is_kept_to_compare_what_it_paid_for(
+    llm: ScriptedApi, reader: Read, asked: Any, author: Author
+) -> None:
+    llm.script = lambda body, number: completion(author(body, number), prompt_tokens=500, completion_tokens=60)
+    llm.embed = vector
+    # Three answers would leave ten tokens, in which their questions cannot be compared.
+    asked |= {"llm_response_length": 60, "llm": {**SOON, "max_total_tokens": 3 * 560 + 10}}
+    asked |= {"deduplication_filter": {"params": {"model": "embedder", "similarity_threshold": 1.0}}}
+    assert len(list(reader(**asked).read("validation"))) == 2
+
+
+def test_an_embedding_api_that_fails_is_found_before_a_question_is_paid_for(
+    llm: ScriptedApi, reader: Read, like_samples: Any
+) -> None:
+    section = {"params": {"model": "embedder"}}
+    with pytest.raises(RunFailed, match="no train task could be generated: embedding model 'embedder'"):
+        list(reader(query_reader=like_samples, task_num=3, llm=SOON, deduplication_filter=section).read("train"))
+    assert llm.prompts() == []
 
 
 def vector(text: str) -> list[float]:
@@ -207,6 +250,41 @@ def test_an_endpoint_that_was_broken_once_is_asked_again_when_it_is_not(
         list(reader(**asked).read("validation"))
     llm.script = author
     assert len(list(reader(**asked).read("validation"))) == 8
+
+
+def test_a_chunk_of_which_nothing_was_asked_is_asked_again_where_tasks_are_missing(
+    llm: ScriptedApi, reader: Read, asked: Any, author: Author, questions: Author
+) -> None:
+    asked = {**asked, "validation_task_num": 500}
+    silent: list[str] = []
+
+    def once_silent(body: Mapping[str, Any], number: int) -> str:
+        prompt = body["messages"][0]["content"]
+        silent.append(prompt) if not silent else None
+        return questions() if prompt in silent else author(body, number)
+
+    llm.script = once_silent
+    before = list(reader(**asked).read("validation"))
+    llm.script = author
+    again = reader(**asked)
+    again.generator.make("validation")
+    assert len(list(again.read("validation"))) > len(before) > 0
+
+
+def test_a_limit_is_not_spent_on_asking_again_where_nothing_came(
+    llm: ScriptedApi, reader: Read, asked: Any, author: Author, questions: Author
+) -> None:
+    # The first chunks have nothing to ask, and a limit allows as many requests as there are of them.
+    def barren(body: Mapping[str, Any], number: int) -> str:
+        return questions() if body["messages"][0]["content"] in barren_prompts else author(body, number)
+
+    barren_prompts: list[str] = []
+    llm.script = lambda body, number: barren_prompts.append(body["messages"][0]["content"]) or questions()
+    limited = {**asked, "llm": {**SOON, "max_requests": 2}}
+    with pytest.raises(RunFailed, match="max_requests: 2 is reached"):
+        list(reader(**limited).read("validation"))
+    llm.script = barren
+    assert len(list(reader(**limited).read("validation"))) == 2
 
 
 def test_a_check_that_contradicts_itself_is_not_kept(llm: ScriptedApi, reader: Read, asked: Any, author: Author) -> None:

@@ -169,6 +169,16 @@ def test_spans_without_valid_ids_are_rejected_and_the_others_kept(collector: Col
     assert ExportTraceServiceResponse.FromString(answer.content).partial_success.rejected_spans == 1
 
 
+@pytest.mark.parametrize("odd", [{"resourceSpans": ["x"]}, {"resourceSpans": [{"scopeSpans": ["x"]}]}])
+def test_what_is_no_object_is_rejected_and_the_spans_beside_it_kept(collector: Collector, span: Make, odd: Mapping[str, Any]):
+    before = len(collector.spans)
+    sent = {"resourceSpans": [*odd["resourceSpans"], *request(span(1, 79))["resourceSpans"]]}
+    answer = collector.client.post("/v1/traces", json=sent)
+    assert (answer.status_code, answer.json()["partialSuccess"]["rejectedSpans"]) == (200, "1")
+    assert "is an object" in answer.json()["partialSuccess"]["errorMessage"]
+    assert [one["spanId"] for one in collector.spans[before:]] == [f"{79:016x}"]
+
+
 @pytest.mark.parametrize(
     ("body", "headers", "status", "said"),
     [
@@ -244,6 +254,16 @@ def test_feedback_of_a_conversation_with_a_correction(collector: Collector, aske
     rows = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
     (found,) = [row["metadata"] for row in rows if row["main_query"] == "Corrected?"]
     assert (found["answer"], found["rejected_answer"], found["reward"]) == ("Yes.", "No.", 0.0)
+
+
+def test_a_thumb_with_a_label_is_a_thumb(collector: Collector, asked: Make, tmp_path: Path):
+    collector.client.post("/v1/traces", json=request(asked(902, "Too long?", "Yes and no.", conversation="c-902")))
+    body = {"conversation_id": "c-902", "thumbs": "down", "label": "too long"}
+    assert collector.client.post("/v1/feedback", json=body).status_code == 200
+    assert run_command("trace", "import", collector.out, "--out", "t.jsonl", cwd=tmp_path).code == 0
+    rows = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    (found,) = [row["metadata"] for row in rows if row["main_query"] == "Too long?"]
+    assert ("answer" in found, found["reward"], found["feedback"][0]["label"]) == (False, 0.0, "too long")
 
 
 def test_a_token_is_needed_where_one_is_set(guarded: Collector, span: Make):

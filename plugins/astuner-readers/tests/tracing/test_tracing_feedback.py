@@ -204,6 +204,16 @@ def test_a_span_may_say_it_of_itself(write: Make, asked: Make):
     assert (found["A?"]["reward"], found["B?"]["reward"]) == (1.0, 0.25)
 
 
+def test_a_thumb_is_a_score_whatever_label_comes_with_it(write: Make, asked: Make):
+    said = [{"key": key, "value": {"stringValue": value}} for key, value in (("thumbs", "down"), ("label", "too long"))]
+    attribute = asked(2, "B?", "wrong")
+    attribute["attributes"] += [{**one, "key": f"feedback.{one['key']}"} for one in said]
+    found = rows(write(asked(1, "A?", "wrong", events=[{"name": "feedback", "attributes": said}]), attribute))
+    for query in ("A?", "B?"):
+        assert ("answer" in found[query], found[query]["reward"]) == (False, 0.0)
+        assert found[query]["feedback"][0]["label"] == "too long"
+
+
 def test_feedback_on_nothing_that_is_there_is_counted(write: Make, asked: Make):
     path = write(asked(1, "A?"), feedback(trace=7, score=1.0))
     done = run_command("trace", "import", path, "--out", "tasks.jsonl", "--json", cwd=path.parent)

@@ -12,8 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astuner.config.structuring import structure_options
 from astuner.testing.command_line import CommandResult, run_command
+from astuner.testing.run_infos import run_info
 from astuner_readers.tracing.filters.deduplication import Alike, pieces_of
+from astuner_readers.tracing.options import TracingOptions
+from astuner_readers.tracing.reader import TracingReader
 from astuner_readers.tracing.tasks import normalised
 
 Make = Callable[..., Any]
@@ -139,11 +143,43 @@ def test_an_llm_that_answers_nothing_at_all_is_an_error(write: Make, asked: Make
     assert "refused" in done.err
 
 
-def test_an_answer_is_paid_for_once(write: Make, asked: Make, reviewer: Reviewer):
+@pytest.mark.parametrize("cache", [[], ["--llm-cache=answers.sqlite"]])
+def test_an_answer_is_paid_for_once(write: Make, asked: Make, reviewer: Reviewer, cache: list[str]):
     path = write(asked(1, "a good one"))
     for _ in range(2):
-        assert imported(path, "--llm-evaluate", "--llm-cache=answers.sqlite").code == 0
+        assert imported(path, "--llm-evaluate", *cache).code == 0
     assert len(reviewer.asked) == 1
+    assert (path.parent / "tasks.verdicts.sqlite").exists() == (not cache)
+
+
+def test_a_raised_limit_goes_on_from_the_verdicts_that_there_are(write: Make, asked: Make, reviewer: Reviewer, tmp_path: Path):
+    write(*(asked(number, f"a good one, number {number}") for number in range(1, 6)))
+
+    def tasks(limit: int) -> int:
+        llm = {"max_requests": limit, "concurrency": 1}
+        values = {"sources": "traces.jsonl", "filters": [{"type": "llm_evaluate", "params": {"llm": llm}}]}
+        options = structure_options(TracingOptions, values, key="astuner.task_reader.tracing", locate=lambda key: None)
+        reader = TracingReader.from_run(options, run_info(tmp_path))
+        reader.report_to(lambda text, level: None)
+        return len(list(reader.read("train")))
+
+    assert [tasks(2), tasks(2), tasks(3)] == [2, 2, 5]
+    assert len(reviewer.asked) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--llm=reviewer"], "--llm without --llm-evaluate"),
+        (["--rubrics=traces.jsonl", "--llm-cache=a.sqlite"], "--rubrics, --llm-cache without --llm-evaluate"),
+        (["--similarity=0.5", "--keep-duplicates"], "--similarity leaves out what --keep-duplicates keeps"),
+    ],
+)
+def test_an_argument_that_nothing_comes_of_is_refused(write: Make, asked: Make, arguments: list[str], said: str):
+    path = write(asked(1, "A?"))
+    done = imported(path, *arguments)
+    assert (done.code, said in done.err) == (2, True), done.err
+    assert not (path.parent / "tasks.jsonl").exists()
 
 
 def test_no_llm_is_named_before_anything_is_read(write: Make, asked: Make, monkeypatch: pytest.MonkeyPatch):

@@ -15,6 +15,7 @@ from astuner.config.sections import DatasetFileSection, FileSplit
 from astuner.config.structuring import structure_options
 from astuner.errors import ConfigError, DataError
 from astuner.testing.command_line import run_command
+from astuner.testing.project import write_project
 from astuner.testing.run_infos import run_info
 from astuner_readers.tracing.options import TracingOptions
 from astuner_readers.tracing.reader import TracingReader
@@ -47,9 +48,7 @@ def options(values: dict[str, Any]) -> TracingOptions:
 
 
 def reader(directory: Path, *, runs: bool = True, **values: Any) -> tuple[TracingReader, list[tuple[str, str]]]:
-    info = run_info(directory)
-    if runs:
-        info.directory.mkdir(parents=True, exist_ok=True)
+    info = run_info(directory, attempt=int(runs))
     made, said = TracingReader.from_run(options({"sources": "traces.jsonl", **values}), info), []
     made.report_to(lambda text, level: said.append((text, level)))
     return made, said
@@ -96,6 +95,29 @@ def test_looking_at_what_a_run_would_take_keeps_nothing_and_asks_nobody(
     assert len(list(made.read("train"))) == 1
     assert "no LLM is asked to see what a run would take" in said[0][0]
     assert [path.name for path in tmp_path.iterdir()] == ["traces.jsonl"]
+
+
+@pytest.mark.parametrize("command", [["run", "--backbone=debug", "--dry-run"], ["data", "stats"], ["data", "preview"]])
+def test_looking_at_a_run_that_there_is_keeps_nothing_and_asks_nobody(
+    write: Make, asked: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+):
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    write(asked(1, "A?"))
+    section = {"sources": "traces.jsonl", "filters": [{"type": "llm_evaluate"}], "train_output_path": "tasks.jsonl"}
+    conf = write_project(tmp_path, settings={"task_reader": {"type": "tracing", "tracing": section}})
+    directory = tmp_path / "launcher_record" / "project"
+    directory.mkdir(parents=True)
+    looked = run_command(*command, "--conf", conf, cwd=tmp_path)
+    assert looked.code == 0, looked.err
+    assert "no LLM is asked to see what a run would take" in looked.out + looked.err
+    assert (list(directory.iterdir()), (tmp_path / "tasks.jsonl").exists()) == ([], False)
+
+
+def test_what_a_run_has_read_is_what_is_looked_at(write: Make, asked: Make, tmp_path: Path):
+    write(asked(1, "A?"))
+    assert len(list(reader(tmp_path)[0].read("train"))) == 1
+    write(asked(1, "A?"), asked(2, "B?"))
+    assert len(list(reader(tmp_path, runs=False)[0].read("train"))) == 1
 
 
 def test_the_yaml_of_the_public_original_is_understood(write: Make, asked: Make, tmp_path: Path):

@@ -69,6 +69,11 @@ def test_a_phoenix_server_gives_spans_and_annotations_of_spans_traces_and_sessio
     assert "answer" not in disliked["metadata"]
 
 
+def test_a_project_of_a_phoenix_server_goes_by_its_id_too(phoenix: str, tmp_path: Path):
+    by_name, by_id = (imported(tmp_path, phoenix, f"--project={name}") for name in ("default", "UHJvamVjdDox"))
+    assert by_id == by_name
+
+
 def test_the_studio_of_2025_kept_messages_as_python(old_studio: Callable[[Path], None], tmp_path: Path):
     old_studio(tmp_path / "database.sqlite")
     first, second = imported(tmp_path, tmp_path / "database.sqlite")

@@ -37,6 +37,8 @@ def configured_reader(conf: Path, overrides: Sequence[str]) -> Reader:
         directory=Path(config.experiment_dir),
         config_dir=loaded.directory,
         seed=config.seed,
+        # No run: whoever looks at its tasks pays for nothing and writes nothing into its directory.
+        attempt=0,
         config=config,
         user_keys=loaded.user_keys,
         conf=loaded.path,

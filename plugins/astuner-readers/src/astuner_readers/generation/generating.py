@@ -18,7 +18,7 @@ from astuner_readers.generation.drafts import Draft, Source
 from astuner_readers.generation.duplicates import repeats
 from astuner_readers.generation.reasons import reason_of
 from astuner_readers.generation.sources import Sources
-from astuner_readers.generation.vectors import Unembedded
+from astuner_readers.generation.vectors import InParts, Unembedded
 
 HOPELESS = 8
 """Requests that fail before any is answered, after which no further ones are sent."""
@@ -85,7 +85,8 @@ class Waves:
 
     async def run(self) -> Made:
         """Ask until there are enough, nothing new comes, or no more may be asked."""
-        stopped = None
+        if (stopped := await self._prepare()) is not None:
+            return self._made(stopped)
         for turn in count():
             before, requests = len(self._kept), self._requests
             stopped = await self._turn(turn)
@@ -96,12 +97,15 @@ class Waves:
             new, wanted = len(self._kept) - before, (self._requests - requests) * self.wanted.per_request
             if turn > 0 and (new <= 0 or new < self.least_yield * wanted):
                 stopped = self._no_more(max(new, 0), wanted)
+                # Kept in the cache, they would be the answers of the next generation as well. Where a limit ends this one, they
+                # stay: the next would spend its own on asking them again, and come no further.
+                await asyncio.gather(
+                    *(self.asker.forget(source, self.wanted.per_request, earlier) for source, earlier in self._blank)
+                )
                 break
-        if not self._kept:
-            # Kept in the cache, they would be the answers of the next generation as well.
-            await asyncio.gather(
-                *(self.asker.forget(source, self.wanted.per_request, earlier) for source, earlier in self._blank)
-            )
+        return self._made(stopped)
+
+    def _made(self, stopped: str | None) -> Made:
         surplus = max(0, len(self._kept) - self.wanted.count)
         dropped = self._dropped + self._repeats + Counter({"surplus": surplus})
         return Made(
@@ -117,38 +121,68 @@ class Waves:
     def _missing(self) -> int:
         return self.wanted.count - len(self._kept)
 
+    async def _prepare(self) -> str | None:
+        """Have an API compare what no question may be like, before a question is paid for; return why it does not."""
+        if isinstance(self.embedding, InParts) and self.wanted.taken:
+            try:
+                await self.embedding.vectors(list(self.wanted.taken))
+            except Unembedded as error:
+                return str(error)
+        return None
+
     async def _turn(self, turn: int) -> str | None:
         """Go through all sources, as long as tasks are missing; return why no more may be asked."""
         waiting = deque(enumerate(self.wanted.sources(turn)))
         earlier = self._written_by_source(turn)
+        most = self.wave
         while waiting and self._missing > 0:
-            size = min(ceil((self._missing - self._unsifted) / self.wanted.per_request), self.wave, len(waiting))
-            if size <= 0:
-                if (stopped := await self._sift()) is not None:
-                    return stopped
-                continue
-            begun = [waiting.popleft() for _ in range(size)]
-            found = await asyncio.gather(*(self._asked(source, earlier.get(source.key, [])) for _, source in begun))
-            refused, spent = [], None
-            for (position, source), answer in zip(begun, found, strict=True):
-                if isinstance(answer, LLMBudgetSpent):
-                    refused.append((position, source))
-                    spent = str(answer)
-                elif isinstance(answer, LLMFailed):
-                    self._count_failure(answer, source)
-                else:
-                    self._take(turn, position, answer)
-                    if not answer.questions:
-                        self._blank.append((source, earlier.get(source.key, [])))
-            self._requests += size - len(refused)
-            self.progress(len(self._kept) + self._unsifted, self.wanted.count, self._requests)
-            # A request under way counts with the most that it may cost: there may be room again when it has ended.
-            waiting.extendleft(reversed(refused))
-            if spent is not None and len(refused) == size:
-                return spent
+            size = min(ceil((self._missing - self._unsifted) / self.wanted.per_request), most, len(waiting))
+            refusal = None if size <= 0 else await self._wave(turn, waiting, earlier, size)
             if not self._answered and self._failed.total() >= HOPELESS:
                 return f"none of the first {self._failed.total()} requests was answered"
+            if refusal is not None and size > 1:
+                # Fewer questions are fewer to compare, for which less is set aside.
+                most = size // 2
+                continue
+            if refusal is not None and not self._unsifted:
+                return refusal
+            # Where all were refused, comparing what there is gives back what was set aside for it in excess.
+            if (refusal is not None or size <= 0) and (stopped := await self._sift()) is not None:
+                return stopped
+            most = self.wave
         return None
+
+    async def _wave(
+        self, turn: int, waiting: deque[tuple[int, Source]], earlier: Mapping[tuple[str, str], list[str]], size: int
+    ) -> str | None:
+        """Ask the first of the sources that wait, and put those back that a limit refuses; return why, where it refuses all."""
+        try:
+            self._hold(size * self.wanted.per_request)
+        except LLMBudgetSpent as error:
+            return str(error)
+        begun = [waiting.popleft() for _ in range(size)]
+        found = await asyncio.gather(*(self._asked(source, earlier.get(source.key, [])) for _, source in begun))
+        refused, spent = [], ""
+        for (position, source), answer in zip(begun, found, strict=True):
+            if isinstance(answer, LLMBudgetSpent):
+                refused.append((position, source))
+                spent = str(answer)
+            elif isinstance(answer, LLMFailed):
+                self._count_failure(answer, source)
+            else:
+                self._take(turn, position, answer)
+                if not answer.questions:
+                    self._blank.append((source, earlier.get(source.key, [])))
+        self._requests += size - len(refused)
+        self.progress(len(self._kept) + self._unsifted, self.wanted.count, self._requests)
+        # A request under way counts with the most that it may cost: there may be room again when it has ended.
+        waiting.extendleft(reversed(refused))
+        return spent if len(refused) == size else None
+
+    def _hold(self, questions: int) -> None:
+        """Set aside what it takes to compare so many questions with all others; raises `LLMBudgetSpent`."""
+        if isinstance(self.embedding, InParts):
+            self.embedding.hold((draft.question for draft in self._drafts.values()), questions)
 
     async def _asked(self, source: Source, earlier: list[str]) -> Asked | LLMFailed | LLMBudgetSpent:
         try:

@@ -46,6 +46,8 @@ class Parts:
     library: Library
     validation: Sequence[Chunk]
     train: Sequence[Chunk]
+    left_out: int = 0
+    """Chunks of neither: they say some of what those of validation say."""
 
 
 class Generator:
@@ -145,13 +147,15 @@ class Generator:
             return Parts(library=Library(), validation=(), train=())
         library = open_library(self._files, self.directory / "documents" if reader.cache_enabled else None)
         chunks = [chunk for document in library.documents for chunk in chunks_of(document, reader.chunk_size, reader.split_by)]
+        single = without_repeats(chunks)
         validation, train = split_chunks(
-            without_repeats(chunks),
+            single,
             self.options.validation_share,
             validation=self.wanted("validation") > 0,
             train=self.wanted("train") > 0,
         )
-        return Parts(library=library, validation=validation, train=train)
+        left_out = len(single) - len(validation) - len(train) if validation and train else 0
+        return Parts(library=library, validation=validation, train=train, left_out=left_out)
 
     async def _make(self, split: Split, validation: Sequence[str]) -> Mapping[str, Any]:
         if find_spec("openai") is None:
@@ -186,7 +190,16 @@ class Generator:
             spent = _between(spent_before, client.budget.spent)
         if not made.drafts:
             raise RunFailed(f"no {split} task could be generated: {_told(made)}")
-        report = as_report(split, self.options, made, self._parts.library, spent, wanted=wanted.count, validation=validation)
+        report = as_report(
+            split,
+            self.options,
+            made,
+            self._parts.library,
+            spent,
+            wanted=wanted.count,
+            validation=validation,
+            left_out=self._parts.left_out if split == "train" else 0,
+        )
         self.saved(split).write([as_task(draft, self.options.model) for draft in made.drafts], report)
         return report
 

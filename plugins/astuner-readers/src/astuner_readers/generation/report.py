@@ -24,8 +24,12 @@ def as_report(
     *,
     wanted: int,
     validation: Sequence[str],
+    left_out: int,
 ) -> dict[str, Any]:
-    """Return the report as JSON values; `validation` are the questions that training was kept from."""
+    """Return the report as JSON values.
+
+    `validation` are the questions that training was kept from, and `left_out` is how many chunks it goes without.
+    """
     return {
         "split": split,
         "tasks": len(made.drafts),
@@ -42,6 +46,7 @@ def as_report(
         "examples": dict(made.examples),
         "documents": [{"name": one.name, "sha256": one.sha256, "characters": len(one.text)} for one in library.documents],
         "unreadable": dict(library.unreadable),
+        "chunks_left_out": left_out,
         "spent": asdict(spent),
     }
 
@@ -62,6 +67,8 @@ def told(report: Mapping[str, Any]) -> Iterator[str]:
     )
     for name, reason in report["unreadable"].items():
         yield f"  not read: {name}: {reason}"
+    if report["chunks_left_out"]:
+        yield f"  left out: {report['chunks_left_out']} chunks that say what chunks of validation say"
     for what in ("failed", "dropped"):
         for reason, count in report[what].items():
             example = report["examples"].get(reason)

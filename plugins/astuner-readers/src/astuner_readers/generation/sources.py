@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Protocol
 
 from astuner.errors import DataError
 from astuner.schema import Task
 from astuner_readers.generation.chunks import Chunk
 from astuner_readers.generation.drafts import Source
+from astuner_readers.generation.overlaps import overlaps
 
 
 class Sources(Protocol):
@@ -22,8 +25,9 @@ class Sources(Protocol):
 def split_chunks(chunks: Sequence[Chunk], share: float, *, validation: bool, train: bool) -> tuple[list[Chunk], list[Chunk]]:
     """Return the chunks of validation and of training, each in the order of its hash, which mixes documents.
 
-    Validation takes the lowest hashes, so that a new document moves few of the old chunks, whose answers are then paid for; each
-    split that is wanted gets one at least. Raises `DataError` where there is one chunk for two splits.
+    Validation takes the lowest hashes, so that a new document moves few of the old chunks, whose answers are then paid for, and
+    with each chunk those that say the same. Where its share ends among such, training goes without the ones next to it. Each
+    split that is wanted gets one at least; raises `DataError` where there is none for training.
     """
     ordered = sorted(chunks, key=lambda chunk: chunk.hash)
     if not (validation and train):
@@ -34,7 +38,30 @@ def split_chunks(chunks: Sequence[Chunk], share: float, *, validation: bool, tra
             "documents, or set validation_task_num: 0"
         )
     count = min(max(round(share * len(ordered)), 1), len(ordered) - 1)
-    return ordered[:count], ordered[count:]
+    alike = overlaps(ordered)
+    validated = set(islice(_together(ordered, alike), count))
+    seen = validated.union(*(alike[one] for one in validated))
+    train_chunks = [chunk for chunk in ordered if chunk.hash not in seen]
+    if not train_chunks:
+        raise DataError(
+            f"training and validation share no passage, and each of the {len(ordered)} chunks that the documents make says "
+            "something that one of validation says: keep one of the documents that say the same, set document_reader.chunk_size "
+            "to less, or set validation_task_num: 0"
+        )
+    return [chunk for chunk in ordered if chunk.hash in validated], train_chunks
+
+
+def _together(ordered: Sequence[Chunk], alike: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    """Yield the hashes in their order, but each with all that hang together with it, the nearest first."""
+    met: set[str] = set()
+    for chunk in ordered:
+        waiting = deque([chunk.hash])
+        while waiting:
+            one = waiting.popleft()
+            if one not in met:
+                met.add(one)
+                yield one
+                waiting.extend(sorted(alike[one]))
 
 
 def from_chunks(chunks: Sequence[Chunk]) -> Sources:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from attrs import define, field
 
 from astuner.clients.embedding import ApiEmbedding, Embedding, NgramEmbedding
 from astuner.clients.llm import LLMClient, LLMFailed
-from astuner.clients.llm_budget import Budget, LLMBudgetSpent
+from astuner.clients.llm_budget import Budget, LLMBudgetSpent, Spent
 from astuner.clients.llm_cache import LLMCache
 from astuner.clients.llm_endpoint import find_endpoint
 from astuner.errors import AstunerError, DataError
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _WANTED_BY = "deduplication_filter of the reader 'data_generation'"
 _ALIYUN = "aliyuncs.com"
+_LIKELY = "x" * 600
+"""As long as a question that is yet to be written, and rather longer: what is set aside too much comes back."""
 
 
 class Unembedded(AstunerError):
@@ -58,7 +60,11 @@ def embedding_of(
     beside = LLMClient(find_endpoint(environ, _WANTED_BY), params.model, budget=budget, cache=cache)
     with closing(beside):
         api = ApiEmbedding(params.model, _WANTED_BY, batch=params.batch_size, environ=environ, beside=beside)
-        yield InParts(api, params.batch_size, path)
+        parts = InParts(api, params.batch_size, path, beside.budget)
+        try:
+            yield parts
+        finally:
+            parts.release()
 
 
 @define(eq=False)
@@ -68,10 +74,28 @@ class InParts:
     _api: Embedding
     _size: int
     _path: Path
+    _budget: Budget
     _embedded: set[str] = field(factory=set, init=False)
+    _held: list[Spent] = field(factory=list, init=False)
+
+    def hold(self, texts: Iterable[str], more: int) -> None:
+        """Set aside what the vectors of texts, and of so many further questions, may take, until vectors are next asked for.
+
+        Answers that nothing is left to compare would be paid for in vain. Raises `LLMBudgetSpent`.
+        """
+        self.release()
+        new = [*(text for text in dict.fromkeys(texts) if text not in self._embedded), *([_LIKELY] * more)]
+        for start in range(0, len(new), self._size):
+            self._held.append(self._budget.reserve("".join(new[start : start + self._size]), 0))
+
+    def release(self) -> None:
+        """Give back what was set aside."""
+        while self._held:
+            self._budget.settle(self._held.pop(), requests=0)
 
     async def vectors(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Return the vectors; raises `Unembedded`, and `DataError` where some have another size than others."""
+        self.release()
         try:
             new = [text for text in dict.fromkeys(texts) if text not in self._embedded]
             for start in range(0, len(new), self._size):

@@ -20,6 +20,7 @@ CONVERSATION = "gen_ai.conversation.id"
 
 _FEEDBACK_EVENTS = ("feedback", "user_feedback", "user.feedback", "annotation")
 _FEEDBACK_ATTRIBUTES = ("feedback", "user_feedback")
+_FEEDBACK_KEYS = ("score", "thumbs", "label", "comment", "correction", "rating")
 _GOOD = frozenset({"thumbs_up", "thumbsup", "up", "like", "liked", "good", "correct", "positive", "yes", "accepted"})
 _BAD = frozenset({"thumbs_down", "thumbsdown", "down", "dislike", "disliked", "bad", "incorrect", "wrong", "negative", "no"})
 
@@ -34,7 +35,8 @@ def annotation_of(
     """
     rating = number(first_at(attributes, "rating"))
     formal = at(attributes, "gen_ai.evaluation.name") is not None
-    said = text_at(attributes, ANNOTATOR, "annotator_kind", "annotator")
+    said, thumbs = text_at(attributes, ANNOTATOR, "annotator_kind", "annotator"), text_at(attributes, "thumbs")
+    score = number(first_at(attributes, "gen_ai.evaluation.score.value", "score", "value"))
     made = Annotation(
         trace_id=trace_id,
         span_id=span_id,
@@ -42,8 +44,10 @@ def annotation_of(
         name=text_at(attributes, "gen_ai.evaluation.name", "name") or "user_feedback",
         annotator=annotator_of(said, otherwise="llm" if formal else "human"),
         user=text_at(attributes, USER, "user", "user_id") or "",
-        score=number(first_at(attributes, "gen_ai.evaluation.score.value", "score", "value")),
-        label=text_at(attributes, "gen_ai.evaluation.score.label", "label", "thumbs")
+        # A thumb is a judgement whatever label comes with it.
+        score=_score_of(thumbs) if score is None else score,
+        label=text_at(attributes, "gen_ai.evaluation.score.label", "label")
+        or thumbs
         or (f"rating {rating:g}" if rating is not None else None),
         comment=text_at(attributes, "gen_ai.evaluation.explanation", "comment", "explanation"),
         correction=text_at(attributes, CORRECTION, "correction"),
@@ -54,14 +58,14 @@ def annotation_of(
 
 
 def of_span(span: Span) -> Iterator[Annotation]:
-    """Yield what a span says of itself: events of feedback, and attributes `feedback.score`, `feedback.label` and so on."""
+    """Yield what a span says of itself: events of feedback, and attributes `feedback.score`, `feedback.thumbs` and so on."""
     for event in span.events:
         if event["name"] == EVALUATION or event["name"] in _FEEDBACK_EVENTS:
             found = annotation_of(event["attributes"], trace_id=span.trace_id, span_id=span.span_id, time_ns=span.end_ns)
             if found is not None:
                 yield found
     for prefix in _FEEDBACK_ATTRIBUTES:
-        below = {key: at(span.attributes, f"{prefix}.{key}") for key in ("score", "label", "comment", "correction", "rating")}
+        below = {key: at(span.attributes, f"{prefix}.{key}") for key in _FEEDBACK_KEYS}
         said = {key: value for key, value in below.items() if value is not None}
         found = annotation_of(said, trace_id=span.trace_id, span_id=span.span_id, time_ns=span.end_ns) if said else None
         if found is not None:
@@ -85,10 +89,12 @@ def number(value: Any) -> float | None:
 
 def with_score(annotation: Annotation) -> Annotation:
     """Give an annotation without a score that of its label: 1 for `thumbs_up` and the like, 0 for the opposite."""
-    label = (annotation.label or "").strip().lower().replace(" ", "_").replace("-", "_")
-    if annotation.score is not None or not label:
-        return annotation
-    return evolve(annotation, score=1.0 if label in _GOOD else 0.0 if label in _BAD else None)
+    return annotation if annotation.score is not None else evolve(annotation, score=_score_of(annotation.label))
+
+
+def _score_of(label: str | None) -> float | None:
+    plain = (label or "").strip().lower().replace(" ", "_").replace("-", "_")
+    return 1.0 if plain in _GOOD else 0.0 if plain in _BAD else None
 
 
 def last_words(annotations: Sequence[Annotation]) -> list[Annotation]:

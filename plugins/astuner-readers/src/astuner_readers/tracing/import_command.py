@@ -36,7 +36,7 @@ import click
     "--rubrics", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Further reasons for it to reject a task."
 )
 @click.option("--llm", "llm_model", help="Which LLM.")
-@click.option("--llm-cache", help="A file in which its answers are kept.")
+@click.option("--llm-cache", help="A file in which its answers are kept; beside the data set when not given.")
 @click.option("--no-system-prompt", is_flag=True, help="Leave the recorded system prompt out of the tasks.")
 @click.option("--keep-unanswered", is_flag=True, help="Keep turns without an answer.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first so many tasks of each data set.")
@@ -56,6 +56,7 @@ def import_(sources: tuple[str, ...], out: Path, validation_out: Path | None, as
         config_dir=Path.cwd(),
         environ=os.environ,
         say=lambda text: click.echo(text, err=True),
+        cache=out.with_suffix(".verdicts.sqlite"),
     )
     to = Destinations(train=(out,), validation=(validation_out,) if validation_out is not None else ())
     tally = import_tasks(options, asking, to)
@@ -73,6 +74,7 @@ def _options(sources: tuple[str, ...], validation_out: Path | None, given: dict[
     from astuner.errors import UsageError
     from astuner_readers.tracing.options import TracingOptions
 
+    _check_used(given)
     rule = given["validation_fraction"] or given["validation_after"]
     if bool(rule) != (validation_out is not None):
         raise UsageError(
@@ -91,6 +93,18 @@ def _options(sources: tuple[str, ...], validation_out: Path | None, given: dict[
         "limit": given["limit"],
     }
     return structure_options(TracingOptions, values, key="astuner trace import", locate=lambda key: None)
+
+
+def _check_used(given: dict[str, Any]) -> None:
+    """Raise `UsageError` for an argument that another one leaves without effect."""
+    from astuner.errors import UsageError
+
+    asking = {"--rubrics": given["rubrics"], "--llm": given["llm_model"], "--llm-cache": given["llm_cache"]}
+    idle = [name for name, value in asking.items() if value is not None]
+    if idle and not given["llm_evaluate"]:
+        raise UsageError(f"{', '.join(idle)} without --llm-evaluate: no LLM is asked; add --llm-evaluate, or leave it out")
+    if given["similarity"] is not None and given["keep_duplicates"]:
+        raise UsageError("--similarity leaves out what --keep-duplicates keeps; keep one of the two")
 
 
 def _filters(given: dict[str, Any]) -> list[dict[str, Any]]:

@@ -36,13 +36,13 @@ class TracingReader:
 
     Options = TracingOptions
 
-    def __init__(self, options: TracingOptions, config_dir: Path, directory: Path) -> None:
-        """`directory` is the run's; where it does not exist, nothing is kept and no LLM is asked: nothing is run yet."""
-        self._options, self._config_dir = options, config_dir
-        self._is_run = directory.is_dir()
-        if self._is_run:
-            self._home = directory / "tracing" / _digest(options)
-        else:
+    def __init__(self, options: TracingOptions, config_dir: Path, directory: Path, *, is_run: bool = True) -> None:
+        """`directory` is the run's. Where none `is_run`, what it has read is there to see; nothing is kept, and no LLM asked."""
+        self._options, self._config_dir, self._is_run = options, config_dir, is_run
+        # Beside the readings: a verdict is kept by all that it depends on, and other options do not make it another one.
+        self._verdicts = directory / "tracing" / "verdicts.sqlite"
+        self._home = directory / "tracing" / _digest(options)
+        if not is_run and not self._counts.is_file():
             self._home = Path(tempfile.mkdtemp(prefix="astuner-tracing-"))
             weakref.finalize(self, shutil.rmtree, self._home, ignore_errors=True)
         self._say: Say = _to_stderr
@@ -51,7 +51,7 @@ class TracingReader:
     @classmethod
     def from_run(cls, options: TracingOptions, run_info: RunInfo) -> TracingReader:
         """Make the reader; paths start at the configuration's directory."""
-        return cls(options, run_info.config_dir, run_info.directory)
+        return cls(options, run_info.config_dir, run_info.directory, is_run=run_info.attempt > 0)
 
     def report_to(self, say: Say) -> None:
         """Say through this what was read, instead of on stderr; called before the first reading."""
@@ -65,12 +65,16 @@ class TracingReader:
             return
         yield from tasks_of(partial(json_rows, path))
 
+    @property
+    def _counts(self) -> Path:
+        """Is written last, so that it says that the reading is whole."""
+        return self._home / "counts.json"
+
     def _import_once(self) -> None:
-        counts = self._home / "counts.json"
         if self._imported:
             return
         self._imported = True
-        if counts.is_file():
+        if self._counts.is_file():
             self._say(f"tracing: the tasks are those of an earlier reading, in {self._home}; remove it to read anew", "info")
             return
         self._home.mkdir(parents=True, exist_ok=True)
@@ -81,11 +85,11 @@ class TracingReader:
             config_dir=self._config_dir,
             environ=os.environ,
             say=lambda text: self._say(text, "info"),
-            cache=self._home / "verdicts.sqlite" if self._is_run else None,
+            cache=self._verdicts if self._is_run else None,
             allowed=self._is_run,
         )
         tally = import_tasks(options, asking, self._destinations())
-        counts.write_text(json.dumps(tally.as_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        self._counts.write_text(json.dumps(tally.as_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         self._tell(tally)
 
     def _destinations(self) -> Destinations:

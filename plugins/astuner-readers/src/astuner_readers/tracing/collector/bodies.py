@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attrs import frozen
@@ -84,10 +84,11 @@ def document_of(body: bytes, content_type: str) -> Mapping[str, Any]:
 
 def accepted(document: Mapping[str, Any]) -> Accepted:
     """Take out the spans that nothing can be done with: those without valid ids, or in another shape."""
-    spans, reasons, kept = 0, [], []
-    for resource in document["resourceSpans"]:
+    spans, kept = 0, []
+    reasons: list[str] = []
+    for resource in _objects(document, "resourceSpans", reasons):
         scopes = []
-        for scope in _list(resource, "scopeSpans"):
+        for scope in _objects(resource, "scopeSpans", reasons):
             good = []
             for span in _list(scope, "spans"):
                 why = _fault(span)
@@ -147,6 +148,16 @@ def _from_protobuf(body: bytes) -> Mapping[str, Any]:
         raise BadRequest(400, f"the body is no request for traces: {error}") from error
     made: dict[str, Any] = MessageToDict(request, use_integers_for_enums=True)
     return {"resourceSpans": made.get("resourceSpans", [])}
+
+
+def _objects(value: Mapping[str, Any], name: str, reasons: list[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield those of a list that are objects, and note the others."""
+    for item in _list(value, name):
+        if isinstance(item, Mapping):
+            yield item
+        else:
+            # It counts as one span: how many it was to hold nobody knows.
+            reasons.append(f"each of {name} is an object")
 
 
 def _fault(span: Any) -> str | None:

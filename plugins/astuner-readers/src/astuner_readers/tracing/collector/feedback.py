@@ -14,6 +14,7 @@ from astuner_readers.tracing.otlp import hex_id
 _IDS = {"trace_id": 16, "span_id": 8}
 _TEXTS = ("conversation_id", "name", "label", "comment", "correction", "user")
 _KEYS = (*_IDS, *_TEXTS, "score", "thumbs")
+_THUMBS = {"up": (1.0, "thumbs_up"), "down": (0.0, "thumbs_down")}
 
 
 def feedback_document(body: bytes) -> Mapping[str, Any]:
@@ -26,11 +27,11 @@ def feedback_document(body: bytes) -> Mapping[str, Any]:
         raise BadRequest(400, "the body is no object")
     _check(value)
     ids = {name: hex_id(value[name], size) for name, size in _IDS.items() if value.get(name)}
-    thumbs = {"up": "thumbs_up", "down": "thumbs_down"}.get(value.get("thumbs", ""))
+    score, label = _THUMBS.get(value.get("thumbs") or "", (None, None))
     said = {
         "gen_ai.evaluation.name": value.get("name") or "user_feedback",
-        "gen_ai.evaluation.score.value": number(value.get("score")) if value.get("score") is not None else None,
-        "gen_ai.evaluation.score.label": value.get("label") or thumbs,
+        "gen_ai.evaluation.score.value": number(value["score"]) if value.get("score") is not None else score,
+        "gen_ai.evaluation.score.label": value.get("label") or label,
         "gen_ai.evaluation.explanation": value.get("comment"),
         CONVERSATION: value.get("conversation_id"),
         CORRECTION: value.get("correction"),
@@ -65,7 +66,7 @@ def _check(value: Mapping[str, Any]) -> None:
     score = value.get("score")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float) or number(score) is None):
         raise BadRequest(400, f"score is a number, not {score!r}")
-    if value.get("thumbs") not in (None, "up", "down"):
+    if value.get("thumbs") not in (None, *_THUMBS):
         raise BadRequest(400, f"thumbs is 'up' or 'down', not {value['thumbs']!r}")
     if score is None and not any(value.get(name) for name in ("thumbs", "label", "comment", "correction")):
         raise BadRequest(400, "says nothing: give score, thumbs, label, comment or correction")

@@ -74,13 +74,14 @@ class PhoenixServer:
                     yield _annotation(value, what)
 
     def _projects(self, client: httpx.Client) -> Iterator[str]:
-        wanted, names = self._access.project, []
+        wanted, names, found = self._access.project, [], False
         for page in self._pages(client, "/v1/projects", {"limit": 100}):
             for project in page:
                 names.append(str(project.get("name")))
                 if wanted in (None, project.get("name"), project.get("id")):
+                    found = True
                     yield str(project.get("id"))
-        if wanted is not None and wanted not in names:
+        if wanted is not None and not found:
             raise DataError(f"source '{self.name}': no project '{wanted}'; there are: {', '.join(names) or 'none'}")
 
     def _pages(
