@@ -31,7 +31,7 @@ configs:
 ---
 """
 READ = """
-import json, sys
+import json, os, sys
 from pathlib import Path
 from astuner.errors import DataError
 from astuner_readers.huggingface import HuggingFaceReader
@@ -42,7 +42,9 @@ for options in json.loads(sys.argv[1]):
         found = [[task.task_id, task.main_query, task.metadata] for task in reader.read(split)]
     except DataError as error:
         found = str(error)
-    print(json.dumps(found))
+    print(json.dumps(found), flush=True)
+# Threads of Arrow that a stream has left may abort the interpreter while it ends (apache/arrow#45214).
+os._exit(0)
 """
 
 Found = list[Any]
