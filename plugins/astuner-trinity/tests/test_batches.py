@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -11,10 +12,13 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 pytest.importorskip("trinity")
 
-from trinity.common.experience import Experience  # noqa: E402
+from trinity.algorithm import ADVANTAGE_FN, KL_FN, POLICY_LOSS_FN  # noqa: E402
+from trinity.common.config import BufferConfig  # noqa: E402
+from trinity.common.experience import EID, Experience  # noqa: E402
 
-from astuner_trinity.rows import AGENT, EPISODE, GROUP, IDLE, RATE, SHARE, STALE, VERSION  # noqa: E402
-from astuner_trinity.trainer.batches import prepared  # noqa: E402
+from astuner_trinity.rows import AGENT, EPISODE, GROUP, IDLE, RATE, ROWS, SHARE, STALE, STAMP, VERSION  # noqa: E402
+from astuner_trinity.trainer import batches  # noqa: E402
+from astuner_trinity.trainer.batches import StepBatches, prepared  # noqa: E402
 
 OPTIONS: dict[str, Any] = {
     "loss_agg_mode": "token-mean",
@@ -69,3 +73,90 @@ def test_padding_trains_nothing_and_shares_nothing_with_what_it_copies() -> None
     found, _ = prepared([row("a", 3, 1.0)], 1, workers=2, options=OPTIONS)
     assert [one.info[SHARE] for one in found] == [pytest.approx(1 / 3), 0.0]
     assert found[0].info is not found[1].info
+
+
+def padded(*rows: Experience, workers: int) -> list[Experience]:
+    found, _ = prepared(rows, 1, workers=workers, options={**OPTIONS, "every_row": True})
+    return found
+
+
+@pytest.mark.parametrize("name", ["ppo", "gspo", "cispo", "sapo", "opmd"])
+def test_no_loss_of_trinitys_own_has_a_gradient_from_padding(name: str) -> None:
+    rows = padded(row("a", 3, 1.0, length=3), row("b", 3, -1.0, length=3), workers=8)
+    logp = torch.full((8, 3), -0.7, requires_grad=True)
+    mask, advantages = torch.stack([one.action_mask for one in rows]), torch.stack([one.advantages for one in rows])
+    old = torch.stack([one.logprobs for one in rows]) - 0.7
+    kind = POLICY_LOSS_FN.get(name)
+    loss, _ = kind(backend="verl", **kind.default_args())(
+        logprob=logp, old_log_probs=old, response_mask=mask, advantages=advantages
+    )
+    kl, _ = KL_FN.get("k2")().calculate_kl_loss(logprob=logp, ref_logprob=old - 1, response_mask=mask, loss_agg_mode="token-mean")
+    (loss + kl).backward()
+    assert logp.grad[:2].abs().min() > 0
+    assert logp.grad[2:].abs().max() == 0
+
+
+def test_padding_is_compared_with_no_row_where_the_trainer_computes_advantages() -> None:
+    from transformers import AutoModelForCausalLM
+    from trinity.trainer.verl.utils import to_data_proto
+
+    given = [row(f"e{n}", 3, 0.0, length=3) for n in range(3)]
+    for one, reward in zip(given, (1.0, 0.0, 0.5), strict=True):
+        one.eid, one.reward = EID(batch=1, task="t"), reward
+    found = []
+    for workers in (1, 8):
+        batch = to_data_proto(padded(*given, workers=workers), 0, AutoModelForCausalLM, None)  # type: ignore[arg-type]
+        batch.batch["token_level_rewards"] = batch.batch["token_level_scores"]
+        rloo, _ = ADVANTAGE_FN.get("rloo")()(batch)
+        found.append(rloo.batch["advantages"][:3])
+    assert torch.equal(*found)
+    assert found[0].abs().max() > 0
+
+
+def test_a_step_without_a_trained_token_can_be_whitened() -> None:
+    (nothing,) = padded(row("a", 0, 0.0, length=2), workers=1)
+    assert nothing.info[IDLE] == 1
+    assert nothing.action_mask.all()
+
+
+class Rows:
+    """A buffer that hands out what it has, in its order."""
+
+    def __init__(self, *rows: Experience) -> None:
+        self.rows = list(rows)
+
+    async def read(self, batch_size: int) -> list[Experience]:
+        found, self.rows = self.rows[:batch_size], self.rows[batch_size:]
+        return found
+
+
+def of_step(name: str, count: int) -> list[Experience]:
+    rows = [row(f"{name}{n}", 3, 1.0) for n in range(count)]
+    for one in rows:
+        one.info |= {ROWS: count, STAMP: name}
+    return rows
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function from rows of a buffer to what reads steps from it."""
+
+    def of(*rows: Experience) -> StepBatches:
+        monkeypatch.setattr(batches, "get_buffer_reader", lambda config: Rows(*rows))
+        return StepBatches(BufferConfig(train_batch_size=5), **OPTIONS, workers=1)
+
+    return of
+
+
+def test_a_step_is_read_whole_however_many_rows_it_has(reading: Any) -> None:
+    strategy = reading(*of_step("first", 3), *of_step("second", 6), *of_step("third", 1))
+    found = [asyncio.run(strategy.sample(step))[0] for step in (1, 2, 3)]
+    assert [{one.info[STAMP] for one in rows} for rows in found] == [{"first"}, {"second"}, {"third"}]
+    assert [len(rows) for rows in found] == [3, 6, 1]
+
+
+def test_rows_of_two_steps_are_never_trained_as_one(reading: Any) -> None:
+    """As a table gives them that another process writes to between two reads."""
+    (first, *_), others = of_step("first", 3), of_step("second", 3)
+    with pytest.raises(RuntimeError, match="rows of 2 explorer steps"):
+        asyncio.run(reading(first, *others).sample(1))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
+import math
 from typing import Any
 
 import pytest
 
+from astuner.config.rollout import Rollout
 from astuner.errors import RunFailed, UsageError
 from astuner.processes.ports import free_port
 from astuner.testing.run_infos import run_info
@@ -110,11 +112,18 @@ def test_an_address_that_cannot_be_used(
         pass
 
 
+@pytest.mark.parametrize(
+    ("longest", "retries", "borne"),
+    [(600.0, 2, 1800.0), (7200.0, 0, 14400.0), (7200.0, 3, 28800.0), (None, 2, math.inf)],
+)
+def test_silence_is_borne_as_long_as_an_episode_may_last(longest: float | None, retries: int, borne: float) -> None:
+    assert silence_s(Rollout(episode_timeout_s=longest, max_retries=retries)) == borne
+
+
 def test_the_limit_of_silence_is_a_number_of_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert silence_s() == 1800
     monkeypatch.setenv("ASTUNER_TRINITY_SILENCE_S", "90")
-    assert silence_s() == 90
+    assert silence_s(Rollout(episode_timeout_s=None)) == 90
     for wrong in ("soon", "0"):
         monkeypatch.setenv("ASTUNER_TRINITY_SILENCE_S", wrong)
         with pytest.raises(UsageError, match="ASTUNER_TRINITY_SILENCE_S"):
-            silence_s()
+            silence_s(Rollout())

@@ -11,7 +11,11 @@ import pytest
 import yaml
 
 from astuner.config.native import Native
-from astuner_trinity.native import opened
+from astuner.config.trees import merge
+from astuner_trinity.defaults import plain
+from astuner_trinity.environment import Machine
+from astuner_trinity.layout import Layout
+from astuner_trinity.native import Wanted, finished, opened
 
 GUIDE = json.loads((Path(__file__).parent / "guide_keys.json").read_text())
 LISTS = (
@@ -59,9 +63,9 @@ VALUES: Mapping[str, Any] = {
     "explorer.env_vars": {"A": "b"},
     "explorer.auxiliary_models.tensor_parallel_size": 2,
     "stages.stage_name": "warm",
-    "stages.mode": "train",
-    "stages.algorithm": {"algorithm_type": "sft"},
-    "stages.algorithm.algorithm_type": "sft",
+    "stages.mode": "explore",
+    "stages.algorithm": {"algorithm_type": "grpo"},
+    "stages.algorithm.algorithm_type": "grpo",
     "stages.buffer": {"total_steps": 3},
     "stages.buffer.train_batch_size": 3,
     "stages.buffer.total_steps": 3,
@@ -74,7 +78,40 @@ VALUES: Mapping[str, Any] = {
     "monitor.monitor_args": {"a": 1},
 }
 """Where another value than the default plus one is needed."""
-_defaults: dict[str, Any] = {}
+BESIDE: Mapping[str, Any] = {
+    key: {"monitor": {"monitor_type": "tensorboard"}} for key in GUIDE["trinity"] if key.startswith("monitor.monitor_args")
+}
+"""What it takes for a key to mean something."""
+ITEMS: Mapping[str, Any] = {
+    "stages": {"stage_name": "s"},
+    "explorer.auxiliary_models": {"model_path": "x"},
+    "data_processor.experience_pipeline.operators": {"name": "reward_filter"},
+}
+"""The same for the items of a list."""
+USED_AT: Mapping[str, tuple[str, ...]] = {
+    "algorithm.optimizer.lr": ("algorithm.sample_strategy_args.lr", "verl.actor.optim.lr"),
+    "trainer.grad_clip": ("verl.actor.optim.clip_grad",),
+    "trainer.ulysses_sequence_parallel_size": (
+        "algorithm.policy_loss_fn_args.sequence_parallel",
+        "algorithm.sample_strategy_args.sequence_parallel",
+        "verl.actor.ulysses_sequence_parallel_size",
+        "verl.ref.ulysses_sequence_parallel_size",
+    ),
+    "trainer.use_dynamic_bsz": ("verl.actor.use_dynamic_bsz",),
+    "trainer.max_token_len_per_gpu": ("verl.actor.ppo_max_token_len_per_gpu", "verl.ref.log_prob_max_token_len_per_gpu"),
+    "trainer.trainer_strategy": ("verl.actor.strategy",),
+    "trainer.trainer_config": ("verl",),
+    "model.lora_configs.lora_rank": ("verl.model.lora_rank", "explorer.rollout_model.lora_kwargs.max_lora_rank"),
+    "stages.buffer.total_steps": ("buffer.total_steps", "verl.actor.optim.total_training_steps"),
+    "synchronizer.sync_interval": ("synchronizer.explorer_sync_interval", "synchronizer.trainer_sync_interval"),
+    "monitor.monitor_type": ("monitor.beside",),
+    "monitor.monitor_args": ("monitor.monitor_args.also.tensorboard",),
+    "monitor.monitor_args.base_url": ("monitor.monitor_args.also.tensorboard.base_url",),
+    "monitor.monitor_args.api_key": ("monitor.monitor_args.also.tensorboard.api_key",),
+}
+"""Where the value is used, if not at its own key."""
+SECTIONS = {key for key in GUIDE["trinity"] if key not in VALUES and any(one.startswith(f"{key}.") for one in GUIDE["trinity"])}
+"""Whose keys are tested one by one."""
 
 
 def value_for(key: str, default: Any) -> Any:
@@ -110,38 +147,82 @@ def written(key: str, value: Any) -> Any:
         path = ".".join(parts[:place])
         inner = value if place == len(parts) else {parts[place]: value}
         if path in LISTS:
-            if isinstance(inner, list):
-                value = inner
-            else:
-                value = [{"stage_name": "s", **inner} if path == "stages" and isinstance(inner, dict) else inner]
+            value = inner if isinstance(inner, list) else [{**ITEMS[path], **inner} if path in ITEMS else inner]
         else:
             value = inner
     return {parts[0]: value}
 
 
-@pytest.mark.parametrize("key", GUIDE["trinity"])
-def test_a_key_of_the_guide_reaches_trinity_or_is_answered(native: Callable[..., Native], key: str) -> None:
-    if not _defaults:
-        _defaults.update(opened(native().tree))
-    before = at(_defaults, key)
-    if isinstance(before, Mapping) and before and key not in VALUES:
-        return  # a section, whose keys are tested one by one
-    value = value_for(key, before)
-    found = native(text=yaml.safe_dump({"trinity": written(key, value)}))
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    """Return a function from a native configuration to what Trinity's parts are given in the end, and verl's workers (`verl`)."""
+    pytest.importorskip("trinity")
+    from omegaconf import OmegaConf
+    from trinity.common import config_validator
+    from trinity.common.config import Config, load_config
+    from trinity.trainer.verl.config import build_verl_config
+
+    from astuner_trinity.launch import TRAINING, _settle, checked
+    from astuner_trinity.session import _text
+
+    monkeypatch.setattr(config_validator, "create_dummy_lora", lambda **_: "adapter")
+    wanted = Wanted(layout=Layout(tmp_path), model="/model", total_steps=9, loss_agg_mode="token-mean")
+
+    def of(native: Mapping[str, Any]) -> dict[str, Any]:
+        path = tmp_path / "trinity.yaml"
+        path.write_text(_text(finished(native, Machine(gpus=8), wanted)))
+        config = load_config(str(path))
+        stages = [stage.stage_name for stage in config.stages]
+        if stages:
+            config = next(iter(config))
+        checked(Config.check_and_update)(config)
+        _settle(config)
+        assert config.name == "/".join(["run", *stages])
+        found: dict[str, Any] = plain(config) | {"stages": [{"stage_name": name} for name in stages]}
+        found["monitor"]["beside"] = list(config.monitor.monitor_args["also"])
+        if config.mode in TRAINING:
+            verl: Any = OmegaConf.to_container(build_verl_config(config))
+            found["verl"] = verl if verl["critic"].pop("enable") else {**verl, "critic": None}
+        return found
+
+    return of
+
+
+@pytest.mark.parametrize("key", [key for key in GUIDE["trinity"] if key not in SECTIONS])
+def test_a_key_of_the_guide_reaches_trinity_or_is_answered(
+    native: Callable[..., Native], used: Callable[[Mapping[str, Any]], dict[str, Any]], key: str
+) -> None:
+    value = value_for(key, at(opened(native().tree), key))
+    found = native(text=yaml.safe_dump({"trinity": merge(BESIDE.get(key, {}), written(key, value))}))
     if found.problems:
-        said = "\n".join(problem.message for problem in found.problems)
-        places = [problem.key.removeprefix("trinity.").split("[")[0] for problem in found.problems]
-        assert any(key.startswith(place) or place.startswith(key) for place in places), said
-        assert len(said) > 30
+        answered(found, key)
         return
-    reached = at(found.tree, key)
+    tree = used(found.tree)
+    own = key if key == "stages.stage_name" else key.removeprefix("stages.")
+    for place in USED_AT.get(key, (own,)):
+        assert holds(at(tree, place), value), (place, at(tree, place), value)
+
+
+def holds(reached: Any, value: Any) -> bool:
+    """Whether a value was reached, with whatever the defaults have put beside it."""
     if isinstance(value, dict) and isinstance(reached, Mapping):
-        reached = {name: reached[name] for name in value}
-    assert reached == value
+        return all(holds(reached.get(name), one) for name, one in value.items())
+    if isinstance(value, list) and isinstance(reached, list):
+        return len(reached) == len(value) and all(map(holds, reached, value))
+    return bool(reached == value)
+
+
+def answered(found: Native, key: str) -> None:
+    said = "\n".join(problem.message for problem in found.problems)
+    places = [problem.key.removeprefix("trinity.").replace("[0]", "") for problem in found.problems]
+    assert all(key.startswith(place) or place.startswith(key) for place in places), said
+    assert len(said) > 30
 
 
 @pytest.mark.parametrize("key", GUIDE["verl"])
-def test_a_key_of_the_guides_verl_block_reaches_verl_or_is_answered(native: Callable[..., Native], key: str) -> None:
+def test_a_key_of_the_guides_verl_block_reaches_verl_or_is_answered(
+    native: Callable[..., Native], used: Callable[[Mapping[str, Any]], dict[str, Any]], key: str
+) -> None:
     written: Any = "x"
     for part in reversed(f"trinity.trainer.trainer_config.{key}".split(".")):
         written = {part: written}
@@ -149,7 +230,7 @@ def test_a_key_of_the_guides_verl_block_reaches_verl_or_is_answered(native: Call
     if found.problems:
         assert [problem.key for problem in found.problems] == [f"trinity.trainer.trainer_config.{key}"]
         return
-    assert at(found.tree, f"trainer.trainer_config.{key}") == "x"
+    assert at(used(found.tree), f"verl.{key.removeprefix('actor_rollout_ref.')}") == "x"
 
 
 RENAMED = [
@@ -173,12 +254,13 @@ def test_what_is_called_otherwise_now_is_answered_with_its_name(native: Callable
     assert named in f"{problem.message} {problem.suggestion}"
 
 
+SQL = "buffer: {trainer_input: {experience_buffer: {storage_type: sql, path: 'sqlite:///rows.db'}}}"
 REFUSED = [
     ("{trainer: {trainer_type: tinker}}", "only verl is driven"),
     ("{model: {tinker: {enable: true}}}", "Tinker's engine is not driven"),
     ("{model: {external_model: {enable: true}}}", "an external model's engine is not driven"),
     ("{trainer: {trainer_strategy: megatron}}", "'megatron' is not driven"),
-    ("{explorer: {eval_on_startup: true}}", "only the mode bench reads it"),
+    ("{explorer: {eval_on_startup: true}}", "the mode bench begins with model.path"),
     ("{algorithm: {algorithm_type: ppo}}", "trains a critic"),
     ("{algorithm: {policy_loss_fn: gspo}}", "set algorithm.algorithm_type too"),
     ("{explorer: {over_rollout: {ratio: 0.2}}}", "not with the sync_style fixed"),
@@ -188,6 +270,33 @@ REFUSED = [
     ("{mode: train}", "the rows come from a buffer that was written before"),
     ("{mode: bnch}", "'bnch' is none of both"),
     ("{buffer: {trainer_input: {experience_buffer: {storage_type: file}}}}", "cannot be read while it is written"),
+    ("{algorithm: {algorithm_type: mix}}", "takes a fixed number of rows"),
+    ("{algorithm: {algorithm_type: grpo, sample_strategy: staleness_control}}", "takes a fixed number of rows"),
+    (f"{{synchronizer: {{sync_interval: 2}}, {SQL}}}", "would mix them"),
+    (f"{{synchronizer: {{sync_offset: 1}}, {SQL}}}", "would mix them"),
+    (f"{{synchronizer: {{sync_style: fully_async}}, {SQL}}}", "would mix them"),
+    (f"{{mode: colocate, synchronizer: {{sync_style: explorer_driven}}, {SQL}}}", "would mix them"),
+    ("{trainer: {save_hf_checkpoint: last}}", "each checkpoint is a model"),
+    ("{algorithm: {optimizer: {clip_grad: 0.3}}}", "trainer_common.grad_clip decides it"),
+    # Those that Trinity takes, and no part of a run reads.
+    ("{model: {min_response_tokens: 3}}", "never for a least number"),
+    ("{model: {max_prompt_tokens: 3}}", "data.max_prompt_length decides it"),
+    ("{model: {max_response_tokens: 3}}", "data.max_response_length decides it"),
+    ("{model: {critic_model_path: x}}", "no algorithm here trains a critic"),
+    ("{explorer: {eval_on_startup: false}}", "the mode bench begins with model.path"),
+    ("{monitor: {monitor_args: {base_url: x}}}", "of which monitor?"),
+    (
+        "{data_processor: {experience_pipeline: {operators: [{name: reward_shaping_mapper}]}}}",
+        "after the advantages were computed",
+    ),
+    ("{algorithm: {algorithm_type: sft}}", "trains on what others wrote"),
+    ("{stages: [{stage_name: s, trainer: {trainer_type: tinker}}]}", "only verl is driven"),
+    ("{stages: [{stage_name: s, algorithm: {algorithm_type: ppo}}]}", "trains a critic"),
+    ("{stages: [{stage_name: s, mode: bnch}]}", "'bnch' is none of both"),
+    ("{stages: [{stage_name: s, mode: train}]}", "the rows come from a buffer that was written before"),
+    ("{stages: [{stage_name: s, buffer: {batch_size: 99}}]}", "data.train_batch_size decides it"),
+    ("{stages: [{stage_name: s, explorer: {eval_interval: 3}}]}", "test_freq decide when validation is played"),
+    ("{stages: [{stage_name: s, algorithm: {optimizer: {lr_warmup_steps: 3}}}]}", "decides it, step by step"),
     ("{synchronizer: {sync_interval: two}}", "Trinity says"),
     ("{synchroniser: {sync_interval: 2}}", "no such native key"),
 ]
@@ -197,4 +306,29 @@ REFUSED = [
 def test_what_would_not_work_is_refused_before_anything_starts(native: Callable[..., Native], text: str, said: str) -> None:
     (problem,) = native(text=f"\ntrinity: {text}\n").problems
     assert said in problem.message
-    assert problem.key.startswith("trinity.")
+    assert problem.key.startswith("trinity.stages[0]." if "stages" in text else "trinity.")
+
+
+def test_what_a_run_has_wrong_is_not_said_again_of_each_stage(native: Callable[..., Native]) -> None:
+    stages = "[{stage_name: a}, {stage_name: b}]"
+    (problem,) = native(text=f"\ntrinity: {{trainer: {{trainer_type: tinker}}, stages: {stages}}}\n").problems
+    assert problem.key == "trinity.trainer.trainer_type"
+
+
+def test_a_stage_that_trains_on_what_others_wrote_has_an_optimizer_of_its_own(native: Callable[..., Native]) -> None:
+    buffer = "buffer: {total_steps: 3, trainer_input: {experience_buffer: {storage_type: file, path: x}}}"
+    own = "algorithm: {algorithm_type: sft, optimizer: {lr: 1.0e-5, lr_warmup_steps: 3}}"
+    stage = f"{{stage_name: s, mode: train, {own}, {buffer}}}"
+    assert native(text=f"\ntrinity: {{stages: [{stage}]}}\n").problems == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{{mode: both, {SQL}}}",
+        f"{{mode: train, synchronizer: {{sync_interval: 4}}, {SQL}}}",
+        "{algorithm: {algorithm_type: grpo}}",
+    ],
+)
+def test_steps_that_nothing_can_mix_are_taken(native: Callable[..., Native], text: str) -> None:
+    assert native(text=f"\ntrinity: {text}\n").problems == ()

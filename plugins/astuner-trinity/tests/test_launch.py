@@ -52,6 +52,26 @@ def test_an_explorer_that_looks_for_weights_is_waited_for(launch: Any) -> None:
     assert explorer._asked == 0
 
 
+def asked(mode: str) -> Any:
+    return SimpleNamespace(name="p/run", mode=mode, synchronizer=SimpleNamespace(sync_style="fully_async"))
+
+
+def test_a_mode_that_trinity_takes_in_the_place_of_the_one_asked_for_ends_the_run(launch: Any) -> None:
+    def on_one_gpu(config: Any) -> Any:
+        config.mode = "colocate"
+        return config
+
+    with pytest.raises(launch.StageFailed, match=r"p/run: the mode is bench, and Trinity takes colocate.*n_gpus_per_node"):
+        launch.checked(on_one_gpu)(asked("bench"))
+    assert launch.checked(on_one_gpu)(asked("colocate")).mode == "colocate"
+
+
+@pytest.mark.parametrize(("mode", "style"), [("bench", "fixed"), ("both", "fully_async")])
+def test_a_stage_that_measures_does_so_in_the_style_that_can(launch: Any, mode: str, style: str) -> None:
+    checked = launch.checked(lambda config: config)(asked(mode))
+    assert str(getattr(checked.synchronizer.sync_style, "value", checked.synchronizer.sync_style)) == style
+
+
 def test_one_that_finds_none_ends_the_stage(launch: Any) -> None:
     with pytest.raises(launch.StageFailed, match="sync_timeout"):
         waited(launch, Explorer(asked=10**9), timeout=0.01)

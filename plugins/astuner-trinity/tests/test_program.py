@@ -22,6 +22,12 @@ WARNING 11-22 10:54:55 [scheduler.py:183] ray.exceptions.ActorDiedError: The act
 """
 
 
+IDLE = """ERROR 11-22 10:54:55 [scheduler.py:383] Task 0 failed: The actor died unexpectedly before finishing this task.
+ERROR 11-22 10:54:55 [scheduler.py:383] \tclass_name: WorkflowRunner
+WARNING 11-22 10:54:55 [scheduler.py:271] Runner 1 failed to run task at batch_id 2: {'task': 'x'}
+"""
+
+
 class Running:
     """A program of which only the state counts."""
 
@@ -68,6 +74,46 @@ def test_a_process_that_died_is_told_from_other_faults(program: Program) -> None
     assert fault is not None
     assert DIED.search(fault)
     assert not DIED.search("explorer: TimeoutError: Timeout waiting for batch 2.")
+
+
+def test_a_process_that_died_while_it_had_nothing_to_do_is_told(program: Program) -> None:
+    """Trinity finds it out with the next task, of which it then forgets to try it again; no exception is named."""
+    log(program, "explorer_rollout_coordinator", IDLE)
+    fault = program.fault()
+    assert fault == "explorer_rollout_coordinator: Task 0 failed: The actor died unexpectedly before finishing this task."
+    assert DIED.search(fault)
+    assert program.fault() is None
+
+
+WAITS = [
+    "INFO 11-22 10:54:55 [sql.py:254] Waiting for 12 more experiences...",
+    "(RolloutCoordinator pid=9) INFO 11-22 10:54:55 [scheduler.py:866] runner_id | begin_time | model_version",
+    "(RolloutCoordinator pid=9) INFO 11-22 10:54:55 [scheduler.py:867] ----------+------------+--------------",
+    "(autoscaler +1m2s) Warning: The following resource request cannot be scheduled right now: {'GPU': 1.0}.",
+]
+
+
+@pytest.mark.parametrize("line", WAITS)
+def test_those_who_wait_and_say_so_are_silent(program: Program, line: str) -> None:
+    program.layout.log.parent.mkdir(parents=True)
+    program.layout.log.write_text("a line\n")
+    assert program.poll() is None
+    program._since -= 1
+    with program.layout.log.open("a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(RunFailed, match="said nothing"):
+        program.poll()
+
+
+@pytest.mark.parametrize("said", ["INFO 11-22 10:54:55 [explorer.py:298] Explore step 2 started.\n", "loading:  10%\r"])
+def test_whoever_tells_of_anything_else_is_not(program: Program, said: str) -> None:
+    program.layout.log.parent.mkdir(parents=True)
+    program.layout.log.write_text("a line\n")
+    assert program.poll() is None
+    program._since -= 1
+    with program.layout.log.open("a") as file:
+        file.write(said)
+    assert program.poll() is None
 
 
 def test_silence_is_an_error(program: Program) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from astuner.config.alignment import LEAVE, Alignment, Constant, Row
 from astuner.config.faults import Fault
 from astuner.processes.ports import LOOPBACK
-from astuner_trinity.answers import FROZEN, faults_between
+from astuner_trinity.answers import FROZEN, faults_between, faults_of_stages
 from astuner_trinity.defaults import faults_of, trinity_defaults
 
 AUTO: Final = "auto"
@@ -152,7 +152,7 @@ def _defaults() -> Mapping[str, Any]:
 def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
     """Return what Trinity says of the configuration, and what would be read and have no effect, or another one."""
     found = faults_between(native, ours=native["algorithm"]["algorithm_type"] in ALGORITHMS)
-    return found or faults_of(_for_the_loader(native))
+    return found or faults_of(_for_the_loader(native)) or faults_of_stages(native, ours=ALGORITHMS)
 
 
 def _for_the_loader(native: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,12 +219,12 @@ ALIGNMENT = Alignment(
         Row("trainer_common.nnodes", "cluster.node_num", only_if_set=True),
         Row("trainer_common.n_gpus_per_node", "cluster.gpu_per_node", only_if_set=True),
         Row("trainer_common.mini_batch_num", f"{VERL}.actor.ppo_mini_batch_size", value=_one),
-        Row("trainer_common.optim.lr", ("algorithm.optimizer.lr", f"{BATCHES}.lr")),
+        Row("trainer_common.optim.lr", "algorithm.optimizer.lr"),
         Row("trainer_common.optim.lr_warmup_steps", f"{BATCHES}.lr_warmup_steps"),
         Row("trainer_common.optim.lr_scheduler_type", f"{BATCHES}.lr_scheduler_type"),
         Row("trainer_common.optim.weight_decay", "algorithm.optimizer.weight_decay"),
         Row("trainer_common.optim.betas", "algorithm.optimizer.betas"),
-        Row("trainer_common.grad_clip", ("trainer.grad_clip", "algorithm.optimizer.clip_grad")),
+        Row("trainer_common.grad_clip", "trainer.grad_clip"),
         Row(("trainer_common.use_kl_loss", "trainer_common.kl_loss_coef"), "algorithm.algorithm_type", value=_algorithm),
         Row(("trainer_common.use_kl_loss", "trainer_common.kl_loss_coef"), "algorithm.policy_loss_fn", value=_loss),
         Row(("trainer_common.use_kl_loss", "trainer_common.kl_loss_coef"), f"{LOSS}.kl_loss_coef", value=_coefficient),
@@ -235,10 +235,7 @@ ALIGNMENT = Alignment(
         Row("trainer_common.loss_agg_mode", f"{BATCHES}.loss_agg_mode", value=lambda mode: mode or AUTO),
         Row("trainer_common.fsdp_config.param_offload", "trainer.param_offload"),
         Row("trainer_common.fsdp_config.optimizer_offload", "trainer.optimizer_offload"),
-        Row(
-            "trainer_common.ulysses_sequence_parallel_size",
-            ("trainer.ulysses_sequence_parallel_size", f"{LOSS}.sequence_parallel", f"{BATCHES}.sequence_parallel"),
-        ),
+        Row("trainer_common.ulysses_sequence_parallel_size", "trainer.ulysses_sequence_parallel_size"),
         Row("seed", f"{ENGINE}.seed"),
     ),
     constants=(
@@ -246,6 +243,7 @@ ALIGNMENT = Alignment(
         Constant("ignore_validator_suggestions", True, "its question would wait for an answer that nobody gives"),
         Constant("algorithm.sample_strategy", "astuner_trinity.trainer.batches.StepBatches", "whole steps are trained"),
         Constant("algorithm.advantage_fn", "astuner_trinity.explorer.stamp.StepStamp", "advantages are computed once, in core"),
+        Constant("algorithm.optimizer.clip_grad", AUTO, "verl clips by it: trainer.grad_clip"),
         Constant("algorithm.kl_loss_fn", "none", "the loss is that of every backbone"),
         Constant("algorithm.entropy_loss_fn", "none", "the loss is that of every backbone"),
         Constant("monitor.monitor_type", MONITOR, "core's loggers get what Trinity measures"),

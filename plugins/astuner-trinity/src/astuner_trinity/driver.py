@@ -53,8 +53,6 @@ class _Stage:
     """When that was, in seconds of the epoch."""
     saved: int = 0
     validated: set[int] = field(factory=set)
-    finalized: list[int] = field(factory=list)
-    """Explorer steps that are over, and have to be looked at."""
     measured: dict[int, Mapping[str, float]] = field(factory=dict)
     """By the explorer's step."""
 
@@ -97,10 +95,11 @@ class Driver:
             self._take(tail)
             for record in launched.new():
                 yield from self._entered(record, program)
+            # Logged before the step that it spoils is on record.
+            fault = None if self.control.stop else program.fault()
+            self._fault = self._fault or fault
             yield from self._events(program)
-            fault = program.fault()
-            if fault is not None and not self.control.stop:
-                self._fault = self._fault or fault
+            if fault is not None:
                 self.control.notify(f"Trinity: {fault}")
                 if DIED.search(fault):
                     raise RunFailed(
@@ -171,6 +170,11 @@ class Driver:
                 self.control.notify(f"stage {name.rpartition('/')[2]} ({record['mode']})", "info")
         elif "ended" in record:
             yield from self._events(program, last=True)
+            if (stage := self._stage) is not None and stage.mode == "bench" and not stage.validated and not self.control.stop:
+                raise RunFailed(
+                    f"{stage.name} ended and has measured nothing, of {self.tasks} validation task(s): task_reader has none, or "
+                    f"Trinity played none{program.last_lines()}"
+                )
 
     def _take(self, tail: Tail) -> None:
         """Store what was played, and keep what is whole."""
@@ -193,15 +197,14 @@ class Driver:
         stage = self._stage
         if stage is None:
             return
-        if stage.mode in PLAYING:
-            # What was played of a step is on disk before it is on record, and was read since.
-            while stage.finalized:
-                step = stage.finalized.pop()
-                if step > stage.step:
-                    self._check_whole(stage, step)
-        for record in stage.explorer.new():
-            if record["step"] > stage.step and "rollout/finished_task_count" in record["metrics"]:
-                stage.finalized.append(record["step"])
+        # What was played of a step is on disk before the step is on record: whoever reads the records first finds all of it,
+        # however long ago it looked.
+        trained, explored = stage.trainer.new() if stage.mode in TRAINING else [], stage.explorer.new()
+        if self._tail is not None:
+            self._take(self._tail)
+        for record in explored:
+            if stage.mode in PLAYING and record["step"] > stage.step and "rollout/finished_task_count" in record["metrics"]:
+                self._check_whole(stage, record["step"], at_least=1 if self._may_lack_groups else None)
             stage.measured[record["step"]] = {**stage.measured.get(record["step"], {}), **record["metrics"]}
         if stage.mode == "explore":
             yield from self._explored(stage)
@@ -214,7 +217,7 @@ class Driver:
             self._tell_once(f"serving at {told}/v1; Ctrl-C ends it", "info")
         if stage.mode in TRAINING:
             yield from self._validated(stage, stage.step)
-            for record in stage.trainer.new():
+            for record in trained:
                 yield from self._trained(stage, record["step"], record["metrics"], record["at"])
             yield from self._saved(stage)
         else:
@@ -227,7 +230,7 @@ class Driver:
             # The save after the last step is on record once more.
             return
         yield from self._validated(stage, step - 1)
-        if stage.mode != "train":
+        if stage.mode != "train" and not self._may_lack_groups:
             self._check_whole(stage, step)
         groups = self._whole("train", step) if stage.mode != "train" else []
         if groups:
@@ -290,6 +293,7 @@ class Driver:
                         "or was lost"
                     )
                 check_failure_budget(groups, self.run.config.rollout.failure_budget)
+                stage.validated.add(step)
                 yield ValidationReport(step=stage.offset + step, metrics=validation_metrics(groups), groups=tuple(groups))
 
     def _saved(self, stage: _Stage) -> Iterator[Event]:
@@ -311,10 +315,10 @@ class Driver:
         found = [self._groups.pop(key) for key in sorted(self._groups) if key[0] == split and key[1] <= step]
         return [group for groups in found for group in groups]
 
-    def _check_whole(self, stage: _Stage, step: int) -> None:
+    def _check_whole(self, stage: _Stage, step: int, *, at_least: int | None = None) -> None:
         """Raise `RunFailed` when an explorer's step is over and groups of it are missing: the trainer would wait for them."""
         asked, found = self.run.config.data.train_batch_size, len(self._groups.get(("train", step), ()))
-        if step > self._length(stage) or found >= asked or self.control.stop or self._may_lack_groups:
+        if step > self._length(stage) or found >= (at_least or asked) or self.control.stop:
             return
         why = f" ({self._fault})" if self._fault else ""
         raise RunFailed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from pathlib import Path
 from attrs import frozen
 from packaging.specifiers import SpecifierSet
 
+from astuner.config.rollout import Rollout
 from astuner.errors import PluginError, UsageError
 from astuner.processes.gpus import gpu_count
 
@@ -21,6 +23,7 @@ WANTED: Mapping[str, str] = {"trinity-rft": "==0.6.0", "verl": ">=0.8,<0.9"}
 SILENCE = "ASTUNER_TRINITY_SILENCE_S"
 """How long all processes may write nothing before the run is given up, in seconds."""
 SILENCE_S = 1800.0
+"""Where it is not set and episodes end sooner than that."""
 
 STAND_INS = "astuner_trinity.stand_ins"
 """Entry point group of what tests put in the place of GPUs and vLLM: functions that return variables for Trinity's processes."""
@@ -31,6 +34,8 @@ class Machine:
     """What a run finds on this machine, which is taken for one of those that compute."""
 
     gpus: int
+    nodes: int = 1
+    """With so many GPUs each."""
     stand_in: str | None = None
     """The distribution that stands in for GPUs and vLLM; None where they are real."""
     flash_attention: bool = False
@@ -81,16 +86,20 @@ def look_at_machine() -> tuple[Machine, dict[str, str]]:
             "the backbone 'trinity' needs a GPU: Trinity's trainer and vLLM compute on nothing else. Set RAY_ADDRESS to a "
             "cluster that has some, or train with the backbone 'local' or 'verl', which compute on a CPU too"
         )
-    # What another cluster has is for Trinity to find out.
+    # What another cluster has, it says itself.
     there = 0 if os.environ.get("RAY_ADDRESS") else gpus
     return Machine(gpus=there, flash_attention=flash), variables
 
 
-def silence_s() -> float:
-    """Return how long silence is borne; raises `UsageError` for a value that is no number of seconds."""
+def silence_s(rollout: Rollout) -> float:
+    """Return how long silence is borne; raises `UsageError` for a value that is no number of seconds.
+
+    An episode may say nothing until its last attempt has ended, and its judge for as long again.
+    """
     text = os.environ.get(SILENCE)
     if text is None:
-        return SILENCE_S
+        longest = rollout.episode_timeout_s
+        return math.inf if longest is None else max(SILENCE_S, longest * max(2, rollout.max_retries + 1))
     try:
         seconds = float(text)
     except ValueError:

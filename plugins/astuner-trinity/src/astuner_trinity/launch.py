@@ -6,9 +6,11 @@ ends an explorer that still plays the last validation.
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +72,7 @@ def both(config: Config) -> launcher.StageStatus:
 def run(path: Path, layout: Layout) -> int:
     """Run a configuration, stage by stage, and return the exit status; what went wrong is on record."""
     launcher.MODE_MAP["both"] = launcher.MODE_MAP["colocate"] = both
+    Config.check_and_update = checked(Config.check_and_update)
     run_stage = launcher.run_stage
 
     def recorded(config: Config) -> launcher.StageStatus:
@@ -100,6 +103,26 @@ def run(path: Path, layout: Layout) -> int:
 
 class StageFailed(RuntimeError):
     """A stage of Trinity's came to no good end."""
+
+
+def checked(check_and_update: Callable[[Config], Config]) -> Callable[[Config], Config]:
+    """Wrap Trinity's own check of a stage."""
+
+    @functools.wraps(check_and_update)
+    def check(config: Config) -> Config:
+        asked = config.mode
+        if asked == "bench":
+            # A stage has the style of its run, and Trinity measures in this one alone.
+            config.synchronizer.sync_style = SyncStyle.FIXED
+        found = check_and_update(config)
+        if config.mode != asked:
+            raise StageFailed(
+                f"{config.name}: the mode is {asked}, and Trinity takes {config.mode}, since it finds one GPU. Set "
+                "trainer_common.nnodes and n_gpus_per_node"
+            )
+        return found
+
+    return check
 
 
 def _await_weights(explorer: Any, synchronizer: Any, timeout: float) -> None:

@@ -65,6 +65,13 @@ class Layout:
         """What all processes print."""
         return self.run / "logs" / "trinity.log"
 
+    def make_private(self) -> None:
+        """Let none but the owner read the configuration, in which a key may stand, and the log, in which Trinity prints it."""
+        for path in (self.config, self.log):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch(mode=0o600)
+            path.chmod(0o600)
+
     def job(self, native: Mapping[str, Any], stage: str = "") -> Path:
         """Return Trinity's own directory of an experiment, or of a stage of it: checkpoints, logs, buffers."""
         return self.home.joinpath(*(part for part in (native["project"], native.get("group", ""), native["name"], stage) if part))

@@ -12,16 +12,24 @@ from attrs import frozen
 
 from astuner.config.trees import get, merge, put
 from astuner.errors import ConfigError, Problem
-from astuner_trinity.alignment import ALGORITHMS, AUTO, LONG_S, MONITOR, WITH_REFERENCE
+from astuner_trinity.alignment import ALGORITHMS, ALIGNMENT, AUTO, BATCHES, LONG_S, LOSS, MONITOR, WITH_REFERENCE
 from astuner_trinity.environment import Machine
 from astuner_trinity.layout import Layout
 
 ENGINES = 2
 """Engines where there are GPUs enough, as `rollout.n_vllm_engine` says without being set."""
 RUNNERS_ON_CPU = 2
-OWN_FUNCTIONS = ("advantage_fn", "policy_loss_fn", "policy_loss_fn_args", "kl_penalty_fn", "kl_loss_fn", "entropy_loss_fn")
+OWN_FUNCTIONS = ("advantage_fn", "policy_loss_fn", "kl_penalty_fn", "kl_loss_fn", "entropy_loss_fn")
 STRATEGY = ("sample_strategy", "sample_strategy_args")
+STAMP = "astuner_trinity.explorer.stamp.StepStamp"
 TRAINING = ("both", "colocate", "train")
+COPIES = {
+    "algorithm.optimizer.lr": (f"{BATCHES}.lr",),
+    "trainer.grad_clip": ("algorithm.optimizer.clip_grad",),
+    "trainer.ulysses_sequence_parallel_size": (f"{LOSS}.sequence_parallel", f"{BATCHES}.sequence_parallel"),
+}
+"""Where else a value is read: by our parts, or by verl's optimizer in the place of Trinity's own key."""
+OF_OUR_LOSS = {key for row in ALIGNMENT.rows for key in row.native if key.startswith(LOSS)} | {f"{LOSS}.sequence_parallel"}
 
 
 @frozen(kw_only=True)
@@ -44,6 +52,7 @@ def opened(native: Mapping[str, Any]) -> dict[str, Any]:
         ("explorer.rollout_model.engine_num", 1),
         ("explorer.runner_per_model", 1),
         ("trainer.use_remove_padding", True),
+        ("algorithm.optimizer.clip_grad", 1.0),
     ):
         if get(tree, key) == AUTO:
             put(tree, key, value)
@@ -64,7 +73,11 @@ def finished(native: Mapping[str, Any], machine: Machine, wanted: Wanted) -> dic
     put(tree, "buffer.explorer_input.taskset.path", plan)
     for taskset in get(tree, "buffer.explorer_input.eval_tasksets") or ():
         taskset["path"] = plan
-    if get(tree, "synchronizer.sync_style") == "fully_async":
+    validation = get(tree, "buffer.explorer_input.eval_tasksets")
+    if tree["mode"] == "bench" and not tree["stages"]:
+        put(tree, "synchronizer.sync_style", "fixed")
+        tree["explorer"] = _measuring(tree["explorer"])
+    elif get(tree, "synchronizer.sync_style") == "fully_async":
         # Trinity refuses them there; validation is played among the training tasks anyway.
         put(tree, "buffer.explorer_input.eval_tasksets", [])
     buffer = get(tree, "buffer.trainer_input.experience_buffer")
@@ -73,8 +86,6 @@ def finished(native: Mapping[str, Any], machine: Machine, wanted: Wanted) -> dic
     if not tree["stages"]:
         # Two runs of one name on one cluster, or a run and its evaluation, would take each other's actors.
         tree["ray_namespace"] = tree["ray_namespace"] or f"{tree['project']}/{tree['name']}/{secrets.token_hex(4)}"
-    if tree["mode"] == "bench":
-        put(tree, "explorer.eval_on_startup", True)
     if get(tree, "trainer.use_remove_padding") == AUTO:
         put(tree, "trainer.use_remove_padding", machine.flash_attention and not stand_in)
     if get(tree, "synchronizer.sync_method") == AUTO:
@@ -82,6 +93,7 @@ def finished(native: Mapping[str, Any], machine: Machine, wanted: Wanted) -> dic
     _precision(tree, machine)
     _monitor(tree, wanted.layout)
     _algorithm(tree)
+    _copy(tree)
     arguments = get(tree, "algorithm.sample_strategy_args") or {}
     arguments |= {
         "plan": plan,
@@ -93,7 +105,7 @@ def finished(native: Mapping[str, Any], machine: Machine, wanted: Wanted) -> dic
         "gpus": get(tree, "cluster.node_num") * get(tree, "cluster.gpu_per_node") or None,
         "engine_gpus": 0 if tree["mode"] == "train" else _engine_gpus(tree),
     }
-    tree["stages"] = [_stage(stage, tree) for stage in tree["stages"]]
+    tree["stages"] = [_stage(stage, tree, validation) for stage in tree["stages"]]
     return _plain(tree)
 
 
@@ -120,18 +132,28 @@ def _place_gpus(tree: dict[str, Any], machine: Machine) -> None:
             cluster["gpu_per_node"] = 1
         cluster["gpu_per_node"] = cluster["gpu_per_node"] or spread * engine["engine_num"] + 1
         return
-    there = (cluster["node_num"] or 1) * (cluster["gpu_per_node"] or machine.gpus)
-    if there == 1 and tree["mode"] == "both":
-        tree["mode"] = "colocate"
+    if machine.gpus:
+        # Left open, Trinity counts them itself, and makes `colocate` of every mode where it finds a single one.
+        cluster["node_num"] = cluster["node_num"] or machine.nodes
+        cluster["gpu_per_node"] = cluster["gpu_per_node"] or machine.gpus
+    there = (cluster["node_num"] or 1) * cluster["gpu_per_node"]
+    tree["mode"] = _mode(tree["mode"], tree)
+    modes = {_mode(stage.get("mode") or tree["mode"], tree) for stage in tree["stages"]} or {tree["mode"]}
     if asked == AUTO:
-        room = there // spread if tree["mode"] in ("explore", "bench", "serve") else (there - 1) // spread
+        room = there // spread if modes <= {"explore", "bench", "serve"} else (there - 1) // spread
         engine["engine_num"] = ENGINES if there == 0 else max(1, min(ENGINES, room))
-    if tree["mode"] == "both" and there and spread * engine["engine_num"] >= there:
+    if "both" in modes and there and spread * engine["engine_num"] >= there:
         message = (
             f"{engine['engine_num']} engine(s) of {spread} GPU(s) and a trainer are asked for, and there are {there} GPUs. Lower "
             "rollout.n_vllm_engine or tensor_model_parallel_size, or add GPUs."
         )
         raise ConfigError([Problem(key="astuner.rollout.n_vllm_engine", message=message)])
+
+
+def _mode(mode: str, tree: Mapping[str, Any]) -> str:
+    """Return the mode that an explorer and a trainer have where there is one GPU for the two."""
+    cluster = tree["cluster"]
+    return "colocate" if mode == "both" and (cluster["node_num"] or 1) * cluster["gpu_per_node"] == 1 else mode
 
 
 def _engine_gpus(tree: Mapping[str, Any]) -> int:
@@ -189,20 +211,56 @@ def _algorithm(tree: dict[str, Any]) -> None:
     if algorithm["algorithm_type"].startswith("mix"):
         # It mixes rows of an auxiliary buffer in, which its own strategy reads.
         algorithm |= {"sample_strategy": None, "sample_strategy_args": None}
-    if str(algorithm["policy_loss_fn"]).startswith("astuner_trinity."):
-        algorithm["policy_loss_fn_args"] = None
+    algorithm["policy_loss_fn_args"] = {
+        name: value for name, value in algorithm["policy_loss_fn_args"].items() if f"{LOSS}.{name}" not in OF_OUR_LOSS
+    } or None
     for name in OWN_FUNCTIONS:
-        if str(algorithm[name]).startswith("astuner_trinity.") or (name != "policy_loss_fn_args" and algorithm[name] == "none"):
+        if str(algorithm[name]).startswith("astuner_trinity.") or algorithm[name] == "none":
             algorithm[name] = None
+    _stamp_advantages(algorithm)
+    tree["data_processor"] = _stamped(tree["data_processor"])
 
 
-def _stage(stage: Mapping[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
+def _stamp_advantages(algorithm: dict[str, Any]) -> None:
+    """Have rows say how many their step has once an algorithm of Trinity's own has its advantages, which may leave rows out."""
+    algorithm["advantage_fn_args"] = {
+        "algorithm": algorithm["algorithm_type"],
+        "advantage_fn": algorithm.get("advantage_fn"),
+        "advantage_fn_args": algorithm.get("advantage_fn_args"),
+    }
+    algorithm["advantage_fn"] = STAMP
+
+
+def _stamped(data_processor: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section with the same at its end, for algorithms whose advantages the trainer computes."""
+    operators = [one for one in get(data_processor, "experience_pipeline.operators") or () if one["name"] != STAMP]
+    return merge(data_processor, {"experience_pipeline": {"operators": [*operators, {"name": STAMP}]}})
+
+
+def _copy(tree: dict[str, Any]) -> None:
+    """Take values to wherever else they are read."""
+    for key, copies in COPIES.items():
+        for copied in copies:
+            reader = get(tree, copied.rpartition(".")[0].removesuffix("_args"))
+            # A function of Trinity's own takes no arguments of ours.
+            if isinstance(reader, Mapping) or str(reader).startswith("astuner_trinity."):
+                put(tree, copied, get(tree, key))
+
+
+def _measuring(explorer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section of an explorer that measures: it waits for every task, which Trinity has in the style `fixed` alone."""
+    return merge(explorer, {"eval_on_startup": True, "over_rollout": {"ratio": 0.0, "return_partial_tasks": False}})
+
+
+def _stage(stage: Mapping[str, Any], tree: Mapping[str, Any], validation: Any) -> dict[str, Any]:
     """Return a stage whole: Trinity takes each of its sections in place of the run's, so what it does not say is added.
 
     A section `algorithm` of another type gets the optimizer alone.
     """
-    found = dict(stage)
-    mode = found.get("mode") or tree["mode"]
+    found = {name: value for name, value in stage.items() if value is not None}
+    mode = _mode(found.get("mode") or tree["mode"], tree)
+    if "mode" in found:
+        found["mode"] = mode
     for name in ("buffer", "explorer", "trainer", "data_processor"):
         if found.get(name):
             found[name] = merge(copy.deepcopy(tree[name]), found[name])
@@ -213,10 +271,21 @@ def _stage(stage: Mapping[str, Any], tree: Mapping[str, Any]) -> dict[str, Any]:
         else:
             kept = ("optimizer", "repeat_times") if kind.startswith("mix") else ("optimizer", "repeat_times", *STRATEGY)
             found["algorithm"] = merge({name: copy.deepcopy(tree["algorithm"][name]) for name in kept}, own)
+            found["algorithm"]["algorithm_type"] = kind
+            _stamp_advantages(found["algorithm"])
+    if "algorithm" in found or "data_processor" in found:
+        kind = (found.get("algorithm") or tree["algorithm"])["algorithm_type"]
+        if kind not in ALGORITHMS:
+            found["data_processor"] = _stamped(found.get("data_processor") or tree["data_processor"])
+    if "algorithm" in found or "trainer" in found:
+        whole = {name: copy.deepcopy(found.get(name) or tree[name]) for name in ("algorithm", "trainer")}
+        _copy(whole)
+        found["algorithm"] = whole["algorithm"]
     if mode == "bench":
-        explorer = copy.deepcopy(found.get("explorer") or tree["explorer"])
-        explorer["eval_on_startup"] = True
-        found["explorer"] = explorer
+        found["explorer"] = _measuring(found.get("explorer") or tree["explorer"])
+        if validation != get(tree, "buffer.explorer_input.eval_tasksets"):
+            found["buffer"] = copy.deepcopy(found.get("buffer") or tree["buffer"])
+            put(found["buffer"], "explorer_input.eval_tasksets", validation)
     if (
         mode in TRAINING
         and (steps := get(found, "buffer.total_steps"))

@@ -20,7 +20,8 @@ from astuner.processes.environment import exported
 from astuner.protocols import Control, RunInfo
 from astuner.services.ray import ADDRESS, check_answers, ray
 from astuner.services.running import Place, running_services
-from astuner_trinity.environment import SILENCE, Machine, check_versions, look_at_machine, silence_s
+from astuner_trinity.cluster import with_gpus_of
+from astuner_trinity.environment import SILENCE, Machine, check_versions, look_at_machine
 from astuner_trinity.layout import Layout
 
 if TYPE_CHECKING:
@@ -31,11 +32,15 @@ END_S = 20.0
 LINES = 20
 FAULTS = re.compile(
     r"Error in (Explorer|Trainer|scheduler loop)|Error during explorer preparation|Failed to create experience operators|"
-    r"WorkflowRunner run task error|Task execution attempt \d+ failed"
+    r"WorkflowRunner run task error|Task execution attempt \d+ failed|Task \S+ failed:"
 )
 """What Trinity's processes log before they end, or wait, as if all were well."""
-DIED = re.compile(r"ActorDied|ActorUnavailable")
+LOST = re.compile(r"Task \S+ failed:.*")
+"""Of a task for a process that had died while it was idle: the reason stands in the line, and names no exception."""
+DIED = re.compile(r"ActorDied|ActorUnavailable|Task \S+ failed:")
 """Of a process that played: Trinity forgets its task, and waits for it as long as a task may take."""
+WAITING = re.compile(rb"Waiting for \d+ more experiences|\[scheduler\.py:\d+\].*( \| |-\+-)|\(autoscaler ")
+"""What is logged again and again by those who wait: rows, what each runner does, resources that are not there."""
 LOGGED = re.compile(r"^[A-Z]+ \d\d-\d\d [\d:]+ \[[\w.]+:\d+\] ?")
 RAISED = re.compile(r"^[A-Za-z_][\w.]*(Error|Exception|Interrupted|Timeout|Failed|Lost)\b.*")
 NOISE = re.compile(r"^\s*$|\(raylet\)|FutureWarning|UserWarning|DeprecationWarning|warnings\.warn")
@@ -49,11 +54,15 @@ class Program:
     launched: Launched
     home: Path
     """Where Trinity's directories are."""
-    _limit_s: float = field(factory=silence_s)
+    limit_s: float
+    """How long silence is borne."""
     _seen: int = 0
     _since: float = field(factory=time.monotonic)
     _read: dict[Path, int] = field(factory=dict)
     """How far each log was read; what an earlier attempt has left in one is not looked at."""
+    _counted: int = 0
+    """How far the log of what all print was read, and the lines that it has but for `WAITING`."""
+    _lines: int = 0
 
     def poll(self) -> int | None:
         """Return how it ended; None while it lives. Raises `RunFailed` when nothing was written anywhere for too long."""
@@ -63,16 +72,16 @@ class Program:
         written = self._written()
         if written != self._seen:
             self._seen, self._since = written, time.monotonic()
-        elif time.monotonic() - self._since > self._limit_s:
+        elif time.monotonic() - self._since > self.limit_s:
             raise RunFailed(
-                f"Trinity said nothing for {self._limit_s:g} s, so it is given up. Finished episodes are kept: go on with "
-                f"--resume; {SILENCE} sets another limit{self.last_lines()}"
+                f"Trinity said nothing for {self.limit_s:g} s but that it waits, so it is given up. Finished episodes are kept: "
+                f"go on with --resume; {SILENCE} sets another limit{self.last_lines()}"
             )
         return None
 
     def be_patient(self) -> None:
         """Bear any silence: a server that nobody asks says nothing."""
-        self._limit_s = math.inf
+        self.limit_s = math.inf
 
     def fault(self) -> str | None:
         """Return what Trinity's explorer or trainer logged as its error since the last call, in a line."""
@@ -81,6 +90,9 @@ class Program:
             with path.open("rb") as file:
                 file.seek(start)
                 text = file.read().decode(errors="replace")
+            if lost := LOST.search(text):
+                self._read[path] = start + len(text.encode())
+                return f"{path.stem}: {lost.group()[:400]}"
             if FAULTS.search(text):
                 # The traceback may still be on its way.
                 if not _raised(text) and self.launched.poll() is None:
@@ -96,13 +108,27 @@ class Program:
         return f". The last lines of {self.layout.log}:\n" + "\n".join(lines[-LINES:]) if lines else ""
 
     def _written(self) -> int:
-        total = 0
-        for path in (self.layout.log, *self.layout.records.glob("*.jsonl"), *self.layout.played.glob("*.jsonl")):
+        """Return how much was written that tells of anything but waiting."""
+        total = self._told()
+        for path in (*self.layout.records.glob("*.jsonl"), *self.layout.played.glob("*.jsonl")):
             try:
                 total += path.stat().st_size
             except OSError:
                 continue
         return total
+
+    def _told(self) -> int:
+        try:
+            with self.layout.log.open("rb") as file:
+                file.seek(self._counted)
+                text = file.read()
+        except OSError:
+            return self._lines
+        whole = text[: text.rfind(b"\n") + 1]
+        self._counted += len(whole)
+        self._lines += sum(not WAITING.search(line) for line in whole.split(b"\n")[:-1])
+        # A bar of progress is a line that is written over.
+        return self._lines + text[len(whole) :].count(b"\r")
 
 
 @contextmanager
@@ -120,6 +146,8 @@ def cluster_for(run: RunInfo, control: Control) -> Iterator[Machine]:
             )
         if address:
             check_answers(address)
+            if machine.stand_in is None:
+                machine = with_gpus_of(machine, address)
         else:
             place = Place(
                 directory=run.directory,
@@ -132,17 +160,17 @@ def cluster_for(run: RunInfo, control: Control) -> Iterator[Machine]:
 
 
 @contextmanager
-def started(layout: Layout, home: Path) -> Iterator[Program]:
+def started(layout: Layout, home: Path, limit_s: float) -> Iterator[Program]:
     """Start Trinity with the configuration that lies in the run directory; it is ended with the block.
 
-    `home` is where its own directories are.
+    `home` is where its own directories are, `limit_s` how long it may say nothing.
     """
     before = {path: path.stat().st_size for path in logs_of(home)}
     words = [sys.executable, "-m", "astuner_trinity.launch", str(layout.config), str(layout.run)]
     env: Mapping[str, str] = {"PYTHONUNBUFFERED": "1"}
     launched = launch(words, kind="service", name="trinity", log=layout.log, cwd=Path.cwd(), env=env, directory=layout.run)
     try:
-        yield Program(layout=layout, launched=launched, home=home, read=before)
+        yield Program(layout=layout, launched=launched, home=home, limit_s=limit_s, read=before)
     finally:
         launched.end(END_S)
 

@@ -23,12 +23,13 @@ from astuner_trinity.alignment import groups_at_once
 from astuner_trinity.checkpoints import start_anew, turn_back
 from astuner_trinity.defaults import trinity_defaults, without_defaults
 from astuner_trinity.driver import Driver
-from astuner_trinity.environment import Machine
+from astuner_trinity.environment import Machine, silence_s
 from astuner_trinity.layout import Layout
 from astuner_trinity.native import Wanted, finished
 from astuner_trinity.program import cluster_for, started
 from astuner_trinity.schedule import Schedule
 from astuner_trinity.spool import store_left_over
+from astuner_trinity.stages import STAGES, begun, check_buffers, stage_after, stage_offsets
 
 LOST = (
     "rows that were waiting in Trinity's buffer are gone, and the order of a replay buffer with them; the trainer's weights and "
@@ -88,11 +89,12 @@ class Session:
                 groups_at_once=groups_at_once(rollout.max_env_worker, rollout.num_repeat, run.config.data.train_batch_size),
             )
             tree = finished(native, machine, wanted)
-            self._check(tree, schedule)
+            offsets = stage_offsets(tree)
+            self._check(tree, schedule, layout, offsets)
             if checkpoints is not None:
                 tree["checkpoint_root_dir"] = str(Layout(checkpoints).home)
-            offsets = stage_offsets(tree)
             replay_after = self._prepare(layout, tree, offsets)
+            layout.make_private()
             layout.config.write_text(_text(tree), encoding="utf-8")
             runners = tree["explorer"]["runner_per_model"] * tree["explorer"]["rollout_model"]["engine_num"]
             facts = {
@@ -118,7 +120,7 @@ class Session:
                 offsets=offsets,
             )
             try:
-                with started(layout, Path(tree["checkpoint_root_dir"])) as program:
+                with started(layout, Path(tree["checkpoint_root_dir"]), silence_s(rollout)) as program:
                     yield from driver.follow(program)
             finally:
                 driver.finish()
@@ -149,8 +151,8 @@ class Session:
         if tree["stages"]:
             # Trinity counts a stage as done as soon as the next one has begun, or would have.
             layout.job(tree).mkdir(parents=True, exist_ok=True)
-            latest = next((at for at, (after, own) in enumerate(offsets.values()) if step < after + own or not own), len(offsets))
-            (layout.job(tree) / "stage_meta.json").write_text(json.dumps({"latest_stage": latest}), encoding="utf-8")
+            latest = stage_after(step, offsets)
+            (layout.job(tree) / STAGES).write_text(json.dumps({"latest_stage": latest}), encoding="utf-8")
         for part in (layout.home, layout.played, layout.records):
             part.mkdir(parents=True, exist_ok=True)
         if self.run.attempt < 2 or tree["stages"]:
@@ -158,15 +160,10 @@ class Session:
             return None
         return step or -1
 
-    def _check(self, tree: dict[str, Any], schedule: Schedule) -> None:
+    def _check(self, tree: dict[str, Any], schedule: Schedule, layout: Layout, offsets: dict[str, tuple[int, int]]) -> None:
         """Raise for what does not go together, and tell what comes out otherwise than one might think."""
-        buffer = tree["buffer"]["trainer_input"]["experience_buffer"] or {}
-        if self.run.attempt > 1 and buffer.get("storage_type") == "sql" and not tree["stages"] and tree["mode"] != "bench":
-            raise UsageError(
-                f"{buffer.get('path') or 'the experience buffer'}: rows of a table are marked when they are read, so a run over "
-                "it cannot go on from a checkpoint without losing or doubling some. Start again with another "
-                "experiment_name and an empty table, or train over a queue (mode both)"
-            )
+        if self.run.attempt > 1:
+            check_buffers(tree, stage_after(self.control.resume_step, offsets), begun(layout.job(tree) / STAGES))
         if tree["explorer"]["over_rollout"]["ratio"] and any(map(schedule.validates, range(schedule.total + 1))):
             message = (
                 "a step that does not wait for all of its tasks would cut the validation off that is played with them. Set "
@@ -194,18 +191,6 @@ class Session:
             f"{style['sync_interval']} step(s); starting takes a minute or more",
             "info",
         )
-
-
-def stage_offsets(tree: dict[str, Any]) -> dict[str, tuple[int, int]]:
-    """Return, for each stage, the run's step that it begins after and how many it has; empty for a run without stages."""
-    found: dict[str, tuple[int, int]] = {}
-    after = 0
-    for stage in tree["stages"]:
-        trains = (stage.get("mode") or tree["mode"]) in ("both", "colocate", "train", "explore")
-        steps = ((stage.get("trainer") or {}).get("total_steps") or tree["trainer"]["total_steps"]) if trains else 0
-        found[stage["stage_name"]] = (after, steps)
-        after += steps
-    return found
 
 
 def _text(tree: dict[str, Any]) -> str:

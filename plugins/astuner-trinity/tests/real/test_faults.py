@@ -12,10 +12,11 @@ import pytest
 from astuner.processes.environment import exported
 from astuner.processes.ports import accepts
 from astuner.runs.episode_store import read_episodes
-from astuner.services.ray import ray
+from astuner.services.ray import PLACES, ray
 from astuner.services.running import Place, running_services
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
+from astuner_trinity.cluster import gpus_of
 from astuner_trinity.environment import look_at_machine
 
 from .conftest import START_S, Project, succeeded
@@ -61,7 +62,9 @@ def test_a_process_that_plays_dies_and_the_run_says_what_is_missing(project: Any
     process_of(project, "ray::WorkflowRunner").kill()
     assert running.wait(180) == 1
     said = (project.home / "said").read_text()
-    assert "groups of step" in said or "go on with --resume" in said
+    # Whichever is seen first: its task fails, or the step ends without its group.
+    assert "a process of the explorer died" in said or "groups of step" in said
+    assert "go on with --resume" in said
 
 
 @pytest.mark.slow
@@ -98,6 +101,9 @@ def test_a_cluster_that_is_there_is_used_and_left(project: Any, tmp_path: Path, 
     _, variables = look_at_machine()
     place = Place(directory=tmp_path, say=print, warn=print, stopped=lambda: False)
     with exported(variables), running_services({"ray": ray(run_info(tmp_path))}, place):
+        assert gpus_of(os.environ["RAY_ADDRESS"]) == [PLACES]
+        with exported({"RAY_AUTH_TOKEN": "f" * 64}):
+            assert gpus_of(os.environ["RAY_ADDRESS"]) is None
         ended = project.train(steps=1, variables={"RAY_AUTH_TOKEN": "f" * 64})
         assert ended.returncode == 1
         assert "its key (RAY_AUTH_TOKEN) is another" in ended.stderr.replace("\n", " ")

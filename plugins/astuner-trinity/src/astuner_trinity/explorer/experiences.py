@@ -11,6 +11,9 @@ from astuner.rollout.advantages import Weighted, weigh
 from astuner.schema import Episode, Group
 from astuner_trinity.rows import AGENT, EPISODE, EXPLORED, GROUP, VERSION
 
+BLANK_TOKENS = 2
+"""Of which there is a variance, where an algorithm of Trinity's own asks for one."""
+
 
 def experiences_of(group: Group, estimator: Estimator, *, by_agent: bool) -> list[Experience]:
     """Return the group's rows with trained tokens; a blank one where there are none, since Trinity demands one."""
@@ -22,7 +25,7 @@ def experiences_of(group: Group, estimator: Estimator, *, by_agent: bool) -> lis
         episode = episodes[row.sample.episode_id]
         number = numbers[episode.id] = numbers.get(episode.id, -1) + 1
         found.append(_experience(row, episode, group, number))
-    return found or [_blank(group)]
+    return found or [blank(EID(task=group.task.task_id), group=group.key, step=group.step)]
 
 
 def _experience(row: Weighted, episode: Episode, group: Group, number: int) -> Experience:
@@ -54,17 +57,17 @@ def _experience(row: Weighted, episode: Episode, group: Group, number: int) -> E
     )
 
 
-def _blank(group: Group) -> Experience:
-    """Return a row that trains nothing, for a group that gave none."""
+def blank(eid: EID, *, group: str, step: int) -> Experience:
+    """Return a row that trains nothing, for a group, or a step of the explorer's, that gave none."""
     return Experience(
-        eid=EID(task=group.task.task_id),
-        tokens=torch.zeros(2, dtype=torch.int64),
+        eid=eid,
+        tokens=torch.zeros(1 + BLANK_TOKENS, dtype=torch.int64),
         prompt_length=1,
-        action_mask=torch.zeros(1, dtype=torch.bool),
-        logprobs=torch.zeros(1),
-        advantages=torch.zeros(1),
+        action_mask=torch.zeros(BLANK_TOKENS, dtype=torch.bool),
+        logprobs=torch.zeros(BLANK_TOKENS),
+        advantages=torch.zeros(BLANK_TOKENS),
         reward=0.0,
-        info={EPISODE: "", AGENT: "", GROUP: group.key, VERSION: group.step - 1, EXPLORED: group.step},
+        info={EPISODE: "", AGENT: "", GROUP: group, VERSION: step - 1, EXPLORED: step},
         metrics={"reward": 0.0},
     )
 

@@ -82,7 +82,6 @@ class Player:
                 run_info=info,
                 store=spool,
                 notify=spool.say,
-                on_group=spool.add_group,
                 say=spool.say,
             )
         )
@@ -122,7 +121,10 @@ class Player:
             self._playing.discard(playing)
             playing.cancel()
         by_agent = self.run_info.config.trainer_common.algorithm.norm_adv_by_agent
-        return experiences_of(group, self.estimator, by_agent=by_agent)
+        rows = experiences_of(group, self.estimator, by_agent=by_agent)
+        # Not before: a group without rows is missing, and the driver says so.
+        self.spool.add_group(group)
+        return rows
 
     async def _cancel_when_stopped(self) -> None:
         while not self.layout.stop.exists():

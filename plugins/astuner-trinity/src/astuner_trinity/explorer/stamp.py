@@ -2,27 +2,69 @@
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Mapping
 from typing import Any
 
 from trinity.algorithm.advantage_fn.advantage_fn import AdvantageFn
-from trinity.buffer.operators import ExperienceOperator
-from trinity.common.experience import Experience
+from trinity.buffer.operators import ExperienceOperatorV1
+from trinity.buffer.operators.experience_operator import ensure_v1_operator
+from trinity.common.experience import EID, Experience
 
-from astuner_trinity.rows import ROWS
+from astuner_trinity.explorer.experiences import blank
+from astuner_trinity.rows import ROWS, STAMP
 
 
-class StepStamp(AdvantageFn, ExperienceOperator):
-    """Stands where Trinity computes advantages; ours came with the rows."""
+class StepStamp(AdvantageFn, ExperienceOperatorV1):
+    """Stands where Trinity computes advantages, the last place that sees a step's rows; ours came with the rows.
 
-    def __call__(self, exps: Any, **_: Any) -> Any:
-        """Do as `process` does."""
-        return self.process(exps)
+    With the name of an algorithm of Trinity's own, that algorithm's advantages are computed first: some leave rows out.
+    """
 
-    def process(self, exps: list[Experience]) -> tuple[list[Experience], dict[str, float]]:
-        """Mark the rows of one explorer step."""
+    def __init__(
+        self,
+        algorithm: str | None = None,
+        advantage_fn: str | None = None,
+        advantage_fn_args: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Take an algorithm of Trinity's own, and the function that the user wants in place of its usual one."""
+        self._own = _advantages(algorithm, advantage_fn, advantage_fn_args) if algorithm else None
+        self._operator = None if self._own is None or self._own.compute_in_trainer() else ensure_v1_operator(self._own)
+        self._last: Experience | None = None
+
+    def __call__(self, exps: Any, **keywords: Any) -> Any:
+        """Compute the advantages of a batch in the trainer, for algorithms that do so there."""
+        return self._own(exps, **keywords) if self._own is not None else (exps, {})
+
+    def set_auxiliary_model(self, auxiliary_models: Any = None) -> None:
+        """Hand the models on."""
+        super().set_auxiliary_model(auxiliary_models)
+        if self._operator is not None:
+            self._operator.set_auxiliary_model(auxiliary_models)
+
+    async def prepare(self) -> None:
+        """Prepare what computes the advantages."""
+        if self._operator is not None:
+            await self._operator.prepare()
+
+    async def process(self, exps: list[Experience]) -> tuple[list[Experience], dict[str, float]]:
+        """Mark the rows of one explorer step; a step of which none are left gets a row that trains nothing."""
+        metrics: dict[str, float] = {}
+        if exps:
+            self._last = exps[0]
+            if self._operator is not None:
+                exps, metrics = await self._operator.process(exps)
+        # Trinity's queue drops an empty step, and its trainer would wait for it.
+        exps = exps or [self._nothing()]
+        step = uuid.uuid4().hex
         for row in exps:
-            row.info[ROWS] = len(exps)
-        return exps, {}
+            row.info |= {ROWS: len(exps), STAMP: step}
+        return exps, metrics
+
+    async def close(self) -> None:
+        """Close what computes the advantages."""
+        if self._operator is not None:
+            await self._operator.close()
 
     @classmethod
     def default_args(cls) -> dict[str, Any]:
@@ -33,3 +75,31 @@ class StepStamp(AdvantageFn, ExperienceOperator):
     def compute_in_trainer(cls) -> bool:
         """It runs in the explorer."""
         return False
+
+    def _nothing(self) -> Experience:
+        batch, version = (self._last.eid.batch, int(self._last.info["model_version"])) if self._last is not None else ("", 0)
+        row = blank(EID(batch=batch), group="", step=version + 1)
+        # What a replay buffer orders rows by; Trinity writes it where a task is played.
+        row.info |= {"model_version": version, "use_count": 0}
+        return row
+
+
+def _advantages(algorithm: str, name: str | None, arguments: Mapping[str, Any] | None) -> AdvantageFn | None:
+    """Return what computes an algorithm's advantages; None for one that has none. Raises `ValueError` for a wrong name."""
+    from trinity.algorithm import ADVANTAGE_FN, ALGORITHM_TYPE
+
+    kind = ALGORITHM_TYPE.get(algorithm)
+    usual = kind.default_config()
+    name = name or usual.get("advantage_fn")
+    if name is None:
+        return None
+    found = ADVANTAGE_FN.get(name)
+    if found.compute_in_trainer() != kind.compute_advantage_in_trainer:
+        where = ("the explorer", "the trainer") if found.compute_in_trainer() else ("the trainer", "the explorer")
+        raise ValueError(
+            f"algorithm.advantage_fn: {algorithm!r} computes advantages in {where[0]}, and {name!r} runs in {where[1]}"
+        )
+    if arguments is None:
+        arguments = usual.get("advantage_fn_args", found.default_args())
+    made: AdvantageFn = found(**arguments)
+    return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import time
 from collections.abc import Sequence
 from typing import Any, cast
@@ -13,12 +14,12 @@ from trinity.algorithm.sample_strategy.sample_strategy import SampleStrategy
 from trinity.algorithm.sample_strategy.utils import representative_sample
 from trinity.buffer import get_buffer_reader
 from trinity.common.config import BufferConfig
-from trinity.common.experience import CustomField, Experience
+from trinity.common.experience import EID, CustomField, Experience
 
 from astuner.training.minibatches import Aggregation, token_shares
 from astuner.training.schedule import learning_rate
 from astuner_trinity.layout import Layout
-from astuner_trinity.rows import AGENT, EPISODE, GROUP, IDLE, MEASURED, RATE, ROWS, SHARE, STALE, VERSION
+from astuner_trinity.rows import AGENT, EPISODE, GROUP, IDLE, MEASURED, RATE, ROWS, SHARE, STALE, STAMP, VERSION
 
 FIELDS = (
     CustomField(SHARE, SHARE, torch.float32),
@@ -46,6 +47,7 @@ class StepBatches(SampleStrategy):
         first = await self._read(1)
         more = int(first[0].info.get(ROWS, self._size)) - 1
         rows = [*first, *(await self._read(more) if more > 0 else [])]
+        check_one_step(rows)
         metrics = {"time/read_experience": time.perf_counter() - began}
         self.set_model_version_metric(rows, metrics)
         if all(GROUP in row.info for row in rows):
@@ -129,8 +131,11 @@ def prepared(
     idle = not live
     kept = live or [min(range(len(rows)), key=lambda place: len(rows[place].tokens))]
     chosen = [(rows[place], 0.0 if idle else shares[place]) for place in kept]
+    if idle and not tokens[kept[0]]:
+        # Nothing comes of it, but some algorithms of Trinity's own divide by the number of a batch's tokens.
+        rows[kept[0]].action_mask = torch.ones_like(rows[kept[0]].action_mask)
     shortest = min(kept, key=lambda place: len(rows[place].tokens))
-    chosen += [(_copy(rows[shortest]), 0.0)] * (-len(chosen) % workers)
+    chosen += [(_padding(rows[shortest]), 0.0) for _ in range(-len(chosen) % workers)]
     found = []
     for row, share in chosen:
         row.info |= {SHARE: share, STALE: float(row.info[VERSION] < step - 1), RATE: rate, IDLE: float(idle)}
@@ -149,16 +154,23 @@ def prepared(
     return found, metrics
 
 
-def _copy(row: Experience) -> Experience:
-    """Return a row of its own that trains nothing: padding."""
-    return Experience(
-        eid=row.eid,
-        tokens=row.tokens,
-        prompt_length=row.prompt_length,
-        action_mask=row.action_mask,
-        logprobs=row.logprobs,
-        advantages=row.advantages,
-        reward=row.reward,
-        info=dict(row.info),
-        metrics={},
-    )
+def check_one_step(rows: Sequence[Experience]) -> None:
+    """Raise `RuntimeError` for rows of several explorer steps."""
+    steps = {row.info.get(STAMP) for row in rows}
+    if len(steps) > 1:
+        raise RuntimeError(
+            f"rows of {len(steps)} explorer steps came out of the buffer as one: rows of a step were left out, or others were "
+            "written between them. Read from a table that one run has written whole, or train over a queue (mode both)"
+        )
+
+
+def _padding(row: Experience) -> Experience:
+    """Return a row that trains nothing, whatever loss sees it, and that is compared with no other."""
+    found = copy.copy(row)
+    found.eid = EID(batch=row.eid.batch, task="padding")
+    found.info, found.metrics = dict(row.info), {}
+    found.reward = None if row.reward is None else 0.0
+    for name in ("action_mask", "advantages", "returns", "token_level_reward"):
+        if (values := getattr(row, name)) is not None:
+            setattr(found, name, torch.zeros_like(values))
+    return found

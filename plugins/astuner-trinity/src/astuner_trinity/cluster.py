@@ -1,0 +1,46 @@
+"""What a cluster that is there has. Ray is asked in a process of its own, which ends where its key is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from attrs import evolve
+
+from astuner.errors import UsageError
+from astuner.services.ray import ADDRESS
+from astuner_trinity.environment import Machine
+
+ANSWER_S = 120.0
+_ASK = """
+import json, sys, ray
+ray.init(address=sys.argv[1], log_to_driver=False, configure_logging=False)
+print(json.dumps([int(node["Resources"].get("GPU", 0)) for node in ray.nodes() if node["Alive"]]))
+"""
+
+
+def with_gpus_of(machine: Machine, address: str) -> Machine:
+    """Return a machine as those of a cluster are, as far as it says; raises `UsageError` for a cluster without GPUs."""
+    gpus = gpus_of(address)
+    if gpus is None:
+        # Trinity asks once more, and the run says what came of it.
+        return machine
+    if not any(gpus):
+        raise UsageError(
+            f"{ADDRESS} is {address}, and its {len(gpus)} node(s) have no GPU: Trinity's trainer and vLLM compute on nothing "
+            "else. Add a node that has some, or train with the backbone 'local' or 'verl', which compute on a CPU too"
+        )
+    having = [count for count in gpus if count]
+    return evolve(machine, nodes=len(having), gpus=min(having))
+
+
+def gpus_of(address: str) -> list[int] | None:
+    """Return how many GPUs each node has; None for a cluster that does not answer."""
+    command = [sys.executable, "-c", _ASK, address]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=True)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        return None
+    found: list[int] = json.loads(asked.stdout.splitlines()[-1])
+    return found

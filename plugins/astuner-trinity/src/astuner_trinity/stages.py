@@ -1,0 +1,62 @@
+"""The stages of a run in its own steps, and whether one that has begun can go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from astuner.config.trees import get
+from astuner.errors import UsageError
+
+STAGES = "stage_meta.json"
+"""Where Trinity keeps which stage it has come to."""
+STEPPING = ("both", "colocate", "train", "explore")
+BUFFER = "buffer.trainer_input.experience_buffer"
+
+
+def stage_offsets(tree: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """Return, for each stage, the run's step that it begins after and how many it has; empty for a run without stages."""
+    found: dict[str, tuple[int, int]] = {}
+    after = 0
+    for stage in tree["stages"]:
+        trains = (stage.get("mode") or tree["mode"]) in STEPPING
+        steps = ((stage.get("trainer") or {}).get("total_steps") or tree["trainer"]["total_steps"]) if trains else 0
+        found[stage["stage_name"]] = (after, steps)
+        after += steps
+    return found
+
+
+def stage_after(step: int, offsets: Mapping[str, tuple[int, int]]) -> int:
+    """Return the place of the first stage that is not over after a step of the run."""
+    return next((at for at, (after, own) in enumerate(offsets.values()) if step < after + own or not own), len(offsets))
+
+
+def begun(path: Path) -> int:
+    """Return the place of the last stage that Trinity has begun."""
+    try:
+        return int(json.loads(path.read_text(encoding="utf-8"))["latest_stage"])
+    except (OSError, ValueError, KeyError):
+        return 0
+
+
+def check_buffers(tree: Mapping[str, Any], first: int, last: int) -> None:
+    """Raise `UsageError` where rows were written or read since the checkpoint, and cannot be once more.
+
+    `first` and `last` are the places of the stage that the run goes on with and of the one that it had come to.
+    """
+    for stage in tree["stages"][first : last + 1] if tree["stages"] else [{}]:
+        mode = stage.get("mode") or tree["mode"]
+        buffer = get(stage, BUFFER) or get(tree, BUFFER) or {}
+        storage, where = buffer.get("storage_type"), buffer.get("path") or "the experience buffer"
+        again = "Start again with another experiment_name and an empty one"
+        if mode == "explore" and storage in ("sql", "file"):
+            raise UsageError(
+                f"{where}: holds the rows of the steps that were played, and they would be written a second time. {again}"
+            )
+        if mode in ("both", "colocate", "train") and storage == "sql":
+            raise UsageError(
+                f"{where}: rows of a table are marked when they are read, so a run over it cannot go on from a checkpoint "
+                f"without losing or doubling some. {again}, or train over a queue (mode both)"
+            )

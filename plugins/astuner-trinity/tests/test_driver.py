@@ -1,0 +1,210 @@
+"""What the driver makes of what Trinity's processes write, however long it was busy elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import define, evolve, field
+
+from astuner.config.loading import load_config
+from astuner.errors import RunFailed
+from astuner.rollout.estimator import make_estimator
+from astuner.runs.episode_store import EpisodeFiles, StoredEpisodes
+from astuner.schema import Episode, Event, Group, Split, StepReport, Task, ValidationReport, Verdict, WorkflowOutput
+from astuner.testing.run_infos import run_info
+from astuner_trinity.driver import Driver
+from astuner_trinity.environment import Machine
+from astuner_trinity.layout import Layout, record_of
+from astuner_trinity.native import Wanted, finished
+from astuner_trinity.schedule import Schedule
+from astuner_trinity.spool import Spool
+
+STAGE = "project/name"
+GROUPS = 2
+
+
+@define
+class Asked:
+    """What the driver asks of its run."""
+
+    store: Any
+    resume_step: int = 0
+    stop: bool = False
+    told: list[str] = field(factory=list)
+
+    def take_save(self) -> bool:
+        return False
+
+    def notify(self, text: str, level: str = "warning") -> None:
+        self.told.append(text)
+
+    def progress(self, what: str, done: int, total: int) -> None:
+        pass
+
+
+@define
+class Running:
+    """A program of which the test says when it ends and what it logs."""
+
+    status: int | None = None
+    faults: list[str] = field(factory=list)
+
+    def poll(self) -> int | None:
+        return self.status
+
+    def fault(self) -> str | None:
+        return self.faults.pop(0) if self.faults else None
+
+    def last_lines(self) -> str:
+        return ""
+
+
+@define
+class Trinity:
+    """The processes under a driver: what they write, by hand."""
+
+    layout: Layout
+    spool: Spool
+    driver: Driver
+    program: Running
+
+    def enters(self, mode: str) -> None:
+        self._record("launch.jsonl", stage=STAGE, mode=mode, job=str(self.layout.home / "job"))
+
+    def plays(self, step: int, split: Split = "train", groups: int = GROUPS) -> None:
+        for number in range(groups):
+            task = Task(main_query="?", task_id=f"t{number}")
+            episodes = []
+            for repeat in range(2):
+                name = f"{split}/{step}/t{number}/{repeat}"
+                made = Episode(id=name, task=task, step=step, repeat=repeat, split=split, output=WorkflowOutput())
+                self.spool.add_episode(made)
+                episodes.append(made.judged(Verdict(reward=float(repeat))))
+            group = Group(task=task, step=step, split=split, episodes=tuple(episodes))
+            self.spool.add_verdicts(group)
+            self.spool.add_group(group)
+
+    def finalizes(self, step: int) -> None:
+        self._measures("explorer", step, **{"rollout/finished_task_count": float(GROUPS)})
+
+    def trains(self, step: int) -> None:
+        self._measures("trainer", step, **{"actor/grad_norm": 1.0})
+
+    def ends(self) -> None:
+        self._record("launch.jsonl", ended=STAGE)
+        self.program.status = 0
+
+    def _measures(self, role: str, step: int, **metrics: float) -> None:
+        self._record(record_of(self.layout.records, STAGE, role).name, step=step, at=float(step), metrics=metrics)
+
+    def _record(self, name: str, **content: Any) -> None:
+        self.layout.records.mkdir(parents=True, exist_ok=True)
+        with (self.layout.records / name).open("a") as file:
+            file.write(json.dumps(content) + "\n")
+
+
+@pytest.fixture
+def trinity(tmp_path: Path, tree: Callable[..., dict[str, Any]]) -> Iterator[Callable[..., Trinity]]:
+    """Return a function from the text of a section `trinity` to a run under a driver."""
+    stores = []
+
+    def made(text: str = "") -> Trinity:
+        overrides = (f"data.train_batch_size={GROUPS}", "rollout.num_repeat=2")
+        native = tree(*overrides, text=text)
+        layout = Layout(tmp_path / "run")
+        wanted = Wanted(layout=layout, model="/model", total_steps=2, loss_agg_mode="token-mean")
+        run = evolve(run_info(tmp_path), config=load_config(tmp_path / "run.yaml", overrides).config)
+        earlier = StoredEpisodes(run.directory / "episodes", replay_after=None)
+        store = EpisodeFiles(run.directory / "episodes")
+        stores.append(store)
+        driver = Driver(
+            run=run,
+            control=Asked(store),  # type: ignore[arg-type]  # as much as it asks of
+            layout=layout,
+            native=finished(native, Machine(gpus=0, stand_in="a stand-in"), wanted),
+            estimator=make_estimator(run),
+            schedule=Schedule(total=2, every=1, before=True),
+            earlier=earlier,
+            tasks=GROUPS,
+        )
+        spool = Spool(layout.played / "a.jsonl", earlier)
+        return Trinity(layout, spool, driver, Running())
+
+    yield made
+    for store in stores:
+        store.close()
+
+
+def followed(trinity: Trinity) -> Iterator[Event]:
+    program: Any = trinity.program
+    yield from trinity.driver.follow(program)
+
+
+def test_whoever_takes_long_over_an_event_ends_no_healthy_run(trinity: Callable[..., Trinity]) -> None:
+    """A logger that hangs for a while: by the time it is done, steps were played and trained."""
+    one = trinity()
+    one.enters("both")
+    one.plays(0, "validation")
+    events = followed(one)
+    assert isinstance(next(events), ValidationReport)
+    for step in (1, 2):
+        one.plays(step)
+        one.finalizes(step)
+        one.trains(step)
+    one.program.status = 0
+    reports = [event for event in events if isinstance(event, StepReport)]
+    assert [(report.step, len(report.groups)) for report in reports] == [(1, GROUPS), (2, GROUPS)]
+
+
+@pytest.mark.parametrize("mode", ["both", "explore"])
+def test_groups_that_are_missing_from_a_step_end_the_run(trinity: Callable[..., Trinity], mode: str) -> None:
+    one = trinity()
+    one.enters(mode)
+    one.plays(1, groups=GROUPS - 1)
+    one.finalizes(1)
+    one.program.faults.append("explorer: KeyError: 'no such task'")
+    one.program.status = 0
+    with pytest.raises(RunFailed, match=r"1 of the 2 groups of step 1 were played.*KeyError: 'no such task'"):
+        list(followed(one))
+
+
+def test_a_step_may_lack_groups_where_the_user_asked_for_it_but_not_all(trinity: Callable[..., Trinity]) -> None:
+    one = trinity("trinity: {explorer: {dynamic_timeout: {enable: true}}}")
+    one.enters("both")
+    one.plays(1, groups=1)
+    one.finalizes(1)
+    one.trains(1)
+    events = followed(one)
+    assert isinstance(report := next(events), StepReport)
+    assert len(report.groups) == 1
+    one.finalizes(2)
+    one.program.status = 0
+    with pytest.raises(RunFailed, match="0 of the 2 groups of step 2 were played"):
+        next(events)
+
+
+def test_a_task_that_trinity_forgot_ends_the_run(trinity: Callable[..., Trinity]) -> None:
+    one = trinity()
+    one.enters("both")
+    one.program.faults.append("explorer_rollout_coordinator: Task 0 failed: The actor died unexpectedly")
+    one.program.status = 0
+    with pytest.raises(RunFailed, match=r"a process of the explorer died: .*Task 0 failed"):
+        list(followed(one))
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_a_bench_that_measured_nothing_has_failed(trinity: Callable[..., Trinity], measured: bool) -> None:
+    one = trinity()
+    one.enters("bench")
+    if measured:
+        one.plays(0, "validation")
+    one.ends()
+    if measured:
+        assert [type(event) for event in followed(one)] == [ValidationReport]
+        return
+    with pytest.raises(RunFailed, match="has measured nothing, of 2 validation task"):
+        list(followed(one))
