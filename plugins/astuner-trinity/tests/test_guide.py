@@ -319,7 +319,10 @@ def test_a_stage_that_trains_on_what_others_wrote_has_an_optimizer_of_its_own(na
     buffer = "buffer: {total_steps: 3, trainer_input: {experience_buffer: {storage_type: file, path: x}}}"
     own = "algorithm: {algorithm_type: sft, optimizer: {lr: 1.0e-5, lr_warmup_steps: 3}}"
     stage = f"{{stage_name: s, mode: train, {own}, {buffer}}}"
-    assert native(text=f"\ntrinity: {{stages: [{stage}]}}\n").problems == ()
+    text = f"\ntrinity: {{stages: [{stage}]}}\n"
+    assert native(text=text).problems == ()
+    (problem,) = native("trainer_common.save_freq=-1", text=text).problems
+    assert "set trainer_common.save_freq to 1 or more" in problem.message
 
 
 @pytest.mark.parametrize(

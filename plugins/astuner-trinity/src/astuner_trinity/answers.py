@@ -245,6 +245,13 @@ def _found(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str, st
             "wanted, with buffer.trainer_input.experience_buffer.path.",
             None,
         )
+    elif algorithm["algorithm_type"] in WRITTEN and mode == "train" and trainer["save_interval"] < 1:
+        yield (
+            "trainer.save_interval",
+            f"{algorithm['algorithm_type']!r} hands its weights over in checkpoints, and none is saved: set "
+            "trainer_common.save_freq to 1 or more.",
+            None,
+        )
     if ours:
         for name in OWN_FUNCTIONS:
             value = str(algorithm[name])
