@@ -23,7 +23,7 @@ def test_the_readme_has_one_command_to_see_it_work_and_one_for_the_tests(blocks:
 
 
 def test_ci_runs_the_readmes_test_command(blocks: Blocks):
-    assert blocks(README, "bash")[1] in (REPOSITORY / ".ci" / "run").read_text().splitlines()
+    assert blocks(README, "bash")[1] in map(str.strip, (REPOSITORY / ".ci" / "run").read_text().splitlines())
 
 
 def test_the_first_command_tunes_an_agent_on_a_bare_machine(clone: Path, first_command_said: str):

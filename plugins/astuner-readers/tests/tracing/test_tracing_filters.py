@@ -172,6 +172,7 @@ def test_a_raised_limit_goes_on_from_the_verdicts_that_there_are(write: Make, as
     [
         (["--llm=reviewer"], "--llm without --llm-evaluate"),
         (["--rubrics=traces.jsonl", "--llm-cache=a.sqlite"], "--rubrics, --llm-cache without --llm-evaluate"),
+        (["--validation-by=task"], "--validation-by task without a rule"),
         (["--similarity=0.5", "--keep-duplicates"], "--similarity leaves out what --keep-duplicates keeps"),
     ],
 )

@@ -105,6 +105,10 @@ def _check_used(given: dict[str, Any]) -> None:
         raise UsageError(f"{', '.join(idle)} without --llm-evaluate: no LLM is asked; add --llm-evaluate, or leave it out")
     if given["similarity"] is not None and given["keep_duplicates"]:
         raise UsageError("--similarity leaves out what --keep-duplicates keeps; keep one of the two")
+    if given["validation_by"] == "task" and not (given["validation_fraction"] or given["validation_after"]):
+        raise UsageError(
+            "--validation-by task without a rule: nothing is for validation; add --validation-fraction or --validation-after"
+        )
 
 
 def _filters(given: dict[str, Any]) -> list[dict[str, Any]]:
