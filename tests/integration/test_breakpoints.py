@@ -27,7 +27,7 @@ class Agent(astuner.Workflow):
         client = tuner.as_raw_openai_sdk_client()
         question = [{"role": "user", "content": workflow_task.task.main_query}]
         try:
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(4):
                 astuner.breakpoint("before")
                 answer = await client.chat.completions.create(model="m", messages=question)
         except Exception as error:
@@ -89,14 +89,14 @@ def answers(home: Path) -> list[str]:
 
 
 def test_one_looks_around_at_a_tag_for_as_long_as_one_likes(start: Start, home: Path):
-    with start("--db", "before|after", "--db", "nowhere", episode_timeout_s=1, llm_timeout_s=1) as terminal:
+    with start("--db", "before|after", "--db", "nowhere", episode_timeout_s=4, llm_timeout_s=4) as terminal:
         first = terminal.until(PROMPT)
         assert "breakpoint before: episode train/1/sum/0; c goes on, q ends the run" in first
         assert "-> answer = await" in first
         terminal.type("p 1 + 1\n")
         assert "\n2\n" in terminal.until(PROMPT)
         # Longer than every time limit, and than a workflow may block the loop without being named.
-        terminal.type("import time; time.sleep(3)\n")
+        terminal.type("import time; time.sleep(6)\n")
         terminal.until(PROMPT)
         terminal.type("n\n")
         # The other episode goes on meanwhile, up to the same tag, and the step ends when it is left.

@@ -151,7 +151,7 @@ def test_the_siblings_of_an_episode_about_which_a_judge_hangs_keep_their_rewards
     def hangs_on_one(workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> float:
         return hang() if workflow_task.repeat == 1 else 1.0
 
-    found = judged(hangs_on_one, group(*[WorkflowOutput()] * 3), timeout_s=0.5, blame="judge 'j'")
+    found = judged(hangs_on_one, group(*[WorkflowOutput()] * 3), timeout_s=3.0, blame="judge 'j'")
     assert [type(one) for one in found] == [Verdict, Unjudged, Verdict]
 
 

@@ -115,7 +115,7 @@ class Hanging(Judge):
 def test_a_judge_that_hangs_is_named_and_takes_no_time_from_the_next_round() -> None:
     right, noted = WeightedJudge("right", 1.0, Rewarding(1.0, 0.0)), WeightedJudge("noted", 0.0, Hanging())
     style = WeightedJudge("style", 1.0, Rewarding(0.5, 0.5), requires={"right": 1.0})
-    found = judged([right, noted, style], timeout_s=0.3)
+    found = judged([right, noted, style], timeout_s=2.0)
     assert [(one.reward, one.components) for one in found] == [(1.5, {"right": 1.0, "style": 0.5}), (0.0, {"right": 0.0})]
     (lost,) = judged([evolve(noted, weight=1.0)], RewardComposition(shape=Shape(scale=2.0)), count=1, timeout_s=0.3)
     assert lost == Unjudged(reason="judge_timeout", detail="judge 'noted': no answer within 0.3 s")

@@ -79,7 +79,7 @@ def test_a_reward_that_is_no_number_is_no_reward(reward):
     ],
 )
 def test_a_judge_that_fails_leaves_the_episode_unrewarded_and_says_why(judge, reason):
-    (found,) = judged([blank()], judge, timeout_s=0.05)
+    (found,) = judged([blank()], judge, timeout_s=0.05 if reason == "judge_timeout" else 20.0)
     assert isinstance(found, Unjudged)
     assert found.reason == reason
 
