@@ -25,6 +25,13 @@ class Blocks(Workflow):
         return WorkflowOutput()
 
 
+class Imports(Workflow):
+    async def execute(self, workflow_task, tuner):
+        import slow_to_import  # noqa: F401
+
+        return WorkflowOutput()
+
+
 class Hangs(Workflow):
     async def execute(self, workflow_task, tuner):
         await asyncio.sleep(600)

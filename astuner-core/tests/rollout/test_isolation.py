@@ -90,17 +90,27 @@ def test_a_hanging_process_is_killed_with_its_time_limit():
     assert not executor._all
 
 
-def test_the_watchdog_names_the_line_that_blocks():
+def what_is_named(workflow: str) -> list[str]:
     said: list[str] = []
 
     async def run():
         watchdog = LoopWatchdog(said.append, blocked_after_s=0.1)
         watchdog.start()
         await asyncio.sleep(0.05)
-        await OnLoop(make("Blocks")).run(TASK, None)
+        await OnLoop(make(workflow)).run(TASK, None)
         watchdog.stop()
 
     asyncio.run(run())
-    assert len(said) == 1
-    assert "blocking_workflows.py:" in said[0]
-    assert "time.sleep(0.4)" in said[0]
+    return said
+
+
+def test_the_watchdog_names_the_line_that_blocks():
+    (said,) = what_is_named("Blocks")
+    assert "blocking_workflows.py:" in said
+    assert "time.sleep(0.4)" in said
+
+
+def test_a_library_that_takes_long_to_import_is_not_named(tmp_path, monkeypatch):
+    (tmp_path / "slow_to_import.py").write_text("import time\ntime.sleep(0.4)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert what_is_named("Imports") == []

@@ -12,6 +12,9 @@ from collections.abc import Callable
 BLOCKED_AFTER_S = 2.0
 """How long a workflow may hold the loop before it is named."""
 
+_IMPORT = "<frozen importlib._bootstrap>"
+"""Where the frames of an import say that they are."""
+
 
 class LoopWatchdog:
     """Watches one event loop from a thread; speaks once per blocking line."""
@@ -53,6 +56,8 @@ class LoopWatchdog:
         entries = [i for i, entry in enumerate(stack) if entry.name == "execute"]
         if not entries:
             return  # the loop is held by something else than a workflow: an engine's own step, say
+        if any(entry.filename == _IMPORT for entry in stack[entries[-1] :]):
+            return  # a library that is imported when it is first needed; that happens once, and awaiting it is no remedy
         culprit = next(entry for entry in reversed(stack[entries[-1] :]) if entry.name == "execute" or not _installed(entry))
         place = f"{culprit.filename}:{culprit.lineno}"
         if place not in self._named:
