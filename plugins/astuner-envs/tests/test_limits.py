@@ -175,7 +175,8 @@ def test_without_free_descriptors_the_answer_is_full_and_the_others_play_on(serv
     assert server.data("create", task_id="a", instance_id="b")["state"][0]["content"] == "play"
     for one in (instance_id, "b"):
         assert server.post("release", instance_id=one).json()["success"]
-    assert server.accounts() == {"created": 3, "released": 2, "refused": 1, "most": 256}
+    # Those that came too early were made, and released.
+    assert server.accounts() == {"created": 3 + attempt, "released": 2 + attempt, "refused": 1, "most": 256}
 
 
 def test_a_process_that_the_system_refuses_is_answered_full_and_the_others_play_on(serve, home):

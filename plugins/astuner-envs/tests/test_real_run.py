@@ -130,7 +130,7 @@ def test_a_run_whose_client_is_killed_leaves_nothing_on_the_server(serve, tmp_pa
 
 def test_a_server_that_is_restarted_in_the_middle_loses_no_episode_unsaid(serve, tmp_path, unused_tcp_port):
     server = serve("--env", "countdown", "--port", unused_tcp_port)
-    slow = {**LEADS, "scripted": {"replies": ["no"], "delay_s": 0.3}, "max_retries": 2}
+    slow = {**LEADS, "scripted": {"replies": ["no"], "delay_s": 2.0}, "max_retries": 2}
     conf = project(tmp_path, server.url, tasks=4, rollout=slow)
     command = [sys.executable, "-m", "astuner", "run", "--conf", str(conf)]
     running = subprocess.Popen(command, cwd=tmp_path, env=os.environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
