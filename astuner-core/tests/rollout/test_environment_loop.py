@@ -410,6 +410,17 @@ def test_a_workflow_that_crashes_has_its_environment_closed(games: Any, isolatio
     assert games.log("Guess") == ["reset", "close"]
 
 
+@pytest.mark.parametrize("isolation", ["async", "thread"])
+def test_what_an_environment_raises_to_a_workflow_is_the_environments_failure(games: Any, isolation: str):
+    games.workflow = Plays
+    games.options = {"isolation": isolation}
+    failure = games.play("FailsInStep", "7").failures[-1]
+    assert failure.reason == "environment_error"
+    assert failure.detail.startswith("environment '"), failure.detail
+    assert "KeyError: 'door' (environment_games.py:" in failure.detail
+    assert games.log("FailsInStep") == ["reset", "close"]
+
+
 def test_a_task_without_an_environment_has_none(games: Any):
     games.workflow = Plays
     assert (games.play(None).reward, games.told) == (-1.0, [])

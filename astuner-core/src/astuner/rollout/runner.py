@@ -205,8 +205,11 @@ class RolloutRunner:
         except WorkflowCrashed as error:
             failure = Failure(reason="context_full" if recorder.overflow else "workflow_error", detail=str(error))
         except Exception as error:  # noqa: BLE001 - the boundary for workflows: a bad episode is data, not a crash
-            reason = "context_full" if recorder.overflow else "workflow_error"
-            failure = Failure(reason=reason, detail=f"{type(error).__name__}: {error}{_place(error)}")
+            detail = f"{type(error).__name__}: {error}{_place(error)}"
+            if living is not None and living.raised(error):
+                failure = Failure(reason="environment_error", detail=f"{living.blame}: {detail}")
+            else:
+                failure = Failure(reason="context_full" if recorder.overflow else "workflow_error", detail=detail)
         finally:
             await recorder.close()
         for text in recorder.notices:

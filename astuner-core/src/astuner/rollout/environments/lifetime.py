@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import traceback
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from astuner.config.environment import NO_ENVIRONMENT
@@ -39,6 +41,10 @@ class LivingEnvironment:
     def guarded(self) -> GuardedEnvironment:
         """The same, for the loop in which it leads."""
         return GuardedEnvironment(self.facade, self.blame)
+
+    def raised(self, error: BaseException) -> bool:
+        """Tell whether `error` comes out of one of the environment's own methods, which a workflow has called."""
+        return any(_owner(frame) is self._environment for frame, _ in traceback.walk_tb(error.__traceback__))
 
     async def close(self, tell: Callable[[str], None]) -> None:
         """Close it, in bounded time, also while the episode is being cancelled; a failure is told."""
@@ -123,6 +129,12 @@ def make_environment(component: Component, workflow_task: WorkflowTask, run_info
     if hasattr(target, "from_run"):
         with_task.from_run = partial(target.from_run, workflow_task)
     return construct(component.candidate, with_task, component.options, run_info)
+
+
+def _owner(frame: FrameType) -> Any:
+    """Return the first argument of a function that is running: in a method, its object."""
+    arguments = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+    return frame.f_locals.get(arguments[0]) if arguments else None
 
 
 async def _later(make: Callable[[], Any]) -> Any:
