@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import random
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,8 @@ from uuid import uuid4
 import httpx
 from agent import answer
 from spans import Recording
+
+from astuner.processes import free_port
 
 HERE = Path(__file__).parent
 PHRASINGS = ("What is {a} * {b}?", "How much is {a} * {b}?", "Can you work out {a} * {b}?")
@@ -88,13 +89,6 @@ def _answers(address: str) -> bool:
         return httpx.get(address, trust_env=False, timeout=2).status_code == 200
     except httpx.HTTPError:
         return False
-
-
-def free_port() -> int:
-    """Return a port that is free at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 if __name__ == "__main__":

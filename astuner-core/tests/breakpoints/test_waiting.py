@@ -80,14 +80,14 @@ def test_a_display_is_paused_from_the_first_debugger_to_the_last() -> None:
 
 def test_no_time_limit_of_a_loop_passes_while_it_is_held() -> None:
     async def hold(seconds: float) -> str:
-        async with asyncio.timeout(0.2):
+        async with asyncio.timeout(2):
             for _ in range(2):
                 with standing_still():
                     time.sleep(seconds)
                 await asyncio.sleep(0)
         return "in time"
 
-    assert asyncio.run(hold(0.3)) == "in time"
+    assert asyncio.run(hold(2.5)) == "in time"
 
 
 def test_time_passes_on_when_it_is_not() -> None:

@@ -75,8 +75,8 @@ def test_an_answer_without_text_is_a_failure(server: ScriptedApi) -> None:
 
 def test_the_wait_that_the_api_asks_for_is_kept(server: ScriptedApi) -> None:
     server.script = lambda body, number: "4" if number else Reply(429, {}, {"retry-after": "3600"})
-    with pytest.raises(LLMFailed, match=r"no answer within 0\.5 s"):
-        ask(client(server, timeout_s=0.5))
+    with pytest.raises(LLMFailed, match=r"no answer within 3 s"):
+        ask(client(server, timeout_s=3.0))
     assert len(server.bodies) == 1
 
 
@@ -135,7 +135,7 @@ def test_a_refused_key_names_its_variable_and_is_not_shown(server: ScriptedApi) 
 
 
 def test_only_so_many_requests_are_under_way(server: ScriptedApi) -> None:
-    server.pause_s = 0.02
+    server.pause_s = 0.3
     llm = client(server, concurrency=3)
 
     async def crowd() -> list[str]:

@@ -129,10 +129,11 @@ def test_a_file_that_goes_away_meanwhile_hides_no_program(start: Start, monkeypa
     assert [record.id for record in started_programs()] == [launched.record.id]
 
 
-def test_a_handle_of_another_process_knows_the_exit_status_too(start: Start) -> None:
-    launched = start("sleep 0.2; exit 3")
+def test_a_handle_of_another_process_knows_the_exit_status_too(start: Start, tmp_path: Path) -> None:
+    launched = start(f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; exit 3")
     again = attach(launched.record)
     assert again.poll() is None
+    (tmp_path / "go").touch()
     until(lambda: again.poll() is not None)
     assert again.poll() == 3
 
@@ -228,19 +229,19 @@ def test_the_terminals_ctrl_c_reaches_the_starter_alone(tmp_path: Path, token: s
 
 
 def test_a_leased_program_outlives_its_starter_and_ends_when_it_is_idle(tmp_path: Path, token: str) -> None:
-    parent = starter(tmp_path / "log", "start('sleep 60', Lease(idle_s=2)); print('started', flush=True)")
+    parent = starter(tmp_path / "log", "start('sleep 60', Lease(idle_s=6)); print('started', flush=True)")
     parent.wait()
     [record] = started_programs()
     assert attach(record).poll() is None
     until(lambda: not living(token))
     assert started_programs() == []
-    assert "nobody used it for 2 s" in (tmp_path / "log").read_text()
+    assert "nobody used it for 6 s" in (tmp_path / "log").read_text()
 
 
 def test_a_leased_program_stays_as_long_as_it_is_used(start: Start) -> None:
-    launched = start(lease=Lease(idle_s=0.4))
+    launched = start(lease=Lease(idle_s=2))
     with launched.keep_leased():
-        time.sleep(1.2)
+        time.sleep(4)
         assert launched.poll() is None
     until(lambda: launched.poll() is not None)
 

@@ -144,7 +144,7 @@ def test_a_hanging_episode_ends_with_its_time_limit_and_the_others_go_on(playing
             return await super().execute(workflow_task, tuner)
 
     playing.workflow = Hangs
-    playing.options = {"episode_timeout_s": 1.0}
+    playing.options = {"episode_timeout_s": 5.0}
     groups = playing.play()
     assert [[e.completed for e in g.episodes] for g in groups] == [[False, True]] * 3
     assert groups[0].episodes[0].failures[-1].reason == "timeout"

@@ -51,7 +51,6 @@ BAD = [
 def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A run loads its backbone by the module's name; what the bad ones leave running ends with the test."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    monkeypatch.setattr(left_running, "PATIENCE_S", 0.2)
     yield
     import bad_backbones
 
@@ -66,7 +65,10 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("rule", "bad", "words"), BAD, ids=[f"{bad}-{rule}" for rule, bad, _ in BAD])
-def test_a_bad_backbone_breaks_its_rule(outcome_of: Any, rule: str, bad: str, words: str):
+def test_a_bad_backbone_breaks_its_rule(
+    outcome_of: Any, monkeypatch: pytest.MonkeyPatch, rule: str, bad: str, words: str
+) -> None:
+    monkeypatch.setattr(left_running, "PATIENCE_S", 0.2)
     outcome = outcome_of(BackboneContract, rule, component=f"bad_backbones:{bad}")
     assert (outcome.status, words in outcome.message) == ("failed", True), outcome.message
 

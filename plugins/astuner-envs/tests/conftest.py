@@ -15,7 +15,7 @@ import psutil
 import pytest
 from attrs import field, frozen
 
-from astuner.testing.waiting import until
+from astuner.testing.waiting import is_alive, until
 
 TOKEN = "a-token-of-the-tests"
 
@@ -54,14 +54,7 @@ class Server:
     def processes(self) -> list[psutil.Process]:
         """Return the processes of its instances, without those that have ended and are about to be buried."""
         # Those below the one process that they are forked from.
-        return [one for one in psutil.Process(self.process.pid).children(recursive=True)[1:] if is_alive(one)]
-
-
-def is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+        return [one for one in psutil.Process(self.process.pid).children(recursive=True)[1:] if is_alive(one.pid)]
 
 
 Serve = Callable[..., Server]
@@ -90,7 +83,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
                 return next((line.split()[-1] for line in lines if line.startswith("Starting server on ")), "")
 
             headers = {"Authorization": f"Bearer {token}"} if token else {}
-            return Server(process=process, url=f"http://{until(address)}", log=log, headers=headers)
+            return Server(process=process, url=f"http://{until(address, limit_s=120)}", log=log, headers=headers)
 
         yield start
 

@@ -35,6 +35,7 @@ class Odd:
             case "raise":
                 raise ValueError("the world broke")
             case "sleep":
+                print("going to sleep", flush=True)
                 time.sleep(60)
             case "spin":
                 while True:

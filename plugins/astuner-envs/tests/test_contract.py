@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -67,6 +68,11 @@ class TestReasoningGym(EnvironmentContract):
 
     def task(self) -> Task:
         return TASK
+
+    def test_nothing_is_left_running(self, tmp_path: Path) -> None:
+        # The children that all episodes of a process share are there from the first one on.
+        self.test_it_can_be_closed_at_any_time(tmp_path)
+        super().test_nothing_is_left_running(tmp_path)
 
 
 class TestEnvironmentTasks(ReaderContract):

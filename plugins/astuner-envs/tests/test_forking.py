@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from pathlib import Path
 
 import psutil
 import pytest
 
 from astuner.schema import Task
-from astuner.testing.waiting import until_so
+from astuner.testing.waiting import is_alive, until_so
 from astuner_envs.server.faults import Full
 from astuner_envs.server.forking import Forking
 from astuner_envs.server.instance import Channel
@@ -41,9 +40,10 @@ async def test_an_order_whose_giver_was_cancelled_does_not_answer_the_next_one()
             pid, ours = await forking.fork(0)
             assert await forking.end(pid) == -9
             ours.close()
-        zygote = psutil.Process(os.getpid()).children()[-1]
+        assert forking._process is not None
+        zygote = psutil.Process(forking._process.pid)
         # Those that nobody took have ended too.
-        await until_so(lambda: not [one for one in zygote.children() if one.status() != psutil.STATUS_ZOMBIE])
+        await until_so(lambda: not any(is_alive(one.pid) for one in zygote.children()))
 
 
 @pytest.mark.asyncio

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from queue import SimpleQueue
@@ -21,6 +19,7 @@ from astuner.errors import DataError
 from astuner.schema import Group, Task, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 from astuner.testing.contracts import JudgeContract
 from astuner.testing.episodes import episode, group
+from astuner.testing.waiting import is_alive, until
 from astuner_judges.reasoning_gym import ReasoningGymJudge
 
 reasoning_gym = pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
@@ -206,15 +205,4 @@ time.sleep(1000)
         child = int(parent.stdout.readline())
         assert Path(f"/proc/{child}").exists()
         parent.kill()
-    deadline = time.monotonic() + 30
-    while _alive(child) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not _alive(child)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0]
+    until(lambda: not is_alive(child))

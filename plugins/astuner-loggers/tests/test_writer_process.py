@@ -22,6 +22,7 @@ from astuner.protocols import RunInfo
 from astuner.schema import Group
 from astuner.testing.contracts.left_running import running, still_running
 from astuner.testing.run_infos import run_info
+from astuner.testing.waiting import until
 from astuner_loggers import process_logger
 from astuner_loggers.process_logger import ProcessLogger, Service
 from astuner_loggers.swanlab import SwanlabLogger
@@ -180,8 +181,12 @@ def test_a_service_that_hangs_is_given_up_and_nothing_of_it_is_left(writer: str,
         made.log(1, {"reward/mean": 0.5})
     made.close()
     assert still_running(before) == []
-    left = [process for process in psutil.process_iter(["cmdline"]) if process.pid not in programs]
-    assert [process.info["cmdline"] for process in left if process.info["cmdline"] == ["sleep", "1000"]] == []
+
+    def left() -> list[int]:
+        now = psutil.process_iter(["cmdline"])
+        return [one.pid for one in now if one.pid not in programs and one.info["cmdline"] == ["sleep", "1000"]]
+
+    until(lambda: not left())
 
 
 def test_who_pressed_ctrl_c_waits_no_longer_than_a_moment(

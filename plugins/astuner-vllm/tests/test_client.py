@@ -204,17 +204,17 @@ async def test_a_server_that_says_nothing_is_given_up(fake: Any, ask: Ask, sent:
 async def test_a_request_waits_as_long_as_others_are_answered(fake: Any, ask: Ask) -> None:
     async def slow(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
-        for _ in range(12):
+        for _ in range(45):
             await asyncio.sleep(0.1)
             writer.write(fake.event([3]))
         writer.write(fake.event([3], finish="length"))
 
     async def late(writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.9)
+        await asyncio.sleep(4)
         await fake.stream(fake.event([4], finish="length"))(writer)
 
     async with fake.vllm(slow, late) as server, asyncio.timeout(20):
-        client = ServerClient(server.url, silence_s=0.5)
+        client = ServerClient(server.url, silence_s=3)
         await client.open()
         await client.meet()
 
@@ -223,7 +223,7 @@ async def test_a_request_waits_as_long_as_others_are_answered(fake: Any, ask: As
 
         first = asyncio.ensure_future(answer())
         await asyncio.sleep(0.05)
-        assert [await one for one in (first, asyncio.ensure_future(answer()))] == [[3] * 13, [4]]
+        assert [await one for one in (first, asyncio.ensure_future(answer()))] == [[3] * 46, [4]]
         await client.close()
 
 

@@ -52,8 +52,8 @@ def test_a_failed_start_is_explained_from_the_log_with_the_key_to_change(program
 
 
 def test_a_server_that_never_serves_is_ended_at_the_time_limit(programs: Any) -> None:
-    with pytest.raises(ServerError, match=r"did not serve within rollout\.vllm\.startup_timeout_s = 1.5") as failure:
-        start(programs, "import time\nprint('still loading', flush=True)\ntime.sleep(600)", timeout_s=1.5)
+    with pytest.raises(ServerError, match=r"did not serve within rollout\.vllm\.startup_timeout_s = 6") as failure:
+        start(programs, "import time\nprint('still loading', flush=True)\ntime.sleep(600)", timeout_s=6)
     assert "still loading" in str(failure.value)
 
 
@@ -63,6 +63,7 @@ def test_what_another_run_could_not_start_is_explained_from_its_log(programs: An
     with pytest.raises(ServerError, match="Free memory on device") as failure:
         asyncio.run(until_serving(programs.plan(), launched, programs.say))
     assert f"last lines of {log}:" in str(failure.value)
+    launched.end()
 
 
 def test_a_port_that_was_taken_meanwhile_is_replaced_by_another(programs: Any) -> None:

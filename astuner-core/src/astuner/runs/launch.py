@@ -246,11 +246,11 @@ class _Run:
         self.notify(_header(plan), "info")
         for text, level in [*((text, "info") for text in plan.notices), *self._early]:
             self.notify(text, level)
-        self._directory.write_state(status="running")
-        hooks.run_started(info, plugins_in_use(plan))
         progress = Progress(step=self._resume_step)
         exit_code = 1
         try:
+            self._directory.write_state(status="running")
+            hooks.run_started(info, plugins_in_use(plan))
             backbone = hooks.make_backbone(plan.backbone.candidate, plan.backbone.options, info)
             try:
                 with stop_on_signals(self.control, lambda text: self.notify(text, "warning")):

@@ -8,14 +8,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+import psutil
 from attrs import define
 
-if TYPE_CHECKING:
-    import psutil
+from astuner.testing.waiting import until
+
+START_S = 1500.0
+"""Longest that a process of a run may be waited for: a trainer's first worker comes after minutes on a busy machine."""
 
 
 @define
@@ -102,8 +105,6 @@ class QuickstartedProject:
 
     def processes(self) -> list[psutil.Process]:
         """Return what lives of runs of this project, by the state directory in its environment."""
-        import psutil
-
         found = []
         for process in psutil.process_iter():
             try:
@@ -112,6 +113,20 @@ class QuickstartedProject:
             except psutil.Error:
                 continue
         return found
+
+    def process_of(self, word: str) -> psutil.Process:
+        """Return a process with this word in its command, once there is one."""
+
+        def found() -> psutil.Process | None:
+            for process in self.processes():
+                with suppress(psutil.Error):
+                    if word in " ".join(process.cmdline()):
+                        return process
+            return None
+
+        process = until(found, limit_s=START_S)
+        assert process is not None
+        return process
 
     @property
     def run(self) -> Path:

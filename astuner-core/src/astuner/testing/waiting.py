@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import psutil
+
 T = TypeVar("T")
 LOOK_S = 0.02
 
@@ -27,3 +29,11 @@ async def until_so(holds: Callable[[], T], limit_s: float = 30.0) -> T:
         assert time.monotonic() < end, f"after {limit_s:g} s it was still {value!r}"
         await asyncio.sleep(LOOK_S)
     return value
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process is there and has not ended: one that has ended may wait for long to be buried."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -186,7 +186,7 @@ def test_a_run_that_was_killed_goes_on_where_it_was(bench: Any) -> None:
 
 def test_only_so_many_questions_are_under_way(bench: Any) -> None:
     bench.answer(lambda work: {"score": 5})
-    bench.api.pause_s = 0.02
+    bench.api.pause_s = 0.3
     bench(*map(str, range(9)), llm={"concurrency": 3})
     assert bench.api.most_under_way == 3
 

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -86,11 +87,19 @@ def test_of_processes_at_once_one_learns_and_the_others_wait(workplace: Any, wor
 
 def test_one_that_is_killed_leaves_no_lock_and_nothing_that_was_answered_is_asked_again(workplace: Any, world: Any) -> None:
     conf = conf_of(workplace, world, llm={"concurrency": 1})
-    workplace.api.pause_s = 0.02
+    answers, killed = workplace.api.script, threading.Event()
+
+    def until_killed(body: Any, number: int) -> Any:
+        if number >= 14:
+            killed.wait(60)
+        return answers(body, number)
+
+    workplace.api.script = until_killed
     process = learner(conf)
     while len(workplace.api.bodies) < 15 and process.poll() is None:
         time.sleep(0.005)
     process.send_signal(signal.SIGKILL)
+    killed.set()
     process.communicate()
     assert not (workplace.home / "rubrics.yaml").exists()
     before = len(workplace.api.bodies)

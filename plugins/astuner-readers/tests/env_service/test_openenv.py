@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from astuner.errors import DataError
+from astuner.processes import free_port
 from astuner.schema import Task, WorkflowTask
 from astuner.testing.contracts import EnvironmentContract
 from astuner.testing.waiting import until
@@ -38,10 +39,7 @@ def start() -> Iterator[Start]:
     processes = []
 
     def run(kind: str, places: int = 8, port: int = 0) -> str:
-        if not port:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                port = probe.getsockname()[1]
+        port = port or free_port()
         command = [sys.executable, str(SERVER), kind, str(port), str(places)]
         processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         until(lambda: accepts(port))

@@ -191,7 +191,7 @@ def test_training_repeats_nothing_of_validation(llm: ScriptedApi, reader: Read, 
 
 
 def test_requests_under_way_are_bounded(llm: ScriptedApi, reader: Read, both: Any) -> None:
-    llm.pause_s = 0.02
+    llm.pause_s = 0.3
     list(reader(**{**both, "num_workers": 2}).read("train"))
     assert llm.most_under_way == 2
 

@@ -86,7 +86,7 @@ def test_an_llm_that_hangs_is_given_up_after_its_time(llm: ScriptedApi, reader: 
 
     llm.script = hanging
     try:
-        source = reader(**{**asked, "llm": {"max_retries": 0, "timeout_s": 0.5}})
+        source = reader(**{**asked, "llm": {"max_retries": 0, "timeout_s": 3}})
         assert len(list(source.read("validation"))) == 8
     finally:
         release.set()

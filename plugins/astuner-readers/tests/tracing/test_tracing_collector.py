@@ -247,7 +247,7 @@ def test_a_web_page_cannot_speak_for_its_visitor(collector: Collector):
 
 
 def test_feedback_of_a_conversation_with_a_correction(collector: Collector, asked: Make, tmp_path: Path):
-    collector.client.post("/v1/traces", json=request(asked(901, "Corrected?", "No.", conversation="c-901")))
+    collector.client.post("/v1/traces", json=request(asked(901, "Corrected?", "No.", conversation="c-901", at=-(10**8))))
     body = {"conversation_id": "c-901", "score": 0, "comment": "wrong", "correction": "Yes."}
     assert collector.client.post("/v1/feedback", json=body).status_code == 200
     assert run_command("trace", "import", collector.out, "--out", "t.jsonl", cwd=tmp_path).code == 0
@@ -257,7 +257,7 @@ def test_feedback_of_a_conversation_with_a_correction(collector: Collector, aske
 
 
 def test_a_thumb_with_a_label_is_a_thumb(collector: Collector, asked: Make, tmp_path: Path):
-    collector.client.post("/v1/traces", json=request(asked(902, "Too long?", "Yes and no.", conversation="c-902")))
+    collector.client.post("/v1/traces", json=request(asked(902, "Too long?", "Yes and no.", conversation="c-902", at=-(10**8))))
     body = {"conversation_id": "c-902", "thumbs": "down", "label": "too long"}
     assert collector.client.post("/v1/feedback", json=body).status_code == 200
     assert run_command("trace", "import", collector.out, "--out", "t.jsonl", cwd=tmp_path).code == 0

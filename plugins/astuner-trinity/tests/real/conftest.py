@@ -13,7 +13,7 @@ import pytest
 
 from astuner.testing.quickstarted import QuickstartedProject
 
-START_S = 600
+START_S = 1500
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

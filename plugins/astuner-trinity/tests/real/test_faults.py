@@ -19,17 +19,13 @@ from astuner.testing.waiting import until
 from astuner_trinity.cluster import gpus_of
 from astuner_trinity.environment import look_at_machine
 
-from .conftest import START_S, Project, succeeded
-
-
-def process_of(project: Project, name: str) -> Any:
-    return next(process for process in project.processes() if name in " ".join(process.cmdline()))
+from .conftest import START_S, succeeded
 
 
 def test_a_trainer_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> None:
     running = project.begin(*project.short("trinity", 40, trainer_common__save_freq=1))
     until(lambda: len(project.rows) >= 2, limit_s=START_S)
-    process_of(project, "WorkerDict").kill()
+    project.process_of("WorkerDict").kill()
     assert running.wait(180) == 1
     said = (project.home / "said").read_text()
     assert "go on with --resume" in said
@@ -50,7 +46,7 @@ def test_a_trainer_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> 
 def test_an_explorer_that_dies_ends_the_run(project: Any) -> None:
     running = project.begin(*project.short("trinity", 40))
     until(lambda: project.rows, limit_s=START_S)
-    process_of(project, "ray::Explorer").kill()
+    project.process_of("ray::Explorer").kill()
     assert running.wait(180) == 1
     assert "go on with --resume" in (project.home / "said").read_text()
 
@@ -59,7 +55,7 @@ def test_an_explorer_that_dies_ends_the_run(project: Any) -> None:
 def test_a_process_that_plays_dies_and_the_run_says_what_is_missing(project: Any) -> None:
     running = project.begin(*project.short("trinity", 40))
     until(lambda: project.rows, limit_s=START_S)
-    process_of(project, "ray::WorkflowRunner").kill()
+    project.process_of("ray::WorkflowRunner").kill()
     assert running.wait(180) == 1
     said = (project.home / "said").read_text()
     # Whichever is seen first: its task fails, or the step ends without its group.
@@ -81,7 +77,7 @@ def test_ctrl_c_saves_the_state(project: Any) -> None:
 @pytest.mark.slow
 def test_a_driver_that_is_killed_leaves_nothing(project: Any) -> None:
     running = project.begin(*project.short("trinity", 40))
-    until(lambda: any("ray::Trainer" in " ".join(process.cmdline()) for process in project.processes()), limit_s=START_S)
+    project.process_of("ray::Trainer")
     running.kill()
     running.wait(60)
     until(lambda: project.processes() == [], limit_s=60)

@@ -35,7 +35,7 @@ def test_the_quickstart_learns_its_task(project: Any) -> None:
     assert all(row["staleness/max"] == 0 for row in rows)
     # So each ratio to the sampler is 1, to within what float32 rounds; the one that the loss divides by is exactly so.
     assert all(row["ratio/off_one_max"] == 0 for row in rows)
-    assert all(row["mismatch/abs_max"] < 1e-4 for row in rows)
+    assert all(row["mismatch/abs_max"] < 1e-3 for row in rows)
     assert all(abs(row["mismatch/mean"]) <= 1e-6 for row in rows)
     # Linear episodes: the turns of each are one row.
     assert all(row["signal/rows"] == row["signal/episodes"] == 64 and row["signal/branches"] == 0 for row in rows)

@@ -21,8 +21,7 @@ from .conftest import START_S, succeeded
 def test_a_worker_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> None:
     running = project.begin(*project.short("verl", 40))
     until(lambda: project.rows, limit_s=START_S)
-    worker = next(process for process in project.processes() if "WorkerDict" in " ".join(process.cmdline()))
-    worker.kill()
+    project.process_of("WorkerDict").kill()
     assert running.wait(120) == 1
     said = (project.home / "said").read_text()
     assert "a process of the trainer died" in said
@@ -45,7 +44,7 @@ def test_ctrl_c_saves_the_state(project: Any) -> None:
 @pytest.mark.slow
 def test_a_driver_that_is_killed_leaves_nothing(project: Any) -> None:
     running = project.begin(*project.short("verl", 40))
-    until(lambda: any("WorkerDict" in " ".join(process.cmdline()) for process in project.processes()), limit_s=START_S)
+    project.process_of("WorkerDict")
     running.kill()
     running.wait(60)
     until(lambda: project.processes() == [], limit_s=60)

@@ -68,7 +68,7 @@ def play(served: Any, models: Any, tmp_path: Path) -> Callable[..., Any]:
             engine = VllmEngine.from_run(settings, configured(models, tmp_path))
             await engine.start()
             try:
-                async with asyncio.timeout(120):
+                async with asyncio.timeout(900):
                     return await scene(engine)
             finally:
                 await engine.close()

@@ -91,7 +91,8 @@ def test_a_stream_gives_the_same_ids_and_logprobs_bit_by_bit(tied_server):
     sampling = {"temperature": 0.9, "top_p": 0.8, "seed": 4}
     whole = tied_server.generate(PROMPTS[0], **sampling)
     body = tied_server.body(PROMPTS[0], stream=True, **sampling)
-    with httpx.stream("POST", f"{tied_server.url}/inference/v1/generate", json=body, headers=tied_server.headers) as answer:
+    url = f"{tied_server.url}/inference/v1/generate"
+    with httpx.stream("POST", url, json=body, headers=tied_server.headers, timeout=60) as answer:
         parts = [json.loads(line[6:])["choices"][0] for line in answer.iter_lines() if line.startswith("data: {")]
     assert whole["token_ids"] == [token for part in parts for token in part["token_ids"]]
     assert logprobs(whole) == [value for part in parts if part["logprobs"] for value in logprobs(part)]
@@ -100,4 +101,4 @@ def test_a_stream_gives_the_same_ids_and_logprobs_bit_by_bit(tied_server):
 
 @pytest.mark.parametrize("path", ["/inference/v1/generate", "/update_weights", "/pause", "/collective_rpc"])
 def test_nothing_is_done_for_a_client_without_the_key(path, tied_server):
-    assert httpx.post(tied_server.url + path, json={}).status_code == 401
+    assert httpx.post(tied_server.url + path, json={}, timeout=60).status_code == 401

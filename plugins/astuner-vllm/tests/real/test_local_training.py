@@ -12,7 +12,9 @@ EXACT = 1e-3
 
 
 def test_a_run_trains_on_what_the_server_samples_with_its_newest_weights(project: Any) -> None:
-    done = project.train("--set=trainer_common.optim.lr=3.0e-3", "--set=trainer_common.optim.lr_warmup_steps=0")
+    # Enough episodes that some are right, and move the weights.
+    many = ("--set=data.train_batch_size=8", "--set=rollout.num_repeat=8")
+    done = project.train("--set=trainer_common.optim.lr=3.0e-3", "--set=trainer_common.optim.lr_warmup_steps=0", *many)
     assert done.returncode == 0, done.stderr
     rows = project.metrics
     assert [row["step"] for row in rows] == [1, 2, 3]

@@ -43,7 +43,7 @@ def test_a_single_file_is_as_good_as_a_directory(tied, models):
 
 def test_the_version_is_told_and_named_with_each_answer(tied, models):
     tied.load_weights(models.path("tied-1"), "17")
-    assert httpx.get(f"{tied.url}/weight_info", headers=tied.headers).json() == {"weight_version": "17"}
+    assert httpx.get(f"{tied.url}/weight_info", headers=tied.headers, timeout=60).json() == {"weight_version": "17"}
     assert tied.generate(PROMPT, max_tokens=3)["weight_versions"] == [{"version": "17", "start": 0, "end": 3}]
 
 
