@@ -390,8 +390,12 @@ class Plays(Workflow):
 
 class Crashes(Workflow):
     async def execute(self, workflow_task, tuner):
-        await workflow_task.gym_env.reset()
-        raise RuntimeError("mine")
+        await plays_badly(workflow_task.gym_env)
+
+
+async def plays_badly(world):
+    await world.reset()
+    raise RuntimeError("mine")
 
 
 @pytest.mark.parametrize("isolation", ["async", "thread"])

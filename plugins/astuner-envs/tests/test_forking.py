@@ -9,8 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from astuner.processes.members import lives
 from astuner.schema import Task
-from astuner.testing.waiting import is_alive, until_so
+from astuner.testing.waiting import until_so
 from astuner_envs.server.faults import Full
 from astuner_envs.server.forking import Forking
 from astuner_envs.server.instance import Channel
@@ -43,7 +44,7 @@ async def test_an_order_whose_giver_was_cancelled_does_not_answer_the_next_one()
         assert forking._process is not None
         zygote = psutil.Process(forking._process.pid)
         # Those that nobody took have ended too.
-        await until_so(lambda: not any(is_alive(one.pid) for one in zygote.children()))
+        await until_so(lambda: not any(map(lives, zygote.children())))
 
 
 @pytest.mark.asyncio

@@ -48,7 +48,7 @@ def members(program: str, guard: int) -> list[psutil.Process]:
             return marks.get(parent) == f"guard:{program}" or belongs(parent) or os.getsid(pid) == guard
         return False
 
-    return [process for pid, process in table.items() if belongs(pid) and _lives(process)]
+    return [process for pid, process in table.items() if belongs(pid) and lives(process)]
 
 
 def end_members(find: Callable[[], list[psutil.Process]], grace_s: float) -> list[int]:
@@ -75,11 +75,12 @@ def end_members(find: Callable[[], list[psutil.Process]], grace_s: float) -> lis
 def _wait(processes: list[psutil.Process], timeout_s: float) -> None:
     # Not psutil's waiting: for a child it would take the exit status away from whoever started it.
     until = time.monotonic() + timeout_s
-    while time.monotonic() < until and any(map(_lives, processes)):
+    while time.monotonic() < until and any(map(lives, processes)):
         time.sleep(0.02)
 
 
-def _lives(process: psutil.Process) -> bool:
+def lives(process: psutil.Process) -> bool:
+    """Whether a process has not ended: one that has may wait for long to be buried."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

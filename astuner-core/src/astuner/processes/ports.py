@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import socket
+from contextlib import suppress
 
 LOOPBACK = "127.0.0.1"
 OURS = range(20_000, 30_000)
@@ -15,20 +16,18 @@ def free_port() -> int:
     """Return a TCP port that nothing listens on now. Another program may still take it first: whoever uses it must cope."""
     # Its own source of randomness: two runs of one seed would choose alike.
     chosen = random.SystemRandom().sample(OURS, TRIES)
-    # The last is any that the system has.
-    return next(port for wanted in (*chosen, 0) if (port := _bound(wanted)))
+    for port in chosen:
+        with suppress(OSError):
+            return _bound(port)
+    return _bound(0)
 
 
-def _bound(wanted: int) -> int:
+def _bound(port: int) -> int:
+    """Return the port that was bound: 0 stands for any that the system has. Raises `OSError` where it is taken."""
     with socket.socket() as probe:
-        try:
-            probe.bind((LOOPBACK, wanted))
-        except OSError:
-            if wanted == 0:
-                raise
-            return 0
-        port: int = probe.getsockname()[1]
-        return port
+        probe.bind((LOOPBACK, port))
+        bound: int = probe.getsockname()[1]
+        return bound
 
 
 def accepts(port: int, timeout_s: float = 1.0) -> bool:

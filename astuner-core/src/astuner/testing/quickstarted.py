@@ -18,7 +18,7 @@ from attrs import define
 from astuner.testing.waiting import until
 
 START_S = 1500.0
-"""Longest that a process of a run may be waited for: a trainer's first worker comes after minutes on a busy machine."""
+"""Longest that a short run of a trainer, or the start of one, may take: on a busy machine the start alone takes minutes."""
 
 
 @define

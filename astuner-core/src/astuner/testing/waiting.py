@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import psutil
 
+from astuner.processes.members import lives
+
 T = TypeVar("T")
 LOOK_S = 0.02
 
@@ -32,8 +34,8 @@ async def until_so(holds: Callable[[], T], limit_s: float = 30.0) -> T:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process is there and has not ended: one that has ended may wait for long to be buried."""
+    """Whether there is a process of this number that has not ended."""
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return lives(psutil.Process(pid))
     except psutil.NoSuchProcess:
         return False

@@ -1,4 +1,7 @@
-"""`astuner judge eval` and `astuner judge learn`, as a user runs them."""
+"""`astuner judge eval` and `astuner judge learn`, as a user runs them.
+
+One file, long as it is: a small test for each option and each thing that is refused.
+"""
 
 from __future__ import annotations
 

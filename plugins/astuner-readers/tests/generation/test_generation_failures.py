@@ -1,4 +1,7 @@
-"""What becomes of a generation whose LLM fails: everything is counted with a reason, and nothing that was paid for is lost."""
+"""What becomes of a generation whose LLM fails: everything is counted with a reason, and nothing that was paid for is lost.
+
+One file, long as it is: a small test for each way to fail.
+"""
 
 from __future__ import annotations
 

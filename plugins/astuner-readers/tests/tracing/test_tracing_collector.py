@@ -1,4 +1,7 @@
-"""The collector takes in what OpenTelemetry's clients send, and what users say, and loses nothing."""
+"""The collector takes in what OpenTelemetry's clients send, and what users say, and loses nothing.
+
+One file, long as it is: a small test for each thing that it may be sent.
+"""
 
 from __future__ import annotations
 

@@ -14,12 +14,13 @@ from astuner.processes.ports import accepts
 from astuner.runs.episode_store import read_episodes
 from astuner.services.ray import PLACES, ray
 from astuner.services.running import Place, running_services
+from astuner.testing.quickstarted import START_S
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
 from astuner_trinity.cluster import gpus_of
 from astuner_trinity.environment import look_at_machine
 
-from .conftest import START_S, succeeded
+from .conftest import succeeded
 
 
 def test_a_trainer_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> None:

@@ -17,10 +17,11 @@ import pytest
 from astuner.processes.environment import exported
 from astuner.services.ray import ray
 from astuner.services.running import Place, running_services
+from astuner.testing.quickstarted import START_S
 from astuner.testing.run_infos import run_info
 from astuner_trinity.environment import look_at_machine
 
-from .conftest import START_S, succeeded
+from .conftest import succeeded
 
 
 def test_the_quickstart_learns_its_task(project: Any) -> None:

@@ -11,9 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from astuner.testing.quickstarted import QuickstartedProject
-
-START_S = 1500
+from astuner.testing.quickstarted import START_S, QuickstartedProject
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,10 +12,11 @@ import pytest
 from astuner.processes.ports import accepts
 from astuner.services.ray import ray
 from astuner.services.running import Place, running_services
+from astuner.testing.quickstarted import START_S
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
 
-from .conftest import START_S, succeeded
+from .conftest import succeeded
 
 
 def test_a_worker_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> None:

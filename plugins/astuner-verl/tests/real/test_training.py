@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import START_S, succeeded
+from astuner.testing.quickstarted import START_S
+
+from .conftest import succeeded
 
 FAILING = '''
 import random

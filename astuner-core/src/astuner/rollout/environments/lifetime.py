@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from astuner.config.environment import NO_ENVIRONMENT
@@ -44,7 +43,7 @@ class LivingEnvironment:
 
     def raised(self, error: BaseException) -> bool:
         """Tell whether `error` comes out of one of the environment's own methods, which a workflow has called."""
-        return any(_owner(frame) is self._environment for frame, _ in traceback.walk_tb(error.__traceback__))
+        return any(frame.f_locals.get("self") is self._environment for frame, _ in traceback.walk_tb(error.__traceback__))
 
     async def close(self, tell: Callable[[str], None]) -> None:
         """Close it, in bounded time, also while the episode is being cancelled; a failure is told."""
@@ -129,12 +128,6 @@ def make_environment(component: Component, workflow_task: WorkflowTask, run_info
     if hasattr(target, "from_run"):
         with_task.from_run = partial(target.from_run, workflow_task)
     return construct(component.candidate, with_task, component.options, run_info)
-
-
-def _owner(frame: FrameType) -> Any:
-    """Return the first argument of a function that is running: in a method, its object."""
-    arguments = frame.f_code.co_varnames[: frame.f_code.co_argcount]
-    return frame.f_locals.get(arguments[0]) if arguments else None
 
 
 async def _later(make: Callable[[], Any]) -> Any:
