@@ -22,7 +22,7 @@ def resident_bytes(pid: int | str = "self") -> int:
 
 def streaming(gigabytes: float) -> dict[str, float]:
     """Write a large file, read it through the reader, and return how much the resident size grew."""
-    from astuner.builtin.dataset_file import DatasetFileReader
+    from astuner.builtin.readers.dataset_file import DatasetFileReader
     from astuner.config.sections import DatasetFileSection, FileSplit
 
     with tempfile.TemporaryDirectory() as home:

@@ -59,7 +59,7 @@ def resident_bytes() -> int:
 
 def read(path: Path) -> dict[str, float]:
     """Read the file in this process, and return what it took; importing what the format needs counts."""
-    from astuner.builtin.dataset_file import DatasetFileReader
+    from astuner.builtin.readers.dataset_file import DatasetFileReader
     from astuner.config.sections import DatasetFileSection, FileSplit
 
     reader = DatasetFileReader(DatasetFileSection(training=FileSplit(file_path=path.name)), path.parent)

@@ -16,8 +16,9 @@ from recorder_servers import CannedEngine, Stub, answer_ids, spec
 from traffic import TOOLS, opening, results
 from words import help_tokenizer
 
-from astuner.gateway import Gateway, TemplateRenderer
+from astuner.gateway import Gateway
 from astuner.gateway.transport import client_library, make_client
+from astuner.rendering import TemplateRenderer
 
 CONVERSATIONS, TURNS, WARM_UP = 20, 10, 2
 

@@ -15,7 +15,8 @@ from attrs import define, field
 from traffic import ANSWER
 from words import help_tokenizer
 
-from astuner.gateway import EpisodeSpec, Gateway, TemplateRenderer
+from astuner.gateway import EpisodeSpec, Gateway
+from astuner.rendering import TemplateRenderer
 from astuner.schema import Capabilities, Chunk, Request, Sampling
 
 Scope = MutableMapping[str, Any]

@@ -29,12 +29,12 @@ import yaml
 from attrs import define, evolve, field
 from words import help_tokenizer
 
-from astuner.gateway import load_renderer
+from astuner.planning.plan import Plan, plan_run
 from astuner.protocols import Engine, RunInfo
+from astuner.rendering import load_renderer
 from astuner.rollout.host import open_rollouts, training_sampling
 from astuner.rollout.runner import Round
 from astuner.runs.episode_store import EpisodeFiles
-from astuner.runs.plan import Plan, plan_run
 from astuner.schema import Chunk, Request, Task
 
 HERE = Path(__file__).parent
@@ -202,7 +202,7 @@ async def measure(
             return sum([len(chunk.ids) async for chunk in engine.engine.generate(request)])
 
         async def ask_server(request: Request) -> int:
-            from astuner_vllm.asking import generation
+            from astuner_vllm.generate_request import generation
 
             body = {**generation(request, None), "stream": False}
             answer = await http.post(f"{url}/inference/v1/generate", json=body, headers={"authorization": f"Bearer {KEY}"})

@@ -20,13 +20,13 @@ from traffic import ANSWER, TOOLS, opening, results
 from words import help_tokenizer
 
 from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.gateway import TemplateRenderer
 from astuner.gateway.dialects.chat_completions import chat_request
-from astuner.gateway.said import Said
-from astuner.gateway.streams import prompt_length, stream_length
-from astuner.gateway.tree import TokenTree
+from astuner.gateway.recording.normalised_messages import Said
+from astuner.gateway.tree.token_tree import TokenTree
 from astuner.protocols import EpisodeIdentity
+from astuner.rendering import TemplateRenderer
 from astuner.schema import Call
+from astuner.token_streams import prompt_length, stream_length
 
 TEST = Path(__file__).parents[1] / "astuner-core/tests/gateway/test_recording_properties.py"
 AT_ONCE = 2000

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from astuner.testing.quickstarted import QuickstartedProject
+from astuner.testing.quickstart_run import QuickstartedProject
 
 WARM_UP = 2
 """The first steps compile and fill caches."""

@@ -21,8 +21,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from astuner.planning.plan import plan_run
 from astuner.plugins.hooks import Hooks
-from astuner.runs.plan import plan_run
 
 ASTUNER = [sys.executable, "-m", "astuner"]
 KEY_VARIABLE = "VLLM_WAITS_KEY"

@@ -10,13 +10,13 @@ from typing import Any
 
 from attrs import asdict, has
 
-from astuner.builtin.debug_backbone import DebugBackbone
-from astuner.config.honour import HonourTable, walk_schema
+from astuner.builtin.debug.debug_backbone import DebugBackbone
+from astuner.config.key_coverage import HonourTable, walk_schema
 from astuner.config.model import Config
 from astuner.config.sections import DOCUMENTED
 from astuner.plugins.catalog import Catalog
-from astuner.plugins.describe import OptionDescription, describe_options
 from astuner.plugins.drivers import load
+from astuner.plugins.option_docs import OptionDescription, describe_options
 from astuner.runs.resume import MAY_CHANGE
 from astuner_local.backbone import LocalBackbone
 

@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from astuner.testing.quickstarted import QuickstartedProject
+from astuner.testing.quickstart_run import QuickstartedProject
 
 SHAPES = {
     # Width, inner width, layers, heads, heads of keys and values: Qwen2.5's, with all of its vocabulary.

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from attrs import define
 
-from astuner.builtin.scripted_engine import ScriptedEngine
-from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway, TemplateRenderer
+from astuner.builtin.engines.scripted_engine import ScriptedEngine
+from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway
+from astuner.rendering import TemplateRenderer
 from astuner.schema import Sampling
 from astuner.testing import tiny_tokenizer
 from astuner.testing.command_line import run_command

@@ -16,8 +16,8 @@ from debug_adapter import Editor
 from harness import environment
 
 from astuner.config.trees import merge
+from astuner.planning.plan import plan_run
 from astuner.processes import free_port
-from astuner.runs.plan import plan_run
 from astuner.testing.command_line import run_command
 from astuner.testing.project import write_project
 

@@ -88,7 +88,7 @@ def test_first_tasks_are_read_and_no_more(hooks: Any, tmp_path: Path):
     cls = example("first_tasks")
     (tmp_path / "tasks.jsonl").write_text("".join(f'{{"main_query": "{n}"}}\n' for n in range(9)))
     info = run_info(tmp_path)
-    reader = load_options("astuner.builtin.dataset_file:DatasetFileReader", {"training": {"file_path": "tasks.jsonl"}})
+    reader = load_options("astuner.builtin.readers.dataset_file:DatasetFileReader", {"training": {"file_path": "tasks.jsonl"}})
     made = hooks(cls(cls.Options(count=4))).make_reader(*reader, info)
     assert [task.main_query for task in made.read("train")] == ["0", "1", "2", "3"]
 
@@ -142,7 +142,7 @@ def installed(fake_distribution: Any, module: str, cls: str) -> None:
 
 
 def test_an_engine_that_is_not_reproducible_ends_the_run(run: Any, fake_distribution: Any):
-    source = "from astuner.builtin.scripted_engine import ScriptedEngine\nclass Wild(ScriptedEngine):\n"
+    source = "from astuner.builtin.engines.scripted_engine import ScriptedEngine\nclass Wild(ScriptedEngine):\n"
     source += "    @property\n    def capabilities(self):\n        from attrs import evolve\n"
     source += "        return evolve(super().capabilities, reproducible=False)\n"
     fake_distribution("acme-wild", files={"acme_wild.py": source}, entry_points={"astuner.engines": {"wild": "acme_wild:Wild"}})
@@ -159,7 +159,7 @@ def test_one_logger_is_thinned_out_and_another_is_not(hooks: Any, tmp_path: Path
         directory = tmp_path / name
         directory.mkdir()
         logger = made.make_logger(
-            asked_for("logger", "astuner.builtin.jsonl_logger:JsonlLogger", name), None, evolve(info, directory=directory)
+            asked_for("logger", "astuner.builtin.loggers.jsonl_logger:JsonlLogger", name), None, evolve(info, directory=directory)
         )
         for step in range(1, 21):
             logger.log(step, {"reward/mean": 0.5})
@@ -171,7 +171,7 @@ def test_one_logger_is_thinned_out_and_another_is_not(hooks: Any, tmp_path: Path
 def test_a_full_disk_stops_the_run_before_its_backbone(hooks: Any, tmp_path: Path):
     cls = example("room_on_disk")
     info = run_info(tmp_path, directory=tmp_path)
-    debug = asked_for("backbone", "astuner.builtin.debug_backbone:DebugBackbone")
+    debug = asked_for("backbone", "astuner.builtin.debug.debug_backbone:DebugBackbone")
     assert hooks(cls(cls.Options(at_least_gb=1e-9))).make_backbone(debug, None, info).name == "debug"
     with pytest.raises(PluginError, match=r"RoomOnDisk.* raised in astuner_make_backbone: OSError: .* 1e\+09 are needed"):
         hooks(cls(cls.Options(at_least_gb=1e9))).make_backbone(debug, None, info)

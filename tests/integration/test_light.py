@@ -15,7 +15,7 @@ HEAVY = ("torch", "transformers", "openai", "ray", "peft", "datasets", "tensorbo
 
 LOAD = """
 import sys
-from astuner.gateway import load_renderer
+from astuner.rendering import load_renderer
 renderer = load_renderer("model")
 tokenizer = renderer.tokenizer
 chat = tokenizer.apply_chat_template([{"role": "user", "content": "What is 2 + 2?"}], tokenize=False)

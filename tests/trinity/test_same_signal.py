@@ -16,15 +16,15 @@ import yaml
 from attrs import define, evolve
 from made_up_groups import Control, groups_of, take_weights
 
-from astuner.processes.environment import exported
-from astuner.rollout.advantages import Weighted, weigh
-from astuner.rollout.estimator import make_estimator
-from astuner.runs.again import write_plan
-from astuner.runs.plan import plan_run
+from astuner.judging.advantages import Weighted, weigh
+from astuner.judging.estimator_factory import make_estimator
+from astuner.planning.plan import plan_run
+from astuner.planning.replan import write_plan
+from astuner.processes.process_environment import exported
 from astuner.schema import Group, Verdict
 from astuner.services.ray import ADDRESS, ray, read_key_again
 from astuner.services.running import Place, running_services
-from astuner.testing.quickstarted import QuickstartedProject
+from astuner.testing.quickstart_run import QuickstartedProject
 
 pytestmark = pytest.mark.skipif(find_spec("trinity") is None, reason="Trinity is not installed")
 
@@ -76,9 +76,9 @@ class TrinityTrainer:
 def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, TrinityTrainer]]:
     """Return both, on the model of the quickstart."""
     from astuner_local.learner import open_learner as open_local
-    from astuner_trinity.environment import look_at_machine
     from astuner_trinity.layout import Layout
-    from astuner_trinity.native import Wanted, finished
+    from astuner_trinity.native_configuration import Wanted, finished
+    from astuner_trinity.process_environment import look_at_machine
 
     home: Path = QuickstartedProject.make(tmp_path_factory.mktemp("quickstart"))
     control: Any = Control()

@@ -13,9 +13,9 @@ from attrs import evolve
 from made_up_groups import Control, groups_of, take_weights
 
 from astuner.config.trees import put
-from astuner.rollout.advantages import Weighted, weigh
-from astuner.runs.plan import plan_run
-from astuner.testing.quickstarted import QuickstartedProject
+from astuner.judging.advantages import Weighted, weigh
+from astuner.planning.plan import plan_run
+from astuner.testing.quickstart_run import QuickstartedProject
 
 pytestmark = pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed")
 

@@ -17,9 +17,9 @@ import pluggy
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from astuner.judging.weighted_judge import WeightedJudge
     from astuner.plugins.catalog import Candidate
     from astuner.protocols import Backbone, Judge, Logger, MakeEngine, MakeTracker, Reader, RunInfo
-    from astuner.rollout.composition import WeightedJudge
     from astuner.schema import Episode, Group, Notice, StepReport, ValidationReport
 
 PROJECT = "astuner"

@@ -10,7 +10,7 @@ import pytest
 from astuner.cli import exit_code_of
 
 BACKBONE = """
-from astuner.builtin.debug_backbone import DebugBackbone
+from astuner.builtin.debug.debug_backbone import DebugBackbone
 from astuner.config.alignment import Alignment, Constant, Row
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from astuner.config.alignment import LEAVE, Alignment, Constant, Row
-from astuner.config.faults import Fault
 from astuner.config.loading import LoadedConfig
 from astuner.config.native import Native, NativeValue, align
+from astuner.config.structure_errors import Fault
 
 Load = Callable[..., LoadedConfig]
 

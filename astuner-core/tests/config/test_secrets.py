@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from attrs import frozen
 
-from astuner.config.faults import NO_SUCH_KEY
 from astuner.config.loading import LoadedConfig, load_config
 from astuner.config.redaction import REDACTED
 from astuner.config.secrets import Secrets, redact_command
+from astuner.config.structure_errors import NO_SUCH_KEY
 from astuner.errors import ConfigError, PluginError, Problem
-from astuner.plugins.describe import describe_options
+from astuner.plugins.option_docs import describe_options
 from astuner.plugins.options import options_for
 
 SECRET = "abc'def\\ghi-0123456789"

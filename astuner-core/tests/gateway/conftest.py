@@ -1,42 +1,19 @@
-"""A real tokenizer made on the spot, and a gateway with an engine that says what a test wants."""
+"""A gateway with an engine that says what a test wants."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from attrs import define
 
-from astuner.builtin.scripted_engine import ScriptedEngine
-from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway, TemplateRenderer, rendering_conversations
+from astuner.builtin.engines.scripted_engine import ScriptedEngine
+from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway
 from astuner.protocols import Engine
+from astuner.rendering import TemplateRenderer
 from astuner.schema import Sampling
-from astuner.testing.tokenizer import tiny_tokenizer
-
-
-def build_tokenizer(template: str = "chatml") -> Any:
-    path = Path(__file__).parent / "templates" / f"{template}.jinja"
-    return tiny_tokenizer(path.read_text() if path.exists() else None)
-
-
-@pytest.fixture(scope="session")
-def make_renderer() -> Callable[[str], TemplateRenderer]:
-    made: dict[str, TemplateRenderer] = {}
-
-    def make(template: str) -> TemplateRenderer:
-        if template not in made:
-            made[template] = TemplateRenderer(build_tokenizer(template))
-        return made[template]
-
-    return make
-
-
-@pytest.fixture(scope="session")
-def renderer(make_renderer: Callable[[str], TemplateRenderer]) -> TemplateRenderer:
-    return make_renderer("chatml")
 
 
 @define(eq=False)
@@ -86,11 +63,3 @@ def serving(renderer: TemplateRenderer) -> Callable[..., Any]:
             await engine.close()
 
     return serve
-
-
-@pytest.fixture(scope="module")
-def every_conversation_in_steps() -> Iterator[None]:
-    """Short ones too are rendered from where they were rendered before."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rendering_conversations, "SHORTEST", 0)
-        yield

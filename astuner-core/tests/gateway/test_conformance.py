@@ -15,16 +15,17 @@ from attrs import define, field, frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from astuner.gateway import EpisodeRecorder, EpisodeSpec, TemplateRenderer
-from astuner.gateway.answers import Answer, Done
+from astuner.gateway import EpisodeRecorder, EpisodeSpec
+from astuner.gateway.api_keys import Caller
 from astuner.gateway.dialects.chat_completions import chat_request
-from astuner.gateway.errors import ApiError
-from astuner.gateway.keys import Caller
-from astuner.gateway.rendering_library import LibraryRenderer
-from astuner.gateway.request import ChatRequest
-from astuner.gateway.streams import prompt_length, stream_ids
+from astuner.gateway.recording.choice_events import Answer, Done
+from astuner.gateway.recording.request import ChatRequest
+from astuner.rendering import TemplateRenderer
+from astuner.rendering.errors import ApiError
+from astuner.rendering.library_renderer import LibraryRenderer
 from astuner.schema import Capabilities, Chunk, Request, Sampling
 from astuner.testing.tokenizer import tiny_tokenizer
+from astuner.token_streams import prompt_length, stream_ids
 
 
 @frozen
@@ -36,8 +37,6 @@ class Family:
     bridges: int = 2
     """How many of two answers are continued: a template that shows an old answer in another way branches."""
 
-
-pytestmark = pytest.mark.usefixtures("every_conversation_in_steps")
 
 LLAMA = (
     "<|begin_of_text|>",
@@ -132,7 +131,7 @@ FAMILIES = {
 @cache
 def renderer_of(name: str) -> TemplateRenderer:
     family = FAMILIES[name]
-    path = Path(__file__).parent / "templates" / f"{name}.jinja"
+    path = Path(__file__).parents[1] / "rendering" / "templates" / f"{name}.jinja"
     tokenizer: Any = tiny_tokenizer(path.read_text(encoding="utf-8") if path.exists() else None)
     tokenizer.add_special_tokens({"additional_special_tokens": list(family.specials)})
     tokenizer.eos_token = family.eos

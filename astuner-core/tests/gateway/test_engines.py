@@ -14,8 +14,8 @@ import openai
 import pytest
 from attrs import define, field
 
-from astuner.builtin.openai_engine import OpenAIEngine
-from astuner.builtin.scripted_engine import ScriptedEngine, read_script
+from astuner.builtin.engines.openai_engine import OpenAIEngine
+from astuner.builtin.engines.scripted_engine import ScriptedEngine, read_script
 from astuner.config.model import Config, Model
 from astuner.errors import DataError, PluginError
 from astuner.protocols import RunInfo

@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
+from astuner.gateway.api_keys import mint
 from astuner.gateway.app import make_app
 from astuner.gateway.dialects import DIALECTS
 from astuner.gateway.dialects.anthropic_messages import AnthropicMessages
-from astuner.gateway.keys import mint
 from astuner.gateway.server import LONGEST_IDLE_S
 from astuner.schema import Capabilities, Chunk, Request
 from astuner.testing import until_so

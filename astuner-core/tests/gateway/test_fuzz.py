@@ -19,8 +19,7 @@ from typing import Any
 import httpx
 import jsonschema
 import pytest
-
-from astuner.gateway.openapi import document
+from openapi_document import document
 
 BODIES = int(os.environ.get("ASTUNER_FUZZ_BODIES", "400"))
 SEED = int(os.environ.get("ASTUNER_FUZZ_SEED", "1"))

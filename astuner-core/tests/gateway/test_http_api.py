@@ -15,7 +15,7 @@ import pytest
 
 from astuner.errors import AstunerError
 from astuner.gateway import Gateway
-from astuner.gateway.keys import mint, read_key
+from astuner.gateway.api_keys import mint, read_key
 from astuner.schema import Capabilities, Chunk, Request
 
 USER = [{"role": "user", "content": "hello"}]

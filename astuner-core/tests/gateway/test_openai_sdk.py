@@ -15,9 +15,9 @@ import openai
 import pytest
 
 from astuner.gateway import Gateway
-from astuner.gateway.streams import stream_ids
 from astuner.schema import Capabilities, Chunk, Request
 from astuner.testing import until_so
+from astuner.token_streams import stream_ids
 
 USER = [{"role": "user", "content": "what is 1 and 2?"}]
 ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}

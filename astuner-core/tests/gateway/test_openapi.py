@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -13,9 +14,9 @@ from typing import Any
 import httpx
 import jsonschema
 import pytest
+from openapi_document import document
 
 from astuner.gateway.app import make_app
-from astuner.gateway.openapi import document
 
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a":1,  "b": 2}}\n</tool_call>'
 PARAMETERS = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -73,13 +74,6 @@ def test_every_schema_is_valid_and_every_reference_leads_somewhere() -> None:
 
 
 @pytest.mark.asyncio
-async def test_the_description_is_given_without_a_key(serving: Any) -> None:
-    async with serving("yes") as stage, httpx.AsyncClient() as client:
-        response = await client.get(stage.gateway.base_url.removesuffix("/v1") + "/openapi.json")
-    assert (response.status_code, response.json()) == (200, document())
-
-
-@pytest.mark.asyncio
 @pytest.mark.parametrize("path", ASKED)
 async def test_requests_answers_and_refusals_conform(serving: Any, path: str) -> None:
     jsonschema.Draft202012Validator(
@@ -129,7 +123,10 @@ async def test_a_fuzzer_that_reads_the_description_finds_no_fault(serving: Any, 
     says = ["yes", f"<think>\nhm\n</think>\n\nlet me see\n{CALL}\n{CALL}", "", "été 中文 🙂", "<tool_call>{", "<think>hm"]
     async with serving(lambda prompt, request: says[len(prompt) % len(says)]) as stage:
         key = stage.recorder.tuner.as_oai_baseurl_apikey().api_key
-        command = [sys.executable, "-m", "schemathesis.cli", "run", stage.gateway.base_url.removesuffix("/v1") + "/openapi.json"]
+        described = tmp_path / "openapi.json"
+        described.write_text(json.dumps(document()), encoding="utf-8")
+        command = [sys.executable, "-m", "schemathesis.cli", "run", str(described)]
+        command += ["--url", stage.gateway.base_url.removesuffix("/v1")]
         command += ["-H", f"Authorization: Bearer {key}", "-H", f"x-api-key: {key}", "--no-color", "--checks", CHECKS]
         command += [
             "-n",

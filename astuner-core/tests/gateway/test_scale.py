@@ -8,11 +8,12 @@ from typing import Any
 
 import httpx
 
-from astuner.builtin.scripted_engine import ScriptedEngine
-from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway, TemplateRenderer
-from astuner.gateway.streams import stream_ids
+from astuner.builtin.engines.scripted_engine import ScriptedEngine
+from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway
 from astuner.gateway.transport import make_client
+from astuner.rendering import TemplateRenderer
 from astuner.schema import Request, Sampling
+from astuner.token_streams import stream_ids
 
 EPISODES, TURNS = 200, 20
 

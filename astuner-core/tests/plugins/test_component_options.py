@@ -7,7 +7,7 @@ import pytest
 from attrs import field, frozen
 
 from astuner.errors import ConfigError
-from astuner.plugins.describe import describe_options
+from astuner.plugins.option_docs import describe_options
 from astuner.plugins.options import options_for
 
 

@@ -17,7 +17,7 @@ from attrs import evolve
 
 from astuner.errors import AstunerError
 from astuner.processes import Launched, Lease, attach, launch, started_programs
-from astuner.processes.record import RecordFiles, write_record
+from astuner.processes.program_record import RecordFiles, write_record
 from astuner.testing import until
 
 Start = Callable[..., Launched]

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astuner.processes import Launched, Lease, Started, registered_run, started_programs
-from astuner.processes.record import RecordFiles, read_record, records_directory, write_record
+from astuner.processes.program_record import RecordFiles, read_record, records_directory, write_record
 
 Start = Callable[..., Launched]
 MINE = Started(

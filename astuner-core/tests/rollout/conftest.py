@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from attrs import define, evolve, field
 
-from astuner.builtin.scripted_engine import ScriptedEngine
+from astuner.builtin.engines.scripted_engine import ScriptedEngine
 from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.config.environment import Environment
+from astuner.config.env_variables import Environment
 from astuner.config.model import Config, Data
 from astuner.config.rollout import MultiTurn, Rollout
-from astuner.gateway import TemplateRenderer
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.drivers import load
 from astuner.protocols import Detector, Judge, Workflow
-from astuner.rollout.detecting import NamedDetector
-from astuner.rollout.environments.choice import EnvironmentChoice, choose_environment
+from astuner.rendering import TemplateRenderer
+from astuner.rollout.detection import NamedDetector
 from astuner.rollout.environments.lifetime import Environments
+from astuner.rollout.environments.selection import EnvironmentChoice, choose_environment
 from astuner.rollout.host import open_rollouts
 from astuner.rollout.recipe import Parts
 from astuner.rollout.runner import Round

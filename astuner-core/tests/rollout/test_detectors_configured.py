@@ -10,7 +10,7 @@ import pytest
 
 from astuner.builtin.detectors.nonsense import Nonsense
 from astuner.errors import ConfigError, PluginError
-from astuner.runs.plan import Plan, plan_run
+from astuner.planning.plan import Plan, plan_run
 from astuner.testing.project import write_project
 
 SHOUTING = """\

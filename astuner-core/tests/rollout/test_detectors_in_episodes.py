@@ -13,15 +13,15 @@ import pytest
 from astuner.builtin.detectors.non_ascii import NonAscii
 from astuner.builtin.detectors.special_token_leak import SpecialTokenLeak
 from astuner.builtin.detectors.wrong_toolcall import WrongToolcall
-from astuner.builtin.estimators import DrGrpo
+from astuner.judging.advantages import weigh
+from astuner.judging.estimators import DrGrpo
 from astuner.protocols import Judge, Workflow
-from astuner.rollout.advantages import weigh
 from astuner.rollout.metrics import rollout_metrics, validation_metrics
-from astuner.rollout.transcript import transcript
 from astuner.rollout.workflows import load_workflow
 from astuner.runs.episode_store import read_episodes
 from astuner.schema import Finding, Verdict, WorkflowOutput
-from astuner.testing.sampled import function_tool
+from astuner.testing.sampled_answers import function_tool
+from astuner.transcript.episode_text import transcript
 
 ADD = function_tool("add", {"type": "object", "required": ["a"]})
 WRONG = '<tool_call>\n{"name": "add", "arguments": {}}\n</tool_call>'

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from astuner.builtin.estimators import Grpo
+from astuner.judging.advantages import weigh
+from astuner.judging.estimators import Grpo
 from astuner.protocols import Tracked
-from astuner.rollout.advantages import weigh
 from astuner.rollout.metrics import rollout_metrics, validation_metrics
 from astuner.rollout.sample_limit import limit_samples
 from astuner.schema import Failure

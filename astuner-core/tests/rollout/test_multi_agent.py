@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from astuner.builtin.estimators import DrGrpo, ReinforcePlusPlus
-from astuner.gateway.streams import stream_ids
+from astuner.judging.advantages import weigh, without_signal
+from astuner.judging.composition import combine
+from astuner.judging.estimators import DrGrpo, ReinforcePlusPlus
+from astuner.judging.group_judging import judge_group
+from astuner.judging.weighted_judge import WeightedJudge
 from astuner.protocols import Judge, Workflow
-from astuner.rollout.advantages import weigh, without_signal
-from astuner.rollout.composition import WeightedJudge, combine
-from astuner.rollout.judging import judge_group
 from astuner.rollout.metrics import rollout_metrics, validation_metrics
 from astuner.schema import Unjudged, Verdict, WorkflowOutput
 from astuner.testing.episodes import episode, group
+from astuner.token_streams import stream_ids
 
 
 class Team(Workflow):

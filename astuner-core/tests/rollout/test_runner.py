@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.builtin.scripted_engine import ScriptedEngine
+from astuner.builtin.engines.scripted_engine import ScriptedEngine
 from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.config.model import Config, Data
 from astuner.config.rollout import Rollout
 from astuner.errors import RunFailed
-from astuner.gateway import TemplateRenderer
 from astuner.protocols import Judge, Workflow
+from astuner.rendering import TemplateRenderer
 from astuner.rollout.host import open_rollouts
 from astuner.rollout.recipe import Parts
 from astuner.rollout.runner import Round

@@ -12,20 +12,20 @@ from attrs import evolve
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from astuner.builtin.estimators import DrGrpo
 from astuner.builtin.trackers.linear import LinearTracker
 from astuner.builtin.trackers.linear_think import LinearThinkTracker
 from astuner.builtin.trackers.sliding_window import SlidingWindowTracker
 from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.gateway.streams import stream_ids
+from astuner.judging.advantages import weigh
+from astuner.judging.estimators import DrGrpo
 from astuner.protocols import EpisodeIdentity
-from astuner.rollout.advantages import weigh
 from astuner.rollout.metrics import rollout_metrics
 from astuner.rollout.sample_limit import limit_samples
-from astuner.rollout.trained_tokens import trained_tokens
-from astuner.rollout.waterfall import waterfall
 from astuner.schema import Call, Episode, Failure, Group, Task, Unjudged, Verdict, WorkflowOutput
 from astuner.testing.calls import FIRST_SAMPLED, made_up_calls
+from astuner.token_streams import stream_ids
+from astuner.transcript.signal_waterfall import waterfall
+from astuner.transcript.trained_tokens import trained_tokens
 
 TRACKERS: dict[str, Callable[[], Any]] = {
     "timeline": TimelineTracker,

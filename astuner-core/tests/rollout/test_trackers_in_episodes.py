@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from astuner.clients.llm_endpoint import NoEndpoint
-from astuner.gateway.streams import conversation, stream_ids
 from astuner.schema import Episode
+from astuner.token_streams import conversation, stream_ids
 
 TALKS = """
 class Talks:

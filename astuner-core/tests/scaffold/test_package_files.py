@@ -14,8 +14,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from astuner.plugins.describe import describe_options
 from astuner.plugins.kinds import KINDS
+from astuner.plugins.option_docs import describe_options
 from astuner.scaffold.filling import core_range, package_files, usage
 from astuner.scaffold.kinds import SCAFFOLDS
 from astuner.scaffold.names import LONGEST, Names, choose_names
@@ -159,6 +159,6 @@ def test_the_yaml_that_is_shown_is_right(kind: str, tmp_path: Path) -> None:
 
 
 def test_the_keys_of_the_schema_are_all_accounted_for_by_the_backbone(load: Load) -> None:
-    from astuner.config.honour import unaccounted
+    from astuner.config.key_coverage import unaccounted
 
     assert unaccounted(load("backbone")) == []

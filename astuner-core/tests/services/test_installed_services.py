@@ -11,9 +11,9 @@ from attrs import evolve
 
 from astuner.config.components import TaskReader
 from astuner.errors import PluginError, UsageError
+from astuner.planning.plan import plan_run
 from astuner.processes import started_programs
 from astuner.runs.launch import start_run
-from astuner.runs.plan import plan_run
 from astuner.services import Definition
 from astuner.services.appworld import appworld
 from astuner.services.ray import ray

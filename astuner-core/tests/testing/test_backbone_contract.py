@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from astuner.testing.contracts import Contract, left_running, rules_of
+from astuner.testing.contracts import Contract, leftovers, rules_of
 from astuner.testing.contracts.backbone import BackboneContract
 from astuner.testing.project import write_project
 
@@ -68,7 +68,7 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_bad_backbone_breaks_its_rule(
     outcome_of: Any, monkeypatch: pytest.MonkeyPatch, rule: str, bad: str, words: str
 ) -> None:
-    monkeypatch.setattr(left_running, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(leftovers, "PATIENCE_S", 0.2)
     outcome = outcome_of(BackboneContract, rule, component=f"bad_backbones:{bad}")
     assert (outcome.status, words in outcome.message) == ("failed", True), outcome.message
 
@@ -113,7 +113,7 @@ class TestCounting(BackboneContract):
 
 
 class TestDebug(BackboneContract):
-    component = "astuner.builtin.debug_backbone:DebugBackbone"
+    component = "astuner.builtin.debug.debug_backbone:DebugBackbone"
     trains = False
 
     def conf(self, directory: Path) -> Path:

@@ -7,9 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from astuner.gateway.streams import prompt_length, stream_ids, stream_length
 from astuner.schema import Call
 from astuner.testing.calls import AGENTS, FIRST_SAMPLED, REASONS, made_up_calls, origins
+from astuner.token_streams import prompt_length, stream_ids, stream_length
 
 EPISODES = [made_up_calls(Random(seed)) for seed in range(300)]
 CALLS = [(calls, call) for calls in EPISODES for call in calls]

@@ -13,7 +13,7 @@ from astuner.builtin.detectors.special_token_leak import SpecialTokenLeak
 from astuner.protocols import Sampled
 from astuner.testing.contracts import Contract, DetectorContract, rules_of, run_contract
 from astuner.testing.ordinary_texts import ORDINARY_TEXTS
-from astuner.testing.sampled import function_tool, sampled
+from astuner.testing.sampled_answers import function_tool, sampled
 
 ADD = function_tool("add", {"type": "object", "required": ["a", "b"]})
 ONLY_ASCII = {name: text for name, text in ORDINARY_TEXTS.items() if text.isascii()}

@@ -343,7 +343,7 @@ class TestBabbler(EngineContract):
 
 
 class TestScripted(EngineContract):
-    component = "astuner.builtin.scripted_engine:ScriptedEngine"
+    component = "astuner.builtin.engines.scripted_engine:ScriptedEngine"
     options: ClassVar[dict[str, Any]] = {"replies": ["One and two and three and four make ten."]}
     vocab_size = 420
 
@@ -358,7 +358,7 @@ class TestScripted(EngineContract):
 
 
 class TestOpenAI(EngineContract):
-    component = "astuner.builtin.openai_engine:OpenAIEngine"
+    component = "astuner.builtin.engines.openai_engine:OpenAIEngine"
     options: ClassVar[dict[str, Any]] = {"base_url": "http://127.0.0.1:9/v1", "model": "any"}
 
 

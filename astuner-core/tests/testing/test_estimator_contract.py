@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from attrs import frozen
 
-from astuner.builtin.estimators import DrGrpo, ReinforcePlusPlus, Rloo
+from astuner.judging.estimators import DrGrpo, ReinforcePlusPlus, Rloo
 from astuner.testing.contracts import Contract, EstimatorContract, rules_of, run_contract
 from astuner.testing.contracts.estimator import Rewards
 
 
 class TestGrpo(EstimatorContract):
-    component = "astuner.builtin.estimators:Grpo"
+    component = "astuner.judging.estimators:Grpo"
 
 
 class TestDrGrpo(EstimatorContract):

@@ -16,7 +16,7 @@ from astuner.errors import ConfigError, PluginError, RunFailed
 from astuner.plugins.hooks import Hooks
 from astuner.protocols import Engine, Request
 from astuner.schema import Notice, Sampling
-from astuner.testing.played import Played
+from astuner.testing.run_in_process import Played
 from astuner.testing.tokenizer import tiny_tokenizer
 
 FILES = {"acme_strict.py": "class Strict:\n    def compute_reward(self, task, output):\n        return 0.25\n"}

@@ -13,7 +13,7 @@ from attrs import evolve
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 from astuner.testing.contracts import Contract, JudgeContract, rules_of, run_contract
-from astuner.testing.contracts.sums import sum_group
+from astuner.testing.contracts.sum_groups import sum_group
 
 
 def is_right(workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> tuple[float, bool]:

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.builtin.jsonl_logger import JsonlLogger
+from astuner.builtin.loggers.jsonl_logger import JsonlLogger
 from astuner.protocols import RunInfo
 from astuner.schema import Group
-from astuner.testing.contracts import Contract, LoggerContract, left_running, rules_of, run_contract
+from astuner.testing.contracts import Contract, LoggerContract, leftovers, rules_of, run_contract
 
 
 class TestConsoleLogger(LoggerContract):
-    component = "astuner.builtin.console_logger:ConsoleLogger"
+    component = "astuner.builtin.loggers.console_logger:ConsoleLogger"
 
 
 class TestJsonlLogger(LoggerContract):
@@ -174,7 +174,7 @@ BAD = [
 @pytest.fixture(autouse=True)
 def _nothing_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     # What the bad ones leave running stays until it is ended here: there is nothing to wait for.
-    monkeypatch.setattr(left_running, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(leftovers, "PATIENCE_S", 0.2)
     yield
     for end in Uploads.ends:
         end.set()

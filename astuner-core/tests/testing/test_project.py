@@ -7,8 +7,8 @@ import pytest
 
 from astuner.config.loading import load_config
 from astuner.errors import ConfigError, UsageError
+from astuner.planning.plan import plan_run
 from astuner.runs.launch import start_run
-from astuner.runs.plan import plan_run
 from astuner.testing.project import write_project
 
 

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.builtin.dataset_file import DatasetFileReader
+from astuner.builtin.readers.dataset_file import DatasetFileReader
 from astuner.schema import Split, Task
 from astuner.testing.contracts import Contract, ReaderContract, rules_of, run_contract
 
 
 class TestJsonlReader(ReaderContract):
-    component = "astuner.builtin.dataset_file:DatasetFileReader"
+    component = "astuner.builtin.readers.dataset_file:DatasetFileReader"
     options: ClassVar[Mapping[str, Any]] = {
         "training": {"file_path": "data/train.jsonl"},
         "validation": {"file_path": "data/validation.jsonl"},

@@ -10,7 +10,7 @@ from unittest import SkipTest
 import pytest
 from attrs import define, field, frozen
 
-from astuner.builtin.dataset_file import DatasetFileReader
+from astuner.builtin.readers.dataset_file import DatasetFileReader
 from astuner.config.sections import DatasetFileSection
 from astuner.errors import ConfigError, PluginError
 from astuner.plugins.kinds import KINDS
@@ -287,7 +287,7 @@ def test_what_cannot_be_made_is_blamed(tmp_path: Path) -> None:
         of_kind(WantsAnArgument)().make(tmp_path)
 
 
-@pytest.mark.parametrize("component", [DatasetFileReader, "astuner.builtin.dataset_file:DatasetFileReader"])
+@pytest.mark.parametrize("component", [DatasetFileReader, "astuner.builtin.readers.dataset_file:DatasetFileReader"])
 def test_what_is_installed_is_blamed_with_its_distribution_and_version(component: Any) -> None:
     candidate = of_kind(component, kind="reader").candidate()
     assert (candidate.name, candidate.dist, candidate.version) == ("dataset_file", "astuner-core", candidate.version)

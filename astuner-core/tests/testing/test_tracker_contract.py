@@ -11,11 +11,11 @@ import pytest
 from attrs import evolve, field, frozen
 
 from astuner.builtin.trackers.timeline import TimelineTracker, path_sample
-from astuner.gateway.streams import by_index, stretches
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Sample
 from astuner.testing.contracts import Contract, rules_of, run_contract
 from astuner.testing.contracts.tracker import TrackerContract
+from astuner.token_streams import by_index, stretches
 
 
 class Spoilt:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from attrs import field, frozen
 
-from astuner.processes.members import lives
+from astuner.processes.process_members import lives
 from astuner.testing.waiting import until
 
 TOKEN = "a-token-of-the-tests"

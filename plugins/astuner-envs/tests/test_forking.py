@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from astuner.processes.members import lives
+from astuner.processes.process_members import lives
 from astuner.schema import Task
 from astuner.testing.waiting import until_so
 from astuner_envs.server.faults import Full

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Instance, Patience
-from astuner.processes.members import lives
+from astuner.processes.process_members import lives
 from astuner.testing.waiting import until, until_so
 from astuner_envs.worlds.countdown import Countdown, puzzle_of
 

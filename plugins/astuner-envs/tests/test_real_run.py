@@ -15,7 +15,7 @@ import pytest
 from astuner.config.loading import load_config
 from astuner.testing import write_project
 from astuner.testing.command_line import run_command
-from astuner.testing.played import play, with_recorder
+from astuner.testing.run_in_process import play, with_recorder
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
 from astuner_envs.commands import served

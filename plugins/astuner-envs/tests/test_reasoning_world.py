@@ -101,7 +101,7 @@ asyncio.run(main())
 
 GIVEN_UP = """
 import asyncio, time
-from astuner.builtin.json_child import JsonChild
+from astuner.processes.json_child import JsonChild
 from astuner_envs.worlds.puzzles import children
 JsonChild.ask = lambda *given: time.sleep(600)
 

@@ -10,9 +10,9 @@ import pytest
 
 from astuner.errors import DataError
 from astuner.schema import Task, WorkflowTask
-from astuner_envs.answers import put_forward
 from astuner_envs.arithmetic import evaluate
 from astuner_envs.listing import SPLITS
+from astuner_envs.message_answers import put_forward
 from astuner_envs.worlds.calculator import Calculator, sum_of
 from astuner_envs.worlds.countdown import CLOSE_SCORE, Countdown, puzzle_of
 from astuner_envs.worlds.frozen_lake import MOVES, FrozenLake, lake_of

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 import pytest
 from attrs import evolve
 
-from astuner.builtin.json_child import JsonChild
-from astuner.builtin.judges import as_judge
 from astuner.clients.reasoning_gym import program
 from astuner.errors import DataError
+from astuner.judging.simple_judges import as_judge
+from astuner.processes.json_child import JsonChild
 from astuner.schema import Group, Task, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 from astuner.testing.contracts import JudgeContract
 from astuner.testing.episodes import episode, group

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.config.honour import unaccounted
+from astuner.config.key_coverage import unaccounted
 from astuner.config.loading import load_config
 from astuner.config.native import Native, align
 from astuner_local.alignment import ALIGNMENT

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from astuner.testing.contracts.left_running import running, still_running
+from astuner.testing.contracts.leftovers import running, still_running
 
 pytest.importorskip("openai", reason="the debug backbone needs astuner-core[rollout]")
 

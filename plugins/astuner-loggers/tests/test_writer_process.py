@@ -20,7 +20,7 @@ import pytest
 from astuner.errors import PluginError
 from astuner.protocols import RunInfo
 from astuner.schema import Group
-from astuner.testing.contracts.left_running import running, still_running
+from astuner.testing.contracts.leftovers import running, still_running
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
 from astuner_loggers import process_logger

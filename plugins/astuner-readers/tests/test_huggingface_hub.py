@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from astuner.builtin.dataset_file import DatasetFileReader
+from astuner.builtin.readers.dataset_file import DatasetFileReader
 from astuner.config.sections import DatasetFileSection, FileSplit
 
 datasets = pytest.importorskip("datasets", reason="comes with the extra hf")

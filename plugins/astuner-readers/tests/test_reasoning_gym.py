@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.builtin.json_child import JsonChild
 from astuner.clients.reasoning_gym import program
 from astuner.errors import ConfigError, DataError
 from astuner.plugins.options import options_for
+from astuner.processes.json_child import JsonChild
 from astuner.rollout.sampler import TaskSampler
 from astuner.schema import Task
 from astuner.testing.contracts import ReaderContract

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from astuner.config.honour import HonourTable, unaccounted, walk_schema
+from astuner.config.key_coverage import HonourTable, unaccounted, walk_schema
 from astuner.config.native import Native
 from astuner.config.trees import get
 from astuner_trinity.backbone import TrinityBackbone

@@ -8,7 +8,7 @@ from astuner.errors import UsageError
 from astuner.processes.ports import LOOPBACK, free_port
 from astuner_trinity import cluster
 from astuner_trinity.cluster import with_gpus_of
-from astuner_trinity.environment import Machine
+from astuner_trinity.process_environment import Machine
 
 HERE = Machine(gpus=0, flash_attention=True)
 

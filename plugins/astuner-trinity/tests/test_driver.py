@@ -12,14 +12,14 @@ from attrs import define, evolve, field
 
 from astuner.config.loading import load_config
 from astuner.errors import RunFailed
-from astuner.rollout.estimator import make_estimator
+from astuner.judging.estimator_factory import make_estimator
 from astuner.runs.episode_store import EpisodeFiles, StoredEpisodes
 from astuner.schema import Episode, Event, Group, Split, StepReport, Task, ValidationReport, Verdict, WorkflowOutput
 from astuner.testing.run_infos import run_info
 from astuner_trinity.driver import Driver
-from astuner_trinity.environment import Machine
 from astuner_trinity.layout import Layout, record_of
-from astuner_trinity.native import Wanted, finished
+from astuner_trinity.native_configuration import Wanted, finished
+from astuner_trinity.process_environment import Machine
 from astuner_trinity.schedule import Schedule
 from astuner_trinity.spool import Spool
 

@@ -13,9 +13,9 @@ import yaml
 from astuner.config.native import Native
 from astuner.config.trees import merge
 from astuner_trinity.defaults import plain
-from astuner_trinity.environment import Machine
 from astuner_trinity.layout import Layout
-from astuner_trinity.native import Wanted, finished, opened
+from astuner_trinity.native_configuration import Wanted, finished, opened
+from astuner_trinity.process_environment import Machine
 
 GUIDE = json.loads((Path(__file__).parent / "guide_keys.json").read_text())
 LISTS = (

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("trinity")
 
-from astuner.rollout.estimator import make_estimator
+from astuner.judging.estimator_factory import make_estimator
 from astuner.runs.episode_store import StoredEpisodes
 from astuner.schema import Episode, Group, Sample, Task, Verdict, WorkflowOutput
 from astuner.testing.run_infos import run_info

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from astuner.config.honour import HonourTable, unaccounted, walk_schema
+from astuner.config.key_coverage import HonourTable, unaccounted, walk_schema
 from astuner.config.trees import get
 from astuner_verl.alignment import ALIGNMENT
 from astuner_verl.backbone import VerlBackbone

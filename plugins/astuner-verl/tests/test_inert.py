@@ -21,7 +21,7 @@ def test_the_backbone_imports_nothing_heavy() -> None:
 
 def test_outside_of_a_run_nothing_is_registered() -> None:
     code = "import sys, astuner_verl.verl_plugin; print([name for name in sys.modules if name.startswith('astuner_verl.')])"
-    assert python(code).stdout.strip() == "['astuner_verl.environment', 'astuner_verl.verl_plugin']"
+    assert python(code).stdout.strip() == "['astuner_verl.process_environment', 'astuner_verl.verl_plugin']"
 
 
 def test_what_fails_in_a_run_ends_the_process_with_its_reason() -> None:

@@ -150,7 +150,7 @@ async def test_a_page_in_place_of_a_stream_is_garbage(fake: Any, ask: Ask) -> No
 
 
 async def test_an_event_without_end_is_garbage(fake: Any, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astuner_vllm.answers.LONGEST_EVENT", 1000)
+    monkeypatch.setattr("astuner_vllm.generate_stream.LONGEST_EVENT", 1000)
     async with fake.vllm(fake.stream(b"data: " + b"x" * 2000, done=False)) as server:
         with pytest.raises(BadAnswer, match="without the end of an event"):
             await collect(server.url, ask())

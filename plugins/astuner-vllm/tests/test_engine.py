@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.config.honour import HonourTable
+from astuner.config.key_coverage import HonourTable
 from astuner.config.model import Config, Debug, Model
 from astuner.config.rollout import Rollout
 from astuner.errors import ConfigError

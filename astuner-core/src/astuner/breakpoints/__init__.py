@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from astuner.breakpoints.asked import TAGS
+from astuner.breakpoints.selection import TAGS
 
 __all__ = ["breakpoint"]
 

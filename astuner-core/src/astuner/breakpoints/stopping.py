@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve
 
-from astuner.breakpoints.asked import asked_tags, is_asked, note_first
-from astuner.breakpoints.places import current_place
+from astuner.breakpoints.code_places import current_place
+from astuner.breakpoints.selection import asked_tags, is_asked, note_first
 from astuner.breakpoints.terminal import TERMINAL
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Components that every install needs; they come in through entry points like everybody else's."""
+"""Components that every install has, one folder per kind. They come in through entry points like those of any plugin."""

@@ -76,7 +76,7 @@ def _spelled(catalog: Catalog) -> dict[str, Candidate]:
 
 def _plugin_command(name: str) -> click.Command:
     from astuner.plugins.drivers import load
-    from astuner.plugins.known import command_for
+    from astuner.plugins.install_hints import command_for
 
     catalog = _catalog()
     offered = any(name in (candidate.name, f"{candidate.dist}/{candidate.name}") for candidate in catalog.candidates("command"))

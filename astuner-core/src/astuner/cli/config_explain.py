@@ -27,14 +27,14 @@ LONGEST_VALUE = 60
 def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool, everything: bool) -> int:
     """Say where each value comes from and who acts on it, down to the backbone's own keys. Nothing is started."""
     from astuner.config.explain import explain as explained
-    from astuner.config.honour import HonourTable, check_honoured
+    from astuner.config.key_coverage import HonourTable, check_honoured
     from astuner.config.loading import load_config
     from astuner.errors import ConfigError
+    from astuner.planning.chooser import Chooser
+    from astuner.planning.engine_choice import choose_engine
     from astuner.plugins.catalog import Catalog
+    from astuner.plugins.component import Component
     from astuner.plugins.drivers import load
-    from astuner.rollout.recipe import Component
-    from astuner.runs.choosing import Chooser
-    from astuner.runs.choosing_engine import choose_engine
 
     loaded = load_config(conf, overrides, backbone)
     catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))

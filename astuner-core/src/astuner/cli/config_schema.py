@@ -11,8 +11,8 @@ import click
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file, and nothing to stdout.")
 def schema(out: Path | None) -> None:
     """Print the JSON Schema of the YAML, options of the installed plugins included: editors complete and check with it."""
-    from astuner.config.json_schema import schema_text
     from astuner.errors import UsageError
+    from astuner.planning.schema.json_schema import schema_text
 
     text = schema_text(on_broken=lambda message: click.echo(f"left free: {message}", err=True))
     if out is None:

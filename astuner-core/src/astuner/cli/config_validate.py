@@ -16,7 +16,7 @@ from astuner.errors import AstunerError, ConfigError, Problem
 @of_a_configuration
 def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> int:
     """Check every key, every component that is named, and what the backbone honours. Nothing is started."""
-    from astuner.runs.plan import plan_run
+    from astuner.planning.plan import plan_run
 
     try:
         notices = plan_run(conf, overrides, backbone).notices

@@ -15,8 +15,8 @@ from astuner.cli.plugin_rows import aligned, as_json
 from astuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from astuner.testing.checking import ComponentCheck, DistributionCheck
     from astuner.testing.contracts import Outcome
+    from astuner.testing.plugin_check import ComponentCheck, DistributionCheck
 
 
 @click.command()
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @as_json
 def check(distribution: str, in_json: bool) -> int:
     """Check an installed distribution, and each component that it offers, against the contracts. Starts no model."""
-    from astuner.testing.checking import check_distribution
+    from astuner.testing.plugin_check import check_distribution
 
     if sys.flags.optimize:
         raise UsageError("plugin check: the rules are assertions, which python -O (PYTHONOPTIMIZE) leaves out; run it without")

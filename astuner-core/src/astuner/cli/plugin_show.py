@@ -13,8 +13,8 @@ from astuner.cli.plugin_rows import aligned, as_json, kind_named, row_of, status
 from astuner.errors import PluginError
 
 if TYPE_CHECKING:
-    from astuner.plugins.describe import OptionDescription
-    from astuner.plugins.implemented import ImplementedHook
+    from astuner.plugins.implemented_hooks import ImplementedHook
+    from astuner.plugins.option_docs import OptionDescription
 
 
 @click.command()
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def show(kind: str, name: str, in_json: bool) -> int:
     """Show one component: where it is from, what it needs, its hooks and its options. NAME may be whatever a YAML takes."""
     from astuner.plugins.catalog import Catalog
-    from astuner.plugins.describe import describe_options
     from astuner.plugins.drivers import load
-    from astuner.plugins.implemented import implemented_hooks
+    from astuner.plugins.implemented_hooks import implemented_hooks
+    from astuner.plugins.option_docs import describe_options
 
     kind = kind_named(kind, "plugin show")
     catalog = Catalog.discover(kinds=(kind,))

@@ -33,7 +33,7 @@ def run(
 ) -> None:
     """Tune the model behind an agent."""
     if dry_run:
-        from astuner.runs.estimate import estimate
+        from astuner.planning.cost_estimate import estimate
 
         click.echo(estimate(conf, overrides, backbone, services))
         return

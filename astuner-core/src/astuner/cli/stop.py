@@ -92,8 +92,8 @@ def _end_run(record: Started, wait_s: float) -> str:
     """Ask a run to save its state and leave; raises when it has not by then."""
     import psutil
 
-    from astuner.processes.record import RecordFiles
-    from astuner.processes.registry import is_alive
+    from astuner.processes.program_record import RecordFiles
+    from astuner.processes.program_registry import is_alive
 
     # A run has no lease; the file goes away with its record.
     asked = RecordFiles.of(record.id).lease

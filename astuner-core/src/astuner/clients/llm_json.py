@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from astuner.clients.llm import Answer, LLMClient, LLMFailed
-from astuner.config.faults import FaultsError
 from astuner.config.places import dotted
+from astuner.config.structure_errors import FaultsError
 from astuner.config.structuring import make_converter
 
 Shape = TypeVar("Shape")

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from attrs import Attribute, field, frozen
 
-from astuner.config.faults import Fault, closest
 from astuner.config.schema_keys import walk_schema
+from astuner.config.structure_errors import Fault, closest
 
 __all__ = ["LEAVE", "Alignment", "Constant", "Row"]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from attrs import define, field
 
-from astuner.config.environment import BY_TASK
-from astuner.config.faults import closest
+from astuner.config.env_variables import BY_TASK
 from astuner.config.model import Config
 from astuner.config.paths import model_directory, resolve_path
 from astuner.config.places import ROOT, Locate, problem_at
 from astuner.config.rewards import RewardComposition, in_order
 from astuner.config.sections import DOCUMENTED, TRACKERS
 from astuner.config.similar_paths import similar_path
+from astuner.config.structure_errors import closest
 from astuner.errors import Problem
 
 _NEED_SIBLINGS = ("grpo", "dr_grpo", "rloo")

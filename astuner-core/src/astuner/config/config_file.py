@@ -10,10 +10,10 @@ import attrs
 from attrs import frozen
 
 from astuner.config.aliases import ROOT_ALIASES
-from astuner.config.faults import closest
 from astuner.config.model import Config
 from astuner.config.places import KNOWN_NATIVE_ROOTS, ROOT, Place
 from astuner.config.similar_paths import similar_path
+from astuner.config.structure_errors import closest
 from astuner.config.trees import Tree
 from astuner.config.yaml_lines import read_yaml
 from astuner.errors import ConfigError, Problem

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, frozen
 
-from astuner.config.honour import Honour, HonourTable, chosen_sections
+from astuner.config.key_coverage import Honour, HonourTable, chosen_sections
 from astuner.config.native import Native, align
 from astuner.config.places import ROOT
 from astuner.config.redaction import redact_tree

@@ -9,9 +9,9 @@ from typing import Any
 from attrs import define, field
 
 from astuner.config.aliases import ROOT_ALIASES
-from astuner.config.faults import Fault, closest
 from astuner.config.places import ROOT, KeyPath, dotted
 from astuner.config.schema_keys import walk_schema
+from astuner.config.structure_errors import Fault, closest
 from astuner.config.trees import Tree
 
 _MISSING_KEY = re.compile(r"Interpolation key '([^']+)' not found")

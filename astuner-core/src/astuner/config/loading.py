@@ -11,7 +11,6 @@ from attrs import evolve, field, frozen
 from astuner.config.aliases import Renaming
 from astuner.config.checks import check_between_keys
 from astuner.config.config_file import read_config_file
-from astuner.config.faults import NO_SUCH_KEY, Fault, FaultsError
 from astuner.config.interpolation import Interpolation
 from astuner.config.model import Config
 from astuner.config.native_roots import native_roots as installed_roots
@@ -21,6 +20,7 @@ from astuner.config.places import ROOT, Locate, Place, Places, dotted
 from astuner.config.schema_keys import walk_schema
 from astuner.config.secrets import Secrets
 from astuner.config.sections import DOCUMENTED, DatasetFileSection, is_offered
+from astuner.config.structure_errors import NO_SUCH_KEY, Fault, FaultsError
 from astuner.config.structuring import make_converter, problems_of
 from astuner.config.trees import Tree, flatten, merge
 from astuner.errors import ConfigError, Problem

@@ -12,7 +12,7 @@ from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
 from astuner.config.components import ContextTracker, TaskJudge, TaskReader
-from astuner.config.environment import Environment
+from astuner.config.env_variables import Environment
 from astuner.config.rollout import Rollout
 from astuner.config.trainer import TrainerCommon
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from attrs import field, frozen
 
 from astuner.config.alignment import LEAVE, Alignment, Row
-from astuner.config.faults import Fault, closest
 from astuner.config.places import ROOT, Place, problem_at
 from astuner.config.schema_keys import walk_schema
+from astuner.config.structure_errors import Fault, closest
 from astuner.config.trees import Tree, flatten, merge
 from astuner.errors import Problem
 

@@ -11,8 +11,8 @@ from typing import Any
 import attrs
 from attrs import evolve, frozen
 
-from astuner.config.faults import NO_SUCH_KEY
 from astuner.config.redaction import REDACTED, is_secret, redact_text, redact_values
+from astuner.config.structure_errors import NO_SUCH_KEY
 from astuner.errors import AstunerError, ConfigError, Problem
 
 _LONG_ENOUGH = 6

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from astuner.config.faults import closest
 from astuner.config.paths import resolve_path
+from astuner.config.structure_errors import closest
 
 
 def similar_path(written: str, config_dir: Path) -> str | None:

@@ -16,7 +16,8 @@ import attrs
 import cattrs
 
 from astuner.config.components import ONE_OR_MANY, OPEN
-from astuner.config.faults import (
+from astuner.config.places import Locate, dotted, problem_at
+from astuner.config.structure_errors import (
     NO_SUCH_KEY,
     Collect,
     Fault,
@@ -29,7 +30,6 @@ from astuner.config.faults import (
     sentence,
     shown,
 )
-from astuner.config.places import Locate, dotted, problem_at
 from astuner.config.trainer import LoggerChoice
 from astuner.errors import ConfigError, Problem
 

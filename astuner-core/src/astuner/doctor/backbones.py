@@ -9,7 +9,7 @@ from attrs import frozen
 
 from astuner.doctor.rows import Row, Status
 from astuner.errors import AstunerError, ConfigError, Problem
-from astuner.plugins import known
+from astuner.plugins import install_hints
 from astuner.plugins.catalog import Catalog
 
 
@@ -26,13 +26,13 @@ class Trial:
 def try_backbones(conf: Path, catalog: Catalog, chosen: str | None) -> tuple[Trial, ...]:
     """Plan the run with every backbone that is installed or known, and with the one that the configuration names."""
     installed = dict.fromkeys(candidate.name for candidate in catalog.candidates("backbone"))
-    ours = [name for kind, name in known.BROUGHT_BY if kind == "backbone"]
+    ours = [name for kind, name in install_hints.BROUGHT_BY if kind == "backbone"]
     names = dict.fromkeys([*installed, *ours, *([chosen] if chosen else [])])
     return tuple(
         Trial(
             backbone=name,
             problems=_planned(conf, name),
-            command=None if name in installed else known.command_for("backbone", name),
+            command=None if name in installed else install_hints.command_for("backbone", name),
         )
         for name in names
     )
@@ -63,7 +63,7 @@ def _is_absence(problem: Problem, trial: Trial) -> bool:
 
 
 def _planned(conf: Path, backbone: str) -> tuple[Problem, ...]:
-    from astuner.runs.plan import plan_run
+    from astuner.planning.plan import plan_run
 
     try:
         plan_run(conf, backbone=backbone)

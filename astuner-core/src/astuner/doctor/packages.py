@@ -11,7 +11,7 @@ from itertools import groupby
 from astuner.doctor.rows import Row
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.plugins.compat import incompatibility
-from astuner.plugins.known import install_command
+from astuner.plugins.install_hints import install_command
 from astuner.plugins.requirements import CORE, Installed
 
 ENGINES: Mapping[str, str | None] = {

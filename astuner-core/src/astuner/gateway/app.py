@@ -9,22 +9,21 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from astuner.gateway.answers import Answer, Delta, Done
+from astuner.gateway.api_keys import Caller, read_key
 from astuner.gateway.dialects import DIALECTS, Dialect, Writer
 from astuner.gateway.dialects.anthropic_messages import AnthropicMessages, anthropic_key, error_body
 from astuner.gateway.dialects.anthropic_request import messages_request
 from astuner.gateway.dialects.fields import json_object
-from astuner.gateway.errors import ApiError, bad_request
-from astuner.gateway.keys import Caller, read_key
-from astuner.gateway.openapi import document
-from astuner.gateway.request import ChatRequest
+from astuner.gateway.recording.choice_events import Answer, Delta, Done
+from astuner.gateway.recording.request import ChatRequest
+from astuner.rendering.errors import ApiError, bad_request
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from astuner.gateway.recorder import EpisodeRecorder
-    from astuner.gateway.turn import Turn
+    from astuner.gateway.recording.recorder import EpisodeRecorder
+    from astuner.gateway.recording.turn import Turn
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -53,9 +52,6 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
 
     async def healthy(request: Request) -> Response:
         return JSONResponse({"status": "ok"})
-
-    async def described(request: Request) -> Response:
-        return JSONResponse(document())
 
     async def models(request: Request) -> Response:
         authorise(episodes, anthropic_key(request.scope["headers"]))
@@ -93,7 +89,6 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
             Route("/v1/models", models, methods=["GET"]),
             Route("/v1/models/{name:path}", model, methods=["GET"]),
             Route("/healthz", healthy, methods=["GET"]),
-            Route("/openapi.json", described, methods=["GET"]),
         ],
         exception_handlers={HTTPException: unknown, ApiError: refused},
     )

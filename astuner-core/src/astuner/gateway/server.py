@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from astuner.errors import AstunerError
+from astuner.gateway.api_keys import new_secret
 from astuner.gateway.app import App, make_app
-from astuner.gateway.keys import new_secret
-from astuner.gateway.recorder import EpisodeRecorder
+from astuner.gateway.recording.recorder import EpisodeRecorder
 from astuner.gateway.transport import client_library, make_client
 from astuner.gateway.tuner import GatewayTuner
 
 if TYPE_CHECKING:
-    from astuner.gateway.episode import EpisodeSpec
-    from astuner.gateway.rendering import Renderer
+    from astuner.gateway.recording.episode_spec import EpisodeSpec
     from astuner.protocols import Engine
+    from astuner.rendering import Renderer
 
 
 LONGEST_IDLE_S = 600

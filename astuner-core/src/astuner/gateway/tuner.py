@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from astuner.gateway.keys import mint
+from astuner.gateway.api_keys import mint
 
 
 @define

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from packaging.utils import canonicalize_name
 
 from astuner.errors import ConfigError, Problem
-from astuner.plugins import known
+from astuner.plugins import install_hints
 from astuner.plugins.kinds import GROUPS, kind_of, with_article
 from astuner.plugins.requirements import Installed
 from astuner.plugins.specs import FORMS, ByName, ByPath, parse
@@ -129,7 +129,7 @@ class Catalog:
         installed = f"; installed: {self._installed(kind)}"
         if remedy:
             return f"{nothing}{installed}. {remedy}", None
-        names = [*(c.name for c in self.candidates(kind)), *(name for other, name in known.BROUGHT_BY if other == kind)]
+        names = [*(c.name for c in self.candidates(kind)), *(name for other, name in install_hints.BROUGHT_BY if other == kind)]
         suggestion = difflib.get_close_matches(place.name, names, n=1)
         if suggestion:
             return f"{nothing}{installed}.", suggestion[0]
@@ -149,7 +149,7 @@ def _candidate(kind: str, entry: EntryPoint, installed: Installed) -> Candidate:
         # Only an entry point made by hand has none; those read from a distribution's metadata always do.
         return Candidate(kind=kind, name=entry.name, target=_target(entry))
     facts = installed.facts(entry.dist)
-    extras = {canonicalize_name(extra) for extra in entry.extras} | known.extras_of(kind, entry.name, facts.name)
+    extras = {canonicalize_name(extra) for extra in entry.extras} | install_hints.extras_of(kind, entry.name, facts.name)
     extras |= facts.extras & {canonicalize_name(entry.name)}
     missing = installed.unmet(facts, extras)
     brings = f"{facts.name}[{','.join(sorted(extras))}]" if extras else facts.name
@@ -161,7 +161,7 @@ def _candidate(kind: str, entry: EntryPoint, installed: Installed) -> Candidate:
         version=facts.version,
         core_requirement=facts.core_requirement,
         missing=missing,
-        remedy=known.install_command(brings) if missing else None,
+        remedy=install_hints.install_command(brings) if missing else None,
     )
 
 
@@ -188,16 +188,16 @@ def _normalised(text: str) -> str:
 
 def _how_to_get(kind: str, place: ByName) -> str | None:
     """Return what to install for a name that one of our packages brings."""
-    command = known.command_for(kind, place.name)
+    command = install_hints.command_for(kind, place.name)
     if command is None:
         return None
-    name = known.BROUGHT_BY[kind, place.name].partition("[")[0]
+    name = install_hints.BROUGHT_BY[kind, place.name].partition("[")[0]
     if place.dist is not None and canonicalize_name(place.dist) != name:
         return None
     try:
         version = distribution(name).version
     except PackageNotFoundError:
-        return known.own_environment(name) or f"It comes with {name}: {command}"
+        return install_hints.own_environment(name) or f"It comes with {name}: {command}"
     return f"{name} {version} does not have it; a newer one may: {command.replace('install', 'install --upgrade', 1)}"
 
 

@@ -9,7 +9,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from astuner.errors import PluginError
 from astuner.plugins.catalog import Candidate
-from astuner.plugins.known import install_command
+from astuner.plugins.install_hints import install_command
 from astuner.plugins.requirements import CORE
 
 

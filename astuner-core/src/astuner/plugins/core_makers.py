@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from astuner.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    from astuner.judging.weighted_judge import WeightedJudge
     from astuner.plugins.catalog import Candidate
     from astuner.protocols import Backbone, Judge, Logger, MakeEngine, MakeTracker, Reader, RunInfo
-    from astuner.rollout.composition import WeightedJudge
 
 
 class CoreMakers:
@@ -26,7 +26,7 @@ class CoreMakers:
     @hookimpl(trylast=True)
     def astuner_make_judge(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Judge:
         """Load and construct, and adapt what is not a whole judge; a plain function is taken as it is."""
-        from astuner.builtin.judges import as_judge
+        from astuner.judging.simple_judges import as_judge
         from astuner.plugins.drivers import construct, load
 
         target = load(candidate)
@@ -36,7 +36,7 @@ class CoreMakers:
     @hookimpl(trylast=True)
     def astuner_make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:
         """Combine as the configuration says."""
-        from astuner.rollout.composition import combine
+        from astuner.judging.composition import combine
 
         return combine(judges, run_info.config.task_judge.reward)
 

@@ -22,8 +22,8 @@ from astuner.plugins.requirements import CORE
 from astuner.plugins.tracing import trace_if_asked
 
 if TYPE_CHECKING:
+    from astuner.judging.weighted_judge import WeightedJudge
     from astuner.protocols import Backbone, Judge, Logger, MakeEngine, MakeTracker, Reader, RunInfo
-    from astuner.rollout.composition import WeightedJudge
     from astuner.schema import Episode, Group, Notice, StepReport, ValidationReport
 
 OPTIONS_KEY = "astuner.plugins.options"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.config.faults import closest
 from astuner.config.similar_paths import similar_path
+from astuner.config.structure_errors import closest
 
 
 @frozen(kw_only=True)

@@ -67,9 +67,9 @@ def _line() -> bytes:
 
 
 def _load_members() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("members", Path(__file__).with_name("members.py"))
+    spec = importlib.util.spec_from_file_location("process_members", Path(__file__).with_name("process_members.py"))
     if spec is None or spec.loader is None:
-        raise ImportError("members.py")
+        raise ImportError("process_members.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

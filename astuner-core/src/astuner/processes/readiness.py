@@ -17,7 +17,7 @@ from astuner.processes.ports import accepts
 
 if TYPE_CHECKING:
     from astuner.config.model import Ready
-    from astuner.processes.launched import Launched
+    from astuner.processes.program_handle import Launched
 
 LOOK_S, LOOK_LESS_S = 0.1, 1.0
 """At first one looks often; a program that takes minutes writes a long log, which is read each time."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 
-from astuner.processes.members import mark_of, members
-from astuner.processes.record import RecordFiles, Started
+from astuner.processes.process_members import mark_of, members
+from astuner.processes.program_record import RecordFiles, Started
 
 
 def memory_bytes(record: Started) -> int:

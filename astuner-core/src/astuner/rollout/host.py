@@ -12,7 +12,7 @@ from astuner.rollout.runner import RolloutRunner
 from astuner.schema import Episode, Group, Sampling
 
 if TYPE_CHECKING:
-    from astuner.gateway import TemplateRenderer
+    from astuner.rendering import TemplateRenderer
 
 Say = Callable[[str, Literal["info", "warning"]], None]
 """Tells the user something, as `Control.notify` does."""

@@ -8,9 +8,9 @@ from math import comb
 
 import numpy as np
 
-from astuner.gateway.streams import by_index, leaves, stream_length
-from astuner.rollout.advantages import Weighted, trained_agents, without_signal
+from astuner.judging.advantages import Weighted, trained_agents, without_signal
 from astuner.schema import Episode, Group, Unjudged, Verdict
+from astuner.token_streams import by_index, leaves, stream_length
 
 
 def rollout_metrics(groups: Sequence[Group], rows: Sequence[Weighted], *, by_agent: bool = True) -> dict[str, float]:

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from astuner.errors import PluginError
+from astuner.judging.weighted_judge import WeightedJudge
+from astuner.plugins.component import Component
 from astuner.protocols import Judge, MakeTracker, RunInfo, Workflow
-from astuner.rollout.composition import WeightedJudge
-from astuner.rollout.detecting import NamedDetector
+from astuner.rollout.detection import NamedDetector
 from astuner.rollout.workflows import load_workflow
 
 if TYPE_CHECKING:
-    from astuner.config.rewards import JudgeChoice
-    from astuner.plugins.catalog import Candidate
     from astuner.plugins.hooks import Hooks
-    from astuner.rollout.environments.choice import EnvironmentChoice
     from astuner.rollout.environments.lifetime import Environments
-
-
-@frozen(kw_only=True)
-class Component:
-    """A chosen component and its options, already structured."""
-
-    candidate: Candidate
-    options: Any = None
-    terms: JudgeChoice | None = None
-    """Of a judge among several: how it counts."""
+    from astuner.rollout.environments.selection import EnvironmentChoice
 
 
 @frozen(kw_only=True)

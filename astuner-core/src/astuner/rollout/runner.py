@@ -12,27 +12,28 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
-from astuner.breakpoints.places import during
+from astuner.breakpoints.code_places import during
 from astuner.breakpoints.stopping import stops_expected
 from astuner.errors import RunFailed
+from astuner.judging.failures import observations_of
+from astuner.judging.group_judging import absent_agents, judge_group
 from astuner.protocols import ContextPolicy, EpisodeIdentity, EpisodeStore, Tracked, Tracker, Workflow
-from astuner.rollout.detecting import EpisodeEnded, Watch, abnormal_verdict
-from astuner.rollout.environments.guarded import EnvironmentFailed
-from astuner.rollout.environments.leading import LoopMaker
-from astuner.rollout.environments.loop import FirstMessagesTooLong
-from astuner.rollout.findings import observations_of
+from astuner.rollout.detection import EpisodeEnded, Watch, abnormal_verdict
+from astuner.rollout.environments.environment_loop import FirstMessagesTooLong
+from astuner.rollout.environments.guarded_environment import EnvironmentFailed
+from astuner.rollout.environments.loop_factory import LoopMaker
 from astuner.rollout.identity import derive_seed, episode_id
 from astuner.rollout.isolation import Executor, InProcess, InThread, OnLoop, WorkflowCrashed
 from astuner.rollout.json_values import as_json
-from astuner.rollout.judging import absent_agents, judge_group
 from astuner.rollout.recipe import Parts
 from astuner.rollout.sample_limit import SampleLimit
 from astuner.rollout.watchdog import LoopWatchdog
 from astuner.schema import Call, Episode, Failure, Group, Sampling, Split, Task, Unjudged, WorkflowOutput, WorkflowTask
 
 if TYPE_CHECKING:
-    from astuner.gateway import EpisodeRecorder, Gateway, TemplateRenderer
+    from astuner.gateway import EpisodeRecorder, Gateway
     from astuner.protocols import RunInfo
+    from astuner.rendering import TemplateRenderer
     from astuner.rollout.environments.lifetime import LivingEnvironment
 
 JUDGE_TIMEOUT_S = 600.0

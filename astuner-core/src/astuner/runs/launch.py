@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, frozen
 
-from astuner.breakpoints.asked import NOTHING_ASKED, Asked, asked_for, split_tags
-from astuner.breakpoints.places import during
+from astuner.breakpoints.code_places import during
+from astuner.breakpoints.selection import NOTHING_ASKED, Asked, asked_for, split_tags
 from astuner.breakpoints.stopping import TIME_LIMITS_OFF, stops_expected, stops_in, without_time_limits
 from astuner.config.secrets import redact_command
 from astuner.errors import AstunerError, Interrupted, UsageError
+from astuner.planning.plan import Plan, plan_run
 from astuner.plugins.requirements import CORE
-from astuner.processes.registry import registered_run
-from astuner.rollout.paint import without_colours
+from astuner.processes.program_registry import registered_run
 from astuner.rollout.sampler import TaskSampler
 from astuner.runs.control import RunControl, stop_on_signals, terminated_in_order
 from astuner.runs.directory import RunDirectory, throwaway_directory
 from astuner.runs.episode_store import EpisodeFiles
 from astuner.runs.loop import Progress, drive
-from astuner.runs.plan import Plan, plan_run
 from astuner.runs.reporting import Loggers, NamedLogger
 from astuner.runs.resume import check_same_run, same_length
 from astuner.schema import Event, Group, Notice
 from astuner.services.choosing import check_names, choose_services
+from astuner.transcript.terminal_text import without_colours
 
 if TYPE_CHECKING:
     from astuner.protocols import Backbone

@@ -12,7 +12,7 @@ from astuner.errors import ConfigError, Problem
 from astuner.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
-    from astuner.runs.plan import Plan
+    from astuner.planning.plan import Plan
 
 LLM_LIMITS = (
     "concurrency",

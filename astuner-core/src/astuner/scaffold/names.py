@@ -12,7 +12,7 @@ from attrs import fields, frozen, has
 from packaging.utils import canonicalize_name
 
 from astuner.errors import Problem, UsageError
-from astuner.plugins.known import BROUGHT_BY
+from astuner.plugins.install_hints import BROUGHT_BY
 from astuner.plugins.requirements import CORE
 from astuner.scaffold.kinds import SCAFFOLDS
 

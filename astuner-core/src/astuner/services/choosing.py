@@ -69,7 +69,7 @@ def _offered(name: str, catalog: Catalog) -> bool:
 
 
 def _unknown(name: str, run_info: RunInfo, catalog: Catalog) -> str:
-    from astuner.plugins.known import command_for
+    from astuner.plugins.install_hints import command_for
 
     own = list(run_info.config.services)
     installed = [f"{c.name} ({c.provider})" for c in catalog.candidates(KIND)]

@@ -16,9 +16,9 @@ from attrs import define, field, frozen
 from astuner.config.model import Service
 from astuner.errors import Interrupted, UsageError
 from astuner.processes import Launched, Lease, Started, attach, launch, started_programs, until_ready
-from astuner.processes.environment import exported
+from astuner.processes.process_environment import exported
+from astuner.processes.program_record import state_directory
 from astuner.processes.readiness import missing_sign
-from astuner.processes.record import state_directory
 from astuner.services.definition import Definition
 from astuner.services.digest import digest_of
 

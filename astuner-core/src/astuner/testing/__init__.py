@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from astuner.testing.distribution import write_distribution, write_wheel
     from astuner.testing.episodes import episode, group, sample
-    from astuner.testing.played import Played
     from astuner.testing.project import write_project
-    from astuner.testing.quickstarted import QuickstartedProject
+    from astuner.testing.quickstart_run import QuickstartedProject
+    from astuner.testing.run_in_process import Played
     from astuner.testing.run_infos import run_info
     from astuner.testing.tokenizer import tiny_tokenizer
     from astuner.testing.waiting import until, until_so

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from attrs import frozen
 
-from astuner.gateway.streams import prompt_length, stream_ids, stream_length
 from astuner.schema import Call, WeightSpan
+from astuner.token_streams import prompt_length, stream_ids, stream_length
 
 if TYPE_CHECKING:
     from astuner.schema import Ids

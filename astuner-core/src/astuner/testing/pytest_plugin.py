@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from astuner.builtin.scripted_engine import ScriptedEngine
+    from astuner.builtin.engines.scripted_engine import ScriptedEngine
     from astuner.plugins.hooks import Hooks
     from astuner.testing.command_line import CommandResult
-    from astuner.testing.played import Played
+    from astuner.testing.run_in_process import Played
 
 # Their rules are asserts: a failing one shows its values.
 pytest.register_assert_rewrite("astuner.testing.contracts")
@@ -90,7 +90,7 @@ def scripted_engine(request: pytest.FixtureRequest) -> Callable[..., ScriptedEng
     """
 
     def make(*replies: str, script: Sequence[tuple[str, str]] = ()) -> ScriptedEngine:
-        from astuner.builtin.scripted_engine import ScriptedEngine, ScriptLine
+        from astuner.builtin.engines.scripted_engine import ScriptedEngine, ScriptLine
 
         lines = [ScriptLine(match=re.compile(match), reply=reply) for match, reply in script]
         tokenizer = request.getfixturevalue("_tiny_tokenizer")
@@ -150,8 +150,8 @@ def run(tmp_path: Path, own_state: Path) -> Iterator[Callable[..., Played]]:
         settings: Mapping[str, Any] | None = None,
         overrides: Sequence[str] = (),
     ) -> Played:
-        from astuner.testing.played import play, with_recorder
         from astuner.testing.project import write_project
+        from astuner.testing.run_in_process import play, with_recorder
 
         conf = write_project(
             tmp_path,

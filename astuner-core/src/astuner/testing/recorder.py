@@ -33,7 +33,7 @@ Record = Logged | LoggedEpisodes | Notice
 
 
 class Recorder:
-    """Keeps metrics, groups and notices, whole and in order; `astuner.testing.played` reads them back."""
+    """Keeps metrics, groups and notices, whole and in order; `astuner.testing.run_in_process` reads them back."""
 
     FILE: ClassVar[str] = "recorded.pickle"
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import psutil
 
-from astuner.processes.members import lives
+from astuner.processes.process_members import lives
 
 T = TypeVar("T")
 LOOK_S = 0.02

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from astuner.judging.advantages import Weighted
 from astuner.protocols import Engine, Estimator
-from astuner.rollout.advantages import Weighted
 from astuner.schema import Sample
 
 if TYPE_CHECKING:
-    from astuner.gateway import TemplateRenderer
+    from astuner.rendering import TemplateRenderer
 
 
 class Learner(Protocol):

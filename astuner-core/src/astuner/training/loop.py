@@ -9,8 +9,8 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
+from astuner.judging.advantages import weigh, without_signal
 from astuner.protocols import Control, RunInfo, TaskSource
-from astuner.rollout.advantages import weigh, without_signal
 from astuner.rollout.metrics import rollout_metrics, validation_metrics
 from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.directory import RunDirectory

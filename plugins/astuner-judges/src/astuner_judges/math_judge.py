@@ -12,7 +12,7 @@ from attrs.validators import gt
 
 from astuner.errors import DataError, PluginError
 from astuner.schema import WorkflowOutput, WorkflowTask
-from astuner_judges.answers import Answer, final_answer, gold_answer
+from astuner_judges.final_answer import Answer, final_answer, gold_answer
 from astuner_judges.quantities import same
 from astuner_judges.symbolic import SymbolicComparer, is_available
 
@@ -20,7 +20,7 @@ from astuner_judges.symbolic import SymbolicComparer, is_available
 class MathAnswerAsJudge:
     """Compares the workflow's final answer with the task's, as numbers, and as expressions where one of them is no number.
 
-    Both may be whole solutions: the final answer is looked for in them (see `astuner_judges.answers`). An answer that is not
+    Both may be whole solutions: the final answer is looked for in them (see `astuner_judges.final_answer`). An answer that is not
     given is wrong; a right answer that is not given, or an expression that cannot be compared in time, raises.
     """
 

@@ -10,9 +10,9 @@ from typing import Any
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le
 
-from astuner.builtin.json_child import JsonChild
 from astuner.clients.reasoning_gym import is_installed, program
 from astuner.errors import DataError, PluginError
+from astuner.processes.json_child import JsonChild
 from astuner.schema import Verdict, WorkflowOutput, WorkflowTask
 
 _KEY = "reasoning_gym"

@@ -17,7 +17,7 @@ def main() -> None:
     if sys.platform == "linux":
         import resource
 
-        from astuner.builtin.bounds import bound
+        from astuner.processes.resource_bounds import bound
 
         bound(resource.RLIMIT_AS, _MEMORY_BYTES)
     logging.disable()

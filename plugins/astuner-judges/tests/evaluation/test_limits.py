@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve, frozen
 
 from astuner.schema import Task, Unjudged, Verdict
-from astuner_judges.evaluation.asking_judges import Finding, Findings
+from astuner_judges.evaluation.judging import Finding, Findings
 from astuner_judges.evaluation.labelled import Labelled, LabelledAnswer
 from astuner_judges.evaluation.limits import limits_of
 

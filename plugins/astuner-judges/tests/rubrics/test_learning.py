@@ -12,8 +12,8 @@ from astuner.clients.embedding import EmbeddingOptions
 from astuner.clients.llm_budget import Budget
 from astuner.errors import DataError, PluginError
 from astuner.testing.scripted_api import Reply
-from astuner_judges.rubrics.keeping import Kept, kept_or_learnt
 from astuner_judges.rubrics.samples import Samples, read_samples
+from astuner_judges.rubrics.shared_learning import Kept, kept_or_learnt
 
 SMALL = {"evidence_samples": 3, "min_agreement": 0.6}
 

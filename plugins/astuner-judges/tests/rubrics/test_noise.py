@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from astuner.schema import Task, Verdict
-from astuner_judges.evaluation.asking_judges import ask
+from astuner_judges.evaluation.judging import ask
 from astuner_judges.evaluation.labelled import Labelled, labelled
 from astuner_judges.rubrics.judge import RubricsAutoGrader
 

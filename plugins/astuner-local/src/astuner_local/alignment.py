@@ -9,7 +9,7 @@ import attrs
 from attrs import evolve
 
 from astuner.config.alignment import Alignment, Row
-from astuner.config.faults import Fault, FaultsError
+from astuner.config.structure_errors import Fault, FaultsError
 from astuner.config.structuring import make_converter
 from astuner_local.trainer.options import TrainerOptions
 

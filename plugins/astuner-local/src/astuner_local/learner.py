@@ -13,9 +13,9 @@ from safetensors import SafetensorError
 from transformers.utils.logging import disable_progress_bar
 
 from astuner.errors import UsageError
+from astuner.judging.advantages import Weighted
+from astuner.judging.estimator_factory import make_estimator
 from astuner.protocols import Control, Estimator, RunInfo
-from astuner.rollout.advantages import Weighted
-from astuner.rollout.estimator import make_estimator
 from astuner.runs.atomic import explained
 from astuner.schema import Sample
 from astuner_local.engine.plugin import OWN_ENGINES, LocalEngine, engine_options
@@ -25,7 +25,7 @@ from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.trainer import Trainer
 
 if TYPE_CHECKING:
-    from astuner.gateway import TemplateRenderer
+    from astuner.rendering import TemplateRenderer
     from astuner.rollout.recipe import Recipe
 
 TRAINER_STATE = "trainer"
@@ -101,7 +101,7 @@ def open_learner(
     run: RunInfo, recipe: Recipe, control: Control, *, checkpoint: Path | None, total_steps: int, trains: bool = True
 ) -> Learner:
     """Load everything; with a checkpoint, go on from it bit for bit. `trains` False leaves out what only updates need."""
-    from astuner.gateway import load_renderer
+    from astuner.rendering import load_renderer
 
     config = run.config
     torch.use_deterministic_algorithms(True, warn_only=True)

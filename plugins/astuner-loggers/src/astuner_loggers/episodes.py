@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from astuner.config.secrets import Secrets
-from astuner.rollout.transcript import transcript
 from astuner.schema import Episode, Group
+from astuner.transcript.episode_text import transcript
 
 
 @frozen(kw_only=True)

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from astuner.builtin.cell_values import as_json_value, with_json_columns
-from astuner.builtin.task_rows import Row, tasks_of
 from astuner.config.sections import HuggingFaceSection
 from astuner.errors import DataError, PluginError
 from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
+from astuner.tabular.cell_values import as_json_value, with_json_columns
+from astuner.tabular.task_rows import Row, tasks_of
 from astuner_readers.hub import HubCopy, located
 from astuner_readers.split_slices import PartsOfStreams, split_parts
 

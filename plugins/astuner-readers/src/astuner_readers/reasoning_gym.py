@@ -11,9 +11,9 @@ from typing import Any
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, min_len, optional
 
-from astuner.builtin.json_child import JsonChild
 from astuner.clients.reasoning_gym import is_installed, program
 from astuner.errors import DataError, PluginError
+from astuner.processes.json_child import JsonChild
 from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
 

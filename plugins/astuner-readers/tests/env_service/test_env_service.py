@@ -17,7 +17,7 @@ from foreign_env import Control, control_of, foreign_server
 
 from astuner.clients.env_service import EnvServiceFailed
 from astuner.config.components import TaskReader
-from astuner.config.environment import Environment as EnvironmentSection
+from astuner.config.env_variables import Environment as EnvironmentSection
 from astuner.config.model import Config
 from astuner.config.sections import EnvServiceSection
 from astuner.errors import ConfigError, DataError

@@ -112,7 +112,7 @@ def test_workers_and_limits_change_no_task(reader: Read, both: Any, changed: dic
 
 
 def test_the_reader_of_files_reads_the_same_tasks(llm: ScriptedApi, reader: Read, both: Any, tmp_path: Path) -> None:
-    from astuner.builtin.dataset_file import DatasetFileReader
+    from astuner.builtin.readers.dataset_file import DatasetFileReader
     from astuner.plugins.options import options_for
 
     made = reader(**both)

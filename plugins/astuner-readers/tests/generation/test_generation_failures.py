@@ -20,7 +20,7 @@ from astuner.clients.llm_endpoint import NoEndpoint
 from astuner.errors import RunFailed
 from astuner.testing.scripted_api import Reply, ScriptedApi, completion
 from astuner_readers.generation.reader import DataGenerationReader
-from astuner_readers.generation.saved import write_atomically
+from astuner_readers.generation.task_files import write_atomically
 
 Read = Callable[..., DataGenerationReader]
 Author = Callable[..., str]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from astuner.builtin.dataset_file import DatasetFileReader
+from astuner.builtin.readers.dataset_file import DatasetFileReader
 from astuner.config.sections import DatasetFileSection, FileSplit
 from astuner.config.structuring import structure_options
 from astuner.errors import ConfigError, DataError

@@ -21,7 +21,7 @@ class GroupRelative(AlgorithmType):
         """Return what is not in the configuration."""
         return {
             "repeat_times": 2,
-            "advantage_fn": "astuner_trinity.explorer.stamp.StepStamp",
+            "advantage_fn": "astuner_trinity.explorer.row_counts.StepStamp",
             "sample_strategy": "astuner_trinity.trainer.batches.StepBatches",
             "policy_loss_fn": "astuner_trinity.trainer.loss.WeighedLoss",
             "kl_penalty_fn": "none",

@@ -1,7 +1,7 @@
 """From our keys to Trinity's configuration (the dataclasses of 0.6.0). Imports neither Trinity nor torch.
 
-What depends on the machine stands as `auto` in the native configuration of a plan, and `astuner_trinity.native` puts a value in
-its place when the run begins.
+What depends on the machine stands as `auto` in the native configuration of a plan; `astuner_trinity.native_configuration`
+puts a value in its place when the run begins.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from astuner.config.alignment import LEAVE, Alignment, Constant, Row
-from astuner.config.faults import Fault
+from astuner.config.structure_errors import Fault
 from astuner.processes.ports import LOOPBACK
-from astuner_trinity.answers import FROZEN, faults_between, faults_of_stages
 from astuner_trinity.defaults import faults_of, trinity_defaults
+from astuner_trinity.refused_keys import FROZEN, faults_between, faults_of_stages
 
 AUTO: Final = "auto"
 ENGINE = "explorer.rollout_model"
@@ -157,7 +157,7 @@ def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
 
 def _for_the_loader(native: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration with values of the right type for what is still open."""
-    from astuner_trinity.native import opened
+    from astuner_trinity.native_configuration import opened
 
     return opened(native)
 
@@ -242,7 +242,9 @@ ALIGNMENT = Alignment(
         Constant("checkpoint_root_dir", AUTO, "the run directory"),
         Constant("ignore_validator_suggestions", True, "its question would wait for an answer that nobody gives"),
         Constant("algorithm.sample_strategy", "astuner_trinity.trainer.batches.StepBatches", "whole steps are trained"),
-        Constant("algorithm.advantage_fn", "astuner_trinity.explorer.stamp.StepStamp", "advantages are computed once, in core"),
+        Constant(
+            "algorithm.advantage_fn", "astuner_trinity.explorer.row_counts.StepStamp", "advantages are computed once, in core"
+        ),
         Constant("algorithm.optimizer.clip_grad", AUTO, "verl clips by it: trainer.grad_clip"),
         Constant("algorithm.kl_loss_fn", "none", "the loss is that of every backbone"),
         Constant("algorithm.entropy_loss_fn", "none", "the loss is that of every backbone"),

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from astuner.errors import UsageError
 from astuner.services.ray import ADDRESS
-from astuner_trinity.environment import Machine
+from astuner_trinity.process_environment import Machine
 
 ANSWER_S = 120.0
 _ASK = """

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from astuner.config.faults import Fault
+from astuner.config.structure_errors import Fault
 from astuner.errors import PluginError
 
 

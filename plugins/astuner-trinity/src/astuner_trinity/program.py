@@ -16,13 +16,13 @@ from attrs import define, field
 
 from astuner.errors import RunFailed, UsageError
 from astuner.processes import Launched, launch
-from astuner.processes.environment import exported
+from astuner.processes.process_environment import exported
 from astuner.protocols import Control, RunInfo
 from astuner.services.ray import ADDRESS, check_answers, ray
 from astuner.services.running import Place, running_services
 from astuner_trinity.cluster import with_gpus_of
-from astuner_trinity.environment import SILENCE, Machine, check_versions, look_at_machine
 from astuner_trinity.layout import Layout
+from astuner_trinity.process_environment import SILENCE, Machine, check_versions, look_at_machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from astuner.judging.advantages import weigh
 from astuner.protocols import Estimator
-from astuner.rollout.advantages import weigh
 from astuner.rollout.metrics import rollout_metrics
 from astuner.schema import Group
 from astuner.training.signal import signal_metrics, update_metrics

@@ -12,9 +12,9 @@ import yaml
 from attrs import define, evolve
 
 from astuner.errors import ConfigError, Problem, UsageError
+from astuner.judging.estimator_factory import make_estimator
+from astuner.planning.replan import write_plan
 from astuner.protocols import Control, RunInfo, TaskSource
-from astuner.rollout.estimator import make_estimator
-from astuner.runs.again import write_plan
 from astuner.runs.directory import RunDirectory
 from astuner.runs.episode_store import StoredEpisodes
 from astuner.schema import Event
@@ -23,9 +23,9 @@ from astuner_trinity.alignment import groups_at_once
 from astuner_trinity.checkpoints import start_anew, turn_back
 from astuner_trinity.defaults import trinity_defaults, without_defaults
 from astuner_trinity.driver import Driver
-from astuner_trinity.environment import Machine, silence_s
 from astuner_trinity.layout import Layout
-from astuner_trinity.native import Wanted, finished
+from astuner_trinity.native_configuration import Wanted, finished
+from astuner_trinity.process_environment import Machine, silence_s
 from astuner_trinity.program import cluster_for, started
 from astuner_trinity.schedule import Schedule
 from astuner_trinity.spool import store_left_over

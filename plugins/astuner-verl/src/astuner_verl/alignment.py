@@ -1,7 +1,7 @@
 """From our keys to verl's configuration (`ppo_trainer.yaml` of 0.9.1). Imports neither verl nor torch.
 
-What depends on the machine stands as `auto` in the native configuration of a plan, and `astuner_verl.native` puts a value in its
-place when the cluster is known.
+What depends on the machine stands as `auto` in the native configuration of a plan; `astuner_verl.native_configuration`
+puts a value in its place when the cluster is known.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from astuner.config.alignment import Alignment, Constant, Row
-from astuner.config.faults import Fault
+from astuner.config.structure_errors import Fault
 from astuner_verl.defaults import verl_defaults
 
 AUTO = "auto"

@@ -12,12 +12,12 @@ from typing import Any
 from attrs import frozen
 
 from astuner.errors import ConfigError, Problem, RunFailed, UsageError
-from astuner.processes.environment import exported
 from astuner.processes.gpus import gpu_count
+from astuner.processes.process_environment import exported
 from astuner.protocols import Control, RunInfo
 from astuner.services.ray import ADDRESS, DIRECTORY, check_answers, ray, read_key_again, unreachable
 from astuner.services.running import Place, running_services
-from astuner_verl.environment import WANTED, Device, variables
+from astuner_verl.process_environment import WANTED, Device, variables
 
 CLIENT = "ray://"
 CPUS_A_WORKER = 3

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.errors import PluginError
-from astuner_verl.environment import WANTED
+from astuner_verl.process_environment import WANTED
 
 
 @cache

@@ -15,9 +15,9 @@ from attrs import define, field
 
 from astuner.config.trees import get, put
 from astuner.errors import UsageError
+from astuner.judging.advantages import Weighted
+from astuner.judging.estimator_factory import make_estimator
 from astuner.protocols import Control, Estimator, RunInfo
-from astuner.rollout.advantages import Weighted
-from astuner.rollout.estimator import make_estimator
 from astuner.runs.atomic import explained
 from astuner.schema import Sample
 from astuner.training.export import ADAPTER
@@ -29,12 +29,12 @@ from astuner_verl.cluster import Cluster, attached, check_room
 from astuner_verl.engine import VerlEngine
 from astuner_verl.host import STATE, Host, Update
 from astuner_verl.loss import PREFIX, LossOptions
-from astuner_verl.native import Machine, finished
+from astuner_verl.native_configuration import Machine, finished
 from astuner_verl.rows import train_row
 from astuner_verl.watch import Watch
 
 if TYPE_CHECKING:
-    from astuner.gateway import TemplateRenderer
+    from astuner.rendering import TemplateRenderer
 
 NATIVE = "verl.yaml"
 """In the run directory: verl's configuration as it was started."""
@@ -172,7 +172,7 @@ def open_learner(
     run: RunInfo, control: Control, *, checkpoint: Path | None, total_steps: int, trains: bool = True
 ) -> Iterator[VerlLearner]:
     """Attach to the cluster, start the trainer, and go on from a checkpoint; everything ends with the block."""
-    from astuner.gateway import load_renderer
+    from astuner.rendering import load_renderer
 
     config, estimator = run.config, make_estimator(run)
     base, adapter = _weights(config.model.path, checkpoint, trains)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import traceback
 
-from astuner_verl.environment import RUN
+from astuner_verl.process_environment import RUN
 
 
 def register(device: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import define, field
 
 from astuner.errors import AstunerError, RunFailed, UsageError
-from astuner_verl.environment import SILENCE, SILENCE_S
+from astuner_verl.process_environment import SILENCE, SILENCE_S
 
 LOOK_S = 1.0
 LINES = 20

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from astuner.testing.quickstarted import START_S, QuickstartedProject
+from astuner.testing.quickstart_run import START_S, QuickstartedProject
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

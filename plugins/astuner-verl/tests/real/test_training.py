@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from astuner.testing.quickstarted import START_S
+from astuner.testing.quickstart_run import START_S
 
 from .conftest import succeeded
 

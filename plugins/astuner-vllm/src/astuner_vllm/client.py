@@ -13,11 +13,11 @@ from attrs import evolve
 
 from astuner.schema import Chunk, Request
 from astuner_vllm.adapters import METHOD
-from astuner_vllm.answers import Part, read_part, reason_of
-from astuner_vllm.asking import generation
+from astuner_vllm.answer_reader import Reading
 from astuner_vllm.failures import BadAnswer, Refused, ServerError, ServerLost, named
-from astuner_vllm.reading import Reading
-from astuner_vllm.silence import Silence
+from astuner_vllm.generate_request import generation
+from astuner_vllm.generate_stream import Part, read_part, reason_of
+from astuner_vllm.silence_watch import Silence
 from astuner_vllm.versions import Versions
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from astuner.protocols import RunInfo
 from astuner.schema import Capabilities, Chunk, Request
-from astuner_vllm.asking import CONSTRAINTS
+from astuner_vllm.generate_request import CONSTRAINTS
 from astuner_vllm.options import VllmOptions
 from astuner_vllm.server import Say
 

@@ -14,7 +14,7 @@ from vllm.model_executor.layers.vocab_parallel_embedding import VocabParallelEmb
 from vllm.model_executor.model_loader.reload.layerwise import finalize_layerwise_reload, initialize_layerwise_reload
 from vllm.platforms import current_platform
 
-from astuner_vllm.draws import undo_discarded_draws
+from astuner_vllm.seeded_draws import undo_discarded_draws
 
 if current_platform.is_cpu():
     # Every worker of ours imports this module while it loads its model, before the first step.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astuner.gateway.streams import by_index, stream_length
 from astuner.protocols import EpisodeIdentity
 from astuner.schema import Call
+from astuner.token_streams import by_index, stream_length
 
 
 def describe_branches(calls: Sequence[Call], identity: EpisodeIdentity) -> dict[str, str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from astuner.builtin.trackers.path_rows import row_of, sample_of, untrained_tokens
-from astuner.gateway.streams import Stretch, by_index, leaves, stretches
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call
+from astuner.token_streams import Stretch, by_index, leaves, stretches
 
 
 class LinearTracker:

@@ -9,9 +9,9 @@ from attrs import frozen
 from astuner.builtin.trackers.path_rows import every_answer, sample_of, untrained_tokens
 from astuner.builtin.trackers.thinking import last_boxed, without_reasoning
 from astuner.builtin.trackers.timeline import path_rows
-from astuner.gateway.streams import Stretch
 from astuner.protocols import ContextRoom, EpisodeIdentity, Tracked
 from astuner.schema import Call, Message
+from astuner.token_streams import Stretch
 
 
 class LinearThinkTracker:

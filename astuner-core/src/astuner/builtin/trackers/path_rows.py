@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 from attrs import frozen
 
-from astuner.gateway.streams import Stretch, joined
 from astuner.protocols import EpisodeIdentity
 from astuner.schema import Call, Sample
+from astuner.token_streams import Stretch, joined
 
 Wanted = Callable[[Stretch, Sequence[Stretch]], bool]
 """Whether an answer is to be trained in a path that holds it."""

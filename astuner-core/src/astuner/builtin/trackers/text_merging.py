@@ -13,7 +13,7 @@ import numpy as np
 from attrs import evolve
 
 from astuner.builtin.trackers.path_rows import Row, Span
-from astuner.gateway.streams import joined
+from astuner.token_streams import joined
 
 if TYPE_CHECKING:
     from astuner.schema import Ids

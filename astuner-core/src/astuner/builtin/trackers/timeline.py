@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from astuner.builtin.trackers.branching import describe_branches
 from astuner.builtin.trackers.path_rows import Row, Wanted, every_answer, row_of, sample_of, untrained_tokens
 from astuner.builtin.trackers.text_merging import merge_by_text
-from astuner.gateway.streams import Stretch, by_index, leaves, stretches
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Sample
+from astuner.token_streams import Stretch, by_index, leaves, stretches
 
 if TYPE_CHECKING:
     from astuner.protocols import RunInfo

@@ -54,7 +54,7 @@ def _limit() -> None:
     if sys.platform == "linux":
         import resource
 
-        from astuner.builtin.bounds import bound
+        from astuner.processes.resource_bounds import bound
 
         bound(resource.RLIMIT_AS, _MEMORY_BYTES)
         bound(resource.RLIMIT_FSIZE, 0)

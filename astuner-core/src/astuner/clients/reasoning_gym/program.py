@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
-from astuner.builtin.json_child import JsonProgram
+from astuner.processes.json_child import JsonProgram
 
 
 def is_installed() -> bool:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from astuner.gateway.answers import Answer
 from astuner.gateway.dialects.anthropic_request import INVALID_JSON, messages_request
 from astuner.gateway.dialects.dialect import Headers, Normalise, bearer
 from astuner.gateway.dialects.events import event, json_bytes
 from astuner.gateway.dialects.fields import json_object
+from astuner.gateway.recording.choice_events import Answer
 
 if TYPE_CHECKING:
-    from astuner.gateway.answers import Delta
-    from astuner.gateway.errors import ApiError
-    from astuner.gateway.request import ChatRequest
+    from astuner.gateway.recording.choice_events import Delta
+    from astuner.gateway.recording.request import ChatRequest
+    from astuner.rendering.errors import ApiError
 
 TYPES: Mapping[int, str] = {
     401: "authentication_error",

@@ -12,9 +12,9 @@ from astuner.gateway.dialects.anthropic_tools import tool_choice, tool_list
 from astuner.gateway.dialects.chat_completions import chat_request
 from astuner.gateway.dialects.dialect import Normalise
 from astuner.gateway.dialects.fields import integer, members, shown, strings, text
-from astuner.gateway.errors import bad_request
-from astuner.gateway.messages import normalise
-from astuner.gateway.request import ChatRequest
+from astuner.gateway.recording.messages import normalise
+from astuner.gateway.recording.request import ChatRequest
+from astuner.rendering.errors import bad_request
 
 REFUSED = ("mcp_servers", "container")
 """Fields that give the model tools which only Anthropic's own servers have."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from astuner.gateway.dialects.fields import flag, shown
-from astuner.gateway.errors import bad_request
+from astuner.rendering.errors import bad_request
 
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 """Types of `tool_choice` that name no tool, and their names in chat completions."""

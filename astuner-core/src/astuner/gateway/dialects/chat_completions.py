@@ -11,13 +11,13 @@ from attrs import field, frozen
 from astuner.gateway.dialects.dialect import Headers, Normalise, bearer
 from astuner.gateway.dialects.events import event, json_bytes
 from astuner.gateway.dialects.fields import LARGEST, flag, integer, json_object, members, number, strings, text
-from astuner.gateway.errors import bad_request
-from astuner.gateway.messages import normalise
-from astuner.gateway.request import ChatRequest
+from astuner.gateway.recording.messages import normalise
+from astuner.gateway.recording.request import ChatRequest
+from astuner.rendering.errors import bad_request
 
 if TYPE_CHECKING:
-    from astuner.gateway.answers import Answer, Delta
-    from astuner.gateway.errors import ApiError
+    from astuner.gateway.recording.choice_events import Answer, Delta
+    from astuner.rendering.errors import ApiError
 
 IGNORED = ("presence_penalty", "frequency_penalty", "repetition_penalty", "min_p", "logit_bias", "web_search_options")
 """Fields that would change the distribution and that no engine is asked for."""

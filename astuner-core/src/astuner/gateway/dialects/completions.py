@@ -12,12 +12,12 @@ from astuner.gateway.dialects.chat_completions import END_OF_STREAM, IGNORED, MO
 from astuner.gateway.dialects.dialect import Headers, Normalise, bearer
 from astuner.gateway.dialects.events import event, json_bytes
 from astuner.gateway.dialects.fields import LARGEST, flag, integer, json_object, members, number, shown, strings
-from astuner.gateway.errors import bad_request
-from astuner.gateway.request import ChatRequest
+from astuner.gateway.recording.request import ChatRequest
+from astuner.rendering.errors import bad_request
 
 if TYPE_CHECKING:
-    from astuner.gateway.answers import Answer, Delta
-    from astuner.gateway.errors import ApiError
+    from astuner.gateway.recording.choice_events import Answer, Delta
+    from astuner.rendering.errors import ApiError
 
 DEFAULT_MAX_TOKENS = 16
 """What this API samples when it is not told."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from astuner.gateway.answers import Answer, Delta
-    from astuner.gateway.errors import ApiError
-    from astuner.gateway.request import ChatRequest
+    from astuner.gateway.recording.choice_events import Answer, Delta
+    from astuner.gateway.recording.request import ChatRequest
+    from astuner.rendering.errors import ApiError
     from astuner.schema import Message
 
 Headers = Sequence[tuple[bytes, bytes]]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from astuner.gateway.errors import bad_request
+from astuner.rendering.errors import bad_request
 
 DEEPEST = 100
 """Levels of lists and objects in a body. What is deeper would overrun those who walk it: templates, engines, encoders."""

@@ -14,9 +14,9 @@ from astuner.gateway.dialects.fields import json_object
 from astuner.gateway.dialects.responses_request import PREFIX, responses_request
 
 if TYPE_CHECKING:
-    from astuner.gateway.answers import Answer, Delta
-    from astuner.gateway.errors import ApiError
-    from astuner.gateway.request import ChatRequest
+    from astuner.gateway.recording.choice_events import Answer, Delta
+    from astuner.gateway.recording.request import ChatRequest
+    from astuner.rendering.errors import ApiError
 
 SAID_BACK: Mapping[str, Any] = {
     "instructions": None,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from astuner.gateway.dialects.fields import shown
-from astuner.gateway.errors import bad_request
-from astuner.gateway.messages import text_of
+from astuner.gateway.recording.messages import text_of
+from astuner.rendering.errors import bad_request
 
 ROLES = ("user", "assistant", "system", "developer")
 

@@ -11,9 +11,9 @@ from astuner.gateway.dialects.chat_completions import MOST_LOGPROBS, chat_reques
 from astuner.gateway.dialects.dialect import Normalise
 from astuner.gateway.dialects.fields import LARGEST, flag, integer, members, shown, strings, text
 from astuner.gateway.dialects.responses_items import messages_of
-from astuner.gateway.errors import bad_request
-from astuner.gateway.messages import normalise
-from astuner.gateway.request import ChatRequest
+from astuner.gateway.recording.messages import normalise
+from astuner.gateway.recording.request import ChatRequest
+from astuner.rendering.errors import bad_request
 
 REFUSED: Mapping[str, str] = {
     "background": "answers are not kept for later",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from astuner.config.environment import ActionPreference
+    from astuner.config.env_variables import ActionPreference
     from astuner.schema import Message
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")

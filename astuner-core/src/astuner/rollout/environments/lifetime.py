@@ -10,15 +10,15 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from astuner.config.environment import NO_ENVIRONMENT
-from astuner.rollout.environments.choice import EnvironmentChoice, EnvironmentFinder
-from astuner.rollout.environments.guarded import EnvironmentFailed, GuardedEnvironment
+from astuner.config.env_variables import NO_ENVIRONMENT
+from astuner.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
 from astuner.rollout.environments.home_thread import HomeThread, LivesInThread
+from astuner.rollout.environments.selection import EnvironmentChoice, EnvironmentFinder
 
 if TYPE_CHECKING:
     from astuner.plugins.catalog import Catalog
+    from astuner.plugins.component import Component
     from astuner.protocols import RunInfo
-    from astuner.rollout.recipe import Component
     from astuner.schema import WorkflowTask
 
 CLOSE_TIMEOUT_S = 10.0

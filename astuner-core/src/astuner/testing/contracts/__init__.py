@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from astuner.testing.contracts.backbone import BackboneContract
 from astuner.testing.contracts.base import Contract, Rules, self_contained
 from astuner.testing.contracts.command import CommandContract
+from astuner.testing.contracts.contract_run import Outcome, rules_of, run_contract
 from astuner.testing.contracts.detector import DetectorContract
 from astuner.testing.contracts.engine import EngineContract
 from astuner.testing.contracts.environment import EnvironmentContract
@@ -16,7 +17,6 @@ from astuner.testing.contracts.judge import JudgeContract
 from astuner.testing.contracts.logger import LoggerContract
 from astuner.testing.contracts.package import PackageContract
 from astuner.testing.contracts.reader import ReaderContract
-from astuner.testing.contracts.running import Outcome, rules_of, run_contract
 from astuner.testing.contracts.tracker import TrackerContract
 
 __all__ = [

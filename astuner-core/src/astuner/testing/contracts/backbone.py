@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import ClassVar
 from unittest import SkipTest
 
-from astuner.config.honour import matches, unaccounted
+from astuner.config.key_coverage import matches, unaccounted
 from astuner.config.schema_keys import walk_schema
 from astuner.plugins.drivers import load
 from astuner.schema import CheckpointSaved, StepReport, ValidationReport
 from astuner.testing.contracts.base import Contract, self_contained
-from astuner.testing.contracts.left_running import running, still_running
+from astuner.testing.contracts.leftovers import running, still_running
 from astuner.testing.contracts.rehearsal import Rehearsal, rehearse
 from astuner.testing.contracts.shape import assert_method
 from astuner.testing.project import write_project

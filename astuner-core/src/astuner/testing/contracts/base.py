@@ -118,7 +118,7 @@ class Contract(Rules):
     @self_contained
     def test_options_are_documented(self) -> None:
         """Each field of `Options` has a string under it: what `plugin show`, the editor and the reference print."""
-        from astuner.plugins.describe import describe_options
+        from astuner.plugins.option_docs import describe_options
 
         options = getattr(self.target(), "Options", None)
         bare = [option.name for option in describe_options(options) if not option.doc]

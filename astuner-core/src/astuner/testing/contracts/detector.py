@@ -9,12 +9,12 @@ from unittest import SkipTest
 
 from astuner.errors import ConfigError
 from astuner.protocols import Sampled
-from astuner.rollout.detecting import LONGEST_EVIDENCE
+from astuner.rollout.detection import LONGEST_EVIDENCE
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.contracts.shape import assert_method
 from astuner.testing.contracts.snapshot import changes, snapshot
 from astuner.testing.ordinary_texts import ORDINARY_TEXTS
-from astuner.testing.sampled import function_tool, sampled
+from astuner.testing.sampled_answers import function_tool, sampled
 
 ADD = function_tool("add", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 
@@ -27,7 +27,7 @@ class DetectorContract(Contract):
 
     kind = "detector"
     abnormal: ClassVar[Sequence[Sampled]] = ()
-    """Answers in which it finds something; `astuner.testing.sampled.sampled` makes them."""
+    """Answers in which it finds something; `astuner.testing.sampled_answers.sampled` makes them."""
     ordinary: ClassVar[Mapping[str, str]] = ORDINARY_TEXTS
     """Answers in which it finds nothing, by what they are."""
 

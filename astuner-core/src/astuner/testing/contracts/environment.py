@@ -12,10 +12,10 @@ from unittest import SkipTest
 
 from attrs import frozen
 
-from astuner.plugins.describe import describe_options
+from astuner.plugins.option_docs import describe_options
 from astuner.schema import Message, Task, WorkflowTask
 from astuner.testing.contracts.base import Contract, self_contained
-from astuner.testing.contracts.left_running import running, still_running
+from astuner.testing.contracts.leftovers import running, still_running
 from astuner.testing.contracts.shape import assert_method, call_problem
 from astuner.testing.contracts.waiting import run_bounded, within
 
@@ -168,9 +168,9 @@ class EnvironmentContract(Contract):
 
     def make(self, directory: Path) -> Any:
         """Return the environment of one episode, made as core makes it."""
+        from astuner.plugins.component import Component
         from astuner.plugins.options import options_for
         from astuner.rollout.environments.lifetime import make_environment
-        from astuner.rollout.recipe import Component
 
         self.prepare(directory)
         info = self.run_info(directory)

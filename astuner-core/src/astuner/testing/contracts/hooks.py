@@ -8,27 +8,27 @@ from typing import Any, ClassVar
 
 from attrs import evolve
 
-from astuner.builtin.judges import as_judge
 from astuner.errors import AstunerError, PluginError
 from astuner.hookspecs import PROJECT, SPECS
+from astuner.judging.simple_judges import as_judge
+from astuner.judging.weighted_judge import WeightedJudge
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.plugins.extension import DECIDING
 from astuner.plugins.hooks import Hooks
 from astuner.plugins.options import options_for
 from astuner.protocols import RunInfo
-from astuner.rollout.composition import WeightedJudge
 from astuner.schema import Failure, Notice, StepReport, ValidationReport
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.episodes import episode, group
 
 EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "reader": ("astuner.builtin.dataset_file:DatasetFileReader", {"training": {"file_path": "tasks.jsonl"}}),
+    "reader": ("astuner.builtin.readers.dataset_file:DatasetFileReader", {"training": {"file_path": "tasks.jsonl"}}),
     "judge": ("astuner.testing.contracts.hooks:EveryAnswerIsRight", {}),
     "reward": ("astuner.testing.contracts.hooks:EveryAnswerIsRight", {}),
     "tracker": ("astuner.builtin.trackers.timeline:TimelineTracker", {}),
-    "engine": ("astuner.builtin.scripted_engine:ScriptedEngine", {"replies": ("yes",)}),
-    "logger": ("astuner.builtin.jsonl_logger:JsonlLogger", {}),
-    "backbone": ("astuner.builtin.debug_backbone:DebugBackbone", {}),
+    "engine": ("astuner.builtin.engines.scripted_engine:ScriptedEngine", {"replies": ("yes",)}),
+    "logger": ("astuner.builtin.loggers.jsonl_logger:JsonlLogger", {}),
+    "backbone": ("astuner.builtin.debug.debug_backbone:DebugBackbone", {}),
 }
 """What each deciding hook is asked for: the target and the options of a component of core's."""
 

@@ -14,11 +14,11 @@ from attrs import evolve
 
 from astuner.schema import Episode, Group, Unjudged, Verdict
 from astuner.testing.contracts.base import Contract, self_contained
-from astuner.testing.contracts.findings import Finding, alike, numbers, shown
 from astuner.testing.contracts.shape import assert_method, call_problem
 from astuner.testing.contracts.snapshot import changes, snapshot
-from astuner.testing.contracts.sums import sum_group
-from astuner.testing.contracts.unreadable import WAYS
+from astuner.testing.contracts.sum_groups import sum_group
+from astuner.testing.contracts.unreadable_groups import WAYS
+from astuner.testing.contracts.verdict_comparison import Finding, alike, numbers, shown
 
 Pair = tuple[Episode, Finding]
 
@@ -195,7 +195,7 @@ class JudgeContract(Contract):
     def _judge(
         self, directory: Path, groups: Sequence[Group], *, at_once: bool = False, before: Callable[[Any], None] | None = None
     ) -> list[list[Pair]]:
-        from astuner.builtin.judges import as_judge
+        from astuner.judging.simple_judges import as_judge
 
         made = self.make(directory)
         judge = as_judge(made, blame=self.candidate().blame)

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from astuner.schema import Failure, Group
 from astuner.testing.contracts.base import Contract, self_contained
-from astuner.testing.contracts.left_running import running, still_running
+from astuner.testing.contracts.leftovers import running, still_running
 from astuner.testing.contracts.shape import assert_method
 from astuner.testing.contracts.snapshot import changes, snapshot
 from astuner.testing.episodes import episode, group

@@ -18,9 +18,9 @@ from packaging.utils import canonicalize_name
 
 from astuner.errors import PluginError
 from astuner.plugins.catalog import Catalog
-from astuner.plugins.describe import describe_options
 from astuner.plugins.hooks import Hooks
 from astuner.plugins.kinds import GROUPS
+from astuner.plugins.option_docs import describe_options
 from astuner.plugins.requirements import CORE, WORKS_WITHOUT
 from astuner.testing.contracts.base import Rules, self_contained
 

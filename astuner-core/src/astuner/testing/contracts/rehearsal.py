@@ -18,9 +18,9 @@ from astuner.runs.episode_store import EpisodeFiles
 from astuner.schema import CheckpointSaved, Event, StepReport
 
 if TYPE_CHECKING:
+    from astuner.planning.plan import Plan
     from astuner.protocols import Backbone, MakeEngine, RunInfo
     from astuner.rollout.sampler import TaskSampler
-    from astuner.runs.plan import Plan
 
 
 @frozen(kw_only=True, eq=False)
@@ -89,7 +89,7 @@ def rehearse(conf: Path, *, resume: bool = False) -> Iterator[Rehearsal]:
 
     The run directory lies beside the configuration, wherever the tests are started. Installed extensions take no part.
     """
-    from astuner.runs.plan import plan_run
+    from astuner.planning.plan import plan_run
 
     plan = plan_run(conf)
     with ExitStack() as stack:

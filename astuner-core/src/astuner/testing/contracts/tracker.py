@@ -13,7 +13,7 @@ from unittest import SkipTest
 import numpy as np
 from attrs import frozen
 
-from astuner.plugins.describe import describe_options
+from astuner.plugins.option_docs import describe_options
 from astuner.protocols import EpisodeIdentity, Tracked, Tracker
 from astuner.schema import Call, Sample
 from astuner.testing.calls import Origin, made_up_calls, origins
@@ -140,7 +140,7 @@ class TrackerContract(Contract):
                     assert np.array_equal(sample.ids[:place], expected), (
                         f"{self._blame}: id {number} of call {known[number].call.index} is trained under the prefix "
                         f"{sample.ids[:place].tolist()}, and was sampled under {expected.tolist()}; give a branch a sample of "
-                        f"its own (astuner.gateway.streams rebuilds streams)\n{case}"
+                        f"its own (astuner.token_streams rebuilds streams)\n{case}"
                     )
 
     @self_contained

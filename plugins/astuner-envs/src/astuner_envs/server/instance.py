@@ -14,7 +14,7 @@ from attrs import asdict
 from astuner.schema import Task
 from astuner_envs.server.faults import BadRequest, Fault, InstanceLost, WorldFailed
 from astuner_envs.server.forking import Forking
-from astuner_envs.server.life import CLOSE_S
+from astuner_envs.server.instance_process import CLOSE_S
 from astuner_envs.server.settings import Limits
 
 LONGEST_LINE = 64 << 20

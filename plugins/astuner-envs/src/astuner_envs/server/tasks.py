@@ -9,10 +9,10 @@ from typing import Any
 
 from attrs import evolve
 
-from astuner.builtin.json_rows import json_rows
-from astuner.builtin.task_rows import tasks_of
 from astuner.errors import UsageError
 from astuner.schema import Task
+from astuner.tabular.json_rows import json_rows
+from astuner.tabular.task_rows import tasks_of
 from astuner_envs.listing import SPLITS
 from astuner_envs.server.faults import BadRequest
 from astuner_envs.server.instances import Instances

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from astuner.errors import AstunerError
-from astuner_envs.server.life import live
+from astuner_envs.server.instance_process import live
+from astuner_envs.server.served_environment import World, load_world
 from astuner_envs.server.settings import Limits
-from astuner_envs.server.world import World, load_world
 
 LOOK_S = 1.0
 _DIE_WITH_PARENT = 1

@@ -12,9 +12,9 @@ from attrs import field, frozen
 from attrs.validators import and_, ge, le
 
 from astuner.schema import Message, Split, Task, WorkflowTask
-from astuner_envs.answers import put_forward
 from astuner_envs.arithmetic import NotArithmetic, Value, evaluate
 from astuner_envs.listing import NumberedTasks, chance, first_that_belongs, numbered, place_of
+from astuner_envs.message_answers import put_forward
 
 NAME = "countdown"
 CLOSE_SCORE = 0.1

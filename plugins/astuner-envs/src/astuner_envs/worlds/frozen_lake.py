@@ -11,8 +11,8 @@ from attrs.validators import and_, ge, gt, le, lt
 
 from astuner.errors import PluginError
 from astuner.schema import Message, Split, Task, WorkflowTask
-from astuner_envs.answers import put_forward
 from astuner_envs.listing import NumberedTasks, chance, first_that_belongs, numbered, place_of
+from astuner_envs.message_answers import put_forward
 
 NAME = "frozen_lake"
 MOVES = ("left", "down", "right", "up")

@@ -13,9 +13,9 @@ from functools import cache
 from queue import LifoQueue, SimpleQueue
 from typing import Any
 
-from astuner.builtin.json_child import JsonChild
 from astuner.clients.reasoning_gym import program
 from astuner.errors import DataError
+from astuner.processes.json_child import JsonChild
 from astuner.schema import Split
 from astuner_envs.listing import belongs
 

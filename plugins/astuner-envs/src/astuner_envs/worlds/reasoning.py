@@ -11,8 +11,8 @@ from attrs.validators import gt, min_len
 from astuner.clients.reasoning_gym import is_installed
 from astuner.errors import PluginError
 from astuner.schema import Message, Split, Task, WorkflowTask
-from astuner_envs.answers import put_forward
 from astuner_envs.listing import NumberedTasks, numbered, place_of
+from astuner_envs.message_answers import put_forward
 from astuner_envs.worlds.puzzles import NAME, Children, children, puzzle_of
 
 RULES = "Answer the question. Put nothing but the final answer between <answer> and </answer>."

@@ -10,7 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from astuner.config.sections import FileSplit
-    from astuner_judges.evaluation.configured import Configured, ConfiguredJudge
+    from astuner_judges.evaluation.configured_judges import Configured, ConfiguredJudge
     from astuner_judges.evaluation.labelled import Fields, Labelled
     from astuner_judges.evaluation.report import Report
 
@@ -82,7 +82,7 @@ def evaluate(
     chosen and rejected. Rows of the same task are put to the judge together. Exit code 1 when no answer was judged.
     """
     from astuner.config.sections import FileSplit
-    from astuner_judges.evaluation.configured import configured
+    from astuner_judges.evaluation.configured_judges import configured
     from astuner_judges.evaluation.labelled import Fields
     from astuner_judges.evaluation.table import table_of, warnings_of
 
@@ -120,7 +120,7 @@ def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: boo
     """Let judges that learn from labelled examples do so now, as the first run would."""
     from astuner.errors import UsageError
     from astuner.plugins.drivers import load
-    from astuner_judges.evaluation.configured import configured
+    from astuner_judges.evaluation.configured_judges import configured
 
     chosen = configured(conf, overrides, name)
     able = [one for one in chosen.judges if callable(getattr(load(one.candidate), "learn", None))]
@@ -153,7 +153,7 @@ def _pairs(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _read(split: FileSplit, fields: Fields) -> list[Labelled]:
-    from astuner.builtin.dataset_file import DatasetFileReader
+    from astuner.builtin.readers.dataset_file import DatasetFileReader
     from astuner.config.sections import DatasetFileSection
     from astuner_judges.evaluation.joining import joined
     from astuner_judges.evaluation.labelled import labelled
@@ -173,7 +173,7 @@ def _evaluated(
     import asyncio
 
     from astuner.plugins.hooks import Hooks
-    from astuner_judges.evaluation.asking_judges import ask
+    from astuner_judges.evaluation.judging import ask
     from astuner_judges.evaluation.limits import limits_of
     from astuner_judges.evaluation.report import report_on
 

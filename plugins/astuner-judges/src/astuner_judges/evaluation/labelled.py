@@ -10,9 +10,9 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from astuner.builtin.json_text import parsed
 from astuner.errors import DataError
 from astuner.schema import Task
+from astuner.tabular.strict_json import parsed
 
 GOOD_WORDS = frozenset({"right", "correct", "good", "true", "yes", "pass", "正确", "好", "对"})
 BAD_WORDS = frozenset({"wrong", "incorrect", "bad", "false", "no", "fail", "错误", "差", "错"})

@@ -8,7 +8,7 @@ from typing import Any
 from attrs import frozen
 
 from astuner.schema import Verdict
-from astuner_judges.evaluation.asking_judges import Findings
+from astuner_judges.evaluation.judging import Findings
 
 _CLOSE = 0.25
 """How far from the end of a scale, as a part of it, the best and the worst reward may lie."""

@@ -23,8 +23,8 @@ from astuner_judges.evaluation.agreement import (
     shares_of_rank,
     spearman,
 )
-from astuner_judges.evaluation.asking_judges import Finding, Findings
 from astuner_judges.evaluation.bootstrap import Interval, interval
+from astuner_judges.evaluation.judging import Finding, Findings
 from astuner_judges.evaluation.labelled import digest_of_question
 from astuner_judges.evaluation.limits import Limits
 

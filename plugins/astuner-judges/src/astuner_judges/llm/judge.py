@@ -13,13 +13,13 @@ from astuner.protocols import Judge, RunInfo
 from astuner.schema import Episode, Group, Task, Unjudged, Verdict
 from astuner_judges.asking import write_totals
 from astuner_judges.llm.asker import Asker
+from astuner_judges.llm.episode_text import shown_task, shown_work
 from astuner_judges.llm.listwise import ranked
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.llm.pairwise import compared
 from astuner_judges.llm.pointwise import scored
 from astuner_judges.llm.questions import Questions
-from astuner_judges.llm.showing import shown_task, shown_work
-from astuner_judges.llm.standing import Works, lone, named
+from astuner_judges.llm.relative_scores import Works, lone, named
 
 
 class LlmAsJudge(Judge):

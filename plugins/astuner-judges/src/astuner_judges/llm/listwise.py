@@ -12,8 +12,8 @@ from astuner_judges.llm.asker import Asker, given_by_most
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.llm.pairs import in_some_order
 from astuner_judges.llm.questions import Questions
+from astuner_judges.llm.relative_scores import Works, counted, share_won
 from astuner_judges.llm.shapes import ranked_out_of
-from astuner_judges.llm.standing import Works, counted, share_won
 
 Ranking = Mapping[str, int]
 """The place of each work, from 1, the best first."""

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from attrs import Attribute, evolve, field, frozen
 from attrs.validators import ge
 
-from astuner.builtin.judges import as_judge
 from astuner.clients.llm_budget import Budget
+from astuner.judging.simple_judges import as_judge
 from astuner.protocols import Judge, RunInfo
 from astuner.schema import Group, Unjudged, Verdict
 from astuner_judges.llm.judge import LlmAsJudge

@@ -13,8 +13,8 @@ from astuner_judges.llm.asker import Asker, given_by_most
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.llm.pairs import Pair, pairs_of
 from astuner_judges.llm.questions import Questions
+from astuner_judges.llm.relative_scores import Works, counted, share_won
 from astuner_judges.llm.shapes import Compared
-from astuner_judges.llm.standing import Works, counted, share_won
 from astuner_judges.llm.strengths import strengths
 from astuner_judges.llm.votes import agreement, most_frequent
 

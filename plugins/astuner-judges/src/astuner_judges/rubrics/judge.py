@@ -13,11 +13,11 @@ from astuner.schema import Episode, Group, Task, Unjudged, Verdict
 from astuner_judges.asking import NO_ANSWER, no_answer, no_verdict, write_totals
 from astuner_judges.evaluation.labelled import query_of, text_of
 from astuner_judges.rubrics.grading import make_grader
-from astuner_judges.rubrics.keeping import Kept, kept_or_learnt
 from astuner_judges.rubrics.options import RubricsOptions
-from astuner_judges.rubrics.panels import Grade, Panels
 from astuner_judges.rubrics.rubric import POSITION_BIAS
+from astuner_judges.rubrics.shared_learning import Kept, kept_or_learnt
 from astuner_judges.rubrics.storage import RubricFile
+from astuner_judges.rubrics.theme_grading import Grade, Panels
 
 
 class RubricsAutoGrader(Judge):

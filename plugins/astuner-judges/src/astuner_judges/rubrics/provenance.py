@@ -14,9 +14,9 @@ from astuner_judges.rubrics.examples import Example
 from astuner_judges.rubrics.grading import PACKAGE, agreement, make_grader
 from astuner_judges.rubrics.learning import Learner, Say
 from astuner_judges.rubrics.options import WANTED_BY, RubricsOptions
-from astuner_judges.rubrics.panels import Panels
 from astuner_judges.rubrics.samples import Samples
 from astuner_judges.rubrics.storage import HeldOut, Learnt, RubricFile, SavedTheme, content_of, fingerprint_of
+from astuner_judges.rubrics.theme_grading import Panels
 
 _NOT_IN_LEARNING = frozenset(
     {

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 from attrs.validators import ge, le
 
-from astuner.config.faults import FaultsError
 from astuner.config.places import dotted
+from astuner.config.structure_errors import FaultsError
 from astuner.config.structuring import make_converter
 from astuner.errors import DataError
 from astuner.runs.atomic import write_text

@@ -8,8 +8,8 @@ from pathlib import Path
 from statistics import fmean
 from textwrap import indent
 
-from astuner.rollout.transcript import transcript
 from astuner.schema import Episode, Group
+from astuner.transcript.episode_text import transcript
 
 SHOWN_EPISODES = 2
 

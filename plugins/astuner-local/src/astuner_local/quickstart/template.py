@@ -9,8 +9,8 @@ from importlib import resources
 from pathlib import Path
 from random import Random
 
-from astuner.config.json_schema import schema_text
 from astuner.errors import UsageError
+from astuner.planning.schema.json_schema import schema_text
 from astuner_local.tiny.arithmetic import HELD_OUT, SHOWN, distinct_questions
 
 TRAINING_TASKS = 320

@@ -67,7 +67,7 @@ def generate(conf: Path, overrides: Sequence[str], in_json: bool, split: str, ou
 @click.option("-n", "--count", type=click.IntRange(min=1), default=5, help="How many; 5 by default.")
 def preview(conf: Path, overrides: Sequence[str], in_json: bool, split: Split, count: int) -> None:
     """Show the first tasks of any reader."""
-    from astuner_readers.generation.configured import check_generated, configured_reader
+    from astuner_readers.generation.configured_reader import check_generated, configured_reader
     from astuner_readers.generation.preview import as_json, as_table
 
     reader = configured_reader(conf, overrides)
@@ -85,7 +85,7 @@ def preview(conf: Path, overrides: Sequence[str], in_json: bool, split: Split, c
 @_of_a_configuration
 def stats(conf: Path, overrides: Sequence[str], in_json: bool) -> None:
     """Count the tasks of any reader: lengths, answers, duplicates within and between the splits."""
-    from astuner_readers.generation.configured import SPLITS, check_generated, configured_reader
+    from astuner_readers.generation.configured_reader import SPLITS, check_generated, configured_reader
     from astuner_readers.generation.preview import columns
     from astuner_readers.generation.stats import SplitStats, shared
 
@@ -108,7 +108,7 @@ def stats(conf: Path, overrides: Sequence[str], in_json: bool) -> None:
 
 def _generator(conf: Path, overrides: Sequence[str]) -> Generator:
     from astuner.errors import UsageError
-    from astuner_readers.generation.configured import configured_reader
+    from astuner_readers.generation.configured_reader import configured_reader
 
     reader = configured_reader(conf, overrides)
     found: Generator | None = getattr(reader, "generator", None)
@@ -118,7 +118,7 @@ def _generator(conf: Path, overrides: Sequence[str]) -> Generator:
 
 
 def _splits(given: str) -> list[Split]:
-    from astuner_readers.generation.configured import SPLITS
+    from astuner_readers.generation.configured_reader import SPLITS
 
     # Validation first: training is kept from it.
     return [name for name in reversed(SPLITS) if given in (name, "all")]
@@ -140,7 +140,7 @@ def _generated(generator: Generator, split: Split) -> Mapping[str, Any]:
 
 
 def _copy(generator: Generator, splits: Sequence[Split], out: Path) -> None:
-    from astuner_readers.generation.saved import write_atomically
+    from astuner_readers.generation.task_files import write_atomically
 
     for split in splits:
         path = out / f"{split}.jsonl"
@@ -176,6 +176,6 @@ def _shown(value: Any) -> str:
 
 
 def _print_json(document: Any) -> None:
-    from astuner_readers.generation.saved import as_json_text
+    from astuner_readers.generation.task_files import as_json_text
 
     click.echo(as_json_text(document, indent=2))

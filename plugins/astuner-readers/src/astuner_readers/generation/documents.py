@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 
 from astuner.errors import DataError
 from astuner_readers.generation.formats import FORMATS, Parsed, Unreadable, parse
-from astuner_readers.generation.saved import write_atomically
+from astuner_readers.generation.task_files import write_atomically
 
 _NEEDS_PARSING = (".htm", ".html", ".pdf")
 _PARSER_VERSION = 2

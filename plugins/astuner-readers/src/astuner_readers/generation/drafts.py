@@ -7,8 +7,8 @@ from typing import Any
 
 from attrs import field, frozen
 
-from astuner.builtin.task_rows import content_id
 from astuner.schema import Message, Task
+from astuner.tabular.task_rows import content_id
 from astuner_readers.generation.chunks import Chunk
 
 ANSWER = "answer"

@@ -10,8 +10,8 @@ from attrs import asdict, frozen
 
 from astuner.clients.llm_budget import Limits
 from astuner.schema import Split
-from astuner_readers.generation.asking import question_prompt
 from astuner_readers.generation.generator import Generator
+from astuner_readers.generation.question_requests import question_prompt
 
 _BYTES_PER_TOKEN = 3
 """As in the budget, which only the API's own count replaces."""

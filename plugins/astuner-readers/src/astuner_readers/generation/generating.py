@@ -13,9 +13,9 @@ from attrs import define, field, frozen
 from astuner.clients.embedding import Embedding
 from astuner.clients.llm import LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
-from astuner_readers.generation.asking import Asked, Asker
 from astuner_readers.generation.drafts import Draft, Source
 from astuner_readers.generation.duplicates import repeats
+from astuner_readers.generation.question_requests import Asked, Asker
 from astuner_readers.generation.reasons import reason_of
 from astuner_readers.generation.sources import Sources
 from astuner_readers.generation.vectors import InParts, Unembedded

@@ -18,7 +18,6 @@ from astuner.clients.llm_options import LLMOptions
 from astuner.errors import PluginError, RunFailed
 from astuner.protocols import Reader
 from astuner.schema import Split, Task
-from astuner_readers.generation.asking import Asker
 from astuner_readers.generation.chunks import Chunk, chunks_of, without_repeats
 from astuner_readers.generation.documents import DocumentFile, Library, find_files, open_library, read_files
 from astuner_readers.generation.drafts import as_task, query_of
@@ -27,10 +26,11 @@ from astuner_readers.generation.generating import Made, Wanted, Waves
 from astuner_readers.generation.keys import train_key, validation_key
 from astuner_readers.generation.options import KEY, DataGenerationOptions
 from astuner_readers.generation.progress import Progress
+from astuner_readers.generation.question_requests import Asker
 from astuner_readers.generation.report import as_report
 from astuner_readers.generation.samples import read_samples
-from astuner_readers.generation.saved import SavedTasks
 from astuner_readers.generation.sources import from_chunks, from_samples, split_chunks
+from astuner_readers.generation.task_files import SavedTasks
 from astuner_readers.generation.vectors import embedding_of
 from astuner_readers.interrupting import Run
 

@@ -10,16 +10,16 @@ from tempfile import TemporaryDirectory
 
 from attrs import evolve, frozen
 
-from astuner.builtin.unique_ids import UniqueIds
 from astuner.errors import DataError
 from astuner.schema import Split as SplitName
+from astuner.tabular.unique_ids import UniqueIds
+from astuner_readers.tracing.counts import Tally
 from astuner_readers.tracing.filters.filter import Filter
 from astuner_readers.tracing.filters.llm_evaluate import Asking
 from astuner_readers.tracing.options import TracingOptions
 from astuner_readers.tracing.records import ODD, Annotation, Broken, Record
 from astuner_readers.tracing.sources.opening import Access, Source, appeared, open_sources
 from astuner_readers.tracing.spool import Spool
-from astuner_readers.tracing.tally import Tally
 from astuner_readers.tracing.tasks import Candidate, candidate_of, task_id_of, with_feedback
 from astuner_readers.tracing.turns import Turn, turns_of
 from astuner_readers.tracing.writing import Rows, check_apart, replaced

@@ -16,14 +16,14 @@ from typing import Any, Literal
 
 import cattrs
 
-from astuner.builtin.json_rows import json_rows
-from astuner.builtin.task_rows import tasks_of
 from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
+from astuner.tabular.json_rows import json_rows
+from astuner.tabular.task_rows import tasks_of
+from astuner_readers.tracing.counts import Tally
 from astuner_readers.tracing.filters.llm_evaluate import Asking
 from astuner_readers.tracing.importing import Destinations, cautions, import_tasks
 from astuner_readers.tracing.options import TracingOptions
-from astuner_readers.tracing.tally import Tally
 
 Say = Callable[[str, Literal["info", "warning"]], None]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from astuner.builtin.task_rows import content_id
+from astuner.tabular.task_rows import content_id
 from astuner_readers.tracing.annotations import last_words, mean_score
 from astuner_readers.tracing.records import Annotation
 from astuner_readers.tracing.turns import Turn

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from trinity.common.experience import EID, Experience
 
+from astuner.judging.advantages import Weighted, weigh
 from astuner.protocols import Estimator
-from astuner.rollout.advantages import Weighted, weigh
 from astuner.schema import Episode, Group
 from astuner_trinity.rows import AGENT, EPISODE, EXPLORED, GROUP, VERSION
 

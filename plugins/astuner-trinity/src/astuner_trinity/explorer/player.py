@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, evolve, field
 
 from astuner.errors import Interrupted
+from astuner.judging.estimator_factory import make_estimator
+from astuner.planning.replan import plan_again
 from astuner.protocols import Estimator, RunInfo
-from astuner.rollout.estimator import make_estimator
 from astuner.rollout.host import open_rollouts, training_sampling, validation_sampling
 from astuner.rollout.runner import RolloutRunner, Round
-from astuner.runs.again import plan_again
 from astuner.runs.episode_store import StoredEpisodes
 from astuner.schema import Split, Task
 from astuner_trinity.explorer.engine import Versions, engine_over
@@ -61,8 +61,8 @@ class Player:
     @classmethod
     async def open(cls, plan_file: str, model: Any, auxiliary: list[Any]) -> Player:
         """Plan the run again, and open gateway and runner over an engine of Trinity's."""
-        from astuner.gateway import load_renderer
         from astuner.plugins.hooks import Hooks
+        from astuner.rendering import load_renderer
 
         os.environ[AUXILIARY] = ",".join([f"{one.api_address}/v1" for one in auxiliary if one.api_address])
         again = plan_again(Layout.of_plan(plan_file).plan)

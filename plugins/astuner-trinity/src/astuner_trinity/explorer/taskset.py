@@ -10,7 +10,7 @@ from trinity.buffer.buffer_reader import BufferReader
 from trinity.common.config import StorageConfig
 from trinity.common.workflows.workflow import Task as TrinityTask
 
-from astuner.runs.again import plan_again
+from astuner.planning.replan import plan_again
 from astuner.runs.codec import dump_plain
 from astuner.schema import Split, Task
 from astuner_trinity.explorer.workflow import GroupWorkflow

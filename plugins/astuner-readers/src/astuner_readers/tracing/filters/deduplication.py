@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import Attribute, field, frozen
 
-from astuner_readers.tracing.tally import Tally
+from astuner_readers.tracing.counts import Tally
 from astuner_readers.tracing.tasks import Candidate
 
 if TYPE_CHECKING:

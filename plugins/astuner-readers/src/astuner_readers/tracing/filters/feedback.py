@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attrs import field, frozen
 
 from astuner.config.components import ONE_OR_MANY
-from astuner_readers.tracing.tally import Tally
+from astuner_readers.tracing.counts import Tally
 from astuner_readers.tracing.tasks import Candidate
 
 

@@ -8,10 +8,10 @@ from typing import Any, Literal, Protocol
 from attrs import Attribute, field, frozen
 
 from astuner.errors import ConfigError
+from astuner_readers.tracing.counts import Tally
 from astuner_readers.tracing.filters.deduplication import Deduplication, DeduplicationParams
 from astuner_readers.tracing.filters.feedback import FeedbackFilter, FeedbackParams
 from astuner_readers.tracing.filters.llm_evaluate import Asking, LlmEvaluate, LlmEvaluateParams
-from astuner_readers.tracing.tally import Tally
 from astuner_readers.tracing.tasks import Candidate
 
 _PARAMS: Mapping[str, type[Any]] = {

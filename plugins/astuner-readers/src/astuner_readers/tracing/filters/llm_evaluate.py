@@ -18,7 +18,7 @@ from astuner.clients.llm_budget import LLMBudgetSpent
 from astuner.clients.llm_json import ask_for
 from astuner.clients.llm_options import LLMOptions
 from astuner.errors import DataError
-from astuner_readers.tracing.tally import Tally
+from astuner_readers.tracing.counts import Tally
 from astuner_readers.tracing.tasks import Candidate
 
 _AT_ONCE = 8

@@ -1,0 +1,161 @@
+"""The backbone for development: plays the first tasks through any engine, in this process, and trains nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from attrs import evolve
+
+from astuner.errors import UsageError
+from astuner.protocols import Control, RunInfo, TaskSource
+from astuner.schema import Episode, Event, Group, StepReport, Task, ValidationReport
+
+if TYPE_CHECKING:
+    from astuner.builtin.debug.debug_report import DebugReport
+    from astuner.rollout.recipe import Recipe
+    from astuner.rollout.runner import Round
+
+
+class DebugBackbone:
+    """Plays `debug.debug_first_n_tasks` tasks and prints every episode; breakpoints in the workflow and the judge work."""
+
+    name: ClassVar[str] = "debug"
+    throwaway: ClassVar[bool] = True
+    default_engine: ClassVar[tuple[str, ...]] = ("vllm", "local", "openai")
+    honours: ClassVar[tuple[str, ...]] = (
+        "debug.debug_max_parallel",
+        "debug.debug_first_n_tasks",
+        "rollout.name",
+        "rollout.max_num_seqs",
+    )
+    inapplicable: ClassVar[Mapping[str, str]] = {
+        "trainer_common.*": "debug does not train",
+        "data.train_batch_size": "debug plays debug.debug_first_n_tasks tasks",
+        "model.dtype": "the engine loads the model as it is",
+        "model.lora_rank": "debug does not train",
+        "model.lora_alpha": "debug does not train",
+        "model.target_modules": "debug does not train",
+        "rollout.max_env_worker": "debug plays debug.debug_max_parallel episodes at a time",
+        "rollout.n_vllm_engine": "debug uses one engine",
+        "rollout.tensor_model_parallel_size": "debug uses one engine",
+        "rollout.multi_turn.expected_steps": "debug builds no training batch",
+        "debug.debug_vllm_port": "only the engine 'vllm' has a server",
+        "debug.debug_vllm_seed": "only the engine 'vllm' has a server",
+        "debug.debug_tensor_parallel_size": "only the engine 'vllm' has a server",
+    }
+
+    def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
+        """Play the first tasks as training would, and report what a training step would have had."""
+        from astuner.builtin.debug.debug_report import DebugReport
+        from astuner.judging.advantages import weigh
+        from astuner.judging.estimator_factory import make_estimator
+        from astuner.rollout.host import training_sampling
+        from astuner.rollout.metrics import rollout_metrics
+        from astuner.rollout.runner import Round
+
+        run = _with_small_concurrency(run)
+        repeats, by_agent = run.config.rollout.num_repeat, run.config.trainer_common.algorithm.norm_adv_by_agent
+        round_ = Round(step=1, split="train", repeats=repeats, sampling=training_sampling(run))
+        report = DebugReport(run, control, "train", repeats)
+        estimator = make_estimator(run)
+        groups = None
+        try:
+            groups = _play(run, tasks.first(run.config.debug.debug_first_n_tasks), round_, recipe, control, report)
+        finally:
+            # Also of a run that was stopped, or lost too many episodes, all is shown that was played.
+            rows = weigh(groups or report.groups, estimator, by_agent=by_agent)
+            report.samples(rows)
+        if groups is not None:
+            yield StepReport(step=1, metrics=rollout_metrics(groups, rows, by_agent=by_agent), groups=tuple(groups))
+
+    def evaluate(
+        self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control
+    ) -> Generator[Event]:
+        """Play the validation tasks with the engine as it is."""
+        from astuner.builtin.debug.debug_report import DebugReport
+        from astuner.rollout.host import validation_sampling
+        from astuner.rollout.metrics import validation_metrics
+        from astuner.rollout.runner import Round
+
+        if checkpoint is not None:
+            raise UsageError(
+                "--checkpoint: the debug backbone loads no checkpoints; use the backbone that wrote it, or model.path"
+            )
+        run = _with_small_concurrency(run)
+        repeats = run.config.trainer_common.val_pass_n
+        round_ = Round(step=0, split="validation", repeats=repeats, sampling=validation_sampling(run))
+        report = DebugReport(run, control, "validation", repeats)
+        groups = _play(run, tasks.validation(), round_, recipe, control, report)
+        if groups is not None:
+            yield ValidationReport(step=0, metrics=validation_metrics(groups), groups=tuple(groups))
+
+    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
+        """There is nothing to export."""
+        raise UsageError("the debug backbone trains nothing, so there is no checkpoint to export")
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+
+def _with_small_concurrency(run: RunInfo) -> RunInfo:
+    rollout = evolve(run.config.rollout, max_env_worker=run.config.debug.debug_max_parallel)
+    return evolve(run, config=evolve(run.config, rollout=rollout))
+
+
+def _play(
+    run: RunInfo, tasks: Sequence[Task], round_: Round, recipe: Recipe, control: Control, report: DebugReport
+) -> list[Group] | None:
+    """Return the groups, or None when the user stopped."""
+    from astuner.rollout.host import open_rollouts
+
+    parts = recipe.build(run, control.hooks)
+    if recipe.engine is None:
+        raise AssertionError("a plan has an engine for every backbone with a default one")
+    engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
+
+    async def play() -> list[Group]:
+        from astuner.rendering import load_renderer
+
+        model = run.config.model
+        takes_ids = engine.capabilities.token_ids
+        renderer = load_renderer(model.path, tool_call_format=model.tool_call_format) if takes_ids else None
+        report.decode_with(renderer)
+        finished = 0
+
+        def show(episode: Episode) -> None:
+            nonlocal finished
+            finished += 1
+            report.episode(episode)
+            control.progress("episodes", finished, len(tasks) * round_.repeats)
+
+        async with open_rollouts(
+            engine=engine,
+            renderer=renderer,
+            parts=parts,
+            run_info=run,
+            store=control.store,
+            notify=control.notify,
+            on_episode=show,
+            on_group=report.group,
+            say=control.notify,
+        ) as runner:
+            return await runner.run(tasks, round_)
+
+    async def play_until_stopped() -> list[Group] | None:
+        # A stop cancels all of it: also a server that takes a minute to start.
+        playing, loop = asyncio.ensure_future(play()), asyncio.get_running_loop()
+        control.on_stop(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(playing.cancel))
+        try:
+            return await playing
+        except asyncio.CancelledError:
+            if control.stop:
+                return None
+            raise
+
+    try:
+        return asyncio.run(play_until_stopped())
+    finally:
+        report.played()

@@ -1,0 +1,114 @@
+"""What the debug backbone shows: each episode as it ends, what its judge says, and at the end what training would have had."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from astuner.protocols import Control, RunInfo
+from astuner.transcript.episode_text import Details, outcome, outcome_kind, transcript
+from astuner.transcript.signal_waterfall import waterfall
+from astuner.transcript.terminal_text import Page
+
+if TYPE_CHECKING:
+    from astuner.judging.advantages import Weighted
+    from astuner.schema import Episode, Group, Split
+
+LONGEST_MESSAGE = 2000
+"""Characters of a message that are shown."""
+
+MOST_SAMPLES = 64
+"""Rows of the table at the end."""
+
+NO_SAMPLES = (
+    "the engine gives text without token ids, so there are no samples and nothing could be trained; transcripts and rewards are "
+    "what they are with any other engine"
+)
+
+
+class DebugReport:
+    """Speaks while the episodes are played."""
+
+    def __init__(self, run: RunInfo, control: Control, split: Split, repeats: int) -> None:
+        """Nothing is shown yet."""
+        self._control, self._repeats = control, repeats
+        self._page = Page.of(sys.stderr, longest=LONGEST_MESSAGE)
+        self._file = run.directory / "episodes" / f"{split}.jsonl"
+        self._decode: Callable[[Sequence[int]], str] | None = None
+        self.groups: list[Group] = []
+        """Those that are judged so far."""
+        self._unjudged: dict[str, Episode] = {}
+        """Single episodes that wait for their judge."""
+
+    def decode_with(self, renderer: Any) -> None:
+        """Show sampled ids as text."""
+        self._decode = None if renderer is None else renderer.decode
+
+    def episode(self, episode: Episode) -> None:
+        """Show an episode as soon as it has ended; of several siblings the judge says its word later."""
+        if self._repeats == 1:
+            self._unjudged[episode.id] = episode
+            return
+        self._show(episode, with_outcome=episode.verdict is not None or not episode.completed)
+
+    def group(self, group: Group) -> None:
+        """Show what the judge found."""
+        self.groups.append(group)
+        if self._repeats == 1:
+            for episode in group.episodes:
+                self._unjudged.pop(episode.id, None)
+                self._show(episode, with_outcome=True)
+            return
+        lines = [
+            self._page.block(f"  {episode.id}: ", outcome(episode), indent=6, kind=outcome_kind(episode))
+            for episode in group.episodes
+        ]
+        self._say("\n".join((self._page.paint(f"judged {group.key}", "title"), *lines)))
+
+    def played(self) -> None:
+        """Show what was played and never came to its judge."""
+        for episode in self._unjudged.values():
+            self._show(episode, with_outcome=False)
+        self._unjudged.clear()
+
+    def samples(self, rows: Sequence[Weighted]) -> None:
+        """Show the samples that a training step would have had, and what became of all that was sampled."""
+        if not self.groups:
+            return
+        if not any(len(call.output_ids) for group in self.groups for e in group.episodes for call in e.calls):
+            self._say(NO_SAMPLES)
+            return
+        self._say("\n".join(("the samples of a training step", *self._table(rows))))
+        self._say("\n".join(("from what was sampled to what is learnt", *waterfall(self.groups, rows).lines())))
+
+    def _show(self, episode: Episode, *, with_outcome: bool) -> None:
+        details = Details(decode=self._decode, full_text_in=self._file)
+        self._say(transcript(episode, tokens=details, page=self._page, with_outcome=with_outcome))
+
+    def _table(self, rows: Sequence[Weighted]) -> Iterator[str]:
+        rewards = {e.id: e for group in self.groups for e in group.episodes}
+        heads = ("episode", "agent", "tokens", "trained", "reward", "advantage")
+        shown = [
+            (
+                row.sample.episode_id,
+                row.sample.agent,
+                f"{len(row.sample.ids):,}",
+                f"{row.sample.trained:,}",
+                f"{rewards[row.sample.episode_id].reward_of(row.sample.agent):g}",
+                f"{row.advantage:+.3f}",
+            )
+            for row in rows[:MOST_SAMPLES]
+        ]
+        widths = [max(len(line[column]) for line in (heads, *shown)) for column in range(len(heads))]
+        for line in (heads, *shown):
+            words = [word.ljust(width) for word, width in zip(line[:2], widths[:2], strict=True)]
+            numbers = [word.rjust(width) for word, width in zip(line[2:], widths[2:], strict=True)]
+            yield "  " + "  ".join((*words, *numbers))
+        if len(rows) > MOST_SAMPLES:
+            yield f"  and {len(rows) - MOST_SAMPLES} more, in {self._file}"
+        if not rows:
+            yield "  none"
+
+    def _say(self, text: str) -> None:
+        self._control.notify(text, "info")

@@ -1,0 +1,1 @@
+"""Engines that every install has."""

@@ -1,0 +1,163 @@
+"""An engine that answers from a script: for debugging a workflow, a judge or a plugin without any model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import field, frozen, validators
+
+from astuner.errors import DataError, PluginError
+from astuner.protocols import RunInfo
+from astuner.schema import Capabilities, Chunk, Request
+
+Reply = Callable[[str, Request], str]
+"""Makes the answer to a prompt text."""
+
+LOGPROB = -0.5
+"""Of every token; any finite number would do."""
+
+
+@frozen(kw_only=True)
+class ScriptLine:
+    """One line of a script file."""
+
+    match: re.Pattern[str]
+    """Searched in the last message of the prompt."""
+    reply: str
+
+
+class ScriptedEngine:
+    """Tokenises scripted replies with the model's own tokenizer; it has no weights, so training refuses it."""
+
+    @frozen(kw_only=True)
+    class Options:
+        """Where the replies come from; a script line that matches goes before `replies`."""
+
+        replies: tuple[str, ...] = ()
+        """Answers to the first, second… call of each conversation; the last one is given to all further calls."""
+        script: str | None = None
+        """A JSONL file of `{"match": REGEX, "reply": TEXT}`, relative to the YAML; the first line whose expression is
+        found in the last message answers, and a line without `match` fits always."""
+        delay_s: float = field(default=0.0, validator=validators.ge(0))
+        """Pause before each few tokens."""
+
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        tokenizer: Any = None,
+        model_path: str | None = None,
+        script: Sequence[ScriptLine] = (),
+        reply: Reply | None = None,
+        chunk_tokens: int = 8,
+    ) -> None:
+        """`tokenizer` (of transformers), or `model_path` to load it from; `reply` answers in place of the options."""
+        self._options = options or self.Options()
+        self._tokenizer = tokenizer
+        self._model_path = model_path
+        self._script = script
+        self._reply = reply or self._scripted
+        self._chunk_tokens = chunk_tokens
+        self._calls: dict[str, int] = {}
+        self._running = asyncio.Event()
+        self._running.set()
+
+    @classmethod
+    def from_run(cls, options: Options, run_info: RunInfo) -> ScriptedEngine:
+        """Make the engine of a run: the model's tokenizer, and the script beside the YAML."""
+        script = read_script(run_info.config_dir / options.script) if options.script is not None else ()
+        if not script and not options.replies:
+            raise PluginError("engine 'scripted': it has nothing to say. Set 'replies', or 'script' to a JSONL file.")
+        return cls(options, model_path=run_info.config.model.path, script=script)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Ids and (made-up) logprobs, but no weights."""
+        return Capabilities(reproducible=True)
+
+    async def start(self) -> None:
+        """Load the tokenizer."""
+        if self._tokenizer is None:
+            if self._model_path is None:
+                raise PluginError("engine 'scripted': give it a tokenizer or a model path.")
+            from astuner.rendering import load_renderer
+
+            self._tokenizer = (await asyncio.to_thread(load_renderer, self._model_path)).tokenizer
+
+    async def generate(self, request: Request) -> AsyncIterator[Chunk]:
+        """Yield the scripted answer, a few tokens at a time."""
+        await self._running.wait()
+        text = self._reply(self._tokenizer.decode(request.prompt_ids, skip_special_tokens=False), request)
+        self._calls[request.session] = self._calls.get(request.session, 0) + 1
+        ids, reason = self._ids(text, request)
+        for start in range(0, max(len(ids), 1), self._chunk_tokens):
+            if self._options.delay_s:
+                await asyncio.sleep(self._options.delay_s)
+            part = ids[start : start + self._chunk_tokens]
+            last = start + self._chunk_tokens >= len(ids)
+            yield Chunk(ids=part, logprobs=[LOGPROB] * len(part), finish_reason=reason if last else None)
+
+    async def release(self, session: str) -> None:
+        """Forget how far a conversation is."""
+        self._calls.pop(session, None)
+
+    async def update_weights(self, ref: Any, version: int) -> None:
+        """Refuse: there are no weights."""
+        raise PluginError("engine 'scripted': it has no weights to update; use it with the debug backbone.")
+
+    async def pause(self) -> None:
+        """Hold new requests back."""
+        self._running.clear()
+
+    async def resume(self) -> None:
+        """Let them go on."""
+        self._running.set()
+
+    async def close(self) -> None:
+        """Forget all conversations."""
+        self._calls.clear()
+
+    def _ids(self, text: str, request: Request) -> tuple[list[int], Any]:
+        sampling = request.sampling
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
+        if not any(number in sampling.stop_token_ids for number in ids) and self._tokenizer.eos_token_id is not None:
+            ids.append(self._tokenizer.eos_token_id)
+        end = next((place + 1 for place, number in enumerate(ids) if number in sampling.stop_token_ids), len(ids))
+        return ids[: min(end, sampling.max_tokens)], "stop" if end <= sampling.max_tokens else "length"
+
+    def _scripted(self, prompt: str, request: Request) -> str:
+        last = self._last_message(prompt, request)
+        for line in self._script:
+            if line.match.search(last):
+                return line.reply
+        replies = self._options.replies
+        if not replies:
+            raise PluginError(f"engine 'scripted': no line of the script matches the last message: {last.strip()[-200:]!r}")
+        return replies[min(self._calls.get(request.session, 0), len(replies) - 1)]
+
+    def _last_message(self, prompt: str, request: Request) -> str:
+        """Cut out what stands between the last two ends of a turn; all of the prompt where its template marks none."""
+        ends = [self._tokenizer.decode((number,), skip_special_tokens=False) for number in request.sampling.stop_token_ids]
+        turns = re.split("|".join(map(re.escape, ends)), prompt) if ends else [prompt]
+        return turns[-2] if len(turns) > 1 else prompt
+
+
+def read_script(path: Path) -> tuple[ScriptLine, ...]:
+    """Read a script file; raises DataError naming the line that is wrong."""
+    if not path.is_file():
+        raise DataError(f"{path}: no such script file; see engine 'scripted', option 'script'.")
+    lines = []
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not text.strip():
+            continue
+        try:
+            row = json.loads(text)
+            lines.append(ScriptLine(match=re.compile(row.get("match", "")), reply=row["reply"]))
+        except (ValueError, re.error, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f'{path}:{number}: expected {{"match": REGEX, "reply": TEXT}}: {error!r}') from error
+    return tuple(lines)

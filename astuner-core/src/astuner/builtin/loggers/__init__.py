@@ -1,0 +1,1 @@
+"""Loggers that every install has."""

@@ -1,0 +1,103 @@
+"""Tasks from a local file of rows: JSON lines or a JSON list, csv, tsv or parquet, by the ending of its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from astuner.config.sections import DatasetFileSection, FileSplit
+from astuner.errors import DataError
+from astuner.protocols import RunInfo
+from astuner.schema import Split, Task
+from astuner.tabular.cell_values import with_json_columns
+from astuner.tabular.csv_rows import SEPARATORS, csv_rows
+from astuner.tabular.json_rows import json_rows
+from astuner.tabular.parquet_rows import check_pyarrow, parquet_rows
+from astuner.tabular.task_rows import Row, tasks_of
+
+_PACKED = {".gz": "gunzip -k", ".bz2": "bunzip2 -k", ".xz": "unxz -k", ".zst": "unzstd", ".zip": "unzip"}
+_PACKED_MARKS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PK\x03\x04": ".zip"}
+_PARQUET_MARK = b"PAR1"
+_OTHER_FORMATS = {".arrow", ".feather", ".xlsx", ".xls"}
+_FORMATS = "JSON lines (.jsonl), a JSON list (.json), .csv, .tsv and .parquet"
+
+
+class DatasetFileReader:
+    """Streams the rows of a file, a task per row, in file order; the same rows give the same tasks and ids in each format."""
+
+    Options = DatasetFileSection
+
+    def __init__(self, options: DatasetFileSection, config_dir: Path) -> None:
+        self._options = options
+        self._config_dir = config_dir
+
+    @classmethod
+    def from_run(cls, options: DatasetFileSection, run_info: RunInfo) -> DatasetFileReader:
+        """Make the reader; paths start at the configuration's directory."""
+        return cls(options, run_info.config_dir)
+
+    def read(self, split: Split) -> Iterator[Task]:
+        """Yield the tasks of a split; nothing when it is not configured.
+
+        Raises `DataError`: here for a file that cannot be opened, and while iterating for a row that is not right. Raises
+        `PluginError` here for a parquet file where pyarrow is not installed.
+        """
+        section = "training" if split == "train" else "validation"
+        source = self._options.training if split == "train" else self._options.validation
+        if source is None:
+            return iter(())
+        path = self._found(source.file_path, f"astuner.task_reader.dataset_file.{section}.file_path")
+        if path.suffix.lower() == ".parquet":
+            check_pyarrow()
+        return tasks_of(partial(_rows, path, source), source.columns, source.limit)
+
+    def _found(self, given: str, key: str) -> Path:
+        path = (self._config_dir / Path(given).expanduser()).resolve()
+        if not path.is_file():
+            what = "is a directory" if path.is_dir() else "does not exist"
+            raise DataError(f"{key}: {path} {what} (given as '{given}'; relative paths start at {self._config_dir})")
+        if not os.access(path, os.R_OK):
+            raise DataError(f"{key}: {path} cannot be read by this user; change its permissions")
+        _check_format(path, key)
+        return path
+
+
+def _check_format(path: Path, key: str) -> None:
+    """Raise `DataError` for a file of another format than its name says, or than this reader takes."""
+    suffix = path.suffix.lower()
+    with path.open("rb") as file:
+        head = file.read(8)
+    if suffix in _OTHER_FORMATS:
+        raise DataError(
+            f"{key}: {path} is a {suffix} file, and this reader takes {_FORMATS}: save it as one of these "
+            "(the reader huggingface_dat_repo takes .arrow files too: pip install 'astuner-readers[hf]')"
+        )
+    packed = next((kind for mark, kind in _PACKED_MARKS.items() if head.startswith(mark)), suffix if suffix in _PACKED else None)
+    if packed is not None:
+        raise DataError(
+            f"{key}: {path} is compressed ({packed}), so that it cannot be streamed; unpack it: {_PACKED[packed]} {path.name}"
+        )
+    if head and head.startswith(_PARQUET_MARK) != (suffix == ".parquet"):
+        is_one = "a parquet file, which its name does not say" if head.startswith(_PARQUET_MARK) else "no parquet file"
+        raise DataError(f"{key}: {path} is {is_one}; formats go by the ending: rename the file")
+
+
+def _rows(path: Path, source: FileSplit) -> Iterator[Row]:
+    rows = _rows_by_ending(path)
+    if source.json_columns:
+        rows = with_json_columns(rows, source.json_columns)
+    empty = True
+    for row in rows:
+        empty = False
+        yield row
+    if empty:
+        raise DataError(f"{path}: the file holds no rows")
+
+
+def _rows_by_ending(path: Path) -> Iterator[Row]:
+    suffix = path.suffix.lower()
+    if suffix in SEPARATORS:
+        return csv_rows(path, SEPARATORS[suffix])
+    return parquet_rows(path) if suffix == ".parquet" else json_rows(path)

@@ -1,0 +1,55 @@
+"""On what terms a call is served: what it is sampled with, and whether it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, evolve, field
+
+from astuner.schema import Capabilities, Sampling
+
+if TYPE_CHECKING:
+    from astuner.gateway.recording.episode_spec import EpisodeSpec
+    from astuner.gateway.recording.request import ChatRequest
+
+
+@define(eq=False)
+class Terms:
+    """Weighs what an agent asks for against what the configuration says."""
+
+    spec: EpisodeSpec
+    capabilities: Capabilities
+    notice: Callable[[str], None]
+    """Hears what the user should know."""
+    _overruled: set[tuple[str, str]] = field(factory=set, init=False)
+
+    def untrained(self, request: ChatRequest, trained: bool) -> str | None:
+        """Return the reason for which no token of a call may be trained, or None."""
+        if request.constraint is not None and not self.capabilities.constrains(request.constraint):
+            self.notice(f"The engine cannot constrain answers, so '{request.constraint['type']}' was asked for in vain.")
+        if not trained:
+            return "frozen_agent"
+        if request.constraint is not None:
+            return "constrained"
+        return None if self.capabilities.logprobs else "no_logprobs"
+
+    def sampling(self, request: ChatRequest, agent: str, trained: bool) -> Sampling:
+        """Return what a call is sampled with: for a trained one the configuration wins, but for a lower `max_tokens`."""
+        ours = self.spec.sampling
+        asked: Mapping[str, Any] = {
+            name: value
+            for name in ("temperature", "top_p", "top_k", "max_tokens")
+            if (value := getattr(request, name)) is not None
+        }
+        if not trained:
+            return evolve(ours, **asked, top_logprobs=request.top_logprobs)
+        for name in ("temperature", "top_p", "top_k"):
+            if name in asked and asked[name] != getattr(ours, name) and (agent, name) not in self._overruled:
+                self._overruled.add((agent, name))
+                self.notice(
+                    f"{agent}: '{name}' {asked[name]:g} gives way to the configured {getattr(ours, name):g}, "
+                    "since trained calls are sampled as the configuration says."
+                )
+        most = min(ours.max_tokens, asked.get("max_tokens", ours.max_tokens))
+        return evolve(ours, max_tokens=most, top_logprobs=request.top_logprobs)

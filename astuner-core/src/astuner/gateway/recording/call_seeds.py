@@ -1,0 +1,52 @@
+"""Numbers and names that depend on what is asked and not on when: two runs of an episode give the same transcript."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from astuner.gateway.recording.request import ChatRequest
+
+
+class Seeds:
+    """Makes the seeds of an episode's calls, 64 bits each."""
+
+    def __init__(self, seed: int) -> None:
+        """`seed` is the episode's."""
+        self._seed = seed
+        self._asked: Counter[bytes] = Counter()
+
+    def of(self, request: ChatRequest, agent: str, prompt: bytes) -> list[int]:
+        """Return a seed per choice, keyed by the prompt and by how often this agent has sent it before."""
+        asked = blake2b(f"{self._seed}\0{agent}\0".encode() + prompt, digest_size=16).digest()
+        earlier = self._asked[asked]
+        self._asked[asked] += 1
+        wanted = "" if request.seed is None else str(request.seed)
+        return [
+            int.from_bytes(blake2b(asked + f"{earlier}/{wanted}/{choice}".encode(), digest_size=8).digest())
+            for choice in range(request.n)
+        ]
+
+
+class Names:
+    """Makes the ids that an episode's clients see, out of the seeds of its calls."""
+
+    def __init__(self, episode_id: str) -> None:
+        """Names of two episodes differ."""
+        self._episode_id = episode_id
+
+    def response(self, agent: str, seed: int) -> str:
+        """Return what is unique in the id of a response; each API puts a prefix of its own before it."""
+        return self._digest(agent, seed, "response")
+
+    def tool_calls(self, agent: str, seed: int) -> Callable[[int], str]:
+        """Return what makes the id of the n-th tool call of an answer."""
+        # Nine letters and digits: the one form that every model's chat template accepts.
+        return lambda number: self._digest(agent, seed, str(number))[:9]
+
+    def _digest(self, agent: str, seed: int, what: str) -> str:
+        said = f"{self._episode_id}\0{agent}\0{seed}\0{what}"
+        return blake2b(said.encode(), digest_size=12).hexdigest()

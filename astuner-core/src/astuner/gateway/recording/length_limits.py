@@ -1,0 +1,48 @@
+"""How long the prompts and answers of an episode may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from astuner.rendering.errors import context_full
+
+if TYPE_CHECKING:
+    from astuner.gateway.recording.episode_spec import EpisodeSpec
+    from astuner.gateway.tree.token_tree import Placement
+
+
+@define(eq=False)
+class Lengths:
+    """Holds the calls of an episode to the limits of the context, of first prompts and of what follows them."""
+
+    spec: EpisodeSpec
+    engine_limit: int | None
+    """The engine's own, on prompt and answer together."""
+    _first_prompts: dict[int, int] = field(factory=dict, init=False)
+
+    def room(self, placement: Placement) -> int:
+        """Return how many ids an answer may have; raises ApiError when there is no room at all."""
+        limit = self._limit(placement)
+        if len(placement.ids) >= limit:
+            raise context_full(len(placement.ids), limit)
+        return limit - len(placement.ids)
+
+    def begin(self, index: int, placement: Placement) -> None:
+        """Note the prompt of a call that begins."""
+        self._first_prompts[index] = self._first_prompt(placement)
+
+    def _limit(self, placement: Placement) -> int:
+        """Return the most ids that prompt and answer may have together."""
+        spec, first = self.spec, self._first_prompt(placement)
+        limits = [spec.max_model_len, self.engine_limit or spec.max_model_len]
+        if spec.max_response_length is not None:
+            limits.append(first + spec.max_response_length)
+        if spec.max_prompt_length is not None and first > spec.max_prompt_length:
+            limits.append(spec.max_prompt_length)
+        return min(limits)
+
+    def _first_prompt(self, placement: Placement) -> int:
+        """Return the length of the prompt that the conversation began with."""
+        return len(placement.ids) if placement.parent is None else self._first_prompts[placement.parent]

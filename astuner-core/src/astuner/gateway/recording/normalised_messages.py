@@ -1,0 +1,53 @@
+"""What the clients of an episode have said before, so that a conversation that grows is read once and not with every request."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from attrs import define, field
+
+from astuner.gateway.recording.messages import normalise
+from astuner.schema import Message
+
+KEPT = 16
+"""Conversations that are remembered."""
+
+
+@define(eq=False)
+class Said:
+    """Normalises messages as `messages.normalise` does, and gives those of an earlier request back as the same objects."""
+
+    _kept: OrderedDict[str, tuple[list[Any], tuple[Message, ...]]] = field(factory=OrderedDict, init=False)
+
+    def __call__(self, messages: Any) -> tuple[Message, ...]:
+        """Return the messages of a request, normalised; raises ApiError (400) as `normalise` does."""
+        key = _opening(messages)
+        if key is None:
+            return normalise(messages)
+        raw, known = self._kept.get(key, ([], ()))
+        if messages[: len(raw)] != raw:
+            known = ()
+        found = normalise(messages, known)
+        exact = _exact_until(messages, len(known))
+        self._kept[key] = (messages[:exact], found[:exact])
+        self._kept.move_to_end(key)
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return found
+
+
+def _opening(messages: Any) -> str | None:
+    """Return what tells conversations apart: what their first two messages say."""
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages[:2]):
+        return None
+    return repr([message.get("content") for message in messages[:2]])
+
+
+def _exact_until(messages: list[Any], start: int) -> int:
+    """Return how many messages mean the same whenever they are equal: in JSON arguments 1 equals `true`, and is another text."""
+    for place in range(start, len(messages)):
+        for call in messages[place].get("tool_calls") or ():
+            if not isinstance(call.get("id"), str | None) or not isinstance(call["function"].get("arguments"), str | None):
+                return place
+    return len(messages)

@@ -1,0 +1,282 @@
+"""Records the calls of one episode."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from attrs import evolve
+
+from astuner.gateway.recording.call_policy import Terms
+from astuner.gateway.recording.call_seeds import Names, Seeds
+from astuner.gateway.recording.chat_call import ChatCall, ChatEngine, ChatPlan
+from astuner.gateway.recording.length_limits import Lengths
+from astuner.gateway.recording.model_call import CallPlan, Finished, LiveCall
+from astuner.gateway.recording.named_responses import Conversations
+from astuner.gateway.recording.normalised_messages import Said
+from astuner.gateway.recording.sampled_answer import as_sampled, leaky_tokens
+from astuner.gateway.recording.turn import Live, Turn
+from astuner.gateway.tree.raw_prompts import PlainParser, RawTree
+from astuner.gateway.tree.token_tree import Placement, TokenTree
+from astuner.rendering.errors import ApiError, bad_request
+from astuner.schema import Call, Message, Request
+
+if TYPE_CHECKING:
+    from astuner.gateway.api_keys import Caller
+    from astuner.gateway.recording.episode_spec import EpisodeSpec
+    from astuner.gateway.recording.request import ChatRequest
+    from astuner.gateway.tuner import GatewayTuner
+    from astuner.protocols import Engine
+    from astuner.rendering import Renderer
+    from astuner.rendering.reply_parser import ReplyParser
+
+
+class EpisodeRecorder:
+    """The gateway's side of one episode: its keys, its token tree, its calls. Lives in the gateway's event loop."""
+
+    def __init__(
+        self,
+        spec: EpisodeSpec,
+        engine: Engine,
+        renderer: Renderer | None,
+        *,
+        serial: int,
+        tuner: GatewayTuner,
+        forget: Callable[[], None],
+    ) -> None:
+        """Made by `Gateway.open_episode`; `serial` tells episodes of the same id apart, `forget` revokes the keys."""
+        self.spec = spec
+        self.tuner = tuner
+        self.overflow = False
+        """Whether a call was refused because the context was full."""
+        self.said = Said()
+        """Reads the messages of a request."""
+        self.notices: list[str] = []
+        """What the user should know of how the calls were served, each once."""
+        self._engine = engine
+        self._renderer = renderer
+        self._tree = TokenTree(renderer) if renderer is not None else None
+        self._raw = RawTree(renderer) if renderer is not None else None
+        self._conversations = Conversations()
+        self._serial = serial
+        self._forget = forget
+        self._calls: dict[int, Call] = {}
+        self._begun = 0
+        self._seeds = Seeds(spec.seed)
+        self._names = Names(spec.episode_id)
+        self._turns: set[Turn] = set()
+        self._sessions: set[str] = set()
+        self._closed = False
+        self._lengths = Lengths(spec, engine.capabilities.max_model_len)
+        self._terms = Terms(spec, engine.capabilities, self.notice)
+        self._leaky: Mapping[int, str] | None = None
+        self._ended_by: str | None = None
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The finished calls, by index; all of them once the recorder is closed."""
+        return tuple(self._calls[index] for index in sorted(self._calls))
+
+    def begin(self, request: ChatRequest, caller: Caller) -> Turn:
+        """Start the calls of a request; raises ApiError when it cannot be served."""
+        if self._closed:
+            raise ApiError(401, "This episode is over.", code="episode_closed", retry=False)
+        if self._ended_by is not None:
+            raise ApiError(403, f"This episode was ended: {self._ended_by}", code="episode_terminated", retry=False)
+        limit = self.spec.max_calls
+        if limit is not None and self._begun + request.choices > limit:
+            raise ApiError(429, f"The episode has used its {limit} calls.", code="max_calls_exceeded", retry=False)
+        for name in request.ignored:
+            self.notice(f"{caller.agent}: '{name}' has no effect; no engine is asked for it.")
+        if request.previous is not None:
+            request = request.after(self._conversations.until(request.previous, self._calls))
+        if self.spec.disable_tools and request.tools:
+            request = request.without_tools()
+        chat_only = not self._engine.capabilities.token_ids
+        return self._begin_chat(request, caller) if chat_only else self._begin_tokens(request, caller)
+
+    def count(self, request: ChatRequest, caller: Caller) -> int:
+        """Return how many tokens the prompt of a request has, which nothing records; raises ApiError."""
+        if self._tree is None:
+            raise bad_request("The engine takes no token ids, so there are none to count.")
+        request = request.without_tools() if self.spec.disable_tools and request.tools else request
+        return len(self._tree.place(request, caller.agent).ids)
+
+    async def close(self) -> None:
+        """Revoke the keys, cancel what is under way, and free what the engine keeps for the episode."""
+        self._closed = True
+        self._forget()
+        await asyncio.gather(*(turn.cancel() for turn in tuple(self._turns)))
+        for session in sorted(self._sessions):
+            try:
+                await self._engine.release(session)
+            except Exception as error:  # noqa: BLE001 - an engine is extension code; the records are complete without it
+                self.notice(f"The engine could not release {session}: {error!r}")
+        self._sessions.clear()
+
+    def notice(self, text: str) -> None:
+        """Say something once."""
+        if text not in self.notices:
+            self.notices.append(text)
+
+    def _begin_tokens(self, request: ChatRequest, caller: Caller) -> Turn:
+        tree, raw = self._tree, self._raw
+        if tree is None or raw is None:
+            raise ApiError(503, "The engine takes token ids, but the gateway has no renderer to make them.", retry=False)
+        if request.prompts:
+            placements = [raw.place(prompt, caller.agent) for prompt in request.prompts]
+        else:
+            placements = [tree.place(request, caller.agent)]
+        rooms = [self._room(placement) for placement in placements]
+        seeds = [self._seeds.of(request, caller.agent, placement.ids.tobytes()) for placement in placements]
+        turn = Turn(self._names.response(caller.agent, seeds[0][0]))
+        if request.preamble is not None:
+            self._conversations.answers(turn.id, self._begun, request.preamble)
+        lives: list[Live] = []
+        for placement, room, numbers in zip(placements, rooms, seeds, strict=True):
+            lives += self._lives(request, caller, placement, room, numbers, turn, len(lives))
+        self._start(turn, lives)
+        return turn
+
+    def _room(self, placement: Placement) -> int:
+        try:
+            return self._lengths.room(placement)
+        except ApiError:
+            self.overflow = True
+            raise
+
+    def _lives(
+        self, request: ChatRequest, caller: Caller, placement: Placement, room: int, seeds: Sequence[int], turn: Turn, first: int
+    ) -> list[Live]:
+        """Make the calls for one prompt: a choice for each seed, numbered from the first."""
+        spec, renderer = self.spec, cast("Renderer", self._renderer)
+        tree = cast("TokenTree | RawTree", self._raw if request.prompts else self._tree)
+        if request.prompts:
+            request = evolve(request, messages=_as_message(renderer.decode(placement.prompt_ids.tolist())))
+        trained = spec.trains(caller.target_tag)
+        untrained = self._terms.untrained(request, trained)
+        sampling = self._terms.sampling(request, caller.agent, trained)
+        stop_ids = tuple(sorted({*renderer.turn_ends, *sampling.stop_token_ids}))
+        most = min(sampling.max_tokens, room)
+        constraint = request.constraint
+        if constraint is not None and not self._engine.capabilities.constrains(constraint):
+            constraint = None
+        session = f"{spec.episode_id}/{caller.agent}#{self._serial}"
+        self._sessions.add(session)
+        lives: list[Live] = []
+        for choice, seed in enumerate(seeds):
+            index = self._begun
+            self._begun += 1
+            if choice:
+                # The choices share the prompt of the first.
+                own = evolve(placement, parent=index - choice, kept=len(placement.ids), prompt_ids=placement.ids[:0].copy())
+                own = evolve(own, known=len(request.messages))
+            else:
+                own = placement
+            plan = CallPlan(
+                index=index,
+                choice=first + choice,
+                agent=caller.agent,
+                target_tag=caller.target_tag,
+                placement=own,
+                request=Request(
+                    id=f"{spec.episode_id}/{index}#{self._serial}",
+                    session=session,
+                    prompt_ids=placement.ids.tolist(),
+                    sampling=evolve(sampling, max_tokens=most, stop_token_ids=stop_ids, seed=seed),
+                    constraint=constraint,
+                    # Stop strings are looked for in the text as it comes.
+                    stream=request.stream or bool(request.stop),
+                ),
+                stops=request.stop,
+                fills_context=most == room,
+                untrained=untrained,
+                messages=request.messages[own.known :],
+                tools=request.tools if own.parent is None else (),
+                wants_logprobs=request.logprobs,
+                streams=request.stream,
+                timeout_s=spec.llm_timeout_s,
+                tool_call_id=self._names.tool_calls(caller.agent, seed),
+            )
+            tree.add_prompt(index, own)
+            self._conversations.begin(index, own, plan.messages)
+            self._lengths.begin(index, own)
+            callable_tools = request.tools if request.calls_tools else ()
+            if request.prompts:
+                parser: ReplyParser = PlainParser()
+            else:
+                parser = renderer.parser(placement.text, tools=callable_tools, parallel=request.parallel_tool_calls)
+            finished = self._finisher(tree, own, caller, request.tools)
+            lives.append(LiveCall(plan, self._engine, renderer, parser, turn.events.put_nowait, finished))
+        return lives
+
+    def _begin_chat(self, request: ChatRequest, caller: Caller) -> Turn:
+        if request.prompts:
+            raise bad_request("The engine speaks chat only, so it takes no raw prompt; send messages.", "prompt")
+        trained = self.spec.trains(caller.target_tag)
+        sampling = self._terms.sampling(request, caller.agent, trained)
+        seeds = self._seeds.of(request, caller.agent, repr(request.messages).encode("utf-8", "surrogatepass"))
+        turn = Turn(self._names.response(caller.agent, seeds[0]))
+        if request.preamble is not None:
+            self._conversations.answers(turn.id, self._begun, request.preamble)
+        lives: list[Live] = []
+        for choice, seed in enumerate(seeds):
+            plan = ChatPlan(
+                index=self._begun,
+                choice=choice,
+                agent=caller.agent,
+                target_tag=caller.target_tag,
+                request=request,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                max_tokens=sampling.max_tokens,
+                seed=seed,
+                untrained="no_token_ids",
+                timeout_s=self.spec.llm_timeout_s,
+            )
+            self._begun += 1
+            engine = cast("ChatEngine", self._engine)
+            lives.append(ChatCall(plan, engine, turn.events.put_nowait, self._finisher(None, None, caller, ())))
+        self._start(turn, lives)
+        return turn
+
+    def _start(self, turn: Turn, lives: Iterable[Live]) -> None:
+        self._turns.add(turn)
+        turn.start(lives, lambda: self._turns.discard(turn))
+
+    def _finisher(
+        self,
+        tree: TokenTree | RawTree | None,
+        placement: Placement | None,
+        caller: Caller,
+        tools: Sequence[Mapping[str, Any]],
+    ) -> Callable[[Finished], None]:
+        def finish(done: Finished) -> None:
+            self._calls[done.call.index] = done.call
+            self._conversations.end(done.call.index)
+            self.overflow |= done.call.untrained == "context_length_exceeded"
+            if tree is not None and placement is not None:
+                tree.add_reply(placement, done.call, done.usable, done.closed_by)
+            if done.malformed:
+                self.notice(f"{caller.agent}: a tool call could not be read and stayed in the content.")
+            if done.dropped:
+                why = "'parallel_tool_calls' is false, or the model's chat template shows but one"
+                self.notice(f"{caller.agent}: only the first of several tool calls was returned: {why}.")
+            self._examine(done, tools)
+
+        return finish
+
+    def _examine(self, done: Finished, tools: Sequence[Mapping[str, Any]]) -> None:
+        examine, renderer = self.spec.examine, self._renderer
+        if examine is None or renderer is None or done.call.untrained is not None:
+            return
+        if self._leaky is None:
+            self._leaky = leaky_tokens(renderer)
+        found = examine(as_sampled(done, tools, renderer, self._leaky))
+        self._ended_by = self._ended_by or found
+
+
+def _as_message(text: str) -> tuple[Message, ...]:
+    """Return the text that a raw prompt adds, as the records show it."""
+    return ({"role": "user", "content": text},) if text else ()

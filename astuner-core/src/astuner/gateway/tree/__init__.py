@@ -1,0 +1,1 @@
+"""The token tree: which recorded stream a new request continues, id for id."""

@@ -1,0 +1,173 @@
+"""Prompts that are texts or token ids, with no chat template about them: how they continue recorded streams."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import numpy as np
+from attrs import define, field, frozen
+
+from astuner.gateway.tree.token_tree import Placement
+from astuner.rendering.errors import bad_request
+from astuner.rendering.reply_parser import Piece
+
+if TYPE_CHECKING:
+    from astuner.rendering import Renderer
+    from astuner.schema import Call, Ids
+
+
+class PlainParser:
+    """Takes every text for content."""
+
+    malformed = 0
+    dropped = 0
+
+    def feed(self, text: str) -> Iterator[Piece]:
+        """Yield the text."""
+        if text:
+            yield Piece("content", text)
+
+    def finish(self) -> Iterator[Piece]:
+        """Yield nothing: nothing was held back."""
+        yield from ()
+
+
+@define(eq=False)
+class RawTree:
+    """Recorded streams of one episode that began with a raw prompt.
+
+    A prompt of ids continues the longest recorded stream that it begins with. A prompt of text continues the longest one
+    whose text it begins with, sampled ids included, if those ids and the encoded rest decode to the prompt again; anything
+    else is a new root. So a sampled id is never encoded anew, and a text that nobody sampled is encoded in one piece.
+    """
+
+    renderer: Renderer
+    _by_ids: defaultdict[str, _Beginnings] = field(factory=lambda: defaultdict(_Beginnings), init=False)
+    _by_text: defaultdict[str, _Beginnings] = field(factory=lambda: defaultdict(_Beginnings), init=False)
+    _points: dict[tuple[int, int], _Point] = field(factory=dict, init=False)
+
+    def place(self, prompt: str | Sequence[int], agent: str) -> Placement:
+        """Find the longest recorded stream of an agent that a prompt begins with, and encode the rest."""
+        if isinstance(prompt, str):
+            text = prompt
+            point, added = self._continued(prompt, agent) or (None, self.renderer.encode(prompt))
+        else:
+            unknown = [number for number in prompt if not 0 <= number < self.renderer.vocabulary]
+            if unknown:
+                # An engine would read beyond its embeddings.
+                known = f"the ids of this model are below {self.renderer.vocabulary}"
+                raise bad_request(f"'prompt' holds the token id {unknown[0]}; {known}.", "prompt")
+            text = self.renderer.decode(prompt)
+            ids = np.asarray(prompt, dtype=np.int32)
+            point = next((point for _, point in self._by_ids[agent].of(ids.tobytes())), None)
+            # A view would keep the whole array as long as the episode.
+            added = ids if point is None else ids[point.length :].copy()
+        return Placement(
+            parent=None if point is None else point.call,
+            kept=0 if point is None else point.length,
+            prompt_ids=added,
+            ids=added if point is None else np.concatenate((point.ids, added)),
+            text=text,
+            digest=agent.encode(),
+            known=0,
+        )
+
+    def add_prompt(self, index: int, placement: Placement) -> None:
+        """Let later prompts start from that of a call that begins."""
+        before = None if placement.parent is None else self._points[placement.parent, placement.kept]
+        point = _Point(call=index, length=len(placement.ids), sampled=False, own=placement.prompt_ids, before=before)
+        self._add(point, placement.digest.decode(), placement.text)
+
+    def add_reply(self, placement: Placement, call: Call, usable: int, closed_by: int | None) -> None:
+        """Let later prompts continue after the answer of a call, with and without the token that ended it."""
+        said = usable if closed_by is None else usable - 1
+        text = placement.text + (call.reply.get("content") or "")
+        prompt = self._points[call.index, len(placement.ids)]
+        for count, ending in ((said, ""), (usable, "" if closed_by is None else self.renderer.decode((closed_by,)))):
+            if count > 0:
+                own = call.output_ids[:count]
+                point = _Point(call=call.index, length=prompt.length + count, sampled=True, own=own, before=prompt)
+                self._add(point, call.agent, text + ending)
+
+    def _add(self, point: _Point, agent: str, text: str) -> None:
+        self._points.setdefault((point.call, point.length), point)
+        self._by_ids[agent].add(point.ids.tobytes(), point)
+        self._by_text[agent].add(text.encode(), point)
+
+    def _continued(self, prompt: str, agent: str) -> tuple[_Point, Ids] | None:
+        whole = prompt.encode()
+        for length, point in self._by_text[agent].of(whole):
+            rest = whole[length:].decode()
+            if not rest:
+                return point, point.own[:0]
+            # Where a prompt ends its text is not cut: another prompt that only begins alike is encoded in one piece.
+            if point.sampled:
+                for added in self._encodings(point, rest):
+                    if self.renderer.decode([*point.ids.tolist(), *added.tolist()]) == prompt:
+                        return point, added
+        return None
+
+    def _encodings(self, point: _Point, rest: str) -> Iterator[Ids]:
+        yield self.renderer.encode(rest)
+        # Some tokenizers treat the start of a text in a way of their own, so the last id goes in front.
+        last = int(point.own[-1])
+        fronted = self.renderer.encode(self.renderer.decode((last,)) + rest)
+        if len(fronted) and fronted[0] == last:
+            yield fronted[1:]
+
+
+@frozen(kw_only=True, eq=False)
+class _Point:
+    """A place in a recorded stream at which a later prompt may continue."""
+
+    call: int
+    length: int
+    """Ids of the stream up to here."""
+    sampled: bool
+    """Whether this is after an answer, and not after a prompt."""
+    own: Ids
+    """The ids after the place before."""
+    before: _Point | None
+
+    @property
+    def ids(self) -> Ids:
+        """The ids of the stream up to here."""
+        parts, point = [self.own], self.before
+        while point is not None:
+            parts.append(point.own)
+            point = point.before
+        return np.concatenate(parts[::-1])
+
+
+@define(eq=False)
+class _Beginnings:
+    """Points by what leads to them, found in one pass over what may begin with it."""
+
+    _lengths: list[int] = field(factory=list, init=False)
+    _points: dict[bytes, _Point] = field(factory=dict, init=False)
+
+    def add(self, data: bytes, point: _Point) -> None:
+        """Keep a point, unless the same was recorded before."""
+        if self._points.setdefault(_digest(data), point) is point and len(data) not in self._lengths:
+            insort(self._lengths, len(data))
+
+    def of(self, data: bytes) -> list[tuple[int, _Point]]:
+        """Return the recorded beginnings of some bytes, and their points, the longest first."""
+        found, rolling, done = [], blake2b(digest_size=16), 0
+        for length in self._lengths:
+            if length > len(data):
+                break
+            rolling.update(data[done:length])
+            done = length
+            point = self._points.get(rolling.digest())
+            if point is not None:
+                found.append((length, point))
+        return found[::-1]
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()

@@ -1,0 +1,66 @@
+"""From judges to the verdicts of a group: the workflow's own reward first, then the judge; failures are no scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
+
+from attrs import evolve
+
+from astuner.judging.failures import findings_of
+from astuner.protocols import Judge
+from astuner.schema import Episode, Group, Unjudged, Verdict
+
+SHARED = "*"
+"""The key that stands for every agent that a workflow's mapping of rewards does not name."""
+
+
+async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float | None) -> Group:
+    """Return the group with a verdict, or the reason for none, on every completed episode.
+
+    A judge that raises, hangs or answers something else than findings leaves its episodes unjudged; nothing is scored in
+    its place. Episodes in which a detector of abnormal behaviour found something have their verdict, and no judge sees them.
+    """
+    decided = {e.id: e.verdict or _own_reward(e) for e in group.episodes if e.completed}
+    if any(verdict is None for verdict in decided.values()):
+        shown = evolve(group, episodes=tuple(e for e in group.episodes if not (e.completed and e.abnormal)))
+        found = await _ask(shown, judge, timeout_s)
+        completed = [episode for episode in shown.episodes if episode.completed]
+        for episode, verdict in zip(completed, found, strict=True):
+            decided[episode.id] = decided[episode.id] or verdict
+    return evolve(group, episodes=tuple(e.judged(decided[e.id]) if decided.get(e.id) else e for e in group.episodes))  # type: ignore[arg-type]  # None is filtered by the condition
+
+
+def _own_reward(episode: Episode) -> Verdict | Unjudged | None:
+    output = episode.output
+    if output is None or output.reward is None:
+        return None
+    given = output.reward
+    values = list(given.values()) if isinstance(given, Mapping) else [given]
+    if not values or not all(isinstance(value, Real) and math.isfinite(value) for value in values):
+        expected = "a finite number, or one per agent name, is needed"
+        return Unjudged(reason="bad_reward", detail=f"the workflow gave the reward {given!r}; {expected}")
+    if not isinstance(given, Mapping):
+        return Verdict(float(given), output.is_success)
+    rewards = {agent: float(value) for agent, value in given.items()}
+    shared = rewards.pop(SHARED, sum(rewards.values()) / len(rewards))
+    return Verdict(shared, output.is_success, rewards=rewards)
+
+
+def absent_agents(group: Group) -> Iterator[str]:
+    """Yield a text for each agent that a verdict of the group rewards and that made no call in its episode."""
+    for episode in group.episodes:
+        rewards = episode.verdict.rewards if isinstance(episode.verdict, Verdict) else None
+        agents = dict.fromkeys(call.agent for call in episode.calls)
+        for name in rewards or ():
+            if name not in agents:
+                there = ", ".join(map(repr, agents)) or "none"
+                yield f"the reward of the agent {name!r} had no effect in an episode in which these made calls: {there}"
+
+
+async def _ask(group: Group, judge: Judge | None, timeout_s: float | None) -> Sequence[Verdict | Unjudged]:
+    if judge is None:
+        nobody = Unjudged(reason="no_judge", detail="the workflow gave no reward and no judge is configured (task_judge)")
+        return [nobody] * sum(episode.completed for episode in group.episodes)
+    return await findings_of(judge, group, timeout_s)

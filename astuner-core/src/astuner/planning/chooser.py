@@ -1,0 +1,151 @@
+"""Choosing the components of a run one by one, and collecting what is wrong with any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve
+
+from astuner.config.native import Native, align
+from astuner.config.structure_errors import closest
+from astuner.errors import ConfigError, PluginError, Problem
+from astuner.planning.user_code import names_code
+from astuner.plugins.component import Component
+
+if TYPE_CHECKING:
+    from astuner.config.alignment import Alignment
+    from astuner.config.loading import LoadedConfig
+    from astuner.plugins.catalog import Candidate, Catalog
+
+
+class Chooser:
+    """Chooses components and collects every problem on the way."""
+
+    def __init__(self, loaded: LoadedConfig, catalog: Catalog) -> None:
+        self._loaded, self._catalog = loaded, catalog
+        self._problems: list[Problem] = []
+
+    def attempt(self, check: Callable[[], None]) -> None:
+        """Run a check and keep its problems."""
+        try:
+            check()
+        except ConfigError as error:
+            self._problems.extend(self._placed(problem) for problem in error.problems)
+        except PluginError as error:
+            self._problems.append(Problem(message=str(error)))
+
+    def choose(
+        self,
+        kind: str,
+        spec: str,
+        key: str,
+        values: Mapping[str, Any],
+        section: str | None = None,
+        words: Sequence[str] = (),
+        why: str = "",
+    ) -> Component | None:
+        """Return the component a key names, its options structured; None after noting what is wrong with it.
+
+        `words` may stand there too and are no component's name; `why` begins what is said about one that the user did not name.
+        Code of the user is left alone where something is wrong already.
+        """
+        from astuner.plugins.drivers import load
+        from astuner.plugins.options import options_for
+
+        if names_code(spec) and self._problems:
+            return None
+        try:
+            candidate = self._usable(self._found(kind, spec, key, why), key)
+            options = options_for(
+                load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate
+            )
+        except ConfigError as error:
+            problems = [evolve(one, suggestion=one.suggestion or closest(spec, words)) for one in error.problems]
+            self._problems.extend(map(self._placed, problems))
+            return None
+        except PluginError as error:
+            self._problems.append(self._placed(Problem(key=key, message=str(error))))
+            return None
+        return Component(candidate=candidate, options=options)
+
+    def _found(self, kind: str, spec: str, key: str, why: str) -> Candidate:
+        try:
+            return self._find(kind, spec, key)
+        except ConfigError as error:
+            raise ConfigError([evolve(one, message=f"{why}{one.message}") for one in error.problems]) from error
+
+    def check_honoured(self, backbone: Component, engine: Component | None) -> list[str]:
+        """Note the keys that the user set and neither backbone nor engine honours; return what to tell of inapplicable ones."""
+        from astuner.config.key_coverage import HonourTable, check_honoured
+        from astuner.plugins.drivers import load
+
+        chosen = None if engine is None else load(engine.candidate)
+        table = HonourTable.of(load(backbone.candidate), backbone.candidate.name, chosen)
+        problems, notices = check_honoured(self._loaded, table)
+        self._problems.extend(problems)
+        return notices
+
+    def check_alignment(self, backbone: Component) -> None:
+        """Note what is wrong with the backbone's own configuration as far as that is known without its trainer."""
+        alignment = self._alignment(backbone)
+        if alignment is not None:
+            self._problems.extend(align(alignment, self._loaded, ask_trainer=False).problems)
+        elif backbone.candidate.name in self._loaded.native:
+            name = backbone.candidate.name
+            message = (
+                f"the backbone '{name}' has no native configuration, so nothing here would have an effect. Remove the section."
+            )
+            self._problems.append(self._placed(Problem(key=name, message=message)))
+
+    def align(self, backbone: Component) -> Native | None:
+        """Return the backbone's own configuration, after noting what is wrong with it.
+
+        The trainer, which may be heavy, is asked only when nothing else is known to be wrong.
+        """
+        alignment = self._alignment(backbone)
+        if alignment is None or self._problems:
+            return None
+        native = align(alignment, self._loaded)
+        self._problems.extend(native.problems)
+        return native
+
+    def _alignment(self, backbone: Component) -> Alignment | None:
+        from astuner.plugins.drivers import load
+
+        alignment: Alignment | None = getattr(load(backbone.candidate), "alignment", None)
+        return alignment
+
+    def finish(self) -> None:
+        """Raise what was collected."""
+        if self._problems:
+            hide = self._loaded.secrets.hide_in_problem
+            raise ConfigError(list(dict.fromkeys(map(hide, self._problems))))
+
+    def _find(self, kind: str, spec: str, key: str) -> Candidate:
+        try:
+            return self._catalog.find(kind, spec, config_dir=self._loaded.path.parent, key=key)
+        except ConfigError as error:
+            from astuner.planning.earlier_run import way_back
+
+            config = self._loaded.config
+            back = way_back(Path(config.experiment_dir), config.backbone, kind, spec)
+            if back is None:
+                raise
+            told = [evolve(problem, message=f"{problem.message.rstrip('.')}. {back}") for problem in error.problems]
+            raise ConfigError(told) from error
+
+    def _usable(self, candidate: Candidate, key: str) -> Candidate:
+        if candidate.missing:
+            needs = ", ".join(candidate.missing)
+            raise ConfigError(
+                [Problem(key=key, message=f"{candidate.blame} needs {needs}, which is not installed: {candidate.remedy}")]
+            )
+        return candidate
+
+    def _placed(self, problem: Problem) -> Problem:
+        if problem.line is not None or problem.key is None:
+            return problem
+        place = self._loaded.locate(problem.key)
+        return problem if place is None else evolve(problem, file=place[0], line=place[1])

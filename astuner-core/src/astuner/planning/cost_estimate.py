@@ -1,0 +1,96 @@
+"""What a run would take, before it starts: steps, episodes, bounds on tokens, memory of the weights."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from astuner.planning.plan import plan_run
+from astuner.services.choosing import check_names
+
+if TYPE_CHECKING:
+    from astuner.config.model import Config
+    from astuner.protocols import Reader
+    from astuner.rollout.sampler import TaskSampler
+
+BYTES_PER_TRAINED_PARAMETER = 16
+"""float32 weight, gradient and AdamW's two moments."""
+
+
+def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = None, services: Sequence[str] = ()) -> str:
+    """Return the estimate as text. Checks everything that a run checks before it loads a model, the tasks included."""
+    from astuner.plugins.hooks import Hooks
+
+    plan = plan_run(conf, overrides, backbone)
+    config = plan.loaded.config
+    info = plan.run_info(attempt=0)
+    check_names(services, info, plan.catalog)
+    hooks = Hooks(plan.catalog, options=config.plugins.options)
+    hooks.check_pending()
+    reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
+    told: list[str] = []
+    if (report_to := getattr(reader, "report_to", None)) is not None:
+        report_to(lambda text, level="warning": told.append(text))
+    unmade = _yet_to_be_made(reader)
+    tasks = None if unmade else plan.sample_tasks(reader)
+    rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
+    rows += _training_rows(config, tasks) if tasks is not None and info.backbone != "debug" else []
+    rows += [("tasks", text) for text in unmade]
+    rows += [("services", ", ".join(services))] if services else []
+    rows += [("memory for weights", _memory(config))]
+    rows += [("judges", ", ".join(j.candidate.name for j in plan.recipe.judges) or "the workflow's own rewards")]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join([*(f"{name:<{width}}  {value}" for name, value in rows), *plan.notices, *told])
+
+
+def _yet_to_be_made(reader: Reader) -> list[str]:
+    """Return what a reader would have to make first: an estimate pays for nothing."""
+    ask = getattr(reader, "would_generate", None)
+    return [] if ask is None else [text for split in ("train", "validation") if (text := ask(split)) is not None]
+
+
+def _training_rows(config: Config, tasks: TaskSampler) -> list[tuple[str, str]]:
+    steps, trainer = tasks.total_steps, config.trainer_common
+    per_step = config.data.train_batch_size * config.rollout.num_repeat
+    passes = int(trainer.val_before_train) + (steps // trainer.test_freq if trainer.test_freq > 0 else 0)
+    validation = passes * tasks.validation_tasks * trainer.val_pass_n
+    episodes = steps * per_step + validation
+    length = config.rollout.max_model_len
+    return [
+        ("tasks", f"{tasks.train_tasks} for training, {tasks.validation_tasks} for validation"),
+        ("steps", f"{steps} of {config.data.train_batch_size} tasks x {config.rollout.num_repeat} episodes"),
+        ("episodes", f"{episodes} ({validation} for validation)"),
+        ("judged", f"at most {episodes} episodes"),
+        ("tokens", f"at most {episodes * length:,} in contexts of {length:,}"),
+    ]
+
+
+def _memory(config: Config) -> str:
+    parameters = _parameters(Path(config.model.path))
+    if parameters is None:
+        return "unknown (the model is not on this disk)"
+    trained = 0 if config.model.lora_rank else parameters
+    needed = trained * BYTES_PER_TRAINED_PARAMETER + (parameters - trained) * 4
+    return f"about {needed / 2**30:.2f} GiB for {parameters / 1e6:.2f} M parameters, activations and KV cache not counted"
+
+
+def _parameters(path: Path) -> int | None:
+    """Count the parameters in safetensors files by their headers: 8 bytes of length, then JSON."""
+    files = sorted(path.glob("*.safetensors")) if path.is_dir() else []
+    if not files:
+        return None
+    total = 0
+    for name in files:
+        with name.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            header = json.loads(file.read(length))
+        for tensor, facts in header.items():
+            if tensor != "__metadata__":
+                count = 1
+                for size in facts["shape"]:
+                    count *= size
+                total += count
+    return total

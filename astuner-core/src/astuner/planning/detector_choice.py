@@ -1,0 +1,67 @@
+"""Choosing the detectors of abnormal behaviour."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from astuner.config.components import section_of
+from astuner.config.places import problem_at
+from astuner.config.structure_errors import closest
+from astuner.errors import ConfigError, Problem
+from astuner.plugins.component import Component
+
+if TYPE_CHECKING:
+    from astuner.config.loading import LoadedConfig
+    from astuner.planning.chooser import Chooser
+
+CHECKLIST = "rollout.compute_madness_checklist"
+
+IDLE = ("agent_madness_termination", "agent_madness_reward")
+"""Keys of `rollout` that act only where a detector does."""
+
+
+def choose_detectors(chooser: Chooser, loaded: LoadedConfig) -> tuple[Component, ...]:
+    """Return the detectors that are switched on, each once, with their options; what is wrong is noted in the chooser."""
+    rollout = loaded.config.rollout
+    chooser.attempt(lambda: _check_sections(loaded))
+    chosen: dict[str, Component] = {}
+    for position, name in enumerate(rollout.compute_madness_checklist):
+        key = f"astuner.{CHECKLIST}[{position}]"
+        found = chooser.choose("detector", name, key, section_of(rollout.detectors, name), f"rollout.detectors.{name}")
+        if found is not None:
+            chooser.attempt(lambda found=found, key=key: _check_name(found, chosen, key))  # type: ignore[misc] # mypy reads no defaults
+            chosen.setdefault(found.candidate.name, found)
+    return tuple(chosen.values())
+
+
+def idle_notices(loaded: LoadedConfig) -> list[str]:
+    """Return what to tell about keys that were set and act only where a detector is switched on."""
+    if loaded.config.rollout.compute_madness_checklist:
+        return []
+    idle = [key for key in (f"rollout.{name}" for name in IDLE) if key in loaded.user_keys]
+    return [f"{key} has no effect: no detector is switched on ({CHECKLIST})." for key in idle]
+
+
+def _check_sections(loaded: LoadedConfig) -> None:
+    rollout = loaded.config.rollout
+    names = {name.rpartition("/")[2] for name in rollout.compute_madness_checklist} | set(rollout.compute_madness_checklist)
+    problems = [
+        problem_at(
+            f"astuner.rollout.detectors.{name}",
+            f"the detector '{name}' is not switched on; name it in {CHECKLIST}, or remove its options.",
+            loaded.locate,
+            closest(name, names),
+        )
+        for name in rollout.detectors
+        if name not in names
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _check_name(found: Component, chosen: dict[str, Component], key: str) -> None:
+    other = chosen.get(found.candidate.name)
+    if other is not None and other.candidate != found.candidate:
+        both = f"{found.candidate.blame} and {other.candidate.blame}"
+        message = f"{both} have one name, under which findings are kept: switch only one of them on."
+        raise ConfigError([Problem(key=key, message=message)])

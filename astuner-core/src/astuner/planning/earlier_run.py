@@ -1,0 +1,28 @@
+"""What an earlier start of the same run was made of."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from astuner.plugins.install_hints import install_command
+from astuner.runs.directory import RunDirectory, throwaway_directory
+
+
+def way_back(directory: Path, backbone: str, kind: str, spec: str) -> str | None:
+    """Return how to bring back a component that the run had when it was last started and whose distribution is gone."""
+    places = (directory, throwaway_directory(directory, backbone))
+    for row in (row for place in places for row in RunDirectory(place).run.get("plugins", ())):
+        name, dist, was = row["name"], row["distribution"], row["version"]
+        # What was given by its path has no version, and no package brings it.
+        if row["kind"] == kind and spec in (name, f"{dist}/{name}") and was and not _is_installed(dist):
+            return f"This run had it from {dist} {was}: {install_command(f'{dist}=={was}')}"
+    return None
+
+
+def _is_installed(dist: str) -> bool:
+    try:
+        version(dist)
+    except PackageNotFoundError:
+        return False
+    return True

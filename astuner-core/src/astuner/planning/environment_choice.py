@@ -1,0 +1,70 @@
+"""Choosing the environments of a run, as far as that is known before its tasks are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from astuner.config.env_variables import BY_TASK, NO_ENVIRONMENT
+from astuner.config.places import problem_at
+from astuner.errors import ConfigError
+from astuner.rollout.environments.selection import KEY, EnvironmentChoice, check_shape
+
+if TYPE_CHECKING:
+    from astuner.config.loading import LoadedConfig
+    from astuner.planning.chooser import Chooser
+    from astuner.plugins.catalog import Catalog
+    from astuner.plugins.component import Component
+
+WORDS = (BY_TASK, NO_ENVIRONMENT)
+
+
+def choose_environments(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog) -> EnvironmentChoice | None:
+    """Return what the configuration says of environments, None where no task has one; problems are left with the chooser."""
+    section, rollout = loaded.config.environment, loaded.config.rollout
+    leads, shared = not rollout.use_agentscope_protocol, rollout.isolation != "process"
+    named = section.environment_type
+    chooser.attempt(lambda: _check(loaded, catalog))
+    if named == NO_ENVIRONMENT:
+        return None
+    if named != BY_TASK:
+        component = _choose(chooser, named, KEY, section.options_of(named))
+        return EnvironmentChoice(everywhere=component, leads=leads, shared=shared)
+    given = {
+        name: component
+        for name, options in section.sections.items()
+        if (component := _choose(chooser, name, f"astuner.environment.{name}", options)) is not None
+    }
+    return EnvironmentChoice(given=given, reader=loaded.config.task_reader.type, leads=leads, shared=shared)
+
+
+def _choose(chooser: Chooser, name: str, key: str, options: Mapping[str, Any]) -> Component | None:
+    from astuner.plugins.drivers import load
+
+    component = chooser.choose("environment", name, key, options, f"environment.{name}", words=WORDS)
+    if component is not None:
+        chooser.attempt(lambda: check_shape(component.candidate, load(component.candidate), key))
+    return component
+
+
+def _check(loaded: LoadedConfig, catalog: Catalog) -> None:
+    """Raise `ConfigError` for what cannot be, whatever the environment is like."""
+    section, rollout = loaded.config.environment, loaded.config.rollout
+    problems = []
+    if not rollout.use_agentscope_protocol and section.environment_type == NO_ENVIRONMENT:
+        message = "rollout.use_agentscope_protocol is false, so an environment has to lead. Name one, or play a workflow."
+        problems.append(problem_at(KEY, message, loaded.locate))
+    elif not rollout.use_agentscope_protocol and section.environment_type == BY_TASK and not catalog.candidates("environment"):
+        message = (
+            "rollout.use_agentscope_protocol is false, so an environment has to lead, and none is installed. "
+            "Install one, or name your own as ./environment.py:MyEnvironment."
+        )
+        problems.append(problem_at(KEY, message, loaded.locate))
+    if rollout.isolation == "process" and (not rollout.use_agentscope_protocol or section.environment_type not in WORDS):
+        message = (
+            "an environment lives in the rollout process, beside the judge that looks at it, and cannot be handed to another "
+            "one. Use thread, which keeps an environment that blocks from holding up the others, or async."
+        )
+        problems.append(problem_at("astuner.rollout.isolation", message, loaded.locate))
+    if problems:
+        raise ConfigError(problems)

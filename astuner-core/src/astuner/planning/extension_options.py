@@ -1,0 +1,39 @@
+"""The section `plugins.options`: held against the extensions that are installed, before a run begins."""
+
+from __future__ import annotations
+
+from astuner.config.loading import LoadedConfig
+from astuner.config.places import problem_at
+from astuner.config.structure_errors import closest
+from astuner.errors import ConfigError, PluginError, Problem
+from astuner.plugins.catalog import Catalog
+
+
+def check_extension_options(loaded: LoadedConfig, catalog: Catalog) -> None:
+    """Raise `ConfigError` for sections of extensions that are not there, and for options that do not fit.
+
+    An extension that cannot be imported is not this configuration's fault: the run's hooks say so.
+    """
+    from astuner.plugins.drivers import load
+    from astuner.plugins.options import options_for
+
+    sections = loaded.config.plugins.options
+    extensions = catalog.candidates("hook")
+    names = {candidate.name for candidate in extensions}
+    problems: list[Problem] = []
+    for name in sorted(set(sections) - names):
+        message = "no such extension is installed and enabled."
+        problems.append(problem_at(_key(name), message, loaded.locate, closest(name, names)))
+    for candidate in extensions:
+        try:
+            options_for(load(candidate), sections.get(candidate.name), key=_key(candidate.name), locate=loaded.locate)
+        except ConfigError as error:
+            problems.extend(error.problems)
+        except PluginError:
+            continue
+    if problems:
+        raise ConfigError(problems)
+
+
+def _key(name: str) -> str:
+    return f"astuner.plugins.options.{name}"

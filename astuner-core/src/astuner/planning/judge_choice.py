@@ -1,0 +1,66 @@
+"""Choosing the judges: one by `judge_type` or `judge_protocol`, or those of the list `judges`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from attrs import evolve, frozen
+
+from astuner.config.rewards import JudgeChoice
+from astuner.plugins.component import Component
+
+if TYPE_CHECKING:
+    from astuner.config.components import TaskJudge
+    from astuner.planning.chooser import Chooser
+
+OWN_JUDGE = "customized_protocol"
+"""The `judge_type` that means: the judge named by `judge_protocol`, or the workflow's own rewards."""
+
+
+@frozen(kw_only=True)
+class NamedJudge:
+    """A judge as a configuration names it."""
+
+    spec: str
+    """A name, or where its code lies."""
+    key: str
+    """Which key names it, below `astuner`."""
+    section: str
+    """Where its options stand."""
+    values: Mapping[str, Any]
+    """Its options, as written."""
+    terms: JudgeChoice | None = None
+    """Of one among several: how it counts."""
+
+    @property
+    def known_as(self) -> str | None:
+        """What it is called among several; None for one alone."""
+        return None if self.terms is None else self.terms.known_as
+
+    def chosen_by(self, chooser: Chooser) -> Component | None:
+        """Return the component; None after noting what is wrong with it."""
+        found = chooser.choose("judge", self.spec, f"astuner.{self.key}", self.values, self.section, words=(OWN_JUDGE,))
+        return None if found is None else evolve(found, terms=self.terms)
+
+
+def named_judges(judge: TaskJudge) -> list[NamedJudge]:
+    """Return the judges of a configuration, in its order; none where the workflow gives the rewards."""
+    if judge.judges:
+        return [_of_several(judge, position, choice) for position, choice in enumerate(judge.judges)]
+    key = "judge_protocol" if judge.judge_type == OWN_JUDGE else "judge_type"
+    spec = judge.judge_protocol if judge.judge_type == OWN_JUDGE else judge.judge_type
+    if spec is None:
+        return []
+    return [NamedJudge(spec=spec, key=f"task_judge.{key}", section=f"task_judge.{spec}", values=judge.options_of(spec))]
+
+
+def _of_several(judge: TaskJudge, position: int, choice: JudgeChoice) -> NamedJudge:
+    place = f"task_judge.judges[{position}]"
+    return NamedJudge(
+        spec=choice.judge,
+        key=f"{place}.judge",
+        section=f"{place}.options" if choice.options else f"task_judge.{choice.judge}",
+        values=choice.options or judge.options_of(choice.judge),
+        terms=choice,
+    )

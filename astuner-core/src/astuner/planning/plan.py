@@ -1,0 +1,187 @@
+"""From a YAML to everything a run is made of, by name and with checked options: all that can fail without a model fails here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from astuner.errors import ConfigError, PluginError, Problem
+from astuner.planning.chooser import Chooser
+from astuner.planning.detector_choice import choose_detectors, idle_notices
+from astuner.planning.engine_choice import choose_engine
+from astuner.planning.environment_choice import choose_environments
+from astuner.planning.extension_options import check_extension_options
+from astuner.planning.judge_choice import named_judges
+from astuner.planning.plugin_lists import check_disabled, check_required
+from astuner.planning.tracker_choice import check_exact, tracker_notices
+from astuner.planning.unused_keys import judge_notices
+from astuner.planning.user_code import check_own_code
+from astuner.plugins.component import Component
+from astuner.protocols import Reader, RunInfo
+from astuner.rollout.environments.selection import TasksToPlay
+from astuner.rollout.recipe import Recipe
+from astuner.rollout.sampler import TaskSampler
+
+if TYPE_CHECKING:
+    from astuner.config.loading import LoadedConfig
+    from astuner.config.native import Native
+    from astuner.plugins.catalog import Catalog
+
+
+@frozen(kw_only=True)
+class Plan:
+    """A run, before anything of it is alive."""
+
+    loaded: LoadedConfig
+    catalog: Catalog
+    recipe: Recipe
+    reader: Component
+    loggers: tuple[Component, ...]
+    backbone: Component
+    estimator: Component
+    native: Native | None
+    """The backbone's own configuration; None for one without alignment."""
+    notices: tuple[str, ...]
+
+    def run_info(self, *, attempt: int = 1, fresh: bool = False) -> RunInfo:
+        """Return what the run's components may know."""
+        config = self.loaded.config
+        return RunInfo(
+            project_name=config.project_name,
+            experiment_name=config.experiment_name,
+            backbone=self.backbone.candidate.name,
+            directory=Path(config.experiment_dir),
+            config_dir=self.loaded.path.parent,
+            seed=config.seed,
+            config=config,
+            user_keys=self.loaded.user_keys,
+            attempt=attempt,
+            fresh=fresh,
+            native=self.native.tree if self.native else {},
+            conf=self.loaded.path,
+            overrides=self.loaded.overrides,
+        )
+
+    def sample_tasks(self, reader: Reader) -> TaskSampler:
+        """Return the run's tasks in their order; reads each split once."""
+        config, choice = self.loaded.config, self.recipe.environments
+        return TaskSampler(
+            reader if choice is None else TasksToPlay(reader, choice, self.catalog),
+            batch_size=config.data.train_batch_size,
+            epochs=config.trainer_common.total_epochs,
+            seed=config.seed,
+            total_steps=config.trainer_common.total_training_steps,
+            shuffle=config.data.shuffle,
+        )
+
+
+def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = None, *, trains: bool = True) -> Plan:
+    """Load a configuration and choose every component; raises `ConfigError` with all problems at once.
+
+    A plan that only evaluates (`trains=False`) may hold what training must not.
+    """
+    from astuner.config.loading import load_config
+    from astuner.plugins.catalog import Catalog
+
+    loaded = load_config(conf, overrides, backbone)
+    catalog = Catalog.discover(disabled=loaded.config.plugins.disabled)
+    chooser = Chooser(loaded, catalog)
+    config = loaded.config
+    chooser.attempt(lambda: check_required(catalog, config.plugins.required))
+    chooser.attempt(lambda: check_disabled(catalog, config.plugins.disabled))
+    chooser.attempt(lambda: check_own_code(loaded))
+    chooser.attempt(lambda: check_extension_options(loaded, catalog))
+    chosen_backbone = chooser.choose("backbone", config.backbone, "astuner.backbone", {})
+    tracker_type = config.context_tracker.context_tracker_type
+    tracker = chooser.choose(
+        "tracker",
+        tracker_type,
+        "astuner.context_tracker.context_tracker_type",
+        config.context_tracker.options_of(tracker_type),
+        f"context_tracker.{tracker_type}",
+    )
+    chosen_engine = choose_engine(chooser, loaded, catalog, chosen_backbone)
+    engine = chosen_engine.component
+    estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
+    estimator = chooser.choose("estimator", config.trainer_common.algorithm.adv_estimator, estimator_key, {})
+    loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
+    if trains:
+        chooser.attempt(lambda: check_exact(loaded))
+    notices = [*([chosen_engine.notice] if chosen_engine.notice else []), *loaded.notices, *tracker_notices(loaded)]
+    idle = catalog.without_effect(config.plugins.disabled)
+    notices += idle_notices(loaded)
+    notices += [f"plugins.disabled: '{name}' is not installed, so there is nothing to leave out." for name in idle]
+    if chosen_backbone is not None:
+        notices += chooser.check_honoured(chosen_backbone, engine)
+        chooser.check_alignment(chosen_backbone)
+    # What may be the user's own code comes last: it is imported only when nothing else is known to be wrong.
+    reader_type = config.task_reader.type
+    reader = chooser.choose(
+        "reader",
+        reader_type,
+        "astuner.task_reader.type",
+        config.task_reader.options_of(reader_type),
+        f"task_reader.{reader_type}",
+    )
+    chosen_judges = [named.chosen_by(chooser) for named in named_judges(config.task_judge)]
+    judges = tuple(judge for judge in chosen_judges if judge is not None)
+    notices += judge_notices(loaded, judges)
+    environments = choose_environments(chooser, loaded, catalog)
+    detectors = choose_detectors(chooser, loaded)
+    native = chooser.align(chosen_backbone) if chosen_backbone is not None else None
+    notices += native.notices if native else ()
+    chooser.finish()
+    _check_workflow(loaded)
+    if chosen_backbone is None or reader is None or tracker is None or estimator is None:
+        raise AssertionError("a missing component is a problem, and finish() raises problems")
+    recipe = Recipe(
+        workflow=config.rollout.user_workflow,
+        judges=judges,
+        tracker=tracker,
+        engine=engine,
+        environments=environments,
+        detectors=detectors,
+    )
+    return Plan(
+        loaded=loaded,
+        catalog=catalog,
+        recipe=recipe,
+        reader=reader,
+        loggers=loggers,
+        backbone=chosen_backbone,
+        estimator=estimator,
+        native=native,
+        notices=tuple(notices),
+    )
+
+
+def _loggers(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
+    key = "trainer_common.logger"
+    # metrics.jsonl is part of every run directory.
+    wanted: dict[str, tuple[str, Mapping[str, Any]]] = {"jsonl": (key, {})}
+    for position, choice in enumerate(loaded.config.trainer_common.logger):
+        wanted[choice.name] = (f"{key}[{position}]", choice.options)
+    return [
+        chooser.choose("logger", name, f"astuner.{place}", options, f"{place}.{name}")
+        for name, (place, options) in wanted.items()
+    ]
+
+
+def _check_workflow(loaded: LoadedConfig) -> None:
+    from astuner.rollout.workflows import load_workflow
+
+    if not loaded.config.rollout.use_agentscope_protocol:
+        return
+    target = loaded.config.rollout.user_workflow
+    key = "astuner.rollout.user_workflow"
+    place = loaded.locate(key)
+    file, line = place if place is not None else (None, None)
+    if target is None:
+        raise ConfigError([Problem(key=key, message="no workflow: name yours, as ./agent.py:MyAgent or package.module:MyAgent")])
+    try:
+        load_workflow(target, loaded.path.parent)
+    except PluginError as error:
+        raise ConfigError([Problem(key=key, message=str(error).removeprefix(f"{key}: "), file=file, line=line)]) from error

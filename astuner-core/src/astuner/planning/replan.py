@@ -1,0 +1,64 @@
+"""A run planned again in a process of another program, on what may be another machine: from a file in the run directory."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve, frozen
+
+from astuner.errors import RunFailed
+from astuner.planning.plan import Plan, plan_run
+from astuner.protocols import RunInfo
+
+
+@frozen(kw_only=True)
+class PlannedAgain:
+    """What `write_plan` wrote down, alive."""
+
+    plan: Plan
+    run_info: RunInfo
+    facts: Mapping[str, Any]
+    """What was written beside it."""
+
+
+def write_plan(run_info: RunInfo, path: Path, **facts: Any) -> None:
+    """Write down how to plan a run again, with JSON values beside it; for its owner alone, since --set may hold a secret."""
+    if run_info.conf is None:
+        raise ValueError("a run without a YAML cannot be planned again")
+    content = {
+        "conf": str(run_info.conf),
+        "digest": _digest(run_info.conf),
+        "overrides": list(run_info.overrides),
+        "backbone": run_info.backbone,
+        "directory": str(run_info.directory),
+        "attempt": run_info.attempt,
+        "facts": facts,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump(content, file)
+
+
+def plan_again(path: Path) -> PlannedAgain:
+    """Plan the run that a file of `write_plan` tells of; raises `RunFailed` where its YAML is not what it was."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    conf = Path(content["conf"])
+    if not conf.is_file():
+        raise RunFailed(
+            f"{conf}: is not on this machine; the directory of a run's YAML has to be shared with all machines of the run"
+        )
+    if _digest(conf) != content["digest"]:
+        raise RunFailed(f"{conf}: was changed after the run had started; undo the change, or start again")
+    plan = plan_run(conf, content["overrides"], content["backbone"], trains=False)
+    run_info = evolve(plan.run_info(attempt=content["attempt"]), directory=Path(content["directory"]))
+    return PlannedAgain(plan=plan, run_info=run_info, facts=content["facts"])
+
+
+def _digest(conf: Path) -> str:
+    return sha256(conf.read_bytes()).hexdigest()

@@ -1,0 +1,46 @@
+"""Keys that were set and that nothing of this run acts on, though other choices would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from astuner.config.model import Config
+from astuner.config.structuring import make_converter
+from astuner.config.trees import flatten
+
+if TYPE_CHECKING:
+    from astuner.config.loading import LoadedConfig
+    from astuner.plugins.component import Component
+
+JUDGE_LLM_KEYS = ("task_judge.alien_llm_model", "task_judge.alien_llm_response_length")
+
+
+def changed_keys(loaded: LoadedConfig) -> frozenset[str]:
+    """Return the keys that the user set to something else than the default."""
+    values, defaults = flatten(loaded.resolved), flatten(make_converter().unstructure(Config()))
+    return frozenset(key for key in loaded.user_keys if key in defaults and values.get(key) != defaults[key])
+
+
+def idle(keys: Sequence[str], given: frozenset[str], why: str) -> Iterator[str]:
+    """Yield one notice that names those of the keys that were given."""
+    named = [key for key in keys if key in given]
+    if named:
+        yield f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no effect: {why}."
+
+
+def judge_notices(loaded: LoadedConfig, judges: Sequence[Component]) -> Iterator[str]:
+    """Yield what a user should know of the keys of an LLM that no judge asks.
+
+    Judges say that they read them by a class attribute `honours`; of the user's own code that takes the run it is supposed.
+    """
+    from astuner.plugins.drivers import load
+
+    honoured: set[str] = set()
+    for judge in judges:
+        target = load(judge.candidate)
+        if judge.candidate.dist is None and hasattr(target, "from_run"):
+            honoured |= set(JUDGE_LLM_KEYS)
+        honoured |= set(getattr(target, "honours", ()))
+    left = [key for key in JUDGE_LLM_KEYS if key not in honoured]
+    yield from idle(left, changed_keys(loaded), "no judge of this run reads it")

@@ -1,0 +1,175 @@
+"""Starting a program under its guard."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from attrs import evolve
+
+from astuner.errors import AstunerError
+from astuner.processes import process_members
+from astuner.processes.program_handle import Launched
+from astuner.processes.program_record import STATE_VARIABLE, Kind, Lease, RecordFiles, Started, write_record
+from astuner.processes.program_registry import new_id, now
+
+GUARD = Path(__file__).with_name("guard.py")
+
+
+def launch(
+    command: Sequence[str],
+    *,
+    kind: Kind,
+    name: str,
+    log: Path,
+    cwd: Path | str | None = None,
+    env: Mapping[str, str] | None = None,
+    directory: Path | str | None = None,
+    port: int | None = None,
+    url: str | None = None,
+    lease: Lease | None = None,
+    facts: Mapping[str, Any] | None = None,
+    scratch: Path | None = None,
+) -> Launched:
+    """Start a program that ends with this process, however that ends, unless a lease keeps it; raises when it cannot be started.
+
+    Its output is appended to `log`. `env` goes on top of this process's environment; `port`, `url` and `facts` are written down
+    for whoever looks for it. `scratch` is a directory that is made before the program and removed after it.
+    """
+    from astuner.config.secrets import redact_command
+
+    started = Started(
+        id=new_id(),
+        kind=kind,
+        name=name,
+        pid=0,
+        born=0.0,
+        command=tuple(redact_command(command)),
+        directory=None if directory is None else str(directory),
+        log=str(log.absolute()),
+        started=now(),
+        port=port,
+        url=url,
+        lease=lease,
+        facts=dict(facts or {}),
+    )
+    place = str(Path(cwd or ".").absolute())
+    files = RecordFiles.of(started.id)
+    _make_directories(files.record.parent, log.parent)
+    with log.open("ab") as output:
+        output.write(f"--- {started.started} {started.what} in {place}: {' '.join(started.command)}\n".encode())
+        output.flush()
+        started = evolve(started, log_start=output.tell())
+        guard = _start_guard(started.id, output)
+    order = {
+        "id": started.id,
+        "what": started.what,
+        "command": list(command),
+        "cwd": place,
+        "env": {**(env or {}), process_members.MARK: started.id},
+        "log": started.log,
+        "leased": lease is not None,
+        "idle_s": lease.idle_s if lease else None,
+        "record": str(files.record),
+        "lease": str(files.lease),
+        "ended": str(files.ended),
+        "scratch": None if scratch is None else str(scratch.absolute()),
+    }
+    files.lease.touch()
+    try:
+        if scratch is not None:
+            scratch.mkdir(mode=0o700)
+        program = _handed(guard, order)
+        started = evolve(started, pid=guard.pid, born=_born(guard.pid), program=program)
+        write_record(started)
+        # One that has ended by now wrote down how, and `poll` tells.
+        with suppress(_NotStarted):
+            _send(guard, b"\n")
+    except BaseException as error:
+        _close(guard)
+        files.remove()
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+        if isinstance(error, _NotStarted):
+            raise AstunerError(f"{started.what}: cannot start {command[0]!r} in {place}: {error}") from None
+        raise
+    # Whoever holds the handle may let it go; the guard is waited for, and its pipe held open, all the same.
+    threading.Thread(target=guard.wait, name=f"guard {started.id}", daemon=True).start()
+    return Launched(record=started, guard=guard)
+
+
+def _make_directories(records: Path, logs: Path) -> None:
+    try:
+        records.mkdir(parents=True, exist_ok=True, mode=0o700)
+        logs.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        remedy = f"; set {STATE_VARIABLE} to a directory that can be written to" if error.filename != str(logs) else ""
+        raise AstunerError(f"{error.filename}: {error.strerror}, so nothing can be started{remedy}") from error
+
+
+def attach(record: Started) -> Launched:
+    """Return a handle on a program that was found again."""
+    return Launched(record=record)
+
+
+class _NotStarted(Exception):
+    """What the guard answered."""
+
+
+def _start_guard(program: str, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        # The guard's directory holds modules of ours, which must not stand before those of the standard library.
+        [sys.executable, "-P", str(GUARD)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        env={**os.environ, process_members.MARK: f"guard:{program}"},
+        start_new_session=True,
+    )
+
+
+def _handed(guard: subprocess.Popen[bytes], order: Mapping[str, Any]) -> int:
+    """Give the guard its order and return the program's pid."""
+    _send(guard, json.dumps(order).encode() + b"\n")
+    assert guard.stdout is not None
+    with guard.stdout as answers:
+        answer = answers.readline()
+    if not answer:
+        raise _NotStarted("its guard failed; the log says why")
+    said = json.loads(answer)
+    if "error" in said:
+        raise _NotStarted(f"{said['error']}: {said['at']}" if said["at"] else said["error"])
+    pid: int = said["program"]
+    return pid
+
+
+def _send(guard: subprocess.Popen[bytes], data: bytes) -> None:
+    assert guard.stdin is not None
+    try:
+        guard.stdin.write(data)
+        guard.stdin.flush()
+    except BrokenPipeError:
+        raise _NotStarted("its guard failed; the log says why") from None
+
+
+def _close(guard: subprocess.Popen[bytes]) -> None:
+    """End a guard that has nothing to stand over; with its pipe closed it leaves, and takes the program along."""
+    assert guard.stdin is not None
+    # What could not be written to it is tried again.
+    with suppress(BrokenPipeError):
+        guard.stdin.close()
+    guard.wait()
+
+
+def _born(pid: int) -> float:
+    import psutil
+
+    return psutil.Process(pid).create_time()

@@ -1,0 +1,100 @@
+"""The programs that are alive, by their records."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from astuner.processes.program_record import STATE_VARIABLE, RecordFiles, Started, read_record, records_directory, write_record
+
+BORN_WITHIN_S = 1.0
+"""The system tells a process's birth to some hundredths of a second, and moves it a little when the clock is set."""
+KEEP_S = 3600.0
+
+
+def started_programs() -> list[Started]:
+    """Return what is alive of what we started on this machine, oldest first; the records of the dead are removed."""
+    found = []
+    with contextlib.suppress(OSError):
+        for path in sorted(records_directory().iterdir()):
+            if path.suffix == ".json" and (record := read_record(path)) is not None:
+                if is_alive(record):
+                    found.append(record)
+                else:
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+            elif path.suffix in (".ended", ".lease") and not path.with_suffix(".json").exists():
+                _sweep(path)
+    return sorted(found, key=lambda record: record.started)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what a program left that is long gone. One of now may be about to have its record, or be asked how it ended."""
+    # Whoever it is of may remove it at this moment.
+    with contextlib.suppress(OSError):
+        if time.time() - path.stat().st_mtime > KEEP_S:
+            path.unlink()
+
+
+def is_alive(record: Started) -> bool:
+    """Whether the process of a record lives, and is the one that was meant: pids are given away again."""
+    import psutil
+
+    from astuner.processes.process_members import mark_of
+
+    try:
+        process = psutil.Process(record.pid)
+        same = abs(process.create_time() - record.born) < BORN_WITHIN_S
+        # A clock that is set moves every birth; no other process carries the mark of a guard.
+        same = same or (record.kind != "run" and mark_of(process) == f"guard:{record.id}")
+        return same and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def new_id() -> str:
+    """Return an id that no program has."""
+    while RecordFiles.of(program := token_hex(4)).record.exists():
+        pass
+    return program
+
+
+def now() -> str:
+    """Return the time as records have it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@contextmanager
+def registered_run(name: str, directory: Path, *, facts: Mapping[str, Any] | None = None) -> Iterator[Started]:
+    """Let this process be found as a run, as long as the block lasts; where nothing can be written it is not, with a warning."""
+    import psutil
+
+    from astuner.config.secrets import redact_command
+
+    record = Started(
+        id=new_id(),
+        kind="run",
+        name=name,
+        pid=os.getpid(),
+        born=psutil.Process().create_time(),
+        command=tuple(redact_command(sys.argv)),
+        directory=str(directory),
+        started=now(),
+        facts=dict(facts or {}),
+    )
+    try:
+        write_record(record)
+    except OSError as error:
+        print(f"warning: `astuner ps` will not find this run: {error}; set {STATE_VARIABLE} to a directory", file=sys.stderr)
+    try:
+        yield record
+    finally:
+        RecordFiles.of(record.id).remove()

@@ -1,0 +1,29 @@
+"""Loading what renders for a model: its own chat template, or a library that knows the model by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from astuner.errors import AstunerError
+from astuner.rendering.template_renderer import TemplateRenderer
+from astuner.rendering.tokenizers import generation_ends, load_tokenizer
+
+
+def load_renderer(model_path: str, *, tool_call_format: str = "auto") -> TemplateRenderer:
+    """Load the tokenizer of a model, a local folder or a hub id, with the ends that its generation configuration names.
+
+    The chat template that comes with a tokenizer is what defines a model: it renders wherever there is one. A tokenizer
+    without one is rendered by the `renderers` library, when that knows the model by its name.
+    """
+    try:
+        tokenizer = load_tokenizer(model_path)
+    except (OSError, ValueError) as error:
+        raise AstunerError(f"model.path: no tokenizer could be loaded from '{model_path}': {error}") from error
+    turn_ends = generation_ends(model_path)
+    if not tokenizer.chat_template:
+        from astuner.rendering.library_renderer import LibraryRenderer, family_of
+
+        family = family_of(Path(model_path).name)
+        if family is not None:
+            return LibraryRenderer(tokenizer, family, turn_ends, tool_call_format=tool_call_format)
+    return TemplateRenderer(tokenizer, turn_ends, tool_call_format=tool_call_format)

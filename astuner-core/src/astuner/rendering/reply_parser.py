@@ -1,0 +1,217 @@
+"""Sampled text to a reply: content, reasoning, tool calls. One incremental parser serves streams and whole answers alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from attrs import field, frozen
+
+from astuner.rendering.decoding import begun
+
+
+@frozen
+class Piece:
+    """A part of a reply that will not change any more."""
+
+    kind: Literal["content", "reasoning", "tool_call"]
+    text: str
+    """The text, or the arguments of a tool call: as the model wrote them where they are JSON, and as JSON where they are not."""
+    name: str = ""
+    """Of the tool."""
+
+
+class ReplyParser(Protocol):
+    """Reads one answer. Each format of tool calls has its own, chosen by the renderer."""
+
+    malformed: int
+    """Tool calls that could not be read; they stay in the content as they were written."""
+    dropped: int
+    """Tool calls beyond the first, where only one was wanted."""
+
+    def feed(self, text: str) -> Iterator[Piece]:
+        """Yield what is certain after some more text."""
+        ...
+
+    def finish(self) -> Iterator[Piece]:
+        """Yield what was held back, at the end of the text."""
+        ...
+
+
+@frozen(kw_only=True)
+class Found:
+    """What a format read at the start of a text."""
+
+    end: int
+    """Where it ends."""
+    pieces: tuple[Piece, ...]
+    """The calls, and as content what could not be read."""
+    malformed: int = 0
+
+
+class CallFormat(Protocol):
+    """How a family of models writes tool calls."""
+
+    @property
+    def openers(self) -> Sequence[str]:
+        """The strings that begin a call, or a section of calls."""
+        ...
+
+    @property
+    def bare(self) -> str:
+        """The character that begins a call when an answer begins with it, or nothing."""
+        ...
+
+    @property
+    def closers(self) -> str:
+        """The characters of which one is the last of every call."""
+        ...
+
+    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> Found | None:
+        """Read the calls that a text begins with; None when more text is needed, which `final` rules out."""
+        ...
+
+
+@frozen(kw_only=True)
+class Style:
+    """How a family writes its answers."""
+
+    calls: CallFormat
+    think: tuple[str, str] = field(default=("<think>", "</think>"))
+    """What stands around the reasoning, at the start of an answer."""
+
+    def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
+        """Return a parser for the answer to a rendered prompt."""
+        thinking = prompt.rstrip().endswith(self.think[0])
+        return AnswerParser(self, tools=tools, parallel=parallel, thinking=thinking)
+
+
+class AnswerParser:
+    """Reads reasoning at the start of an answer, and tool calls anywhere after it."""
+
+    def __init__(
+        self, style: Style, *, tools: Sequence[Mapping[str, Any]], parallel: bool = True, thinking: bool = False
+    ) -> None:
+        """`tools`: those whose calls are read. `parallel`: more than one call. `thinking`: the prompt opened the reasoning."""
+        self.malformed = 0
+        self.dropped = 0
+        self._format = style.calls
+        self._think, self._think_end = style.think
+        self._tools = tools
+        self._parallel = parallel
+        self._state = "reasoning" if thinking else "start"
+        self._held = ""
+        self._fresh = ""
+        self._gap = ""
+        self._calls = 0
+        self._said = False
+
+    def feed(self, text: str) -> Iterator[Piece]:
+        """Yield what is certain after some more text."""
+        self._held += text
+        self._fresh = text
+        yield from self._proceed()
+
+    def finish(self) -> Iterator[Piece]:
+        """Yield what was held back, at the end of the text."""
+        while self._state == "call":
+            yield from self._read(final=True)
+            yield from self._proceed()
+        rest, self._held = self._held, ""
+        if self._state == "reasoning" and rest.strip():
+            yield Piece("reasoning", rest.rstrip() if self._said else rest.strip())
+        elif self._state in ("start", "content"):
+            if self._calls and not (self._said and rest.strip()):
+                rest = rest.strip()
+            if rest:
+                yield Piece("content", rest)
+
+    def _proceed(self) -> Iterator[Piece]:
+        state = ""
+        while state != self._state:
+            state = self._state
+            yield from getattr(self, f"_{state}")()
+
+    def _start(self) -> Iterator[Piece]:
+        text = self._held.lstrip()
+        if text.startswith(self._think):
+            self._held = text[len(self._think) :]
+            self._state = "reasoning"
+        elif not self._think.startswith(text):
+            self._begin(text)
+        yield from ()
+
+    def _reasoning(self) -> Iterator[Piece]:
+        text, end, rest = self._held.partition(self._think_end)
+        if not self._said:
+            text = text.lstrip()
+        if end:
+            self._held = rest
+            self._state = "after"
+            self._said = False
+            if text.rstrip():
+                yield Piece("reasoning", text.rstrip())
+            return
+        certain = text[: len(text) - begun(text, (self._think_end,))].rstrip()
+        self._held = text[len(certain) :]
+        if certain:
+            self._said = True
+            yield Piece("reasoning", certain)
+
+    def _after(self) -> Iterator[Piece]:
+        self._held = self._held.lstrip()
+        if self._held:
+            self._begin(self._held)
+        yield from ()
+
+    def _begin(self, text: str) -> None:
+        self._state = "content"
+        if self._tools and self._format.bare and text.startswith(self._format.bare):
+            self._enter_call(len(self._held) - len(text))
+
+    def _content(self) -> Iterator[Piece]:
+        if not self._tools:
+            certain, self._held = self._held, ""
+        else:
+            openers = self._format.openers
+            place = min((place for place in map(self._held.find, openers) if place >= 0), default=-1)
+            if place >= 0:
+                certain = self._held[:place].rstrip()
+                self._enter_call(place)
+                self._gap = self._gap[len(certain) :]
+            else:
+                certain = self._held[: len(self._held) - begun(self._held, openers)].rstrip()
+                self._held = self._held[len(certain) :]
+        if self._calls and not self._said:
+            certain = certain.lstrip()
+        if certain:
+            self._said = True
+            yield Piece("content", certain)
+
+    def _enter_call(self, place: int) -> None:
+        self._state = "call"
+        self._gap, self._held = self._held[:place], self._held[place:]
+        self._fresh = self._held
+
+    def _call(self) -> Iterator[Piece]:
+        # Reading again is worth it only when what may end a call has come.
+        if any(closer in self._fresh for closer in self._format.closers):
+            yield from self._read(final=False)
+
+    def _read(self, *, final: bool) -> Iterator[Piece]:
+        found = self._format.read(self._held, self._tools, final=final)
+        if found is None:
+            return
+        self._held = self._held[found.end :]
+        self._state = "content"
+        self.malformed += found.malformed
+        for piece in found.pieces:
+            if piece.kind != "tool_call":
+                self._said = True
+                yield Piece("content", self._gap + piece.text)
+            elif self._calls and not self._parallel:
+                self.dropped += 1
+            else:
+                self._calls += 1
+                yield piece
+            self._gap = ""

@@ -1,0 +1,161 @@
+"""Messages to text to token ids and back, as the model's own chat template has it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from astuner.errors import AstunerError
+from astuner.rendering.compiled_template import CompiledTemplate
+from astuner.rendering.dropped_messages import check_contents
+from astuner.rendering.encoding import PartwiseEncoder
+from astuner.rendering.errors import bad_request
+from astuner.rendering.template_shape import PROBE, USER, TemplateShape, find_shape
+from astuner.rendering.tool_calls import STYLES, recognise
+
+if TYPE_CHECKING:
+    from astuner.rendering.reply_parser import ReplyParser
+    from astuner.schema import Ids, Message
+
+
+LONGEST_CACHED = 1 << 15
+"""Characters of a text whose ids are kept."""
+
+
+class TemplateRenderer:
+    """Renders through the chat template of a Hugging Face tokenizer.
+
+    What a template does not know is put where the model still sees it: tool calls into the text of the assistant,
+    tool results into a user message. A message that would vanish all the same is refused.
+    """
+
+    def __init__(self, tokenizer: Any, turn_ends: Sequence[int] = (), *, tool_call_format: str = "auto") -> None:
+        """`tokenizer` is a `transformers` tokenizer with a chat template; `turn_ends` adds to the ends found in it.
+
+        `tool_call_format` names a style of `formats.STYLES`; `auto` is the one in which the template writes calls.
+        """
+        self._check(tokenizer)
+        self.tokenizer = tokenizer
+        self._template = CompiledTemplate(tokenizer)
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        self._backend = backend if backend is not None and hasattr(backend, "encode") else None
+        self._in_parts = None if self._backend is None else PartwiseEncoder(self._backend, tokenizer.added_tokens_decoder)
+        # The siblings of a group start from the same prompt.
+        self._encode_cached: Callable[[str], Ids] = lru_cache(maxsize=256)(self._encode)
+        self.specials: Mapping[str, int] = {str(word): int(number) for number, word in tokenizer.added_tokens_decoder.items()}
+        found = self._find_ends()
+        # A message of gpt-oss ends with <|end|> after each channel; only the other two end its turn.
+        inner = {"<|end|>"} if {"<|channel|>", "<|return|>"} <= self.specials.keys() else set()
+        self._closers = {**found, **{number: self.decode((number,)) for number in turn_ends}}
+        self._turn_ends = {number: word for number, word in self._closers.items() if word not in inner}
+        self.shape: TemplateShape = find_shape(lambda messages: self._apply(messages, (), False, {}))
+        if tool_call_format == "auto":
+            tool_call_format = recognise(self.shape.called, self.specials)
+        self.tool_call_format = tool_call_format
+        self._style = STYLES[tool_call_format]
+
+    @property
+    def turn_ends(self) -> Mapping[int, str]:
+        """The tokenizer's end-of-sequence token and the end-of-turn tokens that its template writes."""
+        return self._turn_ends
+
+    @property
+    def closers(self) -> Mapping[int, str]:
+        """The turn ends, and for gpt-oss the token that its template writes in their place."""
+        return self._closers
+
+    @cached_property
+    def vocabulary(self) -> int:
+        """One more than the largest id of the tokenizer."""
+        return 1 + max(int(number) for number in self.tokenizer.get_vocab().values())
+
+    def render(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, generate: bool, kwargs: Mapping[str, Any]
+    ) -> str:
+        """Return the text of a conversation; see `Renderer`."""
+        self._refuse_parallel(messages)
+        try:
+            text = self._apply(self.shape.prepare(messages), tools, generate, kwargs)
+        except Exception as error:  # noqa: BLE001 - a template is code of the model's author and raises what it likes
+            raise bad_request(f"The model's chat template refuses these messages: {error}", "messages") from None
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise bad_request("'messages' hold half a surrogate pair, which no tokenizer can encode.", "messages") from None
+        check_contents(messages, text)
+        return text
+
+    def encode(self, text: str) -> Ids:
+        """Return the ids of a text; see `Renderer`."""
+        return self._encode_cached(text) if len(text) <= LONGEST_CACHED else self._encode(text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, special tokens included."""
+        if self._backend is not None:
+            return str(self._backend.decode(ids, skip_special_tokens=False))
+        return str(self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
+
+    def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
+        """Return a parser of the model's own tool calls and reasoning.
+
+        Where the template shows but one call of an answer, the parser reads but one.
+        """
+        return self._style.parser(prompt, tools=tools, parallel=parallel and self.shape.many_calls)
+
+    def _encode(self, text: str) -> Ids:
+        if self._in_parts is not None:
+            return self._in_parts(text)
+        ids = np.asarray(self.tokenizer.encode(text, add_special_tokens=False), dtype=np.int32)
+        ids.setflags(write=False)
+        return ids
+
+    def _apply(
+        self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], generate: bool, kwargs: Mapping[str, Any]
+    ) -> str:
+        return self._template(messages, tools, generate, kwargs)
+
+    def _check(self, tokenizer: Any) -> None:
+        if not getattr(tokenizer, "chat_template", None):
+            raise AstunerError(
+                f"model.path: the tokenizer of '{getattr(tokenizer, 'name_or_path', '')}' has no chat template, so messages "
+                "cannot become tokens. Use an instruct model, or add a chat_template.jinja beside its tokenizer."
+            )
+
+    def _refuse_parallel(self, messages: Sequence[Message]) -> None:
+        if self.shape.many_calls:
+            return
+        for number, message in enumerate(messages):
+            if len(message.get("tool_calls") or ()) > 1:
+                raise bad_request(
+                    f"messages[{number}] holds more than one tool call, of which the model's chat template shows the first only. "
+                    "Send one call for each message.",
+                    f"messages[{number}].tool_calls",
+                )
+
+    def _find_ends(self) -> dict[int, str]:
+        """Collect the special tokens that follow an assistant's text in the template, and the end-of-sequence token."""
+        specials = self.specials
+        found = set()
+        try:
+            text = self._apply([USER, {"role": "assistant", "content": PROBE}, USER], (), False, {})
+        except Exception as error:
+            raise AstunerError(
+                f"model.path: the chat template of '{self.tokenizer.name_or_path}' cannot render a user and an assistant "
+                f"message: {error}. Repair its chat_template."
+            ) from error
+        after = text.partition(PROBE)[2].lstrip()
+        first = max((token for token in specials if after.startswith(token)), key=len, default=None)
+        if first is not None:
+            found.add(first)
+        if self.tokenizer.eos_token is not None:
+            found.add(str(self.tokenizer.eos_token))
+        # Some models end a turn that calls tools with another token than a plain answer (Llama's <|eom_id|>, GLM's
+        # <|observation|>), and a model that ends its text has nothing more to say.
+        ends = r"<\|(eot_id|eom_id|im_end|return|call|observation|endoftext|end_of_text)\|>"
+        found.update(token for token in specials if re.fullmatch(ends, token))
+        numbers = {token: specials.get(token, self.tokenizer.convert_tokens_to_ids(token)) for token in found}
+        return {int(number): token for token, number in sorted(numbers.items()) if number is not None}

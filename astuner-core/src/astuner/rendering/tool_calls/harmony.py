@@ -1,0 +1,139 @@
+"""The channels of gpt-oss: analysis is reasoning, final is content, commentary to a function is a tool call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from astuner.rendering.decoding import begun
+from astuner.rendering.reply_parser import Piece, ReplyParser
+from astuner.rendering.tool_calls import sampled_json
+
+_MESSAGE = "<|message|>"
+_OPENERS = ("<|channel|>", "<|start|>", "to=")
+"""What a header begins with: the prompt has already said `<|start|>assistant` of the first one."""
+_ENDS = ("<|end|>", "<|call|>", "<|return|>")
+_BREAKS = (*_ENDS, "<|start|>", "<|channel|>")
+_CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
+_RECIPIENT = re.compile(r"\bto=([^\s<]+)")
+
+
+class HarmonyStyle:
+    """The style of gpt-oss."""
+
+    def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
+        """Return a parser for the answer to a rendered prompt."""
+        return HarmonyParser(tools=tools, parallel=parallel)
+
+
+class HarmonyParser:
+    """Reads `<|channel|>name to=recipient<|message|>text<|end|>`, several of them with `<|start|>assistant` between."""
+
+    def __init__(self, *, tools: Sequence[Mapping[str, Any]], parallel: bool = True) -> None:
+        """`tools`: those whose calls are read. `parallel`: more than one call."""
+        self.malformed = 0
+        self.dropped = 0
+        self._tools = tools
+        self._parallel = parallel
+        self._state = "between"
+        self._held = ""
+        self._header = ""
+        self._kind: Literal["content", "reasoning"] = "content"
+        self._said: set[str] = set()
+        self._begins = True
+        self._calls = 0
+
+    def feed(self, text: str) -> Iterator[Piece]:
+        """Yield what is certain after some more text."""
+        self._held += text
+        state = ""
+        while state != self._state:
+            state = self._state
+            yield from getattr(self, f"_in_{state}")()
+
+    def finish(self) -> Iterator[Piece]:
+        """Yield what was held back, at the end of the text."""
+        rest, self._held = self._held, ""
+        if self._state == "call":
+            yield from self._called(rest, "")
+        elif self._state == "text":
+            yield from self._say(rest)
+        elif self._state == "between":
+            yield from self._say(rest.strip())
+        else:
+            # A header that never came to its text.
+            self.malformed += bool(self._tools and _RECIPIENT.search(rest))
+            self._enter("content")
+            yield from self._say(rest)
+
+    def _in_between(self) -> Iterator[Piece]:
+        text = self._held.lstrip()
+        if text.startswith(_OPENERS):
+            self._held = text
+            self._state = "header"
+        elif text and not any(opener.startswith(text) for opener in _OPENERS):
+            # No channel was named: the text is an answer.
+            self._enter("content")
+        yield from ()
+
+    def _in_header(self) -> Iterator[Piece]:
+        header, found, rest = self._held.partition(_MESSAGE)
+        if found:
+            self._header, self._held = header + found, rest
+            channel = _CHANNEL.search(header)
+            if _RECIPIENT.search(header):
+                self._state = "call"
+            else:
+                self._enter("reasoning" if channel and channel[1] == "analysis" else "content")
+        yield from ()
+
+    def _enter(self, kind: Literal["content", "reasoning"]) -> None:
+        self._state = "text"
+        self._kind = kind
+        self._begins = True
+
+    def _in_text(self) -> Iterator[Piece]:
+        end = _first(self._held, _BREAKS)
+        if end is None:
+            place = len(self._held) - begun(self._held, _BREAKS)
+            certain, self._held = self._held[:place], self._held[place:]
+        else:
+            marker = self._held[end:].partition("|>")[0] + "|>"
+            certain, self._held = self._held[:end], self._held[end + len(marker) if marker in _ENDS else end :]
+            self._state = "between"
+        yield from self._say(certain)
+
+    def _in_call(self) -> Iterator[Piece]:
+        end = _first(self._held, _ENDS)
+        if end is not None:
+            marker = self._held[end:].partition("|>")[0] + "|>"
+            body, self._held = self._held[:end], self._held[end + len(marker) :]
+            self._state = "between"
+            yield from self._called(body, marker)
+
+    def _called(self, body: str, marker: str) -> Iterator[Piece]:
+        recipient = _RECIPIENT.search(self._header)
+        arguments = sampled_json.read_object(body)
+        if recipient is None or arguments is None or not self._tools:
+            self.malformed += bool(self._tools)
+            self._enter("content")
+            self._state = "between"
+            yield from self._say(self._header + body + marker)
+        elif self._calls and not self._parallel:
+            self.dropped += 1
+        else:
+            self._calls += 1
+            yield Piece("tool_call", arguments, recipient[1].removeprefix("functions."))
+
+    def _say(self, text: str) -> Iterator[Piece]:
+        if text:
+            # Messages of one channel are lines of one text.
+            joined = "\n" + text if self._begins and self._kind in self._said else text
+            self._begins = False
+            self._said.add(self._kind)
+            yield Piece(self._kind, joined)
+
+
+def _first(text: str, markers: Sequence[str]) -> int | None:
+    return min((place for place in map(text.find, markers) if place >= 0), default=None)

@@ -1,0 +1,89 @@
+"""Tool calls that stand between two markers, alone or several in a section."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from astuner.rendering.reply_parser import Found, Piece
+
+Body = Callable[[str, Sequence[Mapping[str, Any]]], "tuple[str, str] | None"]
+"""Reads what stands between the markers of a call, to the name and the arguments; None when it cannot."""
+
+
+def broken(text: str) -> Found:
+    """Return a text that was to be a call as content."""
+    return Found(end=len(text), pieces=(Piece("content", text),), malformed=1)
+
+
+@frozen
+class Tagged:
+    """Calls of which each stands between an opening and a closing marker."""
+
+    open: str
+    close: str
+    body: Body
+    bare: str = ""
+    closers: str = ">"
+
+    @property
+    def openers(self) -> Sequence[str]:
+        """The opening marker."""
+        return (self.open,)
+
+    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> Found | None:
+        """Read one call; see `CallFormat`."""
+        end = text.find(self.close, len(self.open))
+        if end < 0:
+            return broken(text) if final else None
+        read = self.body(text[len(self.open) : end], tools)
+        end += len(self.close)
+        if read is None:
+            return broken(text[:end])
+        return Found(end=end, pieces=(Piece("tool_call", read[1], read[0]),))
+
+
+@frozen
+class Section:
+    """Calls between markers of their own, all of them inside a section, which is read when it is over."""
+
+    open: str
+    close: str
+    call_open: str
+    call_close: str
+    body: Body
+    bare: str = ""
+    closers: str = ">"
+
+    @property
+    def openers(self) -> Sequence[str]:
+        """The marker that opens the section."""
+        return (self.open,)
+
+    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> Found | None:
+        """Read one section; see `CallFormat`. One that was cut off keeps the calls that are whole."""
+        inner_end = text.find(self.close, len(self.open))
+        if inner_end < 0 and not final:
+            return None
+        end = len(text) if inner_end < 0 else inner_end + len(self.close)
+        inner = text[len(self.open) :] if inner_end < 0 else text[len(self.open) : inner_end]
+        pieces, malformed, place = [], 0, 0
+        while (start := inner.find(self.call_open, place)) >= 0:
+            stop = inner.find(self.call_close, start)
+            after = len(inner) if stop < 0 else stop + len(self.call_close)
+            read = None if stop < 0 else self.body(inner[start + len(self.call_open) : stop], tools)
+            if inner[place:start].strip():
+                pieces.append(Piece("content", inner[place:start].strip()))
+            if read is None:
+                malformed += 1
+                pieces.append(Piece("content", inner[start:after]))
+            else:
+                pieces.append(Piece("tool_call", read[1], read[0]))
+            place = after
+        if inner[place:].strip():
+            pieces.append(Piece("content", inner[place:].strip()))
+        if not any(piece.kind == "tool_call" for piece in pieces):
+            return Found(end=end, pieces=(Piece("content", text[:end]),), malformed=max(1, malformed))
+        return Found(end=end, pieces=tuple(pieces), malformed=malformed)

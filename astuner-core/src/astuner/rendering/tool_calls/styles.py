@@ -1,0 +1,92 @@
+"""The styles of answers by name, and how the style of a model is recognised."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from astuner.rendering.reply_parser import Style
+from astuner.rendering.tool_calls import call_parsers
+from astuner.rendering.tool_calls.harmony import HarmonyStyle
+from astuner.rendering.tool_calls.marked_calls import Section, Tagged
+from astuner.rendering.tool_calls.unclosed_calls import Llama, Mistral
+
+if TYPE_CHECKING:
+    from astuner.rendering.reply_parser import ReplyParser
+
+
+class ReplyStyle(Protocol):
+    """How a family of models writes its answers."""
+
+    def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
+        """Return a parser for the answer to a rendered prompt; `tools` are those whose calls are read."""
+        ...
+
+
+def _dsml(section: str) -> Section:
+    tag = "｜DSML｜"
+    return Section(f"<{tag}{section}>", f"</{tag}{section}>", f"<{tag}invoke name=", f"</{tag}invoke>", call_parsers.invoked(tag))
+
+
+STYLES: Mapping[str, ReplyStyle] = {
+    "hermes": Style(calls=Tagged("<tool_call>", "</tool_call>", call_parsers.hermes)),
+    "qwen_xml": Style(calls=Tagged("<tool_call>", "</tool_call>", call_parsers.qwen_xml)),
+    "glm": Style(calls=Tagged("<tool_call>", "</tool_call>", call_parsers.glm)),
+    "llama3": Style(calls=Llama()),
+    "mistral": Style(calls=Mistral(), think=("[THINK]", "[/THINK]")),
+    "deepseek": Style(
+        calls=Section(
+            "<｜tool▁calls▁begin｜>",
+            "<｜tool▁calls▁end｜>",
+            "<｜tool▁call▁begin｜>",
+            "<｜tool▁call▁end｜>",
+            call_parsers.deepseek,
+        )
+    ),
+    "deepseek_v32": Style(calls=_dsml("function_calls")),
+    "deepseek_v4": Style(calls=_dsml("tool_calls")),
+    "kimi": Style(
+        calls=Section(
+            "<|tool_calls_section_begin|>",
+            "<|tool_calls_section_end|>",
+            "<|tool_call_begin|>",
+            "<|tool_call_end|>",
+            call_parsers.kimi,
+        )
+    ),
+    "minimax": Style(
+        calls=Section("<minimax:tool_call>", "</minimax:tool_call>", "<invoke name=", "</invoke>", call_parsers.invoked())
+    ),
+    "harmony": HarmonyStyle(),
+}
+"""The formats of tool calls, with the reasoning that goes with them, by name."""
+
+_MARKERS: Mapping[str, str] = {
+    "<｜DSML｜function_calls>": "deepseek_v32",
+    "<｜DSML｜tool_calls>": "deepseek_v4",
+    "<｜tool▁call": "deepseek",
+    "<|tool_call_argument_begin|>": "kimi",
+    "<minimax:tool_call>": "minimax",
+    "[TOOL_CALLS]": "mistral",
+    "<arg_key>": "glm",
+    "<function=": "qwen_xml",
+    "<|channel|>": "harmony",
+    "<tool_call>": "hermes",
+    "<|python_tag|>": "llama3",
+    '"parameters":': "llama3",
+}
+"""What calls of each style hold, the telling first: `<tool_call>` is shared by three."""
+
+
+def recognise(called: str, specials: Collection[str]) -> str:
+    """Return the name of the style in which a template writes a call; `hermes` when nothing tells.
+
+    `called` is that part of a rendered conversation. A template that writes none is told by the `specials` of its
+    tokenizer, where only the tokens of one family count.
+    """
+    for marker, name in _MARKERS.items():
+        if marker in called:
+            return name
+    if "<|channel|>" in specials and "<|message|>" in specials:
+        return "harmony"
+    return "hermes"

@@ -1,0 +1,86 @@
+"""Arguments that a format carries as plain text, to JSON by the schema of the tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from astuner.rendering.tool_calls import sampled_json
+
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "object": dict,
+    "array": list,
+}
+
+
+def arguments_json(name: str, values: Iterable[tuple[str, str]], tools: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the arguments of a call as a JSON object, each value of the type that the schema of its tool declares.
+
+    A value that is not of its declared type stays a string, for the tool to refuse. Without a declared type, JSON is
+    taken as what it is and everything else as a string. None when an argument is given twice.
+    """
+    properties = _properties(name, tools)
+    written: dict[str, str] = {}
+    for key, text in values:
+        if key in written:
+            return None
+        written[key] = _typed(text, _types(properties.get(key)))
+    return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {text}" for key, text in written.items()) + "}"
+
+
+def _properties(name: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    for tool in tools:
+        function = tool.get("function")
+        if isinstance(function, Mapping) and function.get("name") == name:
+            parameters = function.get("parameters")
+            properties = parameters.get("properties") if isinstance(parameters, Mapping) else None
+            return properties if isinstance(properties, Mapping) else {}
+    return {}
+
+
+def _types(schema: Any) -> set[str]:
+    if not isinstance(schema, Mapping):
+        return set()
+    declared = schema.get("type")
+    types = {declared} if isinstance(declared, str) else {one for one in declared or () if isinstance(one, str)}
+    for key in ("anyOf", "oneOf"):
+        for choice in schema.get(key) or ():
+            types |= _types(choice)
+    if not types and isinstance(schema.get("enum"), list) and all(isinstance(one, str) for one in schema["enum"]):
+        types.add("string")
+    return types
+
+
+def _typed(text: str, types: set[str]) -> str:
+    bare = text.strip()
+    if "null" in types and bare in ("null", "None"):
+        return "null"
+    if "boolean" in types and bare in ("True", "False"):
+        return bare.lower()
+    value = sampled_json.value(bare)
+    others = types - {"string", "null"}
+    if not types:
+        fits = value is not None or bare == "null"
+    else:
+        fits = any(isinstance(value, _KINDS.get(kind, ())) for kind in others)
+        # JSON's true is no number, though Python's is.
+        fits = fits and not (isinstance(value, bool) and "boolean" not in others)
+    # NaN and its like are read by Python, but are no JSON.
+    if fits and _is_strict(bare):
+        return bare
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _is_strict(text: str) -> bool:
+    def refuse(_: str) -> Any:
+        raise ValueError
+
+    try:
+        json.loads(text, parse_constant=refuse)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,58 @@
+"""Making the loop of each episode in which the environment leads, out of the run's configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast, get_args
+
+from astuner.config.env_variables import ActionPreference
+from astuner.protocols import ContextPolicy, RunInfo, Tracker, Workflow
+from astuner.rollout.environments.conversation_room import ContextLimits, TokenCounter
+from astuner.rollout.environments.environment_loop import EnvironmentLoop, LoopOptions
+
+if TYPE_CHECKING:
+    from astuner.config.model import Config
+    from astuner.rendering import TemplateRenderer
+    from astuner.rollout.environments.lifetime import LivingEnvironment
+
+
+class LoopMaker:
+    """Makes the workflows of a rollout process in which environments lead."""
+
+    def __init__(
+        self, run_info: RunInfo, *, renderer: TemplateRenderer | None, engine_max_model_len: int | None, gives_reward: bool
+    ) -> None:
+        """`renderer` is None for an engine that speaks chat; `gives_reward` when no judge is configured."""
+        self._config, self._gives_reward = run_info.config, gives_reward
+        self._counter = TokenCounter(renderer)
+        rollout, data = run_info.config.rollout, run_info.config.data
+        self._limits = ContextLimits(
+            max_model_len=min(rollout.max_model_len, engine_max_model_len or rollout.max_model_len),
+            max_prompt_length=data.max_prompt_length,
+            max_response_length=data.max_response_length,
+            max_answer=rollout.max_response_length_in_one_turn,
+        )
+
+    def make(self, living: LivingEnvironment, tracker: Tracker) -> Workflow:
+        """Return the workflow of one episode; a tracker that is a `ContextPolicy` manages its conversation."""
+        options = LoopOptions(
+            name=living.name,
+            preference=action_preference(self._config),
+            max_steps=self._config.rollout.multi_turn.max_steps,
+            max_env_len=self._config.context_tracker.max_env_len,
+            limits=self._limits,
+            gives_reward=self._gives_reward,
+        )
+        policy = tracker if isinstance(tracker, ContextPolicy) else None
+        return EnvironmentLoop(living.guarded, options, policy=policy, counter=self._counter)
+
+
+def action_preference(config: Config) -> ActionPreference:
+    """Return how actions are read off answers in a run."""
+    own = config.environment.env_action_preference
+    if own is not None:
+        return own
+    if config.task_reader.type.rpartition("/")[2] != "env_service":
+        return "text"
+    # What stands in the reader's section is checked by the reader.
+    told = config.task_reader.options_of("env_service").get("env_action_preference", "code")
+    return cast("ActionPreference", told) if told in get_args(ActionPreference) else "code"

@@ -1,0 +1,140 @@
+"""Which environment a task is played in: what a configuration chose, and finding it by a task's `env_type`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from astuner.config.env_variables import NO_ENVIRONMENT
+from astuner.errors import ConfigError, DataError, PluginError, Problem
+from astuner.protocols import Reader
+from astuner.schema import Split, Task
+
+if TYPE_CHECKING:
+    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.plugins.component import Component
+
+KEY = "astuner.environment.environment_type"
+METHODS = ("reset", "step", "evaluate", "close")
+
+
+@frozen(kw_only=True)
+class EnvironmentChoice:
+    """What a configuration says of environments. Picklable."""
+
+    everywhere: Component | None = None
+    """The environment of every task; None takes what each task's `env_type` names."""
+    given: Mapping[str, Component] = field(factory=dict)
+    """Those that have options of their own, by name."""
+    reader: str = ""
+    """The task reader's name: an environment of the same name plays the tasks whose `env_type` names none (`env_service`)."""
+    leads: bool = False
+    """Whether the environment leads and no workflow does, so that a task without one cannot be played."""
+    shared: bool = True
+    """Whether workflows run where environments can be handed to them: not in processes of their own."""
+
+    @property
+    def components(self) -> list[Component]:
+        """The environments that the configuration itself names."""
+        return [self.everywhere] if self.everywhere is not None else list(self.given.values())
+
+
+class EnvironmentFinder:
+    """Finds the environment of a task among what is installed; each kind of task is looked up once."""
+
+    def __init__(self, choice: EnvironmentChoice, catalog: Catalog) -> None:
+        """Look in `catalog`."""
+        self._choice, self._catalog = choice, catalog
+        self._found: dict[str, Component | None] = {}
+
+    def of(self, env_type: str) -> Component | None:
+        """Return the environment; None when the task has none. Raises `PluginError` or `ConfigError` for an unusable one."""
+        if self._choice.everywhere is not None:
+            return self._choice.everywhere
+        if env_type not in self._found:
+            self._found[env_type] = None if env_type == NO_ENVIRONMENT else self._look_up(env_type)
+        return self._found[env_type]
+
+    def _look_up(self, env_type: str) -> Component | None:
+        return self._named(env_type) or self._named(self._choice.reader.rpartition("/")[2])
+
+    def _named(self, name: str) -> Component | None:
+        given = self._choice.given.get(name, self._choice.given.get(name.rpartition("/")[2]))
+        if given is not None:
+            return given
+        # Data name installed environments only: a path in a row would run code that comes with the data.
+        if name not in self._names():
+            return None
+        return choose_environment(self._catalog.find("environment", name, config_dir=Path(), key=KEY))
+
+    def _names(self) -> list[str]:
+        offered = self._catalog.candidates("environment")
+        return [*(each.name for each in offered), *(f"{each.dist}/{each.name}" for each in offered)]
+
+    def why_none(self, env_type: str) -> str:
+        """Say what is installed in place of the environment that a task names."""
+        offered = self._catalog.candidates("environment")
+        installed = ", ".join(f"{each.name} ({each.provider})" for each in offered) or "none"
+        close = difflib.get_close_matches(env_type, [each.name for each in offered], n=1)
+        hint = f" Did you mean '{close[0]}'?" if close else ""
+        return f"no environment '{env_type}'; installed: {installed}.{hint}"
+
+
+class TasksToPlay:
+    """A reader whose tasks all have what the run plays them with; raises `DataError` for the first that has not."""
+
+    def __init__(self, reader: Reader, choice: EnvironmentChoice, catalog: Catalog) -> None:
+        """Check the tasks of `reader`."""
+        self._reader, self._choice, self._finder = reader, choice, EnvironmentFinder(choice, catalog)
+
+    def read(self, split: Split) -> Iterator[Task]:
+        """Yield the tasks, each looked at."""
+        for task in self._reader.read(split):
+            self._check(task, split)
+            yield task
+
+    def _check(self, task: Task, split: Split) -> None:
+        place = f"task '{task.task_id}' ({split})"
+        try:
+            found = self._finder.of(task.env_type)
+        except (ConfigError, PluginError) as error:
+            raise DataError(f"{place}, env_type '{task.env_type}': {error}") from error
+        if found is None and self._choice.leads:
+            named = task.env_type != NO_ENVIRONMENT
+            why = self._finder.why_none(task.env_type) if named else f"env_type '{NO_ENVIRONMENT}' names no environment."
+            raise DataError(
+                f"{place}: {why} Since rollout.use_agentscope_protocol is false, an environment has to lead: name one in the "
+                "task's env_type, or for all tasks in environment.environment_type"
+            )
+        if found is not None and not self._choice.shared:
+            raise DataError(
+                f"{place} is played in the {found.candidate.blame}, which cannot be handed to a workflow in another process "
+                "(rollout.isolation: process): set rollout.isolation to thread, or environment.environment_type: no_env"
+            )
+
+
+def choose_environment(candidate: Candidate, values: Mapping[str, Any] | None = None) -> Component:
+    """Return an environment with its options, after a look at its class; raises `ConfigError` or `PluginError`."""
+    from astuner.plugins.component import Component
+    from astuner.plugins.drivers import load
+    from astuner.plugins.options import options_for
+
+    if candidate.missing:
+        needs = ", ".join(candidate.missing)
+        raise PluginError(f"{candidate.blame} needs {needs}, which is not installed: {candidate.remedy}")
+    target = load(candidate)
+    check_shape(candidate, target)
+    section = f"astuner.environment.{candidate.name}"
+    return Component(candidate=candidate, options=options_for(target, values, key=section))
+
+
+def check_shape(candidate: Candidate, target: Any, key: str = KEY) -> None:
+    """Raise `ConfigError` for a class that lacks a method of environments."""
+    lacking = [name for name in METHODS if not callable(getattr(target, name, None))]
+    if lacking:
+        message = f"{candidate.blame} has no {', '.join(lacking)}; an environment has reset, step, evaluate and close, all async"
+        raise ConfigError([Problem(key=key, message=message)])

@@ -1,0 +1,62 @@
+"""Values of a table's cells as the JSON values that a task carries."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from datetime import date, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+from astuner.errors import DataError
+from astuner.tabular.strict_json import OutsideOfJson, parsed
+from astuner.tabular.task_rows import Row
+
+
+def with_json_columns(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[Row]:
+    """Yield the rows with the texts in some of their columns read as JSON; an empty text is null, and what is no text stays."""
+    for row in rows:
+        values = dict(row.values)
+        for column in columns:
+            if column not in values:
+                there = ", ".join(values) or "none"
+                raise DataError(f"{row.place}: no column '{column}', which is in `json_columns`; there are: {there}")
+            values[column] = _read(values[column], column, row.place)
+        yield Row(row.place, values)
+
+
+def _read(value: Any, column: str, place: str) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return parsed(value) if value.strip() else None
+    except json.JSONDecodeError as error:
+        raise DataError(
+            f"{place}: column '{column}' is in `json_columns`, and its cell is no JSON ({error.msg} in column {error.colno} of "
+            f"the cell): {value[:80]!r}; mend the cell, or leave the column out of `json_columns` to take its text"
+        ) from error
+    except OutsideOfJson as error:
+        raise DataError(f"{place}: column '{column}': {error}") from error
+
+
+def as_json_value(value: Any, column: str, place: str) -> Any:
+    """Return the value with dates, times and decimals as text; anything else that is not JSON raises `DataError`."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        raise DataError(f"{place}: column '{column}' holds {value}, which is no JSON value; store null in its place")
+    if isinstance(value, list | tuple):
+        return [as_json_value(item, column, place) for item in value]
+    if isinstance(value, dict):
+        return {str(key): as_json_value(item, column, place) for key, item in value.items()}
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, Decimal | timedelta):
+        return str(value)
+    raise DataError(
+        f"{place}: column '{column}' holds a {type(value).__name__}, which a task cannot carry (JSON values only); "
+        "remove the column from the data set, or store a path or a text in its place"
+    )

@@ -1,0 +1,84 @@
+"""Rows of a parquet file, decoded a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from astuner.errors import DataError, PluginError
+from astuner.tabular.cell_values import as_json_value
+from astuner.tabular.task_rows import Row
+
+_ROWS_AT_ONCE = 1024
+_BUFFER_BYTES = 1 << 20
+
+
+def parquet_rows(path: Path) -> Iterator[Row]:
+    """Yield the rows, which are counted from 1; needs pyarrow, the extra `parquet`."""
+    parquet = _parquet()
+    from pyarrow import ArrowException
+
+    try:
+        # A buffered stream instead of whole column chunks: a file may be one row group, larger than memory.
+        with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False, memory_map=False) as file:
+            _check_columns(path, file.schema_arrow.names)
+            number = 0
+            for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, use_threads=False):
+                for values in _decoded(batch, path, number):
+                    number += 1
+                    place = f"{path}: row {number}"
+                    yield Row(place, {name: as_json_value(value, name, place) for name, value in values.items()})
+    except (ArrowException, OSError) as error:
+        raise DataError(f"{path}: broken parquet file: {error}; it may be cut off: write or copy it again") from error
+
+
+def check_pyarrow() -> None:
+    """Raise `PluginError` where pyarrow is not installed."""
+    _parquet()
+
+
+def _parquet() -> Any:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise PluginError(
+            f"reader 'dataset_file' reads parquet files with pyarrow ({error}): pip install 'astuner-core[parquet]'"
+        ) from error
+    return pyarrow.parquet
+
+
+def _decoded(batch: Any, path: Path, before: int) -> Iterable[dict[str, Any]]:
+    """Return the rows of a batch as Python's values; one that Python has no value for is looked for, and said, only then."""
+    try:
+        return batch.to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
+    except (ValueError, OverflowError):
+        return _one_by_one(batch, path, before)
+
+
+def _one_by_one(batch: Any, path: Path, before: int) -> Iterator[dict[str, Any]]:
+    for row in range(batch.num_rows):
+        yield {
+            name: _cell(batch.column(name)[row], f"{path}: row {before + row + 1}: column '{name}'")
+            for name in batch.schema.names
+        }
+
+
+def _cell(cell: Any, where: str) -> Any:
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{where}: byte {error.start + 1} of the text is not UTF-8; write the column as UTF-8, or remove it from the data set"
+        ) from error
+    except (ValueError, OverflowError) as error:
+        raise DataError(
+            f"{where} holds a {cell.type} that Python has no value for ({error}); write it as a text, or remove it from the "
+            "data set"
+        ) from error
+
+
+def _check_columns(path: Path, names: list[str]) -> None:
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise DataError(f"{path}: two columns are named '{name}'; rename or remove one of them")

@@ -1,0 +1,172 @@
+"""From the rows of a data set to tasks with unique ids: shared by every reader of tabular data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
+from itertools import islice
+from typing import Any
+
+from attrs import frozen
+
+from astuner.errors import DataError
+from astuner.schema import Message, Task
+from astuner.tabular.unique_ids import UniqueIds
+
+QUERY_COLUMNS = ("main_query", "query", "question", "prompt")
+"""Columns that are taken as the query when none is named, the first present one winning."""
+MESSAGE_COLUMNS = ("init_messages", "messages")
+ID_COLUMNS = ("task_id", "id")
+_FIELDS = ("main_query", "init_messages", "task_id", "env_type", "metadata")
+
+
+@frozen
+class Row:
+    """One row, and where it stands."""
+
+    place: str
+    """For people, as in `train.jsonl:17`."""
+    values: Mapping[str, Any]
+    """JSON values only."""
+
+
+def tasks_of(
+    rows: Callable[[], Iterator[Row]], columns: Mapping[str, str] | None = None, limit: int | None = None
+) -> Iterator[Task]:
+    """Yield a task per row, with unique ids; `rows` starts the data anew each time, in the same order.
+
+    `columns` maps a field of `Task`, or a key of its metadata, to the column that it is taken from. A column that nothing
+    takes goes to the metadata under its own name; a column `metadata` that holds an object is merged into it. A row without
+    an id gets one from its content. Two rows with one id raise `DataError`, which names both.
+    """
+    mapping = dict(columns or {})
+    known = UniqueIds()
+    for index, row in enumerate(islice(rows(), limit)):
+        task, made = _task(row, mapping)
+        # The compact set may be wrong about a hit, so the earlier row is looked up again: almost never, unless there is one.
+        if known.seen(task.task_id):
+            for earlier in islice(rows(), index):
+                if _task(earlier, mapping)[0].task_id == task.task_id:
+                    raise _duplicate(earlier, row, task.task_id, made)
+        yield task
+
+
+def _duplicate(first: Row, second: Row, task_id: str, made: bool) -> DataError:
+    if made:
+        return DataError(
+            f"{second.place}: the same content as {first.place}, and without an id of its own (the one made from the content is "
+            f"'{task_id}'); remove one of the two rows, or give the rows distinct ids in a column 'task_id'"
+        )
+    return DataError(
+        f"{second.place}: task id '{task_id}' is already that of {first.place}; ids are unique within a split: mend the data, "
+        "or take them from another column (columns: {task_id: NAME})"
+    )
+
+
+def content_id(values: Mapping[str, Any], place: str) -> str:
+    """Return 20 hex digits that depend on the content of a row and on nothing else, also not on the order of its columns."""
+    try:
+        text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{place}: {error}; a row holds JSON values only") from error
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+
+
+def _task(row: Row, columns: Mapping[str, str]) -> tuple[Task, bool]:
+    """Return the task of a row, and whether its id was made from the content."""
+    rest = dict(row.values)
+    chosen = {target: _mapped(row, rest, target, column) for target, column in columns.items()}
+    for column in columns.values():
+        rest.pop(column, None)
+
+    query, messages = _query(row, chosen, rest)
+    given = chosen["task_id"] if "task_id" in chosen else _first(ID_COLUMNS, rest)
+    env_type = chosen["env_type"] if "env_type" in chosen else rest.pop("env_type", None)
+    metadata = _metadata(row, chosen, rest)
+    task_id = _id(given, row)
+    task = Task(
+        main_query=query,
+        init_messages=messages,
+        task_id=task_id or content_id(row.values, row.place),
+        env_type="no_env" if env_type is None else str(env_type),
+        metadata=metadata,
+    )
+    return task, task_id is None
+
+
+def _mapped(row: Row, values: Mapping[str, Any], target: str, column: str) -> Any:
+    if column not in values:
+        raise DataError(f"{row.place}: no column '{column}', from which `columns` takes '{target}'; there are: {_names(values)}")
+    return values[column]
+
+
+def _first(names: tuple[str, ...], values: dict[str, Any]) -> Any:
+    """Take out the first of some columns that holds a value; None when none does."""
+    for name in names:
+        if values.get(name) not in (None, "", []):
+            return values.pop(name)
+    return None
+
+
+def _query(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> tuple[str, tuple[Message, ...]]:
+    query = chosen["main_query"] if "main_query" in chosen else _first(QUERY_COLUMNS, rest)
+    messages = chosen["init_messages"] if "init_messages" in chosen else _first(MESSAGE_COLUMNS, rest)
+    if isinstance(query, list):
+        if messages:
+            raise DataError(f"{row.place}: two lists of messages, one of them in the place of the query; name one by `columns`")
+        query, messages = None, query
+    if query is not None and not isinstance(query, str):
+        raise DataError(
+            f"{row.place}: the query is of type {type(query).__name__}: {query!r}; it is a string or a list of messages"
+        )
+    if not (query and query.strip()) and not messages:
+        raise DataError(
+            f"{row.place}: no query: none of the columns {', '.join((*QUERY_COLUMNS, *MESSAGE_COLUMNS))} holds one; "
+            f"there are: {_names(row.values)}. Name it by `columns: {{main_query: NAME}}`"
+        )
+    return query or "", _messages(messages, row)
+
+
+def _messages(value: Any, row: Row) -> tuple[Message, ...]:
+    if not value:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(message, dict) and message.get("role") for message in value):
+        raise DataError(
+            f"{row.place}: messages are a list of objects with 'role' and 'content', not {str(value)[:80]!r}{_json_hint(value)}"
+        )
+    # Columnar stores fill absent keys with nulls, which chat APIs do not take.
+    return tuple({key: part for key, part in message.items() if part is not None or key == "content"} for message in value)
+
+
+def _id(value: Any, row: Row) -> str | None:
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise DataError(f"{row.place}: a task id is a string or a number, not {value!r}")
+    return str(value)
+
+
+def _metadata(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+    """Merge what is left, the object in `metadata`, and what `columns` names, the last winning."""
+    held = chosen["metadata"] if "metadata" in chosen else rest.get("metadata")
+    if "metadata" not in chosen and (held is None or isinstance(held, dict)):
+        rest.pop("metadata", None)
+    elif "metadata" in chosen and not isinstance(held, dict | None):
+        raise DataError(
+            f"{row.place}: `columns` takes the metadata from a column that holds no object: {str(held)[:80]!r}{_json_hint(held)}"
+        )
+    inner = held if isinstance(held, dict) else {}
+    named = {target: value for target, value in chosen.items() if target not in _FIELDS}
+    for name in inner.keys() & rest.keys() - named.keys():
+        if inner[name] != rest[name]:
+            raise DataError(f"{row.place}: '{name}' is a column and in the object 'metadata' too, with another value; keep one")
+    return {**rest, **inner, **named}
+
+
+def _json_hint(value: Any) -> str:
+    return "; a column of texts that hold JSON is named in `json_columns`" if isinstance(value, str) else ""
+
+
+def _names(values: Mapping[str, Any]) -> str:
+    return ", ".join(values) or "none"

@@ -1,0 +1,188 @@
+"""An episode as text that a person reads: what was said, what was called, what was trained of it, and what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import frozen
+
+from astuner.rendering.decoding import TextStream
+from astuner.schema import Call, Episode, Message, Unjudged, Verdict
+from astuner.token_streams import stream_length
+from astuner.transcript.terminal_text import Page
+from astuner.transcript.trained_tokens import trained_tokens
+
+if TYPE_CHECKING:
+    from astuner.schema import Mask
+
+INDENT = 6
+"""Of what goes on after the first line of a message."""
+
+
+@frozen(kw_only=True)
+class Details:
+    """What a transcript says of tokens."""
+
+    decode: Callable[[Sequence[int]], str] | None = None
+    """The tokenizer's; without it the text of an answer that is trained in part is not shown token by token."""
+    full_text_in: Path | None = None
+    """Where the episode is kept whole, to be named below one that is shown without its middle."""
+
+
+def transcript(episode: Episode, *, tokens: bool | Details = False, page: Page | None = None, with_outcome: bool = True) -> str:
+    """Return the episode as lines of text; with `tokens`, each call says what of it was fed, sampled and trained, and why not.
+
+    On a page with colours what is trained is green, and what was sampled and is not is yellow. `with_outcome=False` leaves the
+    reward to somebody who knows it later.
+    """
+    details = Details() if tokens is True else tokens or None
+    return "\n".join(_Transcript(episode, page or Page(), details).lines(with_outcome))
+
+
+def outcome(episode: Episode) -> str:
+    """Return what the judge found: the reward, its parts, each agent's where they differ, and the reasons."""
+    verdict = episode.verdict
+    if isinstance(verdict, Unjudged):
+        return f"no reward: {verdict.reason}: {verdict.detail}"
+    if verdict is None:
+        return "no reward" if episode.completed else "no reward: the episode failed"
+    success = {True: ", success", False: ", no success", None: ""}[verdict.is_success]
+    parts = [_listed(verdict.components), _listed(verdict.rewards or {}, "by agent: ")]
+    told = "".join(f"; {part}" for part in parts if part)
+    why = verdict.rationale or ""
+    reasons = f"\n{why}" if "\n" in why else f" ({why})" if why else ""
+    return f"reward {verdict.reward:g}{success}{told}{reasons}"
+
+
+def outcome_kind(episode: Episode) -> str | None:
+    """Return the colour of an outcome: good, bad, or neither where nobody speaks of success."""
+    if not isinstance(episode.verdict, Verdict):
+        return "bad"
+    return {True: "good", False: "bad", None: None}[episode.is_success]
+
+
+def _listed(values: Mapping[str, float], lead: str = "") -> str:
+    return lead + ", ".join(f"{name} {value:g}" for name, value in values.items()) if values else ""
+
+
+class _Transcript:
+    """One episode on one page."""
+
+    def __init__(self, episode: Episode, page: Page, details: Details | None) -> None:
+        self._episode, self._page, self._details = episode, page, details
+        self._trained = trained_tokens(episode) if details is not None else {}
+        self._said: dict[str, list[Message]] = {}
+        """By agent, the conversation of its last call without token ids: such calls hold all of theirs."""
+        self._is_shortened = False
+
+    def lines(self, with_outcome: bool) -> Iterator[str]:
+        episode, page = self._episode, self._page
+        yield page.block(f"episode {episode.id}: ", self._shortened(episode.task.main_query), indent=INDENT, lead_kind="title")
+        for call in episode.calls:
+            for message in self._new_messages(call):
+                yield from self._message(message)
+            yield from self._reply(call)
+            for name, found in episode.findings.items():
+                for finding in found:
+                    if finding.call == call.index:
+                        yield page.block("    abnormal: ", f"{name}: {finding.evidence}", indent=INDENT, lead_kind="bad")
+        for failure in episode.failures:
+            again = ", tried again" if failure.retried else ""
+            yield page.block("  failed: ", f"{failure.reason}: {failure.detail}{again}", indent=INDENT, lead_kind="bad")
+        if with_outcome:
+            yield page.block("  ", outcome(episode), indent=INDENT, kind=outcome_kind(episode))
+        if self._is_shortened and self._details is not None and self._details.full_text_in is not None:
+            yield page.paint(f"  the full text is in {self._details.full_text_in}", "tokens")
+
+    def _message(self, message: Message, agent: str | None = None, kind: str | None = None) -> Iterator[str]:
+        name = f" ({agent})" if agent not in (None, "agent") else ""
+        speaker = f"  {message.get('role', '?')}{name}: "
+        if message.get("reasoning_content"):
+            thought = self._shortened(f"<think> {message['reasoning_content']}")
+            yield self._page.block(speaker, thought, indent=INDENT, kind="reasoning", lead_kind="speaker")
+        text = self._shortened(_text(message.get("content")))
+        calls = message.get("tool_calls") or ()
+        if text or not calls:
+            yield self._page.block(speaker, text, indent=INDENT, kind=kind, lead_kind="speaker")
+        for call in calls:
+            function: Mapping[str, Any] = call.get("function", {})
+            called = self._shortened(f"-> {function.get('name')}({function.get('arguments')})")
+            yield self._page.block(speaker, called, indent=INDENT, kind=kind, lead_kind="speaker")
+
+    def _reply(self, call: Call) -> Iterator[str]:
+        reply = call.reply or {"role": "assistant", "content": f"(no answer: {call.untrained or call.finish_reason})"}
+        if self._details is None:
+            yield from self._message(reply, call.agent)
+            return
+        trained = self._trained[call.index]
+        kind = None if not len(trained) else "trained" if trained.all() else "untrained" if not trained.any() else None
+        yield from self._message(reply, call.agent, kind)
+        yield self._page.paint(f"    [{self._tokens(call, trained)}]", "tokens")
+        if trained.any() and not trained.all() and self._details.decode is not None:
+            text = _marked(call, trained, self._details.decode, self._page)
+            yield self._page.block("    trained in part, [[so]]: ", text, indent=INDENT)
+
+    def _tokens(self, call: Call, trained: Mask) -> str:
+        if not stream_length(call):
+            return f"call {call.index}: {call.finish_reason}, no token ids"
+        begun = f"continues call {call.parent} after {call.kept} ids, " if call.parent is not None else ""
+        count, sampled = int(trained.sum()), len(call.output_ids)
+        why = f" ({self._why_untrained(call)})" if count < sampled else ""
+        share = "all" if count == sampled and sampled else str(count)
+        fed = f"{begun}{len(call.prompt_ids)} ids fed"
+        return f"call {call.index}: {fed}, {sampled} sampled, {share} trained{why}, {call.finish_reason}"
+
+    def _why_untrained(self, call: Call) -> str:
+        if call.untrained is not None:
+            return call.untrained
+        if not self._episode.completed:
+            return "failed"
+        of_calls = {other.untrained for other in self._episode.calls}
+        return " or ".join(reason for reason in self._episode.untrained if reason not in of_calls) or "in no sample"
+
+    def _new_messages(self, call: Call) -> Sequence[Message]:
+        if stream_length(call):
+            return call.messages
+        known = self._said.get(call.agent, [])
+        goes_on = len(known) < len(call.messages) and all(map(_alike, known, call.messages))
+        self._said[call.agent] = [*call.messages, call.reply]
+        return call.messages[len(known) :] if goes_on else call.messages
+
+    def _shortened(self, text: str) -> str:
+        found = self._page.shortened(text)
+        self._is_shortened |= found != text
+        return found
+
+
+def _marked(call: Call, trained: Mask, decode: Callable[[Sequence[int]], str], page: Page) -> str:
+    """Return the sampled text with what is trained of it in double brackets."""
+    text = TextStream(decode)
+    borders = [0, *(np.flatnonzero(np.diff(trained)) + 1).tolist(), len(trained)]
+    found = []
+    for start, end in pairwise(borders):
+        part = text.feed(call.output_ids[start:end].tolist()) + (text.finish() if end == len(trained) else "")
+        marked = f"[[{part}]]" if trained[start] else part
+        found.append(page.paint(marked, "trained" if trained[start] else "untrained"))
+    return "".join(found)
+
+
+def _alike(one: Message, other: Message) -> bool:
+    return _compared(one) == _compared(other)
+
+
+def _compared(message: Message) -> tuple[Any, ...]:
+    calls = [call.get("function") for call in message.get("tool_calls") or ()]
+    return message.get("role"), _text(message.get("content")), calls
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str) or content is None:
+        return content or ""
+    if isinstance(content, list):
+        return "".join(part.get("text", "") for part in content if isinstance(part, Mapping))
+    return json.dumps(content, ensure_ascii=False)

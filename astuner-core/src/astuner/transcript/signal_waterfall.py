@@ -1,0 +1,79 @@
+"""From the sampled tokens of a step to those that move the weights: what is lost on the way, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from attrs import frozen
+
+from astuner.judging.advantages import Weighted
+from astuner.schema import Group, Unjudged
+
+
+@frozen(kw_only=True)
+class Waterfall:
+    """Numbers of tokens; each stage is the one before less what is lost between them."""
+
+    sampled: int
+    """In all recorded calls: `tokens/generated`."""
+    untrained: Mapping[str, int]
+    """Sampled tokens that no sample trains, by reason: `signal/lost/tokens_<reason>`."""
+    unrewarded: Mapping[str, int]
+    """Trained tokens of episodes without a reward, by reason."""
+    trainable: int
+    """What a training step would be given: `signal/tokens_trainable`."""
+    with_signal: int
+    """Those of them whose advantage is not 0: `signal/tokens_nonzero_advantage`."""
+
+    @property
+    def trained(self) -> int:
+        """Tokens that some sample trains."""
+        return self.trainable + sum(self.unrewarded.values())
+
+    @property
+    def without_signal(self) -> int:
+        """Tokens that training would be given with an advantage of 0."""
+        return self.trainable - self.with_signal
+
+    @property
+    def unexplained(self) -> int:
+        """Sampled tokens that a tracker neither trains nor counts: 0, unless it breaks its contract."""
+        return self.sampled - sum(self.untrained.values()) - self.trained
+
+    def lines(self) -> Iterator[str]:
+        """Yield it as text, numbers below each other."""
+        rows = [("", self.sampled, "tokens sampled")]
+        rows += [("- ", count, f"untrained: {reason}") for reason, count in sorted(self.untrained.items())]
+        rows += [("- ", self.unexplained, "not accounted for by the tracker")] if self.unexplained else []
+        rows += [("= ", self.trained, "in samples")]
+        rows += [("- ", count, f"without a reward: {reason}") for reason, count in sorted(self.unrewarded.items())]
+        rows += [("= ", self.trainable, "trainable")]
+        rows += [("- ", self.without_signal, "advantage 0: siblings that are compared got the same reward")]
+        rows += [("= ", self.with_signal, "with signal")]
+        width = max(len(f"{count:,}") for _, count, _ in rows)
+        for sign, count, text in rows:
+            if count or sign != "- ":
+                yield f"{sign:2}{count:>{width},}  {text}"
+
+
+def waterfall(groups: Sequence[Group], rows: Sequence[Weighted]) -> Waterfall:
+    """Count the tokens of judged groups; `rows` are their weighted samples."""
+    episodes = [episode for group in groups for episode in group.episodes]
+    untrained: Counter[str] = Counter()
+    unrewarded: Counter[str] = Counter()
+    weighted = {id(row.sample) for row in rows}
+    for episode in episodes:
+        untrained.update(episode.untrained)
+        verdict = episode.verdict
+        reason = verdict.reason if isinstance(verdict, Unjudged) else "failed" if not episode.completed else "no verdict"
+        for sample in episode.samples:
+            if id(sample) not in weighted and sample.trained:
+                unrewarded[reason] += sample.trained
+    return Waterfall(
+        sampled=sum(len(call.output_ids) for episode in episodes for call in episode.calls),
+        untrained=dict(untrained),
+        unrewarded=dict(unrewarded),
+        trainable=sum(row.sample.trained for row in rows),
+        with_signal=sum(row.sample.trained for row in rows if row.advantage != 0.0),
+    )

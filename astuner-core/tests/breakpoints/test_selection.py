@@ -1,0 +1,68 @@
+"""Which breakpoints a run stops at, and what costs nothing where it stops at none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import astuner
+from astuner.breakpoints.selection import REACHED, TAGS, asked_for, asked_tags, is_asked, note_first, split_tags
+from astuner.errors import UsageError
+
+
+def test_tags_come_in_lists_in_either_spelling_and_again_and_again() -> None:
+    assert split_tags(["A,B", "C|D", "A", "E F"]) == ("A", "B", "C", "D", "E", "F")
+
+
+def test_a_list_without_a_tag_says_what_to_write() -> None:
+    with pytest.raises(UsageError, match=r"--db ',': name the tags of astuner\.breakpoint\(\"TAG\"\)"):
+        split_tags([","])
+
+
+def test_only_what_was_asked_for_is() -> None:
+    with asked_for(("A",)):
+        assert [is_asked("A"), is_asked("B")] == [True, False]
+    assert asked_tags() == ()
+
+
+def test_all_is_every_tag() -> None:
+    with asked_for(("all",)):
+        assert is_asked("whatever")
+
+
+@pytest.mark.parametrize("tag", ["", "all", "A,B", "A|B", "A B"])
+def test_a_tag_that_nobody_could_ask_for_is_refused(tag: str) -> None:
+    with asked_for(("A",)), pytest.raises(ValueError, match="a tag is a word"):
+        astuner.breakpoint(tag)
+
+
+def test_without_a_question_a_breakpoint_loads_nothing_and_does_nothing() -> None:
+    code = "import sys, astuner; astuner.breakpoint('A'); assert {'pdb', 'astuner.breakpoints.stopping'}.isdisjoint(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_what_other_processes_reached_is_known() -> None:
+    with asked_for(("A", "B", "C")) as asked:
+        note_first("A")
+        code = "from astuner.breakpoints.selection import note_first; assert note_first('B'); assert not note_first('A')"
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+        assert asked.unreached() == ["C"]
+
+
+def test_all_is_unreached_where_nothing_was() -> None:
+    with asked_for(("all",)) as asked:
+        note_first("no terminal")
+        assert asked.unreached() == ["all"]
+        note_first("A")
+        assert asked.unreached() == []
+
+
+def test_what_was_asked_before_is_asked_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TAGS, "X")
+    with asked_for(("A",)):
+        assert os.environ[TAGS] == "A"
+    assert os.environ[TAGS] == "X"
+    assert REACHED not in os.environ

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import termios
+import threading
+
+import pytest
+
+from astuner.builtin.loggers.console_logger import ConsoleLogger
+
+STEP = {
+    "reward/mean": 0.53125,
+    "reward/std": 0.4,
+    "success/rate": 0.5,
+    "kl/mean": 0.0012,
+    "loss/policy": -0.0123,
+    "tokens/per_s": 1234.4,
+    "time/step_s": 3.21,
+    "signal/calls": 64,
+    "signal/episodes": 32,
+    "signal/samples": 30,
+    "signal/tokens_trainable": 8192,
+    "signal/tokens_nonzero_advantage": 6144,
+    "signal/lost/timeout": 2,
+}
+
+
+def test_without_a_terminal_a_step_is_one_plain_line() -> None:
+    stream = io.StringIO()
+    ConsoleLogger("title", stream).log(12, STEP)
+    assert stream.getvalue() == (
+        "step 12: reward 0.531 ±0.400  success 50.0%  kl 0.0012  loss -0.0123  tokens/s 1,234  time 3.2 s  "
+        "64 calls → 32 episodes → 30 samples → 8,192 trainable → 6,144 with signal (lost: timeout 2)\n"
+    )
+
+
+def test_a_validation_is_a_line_of_its_own_numbers() -> None:
+    stream = io.StringIO()
+    ConsoleLogger("title", stream).log(20, {"val/reward/mean": 0.6, "val/success/rate": 0.6, "val/pass@4": 0.75})
+    assert stream.getvalue() == "step 20: val reward 0.600  val success 60.0%  val pass@4 75.0%\n"
+
+
+def test_a_notice_is_a_plain_line_too() -> None:
+    stream = io.StringIO()
+    ConsoleLogger("title", stream).notice("look [here]", "warning")
+    assert stream.getvalue() == "warning: look [here]\n"
+
+
+def test_the_default_stream_is_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    ConsoleLogger("title").log(1, {"reward/mean": 1.0})
+    assert capsys.readouterr() == ("", "step 1: reward 1.000\n")
+
+
+SESSION = """
+import json, sys
+from astuner.builtin.loggers.console_logger import ConsoleLogger
+step = json.loads(sys.argv[1])
+logger = ConsoleLogger("my/run on local")
+logger.log(1, step)
+logger.progress("episodes", 3, 8)
+logger.notice("all rewards [bold] are equal", "warning")
+logger.log(2, step)
+print("for a pipe")
+logger.close()
+"""
+
+
+def test_a_terminal_gets_a_table_that_is_drawn_in_place_and_stdout_is_left_alone() -> None:
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (40, 100))
+    received: list[bytes] = []
+    reading = threading.Thread(target=read_all, args=(master, received))
+    reading.start()
+    # A test runner may set another width than the terminal has.
+    environment = {**os.environ, "TERM": "xterm", "PYTHONUTF8": "1"}
+    environment.pop("COLUMNS", None)
+    command = [sys.executable, "-c", SESSION, json.dumps(STEP)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=slave, env=environment, check=True)
+    os.close(slave)
+    reading.join()
+    shown = b"".join(received).decode()
+    assert done.stdout == b"for a pipe\n"
+    assert "my/run on local" in shown
+    assert "8,192 trainable → 6,144 with signal (lost: timeout 2)" in shown
+    assert "3 of 8" in shown
+    assert "warning: all rewards [bold] are equal" in shown
+    assert "\x1b[1A" in shown
+
+
+def read_all(master: int, received: list[bytes]) -> None:
+    # A terminal holds a few kilobytes, so it must be emptied while it is written to; its end is an error on Linux.
+    with os.fdopen(master, "rb", buffering=0) as screen:
+        try:
+            while data := screen.read(4096):
+                received.append(data)
+        except OSError:
+            return
+
+
+def test_rich_is_not_imported_until_there_is_a_terminal() -> None:
+    code = (
+        "import sys, astuner.builtin.loggers.console_logger, astuner.builtin.loggers.jsonl_logger; print('rich' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,245 @@
+"""One reward of several judges: weights, gates, shaping, and each judge's own reward kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astuner.config.rewards import Overlong, RewardComposition, Shape, in_order
+from astuner.judging.composition import combine
+from astuner.judging.failures import findings_of, observations_of
+from astuner.judging.weighted_judge import WeightedJudge
+from astuner.protocols import Judge
+from astuner.schema import Group, Unjudged, Verdict
+from astuner.testing.episodes import episode, group
+
+
+class Rewarding(Judge):
+    """Gives the rewards that it is told, by repeat, and remembers about whom it was asked."""
+
+    def __init__(self, *rewards: float, **more: Any) -> None:
+        self.rewards, self.more, self.asked = rewards, more, []
+
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        asked = [one.repeat for one in group.episodes if one.completed]
+        self.asked.append(asked)
+        return [Verdict(self.rewards[repeat], **self.more) for repeat in asked]
+
+
+def siblings(count: int) -> Group:
+    return group(*(evolve(episode(repeat, None), verdict=None) for repeat in range(count)))
+
+
+def judged(
+    judges: Sequence[WeightedJudge], how: RewardComposition | None = None, count: int = 2, timeout_s: float | None = None
+) -> list[Any]:
+    judge = combine(judges, how)
+    assert judge is not None
+    return list(asyncio.run(findings_of(judge, siblings(count), timeout_s)))
+
+
+def test_a_gate_keeps_an_episode_from_a_judge_and_its_cost() -> None:
+    style = Rewarding(0.5, 0.75)
+    found = judged(
+        [
+            WeightedJudge("style", 1.0, style, requires={"right": 1.0}, otherwise=-0.25),
+            WeightedJudge("right", 1.0, Rewarding(1.0, 0.0)),
+        ]
+    )
+    assert style.asked == [[0]]
+    assert [one.reward for one in found] == [1.5, -0.25]
+    assert [one.components for one in found] == [{"right": 1.0, "style": 0.5}, {"right": 0.0}]
+
+
+def test_a_judge_whose_gate_nobody_passes_is_not_asked() -> None:
+    style = Rewarding(0.5, 0.5)
+    judged([WeightedJudge("right", 1.0, Rewarding(0.0, 0.0)), WeightedJudge("style", 1.0, style, requires={"right": 1.0})])
+    assert style.asked == []
+
+
+def test_a_judge_that_fails_behind_a_gate_leaves_only_its_own_episodes_unjudged() -> None:
+    class Failing(Judge):
+        async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+            return [Unjudged(reason="llm_failed", detail="no answer") for one in group.episodes if one.completed]
+
+    found = judged(
+        [WeightedJudge("right", 1.0, Rewarding(1.0, 0.0)), WeightedJudge("llm", 1.0, Failing(), requires={"right": 1.0})]
+    )
+    assert found[0] == Unjudged(reason="llm_failed", detail="judge 'llm': no answer")
+    assert found[1].reward == 0.0
+
+
+class Odd(Judge):
+    """Answers with something that is no finding, or raises."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    async def judge(self, group: Group) -> Any:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return [self.answer for one in group.episodes if one.completed]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [(None, "bad_verdict"), (0.7, "bad_verdict"), (KeyError("x"), "judge_error")],
+    ids=["none", "float", "raises"],
+)
+def test_what_is_no_finding_is_never_a_score_and_names_its_judge(answer: Any, reason: str) -> None:
+    judges = [WeightedJudge("right", 1.0, Rewarding(1.0, 0.0)), WeightedJudge("odd", 1.0, Odd(answer), requires={"right": 1.0})]
+    first, second = judged(judges)
+    assert (first.reason, first.detail.startswith("judge 'odd': ")) == (reason, True)
+    assert second.reward == 0.0
+
+
+def test_a_judge_that_only_records_takes_no_reward_away() -> None:
+    judges = [WeightedJudge("right", 1.0, Rewarding(1.0)), WeightedJudge("noted", 0.0, Odd(KeyError("x")))]
+    (found,) = judged(judges, count=1)
+    assert (found.reward, found.components) == (1.0, {"right": 1.0})
+
+
+class Hanging(Judge):
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        await asyncio.sleep(600)
+        return []
+
+
+def test_a_judge_that_hangs_is_named_and_takes_no_time_from_the_next_round() -> None:
+    right, noted = WeightedJudge("right", 1.0, Rewarding(1.0, 0.0)), WeightedJudge("noted", 0.0, Hanging())
+    style = WeightedJudge("style", 1.0, Rewarding(0.5, 0.5), requires={"right": 1.0})
+    found = judged([right, noted, style], timeout_s=2.0)
+    assert [(one.reward, one.components) for one in found] == [(1.5, {"right": 1.0, "style": 0.5}), (0.0, {"right": 0.0})]
+    (lost,) = judged([evolve(noted, weight=1.0)], RewardComposition(shape=Shape(scale=2.0)), count=1, timeout_s=0.3)
+    assert lost == Unjudged(reason="judge_timeout", detail="judge 'noted': no answer within 0.3 s")
+
+
+class Looking(Rewarding):
+    """Sees what it is told, raises it, or goes on looking."""
+
+    def __init__(self, sees: Any, *rewards: float) -> None:
+        super().__init__(*rewards)
+        self.sees, self.seen = sees, []
+
+    async def observe(self, episode: Any, environment: Any) -> Any:
+        if self.sees is None:
+            await asyncio.sleep(600)
+        if isinstance(self.sees, Exception):
+            raise self.sees
+        return self.sees
+
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        self.seen += [one.observations for one in group.episodes]
+        return await super().judge(group)
+
+
+@pytest.mark.parametrize(
+    ("sees", "said"), [(KeyError("door"), "observe: KeyError: 'door'"), (None, "observe: no answer within 0.3 s")]
+)
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_a_judge_that_could_not_look_is_not_asked_and_the_others_are(sees: Any, said: str, weight: float) -> None:
+    blind, right = Looking(sees, 0.25), Looking({"door": "open"}, 1.0)
+    judge = combine([WeightedJudge("blind", weight, blind), WeightedJudge("right", 1.0, right)])
+    assert judge is not None
+
+    async def whole() -> Any:
+        one = evolve(episode(0, None), verdict=None)
+        seen = await observations_of(judge, one, None, 0.3)
+        assert not isinstance(seen, Unjudged)
+        return (await findings_of(judge, group(evolve(one, observations=json.loads(json.dumps(seen)))), 5.0))[0]
+
+    found = asyncio.run(whole())
+    assert (blind.asked, right.seen) == ([], [{"door": "open"}])
+    assert (found.reward, found.components) == (1.0, {"right": 1.0}) if weight == 0 else found.detail == f"judge 'blind': {said}"
+
+
+def test_every_judge_is_closed_also_where_one_cannot_be() -> None:
+    class Closing(Rewarding):
+        closed = False
+
+        async def close(self) -> None:
+            self.closed = True
+
+    class Stuck(Rewarding):
+        async def close(self) -> None:
+            raise OSError("stuck")
+
+    last = Closing()
+    judge = combine([WeightedJudge("a", 1.0, Stuck()), WeightedJudge("b", 1.0, last)])
+    assert judge is not None
+    with pytest.raises(OSError, match="stuck"):
+        asyncio.run(judge.close())
+    assert last.closed
+
+
+@pytest.mark.parametrize(
+    ("combine_by", "expected"),
+    [("sum", 2 * 0.5 + 0.25), ("mean", (2 * 0.5 + 0.25) / 3), ("product", 0.125), ("min", 0.25), ("max", 0.5)],
+)
+def test_rewards_are_combined_as_asked_and_weight_0_only_records(combine_by: Any, expected: float) -> None:
+    judges = [
+        WeightedJudge("a", 2.0, Rewarding(0.5)),
+        WeightedJudge("b", 1.0, Rewarding(0.25)),
+        WeightedJudge("noted", 0.0, Rewarding(9.0)),
+    ]
+    (found,) = judged(judges, RewardComposition(combine=combine_by), count=1)
+    assert found.reward == pytest.approx(expected)
+    assert found.components == {"a": 0.5, "b": 0.25, "noted": 9.0}
+
+
+def test_what_a_judge_gave_is_logged_and_its_shape_counts() -> None:
+    judges = [WeightedJudge("llm", 1.0, Rewarding(8.0), shape=Shape(scale=0.1, offset=-0.5, high=0.25))]
+    (found,) = judged(judges, RewardComposition(shape=Shape(low=0.0, scale=2.0)), count=1)
+    assert (found.reward, found.components) == (0.5, {"llm": 8.0})
+
+
+def test_shaping_holds_for_the_rewards_of_agents_too() -> None:
+    judges = [WeightedJudge("a", 1.0, Rewarding(0.5, rewards={"planner": 1.0}), shape=Shape(scale=-1.0))]
+    (found,) = judged(judges, RewardComposition(overlong=Overlong(from_tokens=0, over_tokens=1)), count=1)
+    assert (found.reward, dict(found.rewards)) == (-1.5, {"planner": -2.0})
+
+
+@pytest.mark.parametrize(("tokens", "added"), [(0, 0.0), (10, 0.0), (15, -0.25), (20, -0.5), (99, -0.5)])
+def test_the_penalty_for_length_grows_between_its_ends(tokens: int, added: float) -> None:
+    assert Overlong(from_tokens=10, over_tokens=10, penalty=0.5)(tokens) == added
+
+
+def test_the_penalty_counts_what_was_sampled_in_all_calls() -> None:
+    long = siblings(1).episodes[0]
+    calls = tuple(evolve(call, output_ids=np.arange(6, dtype=np.int32)) for call in (*long.calls, *long.calls))
+    judge = combine(
+        [WeightedJudge("a", 1.0, Rewarding(1.0))], RewardComposition(overlong=Overlong(from_tokens=2, over_tokens=10))
+    )
+    (found,) = asyncio.run(judge.judge(group(evolve(long, calls=calls[:2]))))  # type: ignore[union-attr]  # there is a judge
+    assert found.components["overlong"] == pytest.approx(-1.0)  # type: ignore[union-attr]  # it was judged
+
+
+@pytest.mark.parametrize(("success", "expected"), [("all", False), ("any", True), (None, None)])
+def test_success_is_that_of_all_or_of_any(success: Any, expected: bool | None) -> None:
+    judges = [
+        WeightedJudge("a", 1.0, Rewarding(1.0, is_success=True)),
+        WeightedJudge("b", 1.0, Rewarding(1.0, is_success=False)),
+        WeightedJudge("c", 1.0, Rewarding(1.0)),
+    ]
+    (found,) = judged(judges, RewardComposition(success=success), count=1)
+    assert found.is_success is expected
+
+
+@pytest.mark.parametrize("requires", [{"a": {"b": 1.0}, "b": {"a": 1.0}}, {"a": {"a": 1.0}}, {"a": {"gone": 0.0}}])
+def test_gates_that_no_order_satisfies_are_named(requires: dict[str, dict[str, float]]) -> None:
+    with pytest.raises(ValueError, match="'a' requires"):
+        in_order(requires)
+
+
+@given(st.permutations(["a", "b", "c", "d"]))
+def test_every_judge_comes_after_what_it_requires(names: list[str]) -> None:
+    requires = {name: dict.fromkeys("abcd"["abcd".index(name) + 1 :], 1.0) for name in names}
+    assert in_order(requires) == [["d"], ["c"], ["b"], ["a"]]

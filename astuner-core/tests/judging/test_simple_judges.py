@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from astuner.errors import PluginError
+from astuner.judging.failures import findings_of
+from astuner.judging.simple_judges import as_judge
+from astuner.protocols import Judge
+from astuner.schema import Episode, Failure, Group, Task, Unjudged, Verdict, WorkflowOutput, WorkflowTask
+
+
+def group(*outputs: WorkflowOutput | None) -> Group:
+    task = Task("q", task_id="t", metadata={"answer": "2"})
+    episodes = tuple(Episode(id=f"e{i}", task=task, step=3, repeat=i, output=output) for i, output in enumerate(outputs))
+    return Group(task=task, step=3, split="train", episodes=episodes)
+
+
+def judged(judge: Any, episodes: Group | None = None, timeout_s: float | None = None, **given: Any) -> list[Verdict | Unjudged]:
+    return list(asyncio.run(findings_of(as_judge(judge, **given), episodes or group(WorkflowOutput()), timeout_s)))
+
+
+class Sync:
+    def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> float:
+        return float(workflow_output.metadata["score"])
+
+
+class Async:
+    async def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> tuple[float, bool]:
+        await asyncio.sleep(0)
+        return 0.25, True
+
+
+class Whole(Judge):
+    async def judge(self, group: Group) -> list[Verdict]:
+        return []
+
+
+def test_a_sync_compute_reward_judges_each_completed_episode() -> None:
+    outputs = group(WorkflowOutput(metadata={"score": 1}), None, WorkflowOutput(metadata={"score": 2}))
+    assert judged(Sync, outputs) == [Verdict(1.0), Verdict(2.0)]
+
+
+def test_an_async_compute_reward_is_awaited() -> None:
+    assert judged(Async()) == [Verdict(0.25, True)]
+
+
+def test_a_plain_function_is_a_judge() -> None:
+    assert judged(lambda workflow_task, workflow_output: 1) == [Verdict(1.0)]
+
+
+def test_a_whole_judge_passes_as_it_is() -> None:
+    whole = Whole()
+    assert as_judge(whole) is whole
+
+
+def test_the_function_sees_which_episode_it_judges() -> None:
+    seen: list[WorkflowTask] = []
+    judged(lambda workflow_task, workflow_output: seen.append(workflow_task) or 1.0)
+    assert [(task.episode_id, task.task_id, task.step, task.split, task.repeat) for task in seen] == [("e0", "t", 3, "train", 0)]
+
+
+def test_a_verdict_is_taken_whole() -> None:
+    verdict = Verdict(0.5, True, components={"format": 1.0}, rationale="short")
+    assert judged(lambda *_: verdict) == [verdict]
+
+
+def test_numpy_numbers_are_numbers() -> None:
+    assert judged(lambda *_: (np.float32(0.5), np.bool_(True))) == [Verdict(0.5, True)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        "1.0",
+        True,
+        float("nan"),
+        float("inf"),
+        (1.0,),
+        (1.0, "yes"),
+        (float("nan"), True),
+        [1.0, True],
+        Verdict(float("nan")),
+        Verdict(1.0, rewards={"coder": float("inf")}),
+        Verdict(1.0, components={"format": "high"}),  # type: ignore[dict-item]  # what users do
+    ],
+)
+def test_any_other_answer_is_no_score(answer: Any) -> None:
+    (found,) = judged(lambda *_: answer, blame="judge 'j'")
+    assert isinstance(found, Unjudged)
+    assert found.reason == "bad_verdict"
+    assert found.detail.startswith("judge 'j' returned ")
+
+
+@pytest.mark.parametrize("judge", [Sync, Sync()])
+def test_a_failure_is_one_episodes(judge: Any) -> None:
+    failed, fine = judged(judge, group(WorkflowOutput(), WorkflowOutput(metadata={"score": 1})), blame="judge 'j' from acme 1.0")
+    assert isinstance(failed, Unjudged)
+    assert failed.reason == "judge_error"
+    assert failed.detail.startswith("judge 'j' from acme 1.0 raised KeyError: 'score' (test_simple_judges.py:")
+    assert fine == Verdict(1.0)
+
+
+@pytest.mark.parametrize("error", [StopIteration("end"), SystemExit(1), TimeoutError("upstream")])
+def test_errors_that_an_event_loop_does_not_bear_are_failures_too(error: BaseException) -> None:
+    def fails(*_: Any) -> float:
+        raise error
+
+    (found,) = judged(fails, timeout_s=60)
+    assert isinstance(found, Unjudged)
+    assert found.reason == "judge_error"
+    assert type(error).__name__ in found.detail
+
+
+def test_a_sync_judge_does_not_hold_up_the_loop() -> None:
+    released = threading.Event()
+
+    async def play() -> list[Verdict | Unjudged]:
+        judging = asyncio.create_task(as_judge(lambda *_: 1.0 if released.wait(30) else 0.0).judge(group(WorkflowOutput())))
+        await asyncio.sleep(0)
+        released.set()  # only reached while the judge waits
+        return list(await judging)
+
+    assert asyncio.run(play()) == [Verdict(1.0)]
+
+
+def hang(*_: Any) -> float:
+    time.sleep(600)
+    return 1.0
+
+
+async def hang_async(*_: Any) -> float:
+    await asyncio.sleep(600)
+    return 1.0
+
+
+@pytest.mark.parametrize("judge", [hang, hang_async])
+def test_a_judge_that_hangs_gives_no_score_and_lets_the_loop_end(judge: Callable[..., Any]) -> None:
+    (found,) = judged(judge, blame="judge 'j'", timeout_s=0.05)
+    assert found == Unjudged(reason="judge_timeout", detail="judge 'j' gave no verdict within 0.05 s")
+
+
+def test_the_siblings_of_an_episode_about_which_a_judge_hangs_keep_their_rewards() -> None:
+    def hangs_on_one(workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> float:
+        return hang() if workflow_task.repeat == 1 else 1.0
+
+    found = judged(hangs_on_one, group(*[WorkflowOutput()] * 3), timeout_s=3.0, blame="judge 'j'")
+    assert [type(one) for one in found] == [Verdict, Unjudged, Verdict]
+
+
+def test_failed_attempts_before_are_counted() -> None:
+    episode = Episode(id="e", task=Task(), step=1, repeat=0, output=WorkflowOutput(), failures=(Failure(reason="timeout"),))
+    seen: list[int] = []
+    one = Group(task=Task(), step=1, split="train", episodes=(episode,))
+    judged(lambda workflow_task, _: seen.append(workflow_task.attempt) or 1.0, one)
+    assert seen == [1]
+
+
+def test_what_is_no_judge_says_what_one_is() -> None:
+    with pytest.raises(PluginError, match=r"judge 'j' is .*; a judge is a subclass of astuner\.Judge, a class with"):
+        as_judge(object(), blame="judge 'j'")

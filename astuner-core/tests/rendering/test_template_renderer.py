@@ -1,0 +1,224 @@
+"""Messages through the chat templates that models really have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astuner.errors import AstunerError
+from astuner.gateway.recording.messages import meaning, normalise
+from astuner.rendering import TemplateRenderer, load_renderer
+from astuner.rendering.errors import ApiError
+from astuner.testing.tokenizer import tiny_tokenizer
+
+CALL = {"id": "1", "type": "function", "function": {"name": "add", "arguments": '{"a":1}'}}
+LOOP = normalise(
+    [
+        {"role": "user", "content": "sum?"},
+        {"role": "assistant", "content": None, "tool_calls": [CALL, {**CALL, "id": "2"}]},
+        {"role": "tool", "tool_call_id": "1", "content": "seven"},
+        {"role": "tool", "tool_call_id": "2", "content": "eight"},
+    ]
+)
+
+
+def render(renderer: Any, messages: Any, tools: Any = (), generate: bool = True) -> str:
+    return renderer.render(messages, tools, generate=generate, kwargs={})
+
+
+def test_a_template_with_tools_gets_the_calls_as_they_are(make_renderer: Any) -> None:
+    text = render(make_renderer("chatml"), LOOP)
+    assert text.count('{"name": "add", "arguments": {"a": 1}}') == 2
+    assert "<tool_response>\nseven\n</tool_response>" in text
+
+
+def test_a_template_without_tool_calls_still_shows_them(make_renderer: Any) -> None:
+    text = render(make_renderer("plain"), LOOP)
+    assert text.count('<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>') == 2
+    assert "<|im_start|>tool\nseven<|im_end|>" in text
+
+
+def test_a_template_without_a_tool_role_gets_results_in_one_user_message(make_renderer: Any) -> None:
+    text = render(make_renderer("alternating"), LOOP)
+    assert "[INST] <tool_response>\nseven\n</tool_response>\n<tool_response>\neight\n</tool_response> [/INST]" in text
+
+
+def test_a_message_that_the_template_drops_is_refused(make_renderer: Any) -> None:
+    messages = normalise([{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}])
+    with pytest.raises(ApiError, match=r"drops messages\[0\] \(role system\)") as caught:
+        render(make_renderer("deaf"), messages)
+    assert caught.value.status == 400
+
+
+def test_what_the_template_refuses_is_told_in_its_words(make_renderer: Any) -> None:
+    messages = normalise([{"role": "user", "content": "a"}, {"role": "user", "content": "b"}])
+    with pytest.raises(ApiError, match="roles must alternate") as caught:
+        render(make_renderer("alternating"), messages)
+    assert caught.value.status == 400
+
+
+def test_a_tokenizer_without_a_template_is_refused(renderer: Any) -> None:
+    class Bare:
+        chat_template = None
+        name_or_path = "base-model"
+
+    with pytest.raises(AstunerError, match="'base-model' has no chat template"):
+        TemplateRenderer(Bare())
+
+
+def test_a_saved_model_brings_its_ends_of_turn(renderer: Any, tmp_path: Path) -> None:
+    renderer.tokenizer.save_pretrained(tmp_path)
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [2, 70]}')
+    loaded = load_renderer(str(tmp_path))
+    assert dict(loaded.turn_ends) == {0: "<|endoftext|>", 2: "<|im_end|>", 70: renderer.decode((70,))}
+
+
+def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AstunerError, match=r"model.path: no tokenizer could be loaded from '.*nowhere'"):
+        load_renderer(str(tmp_path / "nowhere"))
+
+
+def test_encoding_adds_nothing(renderer: Any) -> None:
+    text = render(renderer, normalise([{"role": "user", "content": "é 中文 🙂"}]))
+    assert renderer.decode(renderer.encode(text).tolist()) == text
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        {"role": "assistant", "content": "hi", "refusal": None, "audio": None, "function_call": None, "annotations": []},
+        {"role": "assistant", "content": [{"type": "text", "text": "hi"}], "name": "friday"},
+        {"role": "assistant", "content": "hi", "tool_calls": None},
+        {"role": "assistant", "content": "hi", "tool_calls": []},
+    ],
+)
+def test_the_same_answer_in_other_clothes_means_the_same(back: Any) -> None:
+    assert meaning(normalise([back])[0]) == meaning({"role": "assistant", "content": "hi"})
+
+
+def test_arguments_mean_what_they_hold() -> None:
+    other = {**CALL, "id": "zz", "function": {"name": "add", "arguments": ' { "a" : 1 } '}}
+    said = [normalise([{"role": "assistant", "content": None, "tool_calls": [call]}])[0] for call in (CALL, other)]
+    assert meaning(said[0]) == meaning(said[1])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "hi "},
+        {"role": "assistant", "content": "hi", "reasoning_content": "hm"},
+        {"role": "assistant", "content": "hi", "tool_calls": [CALL]},
+    ],
+)
+def test_other_roles_texts_reasonings_and_calls_mean_something_else(other: Any) -> None:
+    assert meaning(normalise([other])[0]) != meaning({"role": "assistant", "content": "hi"})
+
+
+def tokenizer_with(template: str, *specials: str) -> Any:
+    tokenizer = tiny_tokenizer((Path(__file__).parent / "templates" / f"{template}.jinja").read_text(encoding="utf-8"))
+    tokenizer.add_special_tokens({"additional_special_tokens": list(specials)})
+    return tokenizer
+
+
+HARMONY = ("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>")
+
+
+def test_a_message_of_gpt_oss_does_not_end_its_turn() -> None:
+    renderer = TemplateRenderer(tokenizer_with("harmony", *HARMONY))
+    assert "<|end|>" in renderer.closers.values()
+    assert {"<|return|>", "<|call|>"} < set(renderer.turn_ends.values())
+    assert "<|end|>" not in renderer.turn_ends.values()
+
+
+def test_a_template_that_shows_one_call_refuses_two() -> None:
+    renderer = TemplateRenderer(tokenizer_with("harmony", *HARMONY))
+    with pytest.raises(ApiError, match=r"messages\[1\] holds more than one tool call") as caught:
+        render(renderer, LOOP)
+    assert caught.value.status == 400
+
+
+def test_a_template_that_shows_one_call_reads_one() -> None:
+    renderer = TemplateRenderer(tokenizer_with("llama3"))
+    parser = renderer.parser("", tools=[{"type": "function", "function": {"name": "add"}}], parallel=True)
+    calls = '{"name": "add", "parameters": {}}; {"name": "add", "parameters": {}}'
+    assert len([*parser.feed(calls), *parser.finish()]) == 1
+    assert parser.dropped == 1
+
+
+def test_a_template_that_shows_ids_gets_ids_that_hold_the_name() -> None:
+    text = render(TemplateRenderer(tokenizer_with("kimi")), LOOP)
+    assert "<|tool_call_begin|>functions.add:0<" in text
+    assert "## Return of functions.add:0\nseven" in text
+    assert "## Return of functions.add:1\neight" in text
+
+
+def test_ids_that_hold_the_name_follow_their_calls_through_a_conversation() -> None:
+    again = [{**CALL, "id": "1"}]
+    turns = [
+        *LOOP,
+        {"role": "assistant", "content": "", "tool_calls": again},
+        {"role": "tool", "tool_call_id": "1", "content": "nine"},
+    ]
+    assert "## Return of functions.add:2\nnine" in render(TemplateRenderer(tokenizer_with("kimi")), normalise(turns))
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("qwen25", "hermes"),
+        ("plain", "hermes"),
+        ("qwen_xml", "qwen_xml"),
+        ("llama3", "llama3"),
+        ("mistral", "mistral"),
+        ("deepseek", "deepseek"),
+        ("glm", "glm"),
+        ("kimi", "kimi"),
+        ("harmony", "harmony"),
+    ],
+)
+def test_calls_are_read_as_the_template_shows_them(template: str, expected: str) -> None:
+    assert TemplateRenderer(tokenizer_with(template)).tool_call_format == expected
+
+
+def test_a_configured_format_wins() -> None:
+    assert TemplateRenderer(tokenizer_with("qwen25"), tool_call_format="qwen_xml").tool_call_format == "qwen_xml"
+
+
+def save(tokenizer: Any, folder: Path) -> str:
+    tokenizer.chat_template = None
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def test_a_model_without_a_template_is_rendered_as_its_family_is_written(tmp_path: Path) -> None:
+    renderer = load_renderer(save(tiny_tokenizer(), tmp_path / "Qwen3-0.6B"))
+    assert render(renderer, normalise([{"role": "user", "content": "hi"}])) == (
+        "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_a_model_with_a_template_is_rendered_by_it_whatever_its_name(tmp_path: Path) -> None:
+    tokenizer = tokenizer_with("alternating")
+    tokenizer.save_pretrained(tmp_path / "Qwen3-0.6B")
+    renderer = load_renderer(str(tmp_path / "Qwen3-0.6B"))
+    assert render(renderer, normalise([{"role": "user", "content": "hi"}])) == "[INST] hi [/INST]"
+
+
+def test_a_tokenizer_of_another_family_than_its_name_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AstunerError, match=r"says llama-3, but its tokenizer is not of that family .* chat_template.jinja"):
+        load_renderer(save(tiny_tokenizer(), tmp_path / "Llama-3.2-1B-Instruct"))
+
+
+def test_an_unknown_model_without_a_template_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AstunerError, match="has no chat template"):
+        load_renderer(save(tiny_tokenizer(), tmp_path / "my-model"))
+
+
+def test_what_the_library_does_not_know_of_a_family_is_told_in_its_words(tmp_path: Path) -> None:
+    renderer = load_renderer(save(tiny_tokenizer(), tmp_path / "Qwen3-0.6B"))
+    with pytest.raises(ApiError, match="'loudness'") as caught:
+        renderer.render(normalise([{"role": "user", "content": "hi"}]), (), generate=True, kwargs={"loudness": 3})
+    assert caught.value.status == 400

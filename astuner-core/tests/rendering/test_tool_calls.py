@@ -1,0 +1,301 @@
+"""Tool calls in the formats of every family of models, read while they are sampled."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astuner.config.model import ToolCallFormat
+from astuner.rendering.tool_calls import STYLES, recognise
+
+
+def tool(name: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": properties}}}
+
+
+TOOLS = [
+    tool(
+        "add",
+        a={"type": "integer"},
+        b={"type": "number"},
+        why={"type": "string"},
+        sure={"type": "boolean"},
+        how={"type": "object"},
+        maybe={"anyOf": [{"type": "string"}, {"type": "null"}]},
+        unit={"enum": ["1", "2"]},
+    ),
+    tool("look"),
+]
+
+CALLS = {
+    "hermes": '<tool_call>\n{"name": "add", "arguments": {"a":1}}\n</tool_call>',
+    "qwen_xml": "<tool_call>\n<function=add>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>",
+    "glm": "<tool_call>add\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
+    "llama3": '<|python_tag|>{"name": "add", "parameters": {"a":1}}',
+    "mistral": '[TOOL_CALLS][{"name": "add", "arguments": {"a":1}}]',
+    "deepseek": (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>add\n```json\n"
+        '{"a":1}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+    ),
+    "deepseek_v32": (
+        '<｜DSML｜function_calls>\n<｜DSML｜invoke name="add">\n<｜DSML｜parameter name="a" string="false">1'
+        "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"
+    ),
+    "deepseek_v4": (
+        '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="add">\n<｜DSML｜parameter name="a" string="false">1'
+        "</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>"
+    ),
+    "kimi": (
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_argument_begin|>"
+        '{"a":1}<|tool_call_end|><|tool_calls_section_end|>'
+    ),
+    "minimax": ('<minimax:tool_call>\n<invoke name="add">\n<parameter name="a">1</parameter>\n</invoke>\n</minimax:tool_call>'),
+    "harmony": '<|start|>assistant<|channel|>commentary to=functions.add <|constrain|>json<|message|>{"a":1}<|call|>',
+}
+CLOSERS = {
+    "hermes": "</tool_call>",
+    "qwen_xml": "</tool_call>",
+    "glm": "</tool_call>",
+    "llama3": "}",
+    "mistral": "]",
+    "deepseek": "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+    "deepseek_v32": "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+    "deepseek_v4": "</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+    "kimi": "<|tool_call_end|><|tool_calls_section_end|>",
+    "minimax": "</invoke>\n</minimax:tool_call>",
+    "harmony": "}<|call|>",
+}
+every_format = pytest.mark.parametrize("name", sorted(CALLS))
+
+
+def parse(name: str, *texts: str, prompt: str = "", tools: Any = TOOLS, parallel: bool = True) -> dict[str, Any]:
+    parser = STYLES[name].parser(prompt, tools=tools, parallel=parallel)
+    pieces = [piece for text in texts for piece in parser.feed(text)] + list(parser.finish())
+    found: dict[str, Any] = {"content": "", "reasoning": "", "calls": [], "malformed": parser.malformed}
+    for piece in pieces:
+        if piece.kind == "tool_call":
+            found["calls"].append((piece.name, piece.text))
+        else:
+            found[piece.kind] += piece.text
+    return {**found, "dropped": parser.dropped}
+
+
+def calls(name: str, text: str) -> list[tuple[str, Any]]:
+    found = parse(name, text)
+    assert parse(name, *text) == found
+    assert found["malformed"] == 0
+    assert found["content"] == ""
+    return [(name, json.loads(arguments)) for name, arguments in found["calls"]]
+
+
+def test_every_format_is_tested() -> None:
+    assert CALLS.keys() == STYLES.keys()
+
+
+@every_format
+def test_a_call_is_read(name: str) -> None:
+    assert calls(name, CALLS[name]) == [("add", {"a": 1})]
+
+
+@every_format
+def test_text_before_a_call_is_said_at_once(name: str) -> None:
+    parser = STYLES[name].parser("", tools=TOOLS, parallel=True)
+    said = list(parser.feed("let me see, 1 < 2, " + CALLS[name][: len(CALLS[name]) // 2]))
+    assert [(piece.kind, piece.text.rstrip()) for piece in said] == [("content", "let me see, 1 < 2,")]
+
+
+@every_format
+def test_a_call_that_was_cut_off_stays_as_it_was_written(name: str) -> None:
+    text = CALLS[name].removesuffix(CLOSERS[name])
+    found = parse(name, text)
+    assert (found["calls"], found["malformed"]) == ([], 1)
+    assert found["content"] == text
+
+
+@every_format
+def test_without_tools_a_call_is_text(name: str) -> None:
+    found = parse(name, CALLS[name], tools=())
+    assert (found["calls"], found["malformed"]) == ([], 0)
+    assert found["content"] == CALLS[name]
+
+
+@every_format
+def test_two_calls_are_two(name: str) -> None:
+    assert calls(name, CALLS[name] + CALLS[name]) == [("add", {"a": 1})] * 2
+
+
+@every_format
+def test_only_the_first_call_is_kept_where_one_is_wanted(name: str) -> None:
+    found = parse(name, CALLS[name] + CALLS[name], parallel=False)
+    assert (len(found["calls"]), found["dropped"]) == (1, 1)
+
+
+@every_format
+def test_reasoning_and_text_come_before_a_call(name: str) -> None:
+    opened, closed = {
+        "mistral": ("[THINK]", "[/THINK]"),
+        "harmony": ("<|channel|>analysis<|message|>", "<|end|><|start|>assistant<|channel|>commentary<|message|>"),
+    }.get(name, ("<think>", "</think>"))
+    found = parse(name, f"{opened}hm{closed}then", CALLS[name])
+    assert found == {"content": "then", "reasoning": "hm", "calls": [("add", found["calls"][0][1])], "malformed": 0, "dropped": 0}
+
+
+parts = st.sampled_from(
+    [
+        *(*CALLS.values(), *CLOSERS.values(), "<think>", "</think>", "[TOOL_CALLS]", "<tool_call>", "<|message|>", "{", "}", "]"),
+        *(
+            "<｜tool▁calls▁begin｜>",
+            "<|channel|>analysis<|message|>hm",
+            "<|channel|>final",
+            '{"name": "add"',
+            '{"x": 1}',
+            ";",
+            " ",
+            "\n",
+            "a",
+            "<",
+            "中",
+            "<|python_tag|>",
+        ),
+    ]
+)
+
+
+@given(st.sampled_from(sorted(CALLS)), st.lists(parts, max_size=10), st.lists(st.integers(0, 400), max_size=12), st.booleans())
+def test_where_the_text_is_cut_into_parts_does_not_matter(name: str, parts: list[str], cuts: list[int], tools: bool) -> None:
+    text = "".join(parts)
+    places = sorted({min(cut, len(text)) for cut in cuts})
+    split = [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True)]
+    offered = TOOLS if tools else ()
+    assert parse(name, *split, tools=offered) == parse(name, text, tools=offered)
+
+
+@pytest.mark.parametrize(
+    ("argument", "text", "value"),
+    [
+        ("a", "7", 7),
+        ("a", "seven", "seven"),
+        ("a", "true", "true"),
+        ("b", "1.50", 1.5),
+        ("b", "NaN", "NaN"),
+        ("why", "7", "7"),
+        ("why", ' "so" \n', ' "so" \n'),
+        ("why", "two\n\nlines", "two\n\nlines"),
+        ("sure", "True", True),
+        ("sure", "false", False),
+        ("how", '{"x": [1, null]}', {"x": [1, None]}),
+        ("maybe", "null", None),
+        ("maybe", "3", "3"),
+        ("unit", "1", "1"),
+        ("unknown", "[1]", [1]),
+        ("unknown", "null", None),
+        ("unknown", "so 中", "so 中"),
+    ],
+)
+def test_an_argument_has_the_type_that_its_schema_declares(argument: str, text: str, value: Any) -> None:
+    written = f"<tool_call><function=add><parameter={argument}>\n{text}\n</parameter></function></tool_call>"
+    assert calls("qwen_xml", written) == [("add", {argument: value})]
+
+
+def test_a_value_that_says_it_is_a_string_is_one() -> None:
+    text = CALLS["deepseek_v4"].replace('string="false"', 'string="true"')
+    assert calls("deepseek_v4", text) == [("add", {"a": "1"})]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("llama3", '{"name": "add", "parameters": {"a": 1}}', [("add", {"a": 1})]),
+        ("llama3", ' {"name": "add", "arguments": {}}; {"name": "look", "parameters": {}}', [("add", {}), ("look", {})]),
+        ("mistral", '[TOOL_CALLS]add{"a": 1}[TOOL_CALLS]look{}', [("add", {"a": 1}), ("look", {})]),
+        ("mistral", '[TOOL_CALLS]add[CALL_ID]abc[ARGS]{"a": 1}', [("add", {"a": 1})]),
+        (
+            "mistral",
+            '[TOOL_CALLS] [{"name": "add", "arguments": {}}, {"name": "look", "arguments": {}}]',
+            [("add", {}), ("look", {})],
+        ),
+        ("glm", "<tool_call>look</tool_call>", [("look", {})]),
+        ("glm", "<tool_call>add<arg_key>why</arg_key><arg_value>7</arg_value></tool_call>", [("add", {"why": "7"})]),
+        ("qwen_xml", "<tool_call><function=look></function></tool_call>", [("look", {})]),
+        ("qwen_xml", "<tool_call><function=look><parameter=x></parameter></function></tool_call>", [("look", {"x": ""})]),
+        (
+            "deepseek",
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>add<｜tool▁sep｜>{}<｜tool▁call▁end｜>\n"
+            "<｜tool▁call▁begin｜>look<｜tool▁sep｜>{}<｜tool▁call▁end｜>",
+            [("add", {}), ("look", {})],
+        ),
+        ("harmony", "<|channel|>commentary to=functions.add<|message|>{}", [("add", {})]),
+        ("harmony", " to=functions.add<|channel|>commentary json<|message|>{}", [("add", {})]),
+    ],
+)
+def test_other_spellings_of_a_format(name: str, text: str, expected: Any) -> None:
+    assert calls(name, text) == expected
+
+
+@pytest.mark.parametrize("text", ['{"answer": 3}', '{"name": "Ada", "age": 36}', "{so to speak}", "{", '{"a": '])
+def test_an_answer_in_json_is_no_call(text: str) -> None:
+    found = parse("llama3", text)
+    assert (found["content"], found["calls"], found["malformed"]) == (text, [], 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("llama3", '{"name": "add", "parameters": [1]}'),
+        ("llama3", "<|python_tag|>add.call(a=1)"),
+        ("mistral", "[TOOL_CALLS] add(1)"),
+        ("mistral", '[TOOL_CALLS][{"name": "add"}]'),
+        ("mistral", "[TOOL_CALLS][]"),
+        ("qwen_xml", "<tool_call><function=add>stray<parameter=a>1</parameter></function></tool_call>"),
+        ("qwen_xml", "<tool_call><function=add><parameter=a>1</parameter><parameter=a>2</parameter></function></tool_call>"),
+        ("qwen_xml", '<tool_call>{"name": "add", "arguments": {}}</tool_call>'),
+        ("glm", "<tool_call>add <arg_key>a</arg_key></tool_call>"),
+        ("glm", "<tool_call></tool_call>"),
+        ("kimi", CALLS["kimi"].replace('{"a":1}', "[1]")),
+        ("deepseek", CALLS["deepseek"].replace('{"a":1}', '{"a"')),
+        ("deepseek", "<｜tool▁calls▁begin｜>nothing<｜tool▁calls▁end｜>"),
+        ("minimax", CALLS["minimax"].replace('name="add"', "name=add")),
+        ("harmony", "<|channel|>commentary to=functions.add<|message|>a=1<|call|>"),
+    ],
+)
+def test_a_malformed_call_stays_as_it_was_written(name: str, text: str) -> None:
+    found = parse(name, text)
+    assert (found["content"], found["calls"], found["malformed"]) == (text, [], 1)
+
+
+def test_a_section_keeps_its_readable_calls() -> None:
+    bad = "<|tool_call_begin|>functions.look:1<|tool_call_argument_begin|>{<|tool_call_end|>"
+    found = parse("kimi", CALLS["kimi"].replace("<|tool_calls_section_end|>", bad + "<|tool_calls_section_end|>"))
+    assert (found["calls"], found["content"], found["malformed"]) == ([("add", '{"a":1}')], bad, 1)
+
+
+def test_channels_become_reasoning_and_content() -> None:
+    text = (
+        "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>analysis<|message|>hm hm<|end|>"
+        "<|start|>assistant<|channel|>final<|message|>So be it.\n"
+    )
+    found = parse("harmony", text)
+    assert parse("harmony", *text) == found
+    assert (found["reasoning"], found["content"]) == ("hm\nhm hm", "So be it.\n")
+
+
+def test_reasoning_that_the_prompt_opened_is_reasoning() -> None:
+    found = parse("mistral", "hm[/THINK]so", prompt="[INST]x[/INST][THINK]\n")
+    assert (found["reasoning"], found["content"]) == ("hm", "so")
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_a_format_is_recognised_by_its_calls(name: str) -> None:
+    assert recognise(f"text before {CALLS[name]} text after", ()) == name
+
+
+def test_a_template_that_writes_no_calls_gets_hermes() -> None:
+    assert recognise("", {"<|im_end|>", "<|python_tag|>"}) == "hermes"
+
+
+def test_every_format_can_be_configured() -> None:
+    assert set(get_args(ToolCallFormat)) == {"auto", *STYLES}

@@ -1,0 +1,84 @@
+"""A served environment, loaded: made for an instance exactly as core makes it for an episode."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from astuner.config.model import Config
+from astuner.errors import DataError
+from astuner.plugins.catalog import Catalog
+from astuner.plugins.component import Component
+from astuner.plugins.drivers import load
+from astuner.protocols import RunInfo
+from astuner.rollout.environments.guarded_environment import GuardedEnvironment
+from astuner.rollout.environments.lifetime import make_environment
+from astuner.rollout.environments.selection import check_shape, choose_environment
+from astuner.schema import Task, WorkflowTask
+from astuner_envs.listing import ListsTasks
+
+KEY = "astuner env serve: --env"
+
+
+@frozen(kw_only=True)
+class World:
+    """An environment and its options."""
+
+    component: Component
+    target: Any
+    """Its class."""
+    config_dir: Path
+
+    @property
+    def lists_tasks(self) -> bool:
+        """Whether it knows its own tasks."""
+        return isinstance(self.target, ListsTasks)
+
+    def warm_up(self) -> None:
+        """Let it import what is heavy, once for all instances, where it has a classmethod `warm_up()`."""
+        prepare = getattr(self.target, "warm_up", None)
+        if callable(prepare):
+            prepare()
+
+    def task_ids(self, split: str) -> list[str]:
+        """Return the ids of a split."""
+        return [task.task_id for task in self.target.list_tasks(self.component.options, split)]
+
+    def environment(self, task: Task, instance_id: str) -> GuardedEnvironment:
+        """Make the environment of one instance."""
+        workflow_task = WorkflowTask(task, task_id=task.task_id, env_type=task.env_type, episode_id=instance_id)
+        made = make_environment(self.component, workflow_task, self._run_info(), target=self.target)
+        return GuardedEnvironment(made, self.component.candidate.blame)
+
+    def _run_info(self) -> RunInfo:
+        # No run is behind an instance; environments that look at one find the defaults.
+        return RunInfo(
+            project_name="env",
+            experiment_name=self.component.candidate.name,
+            backbone="none",
+            directory=Path(tempfile.gettempdir()),
+            config_dir=self.config_dir,
+            seed=0,
+            config=Config(),
+        )
+
+
+def load_world(name: str, options: Mapping[str, Any], config_dir: Path) -> World:
+    """Find and load an environment; raises an `AstunerError` for one that cannot be used, or not with these options."""
+    catalog = Catalog.discover(kinds=("environment",))
+    candidate = catalog.find("environment", name, config_dir=config_dir, key=KEY)
+    component = choose_environment(candidate, options)
+    target = load(candidate)
+    check_shape(candidate, target, KEY)
+    return World(component=component, target=target, config_dir=config_dir)
+
+
+def bad_task(error: BaseException | None) -> DataError | None:
+    """Return what an environment raised for a task that there is not: a `DataError`. None for any other failure."""
+    while error is not None and not isinstance(error, DataError):
+        error = error.__cause__
+    return error

@@ -1,0 +1,78 @@
+"""The judges that a YAML names, without the rest of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from astuner.errors import UsageError
+from astuner.protocols import RunInfo
+
+if TYPE_CHECKING:
+    from astuner.config.loading import LoadedConfig
+    from astuner.plugins.catalog import Candidate, Catalog
+
+
+@frozen(kw_only=True)
+class ConfiguredJudge:
+    """One judge with its options."""
+
+    name: str
+    """As reports call it."""
+    candidate: Candidate
+    options: Any
+
+
+@frozen(kw_only=True)
+class Configured:
+    """What `astuner judge` works with."""
+
+    judges: tuple[ConfiguredJudge, ...]
+    run_info: RunInfo
+    loaded: LoadedConfig
+    catalog: Catalog
+
+
+def configured(conf: Path, overrides: Sequence[str], name: str | None = None) -> Configured:
+    """Load a YAML and choose its judges, or the one of that name; raises `ConfigError` with all problems, and `UsageError`.
+
+    Nothing else that the YAML names is loaded: a judge can be tried before model, agent and tasks are there.
+    """
+    from astuner.config.loading import load_config
+    from astuner.planning.chooser import Chooser
+    from astuner.planning.judge_choice import named_judges
+    from astuner.plugins.catalog import Catalog
+
+    loaded = load_config(conf, overrides, None)
+    config = loaded.config
+    catalog = Catalog.discover(disabled=config.plugins.disabled)
+    chooser = Chooser(loaded, catalog)
+    found = []
+    for named in named_judges(config.task_judge):
+        chosen = named.chosen_by(chooser)
+        if chosen is not None and name in (None, named.known_as, named.spec, chosen.candidate.name):
+            called = named.known_as or chosen.candidate.name
+            found.append(ConfiguredJudge(name=called, candidate=chosen.candidate, options=chosen.options))
+    chooser.finish()
+    if not found:
+        wanted = "" if name is None else f" '{name}'"
+        there = ", ".join(repr(one.known_as or one.spec) for one in named_judges(config.task_judge)) or "none"
+        raise UsageError(f"{conf}: no judge{wanted} in astuner.task_judge; there is: {there}. Name one by task_judge.judge_type")
+    info = RunInfo(
+        project_name=config.project_name,
+        experiment_name=config.experiment_name,
+        backbone=config.backbone,
+        directory=Path(config.experiment_dir),
+        config_dir=loaded.path.parent,
+        seed=config.seed,
+        # No run: a judge that is tried writes nothing into its directory.
+        attempt=0,
+        config=config,
+        user_keys=loaded.user_keys,
+        conf=loaded.path,
+        overrides=loaded.overrides,
+    )
+    return Configured(judges=tuple(found), run_info=info, loaded=loaded, catalog=catalog)

@@ -1,0 +1,89 @@
+"""Letting a judge judge labelled answers, as it would judge the episodes of a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import evolve, frozen
+
+from astuner.judging.group_judging import judge_group
+from astuner.protocols import Judge
+from astuner.schema import Call, Episode, Group, Unjudged, Verdict, WorkflowOutput
+from astuner_judges.evaluation.labelled import Labelled
+
+GROUPS_AT_ONCE = 32
+JUDGE_TIMEOUT_S = 600.0
+POSITION_BIAS = "position_bias"
+"""The component of a judge that puts the answers to its LLM in several orders by itself, whatever order they come in."""
+
+Finding = Verdict | Unjudged
+
+
+@frozen(kw_only=True)
+class Findings:
+    """What a judge says of the answers of one example, in their order."""
+
+    example: Labelled
+    forwards: tuple[Finding, ...]
+    backwards: tuple[Finding, ...] | None = None
+    """The same answers again, after they were put to the judge in the reverse order; None where that was not done."""
+
+    @property
+    def position_biases(self) -> list[float]:
+        """What the judge itself says of how far it went by the position, of each answer about which it does."""
+        given = [finding.components for finding in self.forwards if isinstance(finding, Verdict)]
+        return [components[POSITION_BIAS] for components in given if POSITION_BIAS in components]
+
+
+async def ask(judge: Judge, examples: Sequence[Labelled], answer_field: str, *, both_orders: bool) -> list[Findings]:
+    """Return the findings on each example; `both_orders` asks twice where several answers have verdicts to be compared.
+
+    A judge that gives its `position_bias` is not asked twice: it looks after the order itself, and would say the same again.
+    A judge that raises or hangs leaves answers unjudged, for the reason that core gives in a run.
+    """
+    at_once = asyncio.Semaphore(GROUPS_AT_ONCE)
+
+    async def judged(number: int, example: Labelled, *, reverse: bool) -> tuple[Finding, ...]:
+        async with at_once:
+            group = group_of(number, example, answer_field, reverse=reverse)
+            done = await judge_group(group, judge, timeout_s=JUDGE_TIMEOUT_S)
+        found = tuple(episode.verdict for episode in done.episodes if episode.verdict is not None)
+        return found[::-1] if reverse else found
+
+    async def one(number: int, example: Labelled) -> Findings:
+        found = Findings(example=example, forwards=await judged(number, example, reverse=False))
+        comparable = sum(isinstance(finding, Verdict) for finding in found.forwards) > 1
+        if not both_orders or not comparable or found.position_biases:
+            return found
+        return evolve(found, backwards=await judged(number, example, reverse=True))
+
+    return list(await asyncio.gather(*(one(number, example) for number, example in enumerate(examples))))
+
+
+def group_of(number: int, example: Labelled, answer_field: str, *, reverse: bool = False) -> Group:
+    """Return the answers of an example as siblings of a run; each is the output and the only reply of its episode.
+
+    What the row of an answer holds alone is in the task of its episode, and not in that of the group.
+    """
+    task = evolve(example.task, task_id=example.task.task_id or f"labelled-{number}")
+    episodes = []
+    for repeat, answer in enumerate(example.answers[::-1] if reverse else example.answers):
+        call = Call(
+            index=0,
+            agent="agent",
+            target_tag="agent",
+            parent=None,
+            kept=0,
+            prompt_ids=np.array([], dtype=np.int32),
+            output_ids=np.array([], dtype=np.int32),
+            logprobs=np.array([], dtype=np.float32),
+            finish_reason="stop",
+            messages=task.init_messages or ({"role": "user", "content": example.query},),
+            reply={"role": "assistant", "content": answer.text},
+        )
+        output = WorkflowOutput(metadata={answer_field: answer.text})
+        own = evolve(task, metadata={**task.metadata, **answer.more})
+        episodes.append(Episode(id=f"labelled/{number}/{repeat}", task=own, step=0, repeat=repeat, output=output, calls=(call,)))
+    return Group(task=task, step=0, split="validation", episodes=tuple(episodes))

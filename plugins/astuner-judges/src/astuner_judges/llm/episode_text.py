@@ -1,0 +1,71 @@
+"""What of an episode the LLM is shown: the answer, and where that is asked for the conversation, behind fences."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from astuner.errors import DataError
+from astuner.schema import Episode, Task, Unjudged
+from astuner_judges.asking import fenced, no_answer, shortened
+from astuner_judges.llm.options import LlmJudgeOptions
+
+
+def shown_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged | None:
+    """Return a completed episode as it stands in a prompt, the same for the same work; None where there is nothing to judge.
+
+    An answer that is empty is nothing; where the output does not have its key at all, it is looked for in the wrong place, and
+    the episode is not judged.
+    """
+    answer = _answer(episode, options.answer_key)
+    if isinstance(answer, Unjudged):
+        return answer
+    parts = [] if answer is None else [fenced(shortened(answer, options.answer_chars), "answer")]
+    if options.transcript_chars is not None:
+        parts.append(fenced(shortened(_conversation(episode), options.transcript_chars), "transcript"))
+    return "\n".join(parts) or None
+
+
+def shown_task(task: Task, options: LlmJudgeOptions) -> Mapping[str, str]:
+    """Return the slots `query` and `reference`, empty where there is no reference."""
+    query = task.main_query or "\n\n".join(
+        f"{message.get('role', '?')}: {_content(message.get('content'))}" for message in task.init_messages
+    )
+    if not query.strip():
+        raise DataError(f"judge 'llm': task '{task.task_id}' has neither a main_query nor init_messages to judge answers by")
+    reference = None if options.reference_key is None else _text(task.metadata.get(options.reference_key))
+    return {"query": fenced(query, "task"), "reference": "" if reference is None else fenced(reference, "reference")}
+
+
+def _answer(episode: Episode, key: str | None) -> str | Unjudged | None:
+    if key is None:
+        return _text(_content(episode.calls[-1].reply.get("content"))) if episode.calls else None
+    metadata = episode.output.metadata if episode.output is not None else {}
+    if key not in metadata:
+        return no_answer(key, metadata, option="answer_key (null takes the model's last reply)")
+    return _text(metadata[key])
+
+
+def _conversation(episode: Episode) -> str:
+    from astuner.transcript.episode_text import transcript
+
+    # Without what names this one episode, so that the same work is the same question.
+    nameless = evolve(episode, id="", task=evolve(episode.task, main_query=""), failures=(), findings={})
+    return transcript(nameless, with_outcome=False).partition("\n")[2]
+
+
+def _text(value: Any) -> str | None:
+    """Return an answer as text; None where there is none."""
+    if value is None or isinstance(value, str):
+        return value if value and value.strip() else None
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _content(content: Any) -> str:
+    """Return the text of a message, which may be in parts."""
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
+    return str(content or "")

@@ -1,0 +1,57 @@
+"""The reader of a configuration, whichever it is, without the rest of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from astuner.errors import UsageError
+from astuner.protocols import Reader, RunInfo
+from astuner.schema import Split
+
+SPLITS: Sequence[Split] = ("train", "validation")
+
+
+def configured_reader(conf: Path, overrides: Sequence[str]) -> Reader:
+    """Make the reader that a YAML names, as a run does; raises `ConfigError` with all that is wrong with it."""
+    from astuner.config.loading import load_config
+    from astuner.planning.chooser import Chooser
+    from astuner.plugins.catalog import Catalog
+    from astuner.plugins.hooks import Hooks
+
+    loaded = load_config(conf, overrides)
+    config = loaded.config
+    catalog = Catalog.discover(disabled=config.plugins.disabled)
+    chooser = Chooser(loaded, catalog)
+    name = config.task_reader.type
+    chosen = chooser.choose(
+        "reader", name, "astuner.task_reader.type", config.task_reader.options_of(name), f"task_reader.{name}"
+    )
+    chooser.finish()
+    if chosen is None:
+        raise AssertionError("a missing component is a problem, and finish() raises problems")
+    info = RunInfo(
+        project_name=config.project_name,
+        experiment_name=config.experiment_name,
+        backbone=config.backbone,
+        directory=Path(config.experiment_dir),
+        config_dir=loaded.directory,
+        seed=config.seed,
+        # No run: whoever looks at its tasks pays for nothing and writes nothing into its directory.
+        attempt=0,
+        config=config,
+        user_keys=loaded.user_keys,
+        conf=loaded.path,
+        overrides=loaded.overrides,
+    )
+    hooks = Hooks(catalog, options=config.plugins.options)
+    hooks.check_pending()
+    return hooks.make_reader(chosen.candidate, chosen.options, info)
+
+
+def check_generated(reader: Reader, split: Split) -> None:
+    """Raise `UsageError` where reading would first generate: whoever only looks at tasks does not mean to pay for them."""
+    ask = getattr(reader, "would_generate", None)
+    first = None if ask is None else ask(split)
+    if first is not None:
+        raise UsageError(first)

@@ -1,0 +1,311 @@
+"""Trinity's configuration of a run, once it is known what there is: every `auto` gets its value. Imports no Trinity."""
+
+from __future__ import annotations
+
+import copy
+import math
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from astuner.config.trees import get, merge, put
+from astuner.errors import ConfigError, Problem
+from astuner_trinity.alignment import ALGORITHMS, ALIGNMENT, AUTO, BATCHES, LONG_S, LOSS, MONITOR, WITH_REFERENCE
+from astuner_trinity.layout import Layout
+from astuner_trinity.process_environment import Machine
+
+ENGINES = 2
+"""Engines where there are GPUs enough, as `rollout.n_vllm_engine` says without being set."""
+RUNNERS_ON_CPU = 2
+OWN_FUNCTIONS = ("advantage_fn", "policy_loss_fn", "kl_penalty_fn", "kl_loss_fn", "entropy_loss_fn")
+STRATEGY = ("sample_strategy", "sample_strategy_args")
+STAMP = "astuner_trinity.explorer.row_counts.StepStamp"
+TRAINING = ("both", "colocate", "train")
+COPIES = {
+    "algorithm.optimizer.lr": (f"{BATCHES}.lr",),
+    "trainer.grad_clip": ("algorithm.optimizer.clip_grad",),
+    "trainer.ulysses_sequence_parallel_size": (f"{LOSS}.sequence_parallel", f"{BATCHES}.sequence_parallel"),
+}
+"""Where else a value is read: by our parts, or by verl's optimizer in the place of Trinity's own key."""
+OF_OUR_LOSS = {key for row in ALIGNMENT.rows for key in row.native if key.startswith(LOSS)} | {f"{LOSS}.sequence_parallel"}
+
+
+@frozen(kw_only=True)
+class Wanted:
+    """What a run wants besides its configuration."""
+
+    layout: Layout
+    model: str
+    """Where the weights are read."""
+    total_steps: int
+    loss_agg_mode: str
+    """The estimator's."""
+    groups_at_once: int = 1
+
+
+def opened(native: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration with some value of the right type for each that is open, for Trinity's loader to look at."""
+    tree: dict[str, Any] = copy.deepcopy(dict(native))
+    for key, value in (
+        ("explorer.rollout_model.engine_num", 1),
+        ("explorer.runner_per_model", 1),
+        ("trainer.use_remove_padding", True),
+        ("algorithm.optimizer.clip_grad", 1.0),
+    ):
+        if get(tree, key) == AUTO:
+            put(tree, key, value)
+    if get(tree, "synchronizer.sync_method") == AUTO:
+        put(tree, "synchronizer.sync_method", "memory")
+    return _plain(tree)
+
+
+def finished(native: Mapping[str, Any], machine: Machine, wanted: Wanted) -> dict[str, Any]:
+    """Return the configuration with a value for every `auto`; raises `ConfigError` for what the machine cannot do."""
+    tree: dict[str, Any] = copy.deepcopy(dict(native))
+    plan, stand_in = str(wanted.layout.plan), machine.stand_in is not None
+    _place(tree, machine, wanted.groups_at_once)
+    put(tree, "checkpoint_root_dir", str(wanted.layout.home))
+    put(tree, "model.model_path", wanted.model)
+    put(tree, "buffer.total_steps", wanted.total_steps)
+    put(tree, "trainer.total_steps", wanted.total_steps)
+    put(tree, "buffer.explorer_input.taskset.path", plan)
+    for taskset in get(tree, "buffer.explorer_input.eval_tasksets") or ():
+        taskset["path"] = plan
+    validation = get(tree, "buffer.explorer_input.eval_tasksets")
+    if tree["mode"] == "bench" and not tree["stages"]:
+        put(tree, "synchronizer.sync_style", "fixed")
+        tree["explorer"] = _measuring(tree["explorer"])
+    elif get(tree, "synchronizer.sync_style") == "fully_async":
+        # Trinity refuses them there; validation is played among the training tasks anyway.
+        put(tree, "buffer.explorer_input.eval_tasksets", [])
+    buffer = get(tree, "buffer.trainer_input.experience_buffer")
+    if tree["mode"] in ("both", "colocate"):
+        buffer.setdefault("max_read_timeout", float(LONG_S))
+    if not tree["stages"]:
+        # Two runs of one name on one cluster, or a run and its evaluation, would take each other's actors.
+        tree["ray_namespace"] = tree["ray_namespace"] or f"{tree['project']}/{tree['name']}/{secrets.token_hex(4)}"
+    if get(tree, "trainer.use_remove_padding") == AUTO:
+        put(tree, "trainer.use_remove_padding", machine.flash_attention and not stand_in)
+    if get(tree, "synchronizer.sync_method") == AUTO:
+        put(tree, "synchronizer.sync_method", _sync_method(tree, stand_in))
+    _precision(tree, machine)
+    _monitor(tree, wanted.layout)
+    _algorithm(tree)
+    _copy(tree)
+    arguments = get(tree, "algorithm.sample_strategy_args") or {}
+    arguments |= {
+        "plan": plan,
+        "total_steps": wanted.total_steps,
+        "loss_agg_mode": wanted.loss_agg_mode if arguments.get("loss_agg_mode", AUTO) == AUTO else arguments["loss_agg_mode"],
+        # The divergence, or a loss of Trinity's own, moves the weights by rows without an advantage too.
+        "every_row": get(tree, "algorithm.algorithm_type") not in ALGORITHMS
+        or get(tree, "algorithm.algorithm_type") == WITH_REFERENCE,
+        "gpus": get(tree, "cluster.node_num") * get(tree, "cluster.gpu_per_node") or None,
+        "engine_gpus": 0 if tree["mode"] == "train" else _engine_gpus(tree),
+    }
+    tree["stages"] = [_stage(stage, tree, validation) for stage in tree["stages"]]
+    return _plain(tree)
+
+
+def _place(tree: dict[str, Any], machine: Machine, groups: int) -> None:
+    """Share out the GPUs between engines and trainer, and the groups among runners; raises `ConfigError` for too few GPUs."""
+    _place_gpus(tree, machine)
+    explorer = tree["explorer"]
+    if explorer["runner_per_model"] == AUTO:
+        explorer["runner_per_model"] = max(1, math.ceil(groups / explorer["rollout_model"]["engine_num"]))
+    if machine.stand_in:
+        # Each runner is a process that imports Trinity, and there is one engine on one core.
+        explorer["runner_per_model"] = min(RUNNERS_ON_CPU, explorer["runner_per_model"])
+
+
+def _place_gpus(tree: dict[str, Any], machine: Machine) -> None:
+    engine = tree["explorer"]["rollout_model"]
+    spread = engine["tensor_parallel_size"] * engine["data_parallel_size"] * engine["pipeline_parallel_size"]
+    asked = engine["engine_num"]
+    cluster = tree["cluster"]
+    if machine.stand_in:
+        engine["engine_num"] = 1 if asked == AUTO else asked
+        cluster["node_num"] = 1
+        if tree["mode"] == "colocate":
+            cluster["gpu_per_node"] = 1
+        cluster["gpu_per_node"] = cluster["gpu_per_node"] or spread * engine["engine_num"] + 1
+        return
+    if machine.gpus:
+        # Left open, Trinity counts them itself, and makes `colocate` of every mode where it finds a single one.
+        cluster["node_num"] = cluster["node_num"] or machine.nodes
+        cluster["gpu_per_node"] = cluster["gpu_per_node"] or machine.gpus
+    there = (cluster["node_num"] or 1) * cluster["gpu_per_node"]
+    tree["mode"] = _mode(tree["mode"], tree)
+    modes = {_mode(stage.get("mode") or tree["mode"], tree) for stage in tree["stages"]} or {tree["mode"]}
+    if asked == AUTO:
+        room = there // spread if modes <= {"explore", "bench", "serve"} else (there - 1) // spread
+        engine["engine_num"] = ENGINES if there == 0 else max(1, min(ENGINES, room))
+    if "both" in modes and there and spread * engine["engine_num"] >= there:
+        message = (
+            f"{engine['engine_num']} engine(s) of {spread} GPU(s) and a trainer are asked for, and there are {there} GPUs. Lower "
+            "rollout.n_vllm_engine or tensor_model_parallel_size, or add GPUs."
+        )
+        raise ConfigError([Problem(key="astuner.rollout.n_vllm_engine", message=message)])
+
+
+def _mode(mode: str, tree: Mapping[str, Any]) -> str:
+    """Return the mode that an explorer and a trainer have where there is one GPU for the two."""
+    cluster = tree["cluster"]
+    return "colocate" if mode == "both" and (cluster["node_num"] or 1) * cluster["gpu_per_node"] == 1 else mode
+
+
+def _engine_gpus(tree: Mapping[str, Any]) -> int:
+    engine = tree["explorer"]["rollout_model"]
+    spread = engine["tensor_parallel_size"] * engine["data_parallel_size"] * engine["pipeline_parallel_size"]
+    others = sum(one.get("tensor_parallel_size", 1) * one.get("engine_num", 1) for one in tree["explorer"]["auxiliary_models"])
+    return int(spread * engine["engine_num"] + others)
+
+
+def _sync_method(tree: Mapping[str, Any], stand_in: bool) -> str:
+    if tree["model"]["lora_configs"]:
+        return "checkpoint"
+    if tree["mode"] not in ("both", "colocate"):
+        # Explorer and trainer are not there at the same time.
+        return "checkpoint"
+    return "memory" if stand_in or tree["mode"] == "colocate" else "nccl"
+
+
+def _precision(tree: dict[str, Any], machine: Machine) -> None:
+    """Compute in the same precision in both places, and with what is installed."""
+    dtype = get(tree, "explorer.rollout_model.dtype")
+    if dtype == AUTO:
+        dtype = "float32" if machine.stand_in else "bfloat16"
+        put(tree, "explorer.rollout_model.dtype", dtype)
+    own = copy.deepcopy(get(tree, "trainer.trainer_config") or {})
+    if dtype == "float32":
+        mixed = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
+        for part in ("actor", "ref"):
+            put(tree, f"trainer.trainer_config.{part}.fsdp_config.mixed_precision", dict(mixed))
+    if not get(tree, "trainer.use_remove_padding"):
+        put(tree, "trainer.trainer_config.model.override_config.attn_implementation", "sdpa")
+    if machine.stand_in:
+        put(tree, "trainer.param_offload", False)
+        put(tree, "trainer.optimizer_offload", False)
+        put(tree, "trainer.trainer_config.model.enable_gradient_checkpointing", False)
+        put(tree, "trainer.trainer_config.actor.use_torch_compile", False)
+        put(tree, "trainer.trainer_config.ref.fsdp_config.model_dtype", "fp32")
+        for part in ("actor", "ref"):
+            put(tree, f"trainer.trainer_config.{part}.fsdp_config.use_torch_compile", False)
+    # What the user wrote wins.
+    tree["trainer"]["trainer_config"] = merge(get(tree, "trainer.trainer_config"), own)
+
+
+def _monitor(tree: dict[str, Any], layout: Layout) -> None:
+    monitor = tree["monitor"]
+    also = {} if monitor["monitor_type"] == MONITOR else {monitor["monitor_type"]: monitor["monitor_args"] or {}}
+    monitor |= {"monitor_type": MONITOR, "monitor_args": {"records": str(layout.records), "also": also}}
+
+
+def _algorithm(tree: dict[str, Any]) -> None:
+    """Leave to an algorithm of Trinity's own what is ours, as far as the user did not choose it."""
+    algorithm = tree["algorithm"]
+    if algorithm["algorithm_type"] in ALGORITHMS:
+        return
+    if algorithm["algorithm_type"].startswith("mix"):
+        # It mixes rows of an auxiliary buffer in, which its own strategy reads.
+        algorithm |= {"sample_strategy": None, "sample_strategy_args": None}
+    algorithm["policy_loss_fn_args"] = {
+        name: value for name, value in algorithm["policy_loss_fn_args"].items() if f"{LOSS}.{name}" not in OF_OUR_LOSS
+    } or None
+    for name in OWN_FUNCTIONS:
+        if str(algorithm[name]).startswith("astuner_trinity.") or algorithm[name] == "none":
+            algorithm[name] = None
+    _stamp_advantages(algorithm)
+    tree["data_processor"] = _stamped(tree["data_processor"])
+
+
+def _stamp_advantages(algorithm: dict[str, Any]) -> None:
+    """Have rows say how many their step has once an algorithm of Trinity's own has its advantages, which may leave rows out."""
+    algorithm["advantage_fn_args"] = {
+        "algorithm": algorithm["algorithm_type"],
+        "advantage_fn": algorithm.get("advantage_fn"),
+        "advantage_fn_args": algorithm.get("advantage_fn_args"),
+    }
+    algorithm["advantage_fn"] = STAMP
+
+
+def _stamped(data_processor: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section with the same at its end, for algorithms whose advantages the trainer computes."""
+    operators = [one for one in get(data_processor, "experience_pipeline.operators") or () if one["name"] != STAMP]
+    return merge(data_processor, {"experience_pipeline": {"operators": [*operators, {"name": STAMP}]}})
+
+
+def _copy(tree: dict[str, Any]) -> None:
+    """Take values to wherever else they are read."""
+    for key, copies in COPIES.items():
+        for copied in copies:
+            reader = get(tree, copied.rpartition(".")[0].removesuffix("_args"))
+            # A function of Trinity's own takes no arguments of ours.
+            if isinstance(reader, Mapping) or str(reader).startswith("astuner_trinity."):
+                put(tree, copied, get(tree, key))
+
+
+def _measuring(explorer: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section of an explorer that measures: it waits for every task, which Trinity has in the style `fixed` alone."""
+    return merge(explorer, {"eval_on_startup": True, "over_rollout": {"ratio": 0.0, "return_partial_tasks": False}})
+
+
+def _stage(stage: Mapping[str, Any], tree: Mapping[str, Any], validation: Any) -> dict[str, Any]:
+    """Return a stage whole: Trinity takes each of its sections in place of the run's, so what it does not say is added.
+
+    A section `algorithm` of another type gets the optimizer alone.
+    """
+    found = {name: value for name, value in stage.items() if value is not None}
+    mode = _mode(found.get("mode") or tree["mode"], tree)
+    if "mode" in found:
+        found["mode"] = mode
+    for name in ("buffer", "explorer", "trainer", "data_processor"):
+        if found.get(name):
+            found[name] = merge(copy.deepcopy(tree[name]), found[name])
+    if (own := found.get("algorithm")) is not None:
+        kind = own.get("algorithm_type", tree["algorithm"]["algorithm_type"])
+        if kind in ALGORITHMS:
+            found["algorithm"] = merge(copy.deepcopy(tree["algorithm"]), own)
+        else:
+            kept = ("optimizer", "repeat_times") if kind.startswith("mix") else ("optimizer", "repeat_times", *STRATEGY)
+            found["algorithm"] = merge({name: copy.deepcopy(tree["algorithm"][name]) for name in kept}, own)
+            found["algorithm"]["algorithm_type"] = kind
+            _stamp_advantages(found["algorithm"])
+    if "algorithm" in found or "data_processor" in found:
+        kind = (found.get("algorithm") or tree["algorithm"])["algorithm_type"]
+        if kind not in ALGORITHMS:
+            found["data_processor"] = _stamped(found.get("data_processor") or tree["data_processor"])
+    if "algorithm" in found or "trainer" in found:
+        whole = {name: copy.deepcopy(found.get(name) or tree[name]) for name in ("algorithm", "trainer")}
+        _copy(whole)
+        found["algorithm"] = whole["algorithm"]
+    if mode == "bench":
+        found["explorer"] = _measuring(found.get("explorer") or tree["explorer"])
+        if validation != get(tree, "buffer.explorer_input.eval_tasksets"):
+            found["buffer"] = copy.deepcopy(found.get("buffer") or tree["buffer"])
+            put(found["buffer"], "explorer_input.eval_tasksets", validation)
+    if (
+        mode in TRAINING
+        and (steps := get(found, "buffer.total_steps"))
+        and "buffer" in stage
+        and "total_steps" in stage["buffer"]
+    ):
+        trainer = copy.deepcopy(found.get("trainer") or tree["trainer"])
+        trainer["total_steps"] = steps
+        found["trainer"] = trainer
+    return found
+
+
+def _plain(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plain YAML values."""
+    return {key: _plain_value(value) for key, value in tree.items()}
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _plain(value)
+    if isinstance(value, list | tuple):
+        return [_plain_value(one) for one in value]
+    return value
