@@ -14,7 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from astuner.testing.quickstart_run import QuickstartedProject
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+
+from quickstart_project import QuickstartedProject
 
 WARM_UP = 2
 """The first steps compile and fill caches."""

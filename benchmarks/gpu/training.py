@@ -16,7 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from astuner.testing.quickstart_run import QuickstartedProject
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
+
+from quickstart_project import QuickstartedProject
 
 SHAPES = {
     # Width, inner width, layers, heads, heads of keys and values: Qwen2.5's, with all of its vocabulary.

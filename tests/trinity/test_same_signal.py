@@ -15,6 +15,7 @@ import pytest
 import yaml
 from attrs import define, evolve
 from made_up_groups import Control, groups_of, take_weights
+from quickstart_project import QuickstartedProject
 
 from astuner.judging.advantages import Weighted, weigh
 from astuner.judging.estimator_factory import make_estimator
@@ -24,7 +25,6 @@ from astuner.processes.process_environment import exported
 from astuner.schema import Group, Verdict
 from astuner.services.ray import ADDRESS, ray, read_key_again
 from astuner.services.running import Place, running_services
-from astuner.testing.quickstart_run import QuickstartedProject
 
 pytestmark = pytest.mark.skipif(find_spec("trinity") is None, reason="Trinity is not installed")
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from attrs import evolve
 from made_up_groups import Control, groups_of, take_weights
+from quickstart_project import QuickstartedProject
 
 from astuner.config.trees import put
 from astuner.judging.advantages import Weighted, weigh
 from astuner.planning.plan import plan_run
-from astuner.testing.quickstart_run import QuickstartedProject
 
 pytestmark = pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed")
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import define, evolve
 
@@ -17,7 +17,6 @@ from astuner.breakpoints.terminal import TERMINAL
 
 if TYPE_CHECKING:
     from astuner.protocols import RunInfo
-    from astuner.runs.control import RunControl
 
 
 @define(eq=False)
@@ -32,8 +31,25 @@ class _Run:
 _run = _Run()
 
 
+class Stoppable(Protocol):
+    """The control of a run, as a debugger needs it."""
+
+    @property
+    def stop(self) -> bool:
+        """Whether a stop was asked for."""
+        ...
+
+    def request_stop(self) -> None:
+        """Ask for a stop."""
+        ...
+
+    def on_stop(self, callback: Callable[[], object]) -> None:
+        """Call back when a stop is asked for."""
+        ...
+
+
 @contextmanager
-def stops_in(control: RunControl, say: Callable[[str], object]) -> Iterator[None]:
+def stops_in(control: Stoppable, say: Callable[[str], object]) -> Iterator[None]:
     """Let a debugger of this process end the run when it is left, and tell what it has to say through `say`."""
 
     def stopped() -> None:

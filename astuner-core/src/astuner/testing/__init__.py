@@ -5,7 +5,6 @@
 * `write_distribution`, `write_wheel`: a distribution made on the spot, installed in a directory or as a file for pip;
 * `write_project`: a YAML and all that it names, for a run without any model;
 * `Played`: what the fixture `run` returns;
-* `QuickstartedProject`: the quickstart's project, run as a user runs it;
 * `until`, `until_so`: waiting for another process, and for another task;
 * `tiny_tokenizer`: a real tokenizer of transformers, of 420 ids.
 """
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from astuner.testing.distribution import write_distribution, write_wheel
     from astuner.testing.episodes import episode, group, sample
     from astuner.testing.project import write_project
-    from astuner.testing.quickstart_run import QuickstartedProject
     from astuner.testing.run_in_process import Played
     from astuner.testing.run_infos import run_info
     from astuner.testing.tokenizer import tiny_tokenizer
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Played",
-    "QuickstartedProject",
     "episode",
     "group",
     "run_info",
@@ -41,8 +38,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Played": "played",
-    "QuickstartedProject": "quickstarted",
+    "Played": "run_in_process",
     "episode": "episodes",
     "group": "episodes",
     "run_info": "run_infos",

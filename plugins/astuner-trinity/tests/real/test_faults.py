@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quickstart_project import START_S
 
 from astuner.processes.ports import accepts
 from astuner.processes.process_environment import exported
 from astuner.runs.episode_store import read_episodes
 from astuner.services.ray import PLACES, ray
 from astuner.services.running import Place, running_services
-from astuner.testing.quickstart_run import START_S
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
 from astuner_trinity.cluster import gpus_of

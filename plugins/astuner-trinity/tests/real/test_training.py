@@ -13,11 +13,11 @@ from stat import S_IMODE
 from typing import Any
 
 import pytest
+from quickstart_project import START_S
 
 from astuner.processes.process_environment import exported
 from astuner.services.ray import ray
 from astuner.services.running import Place, running_services
-from astuner.testing.quickstart_run import START_S
 from astuner.testing.run_infos import run_info
 from astuner_trinity.process_environment import look_at_machine
 

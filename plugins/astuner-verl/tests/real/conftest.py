@@ -10,8 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-
-from astuner.testing.quickstart_run import START_S, QuickstartedProject
+from quickstart_project import START_S, QuickstartedProject
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

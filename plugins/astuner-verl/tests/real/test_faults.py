@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quickstart_project import START_S
 
 from astuner.processes.ports import accepts
 from astuner.services.ray import ray
 from astuner.services.running import Place, running_services
-from astuner.testing.quickstart_run import START_S
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
 

@@ -7,8 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-
-from astuner.testing.quickstart_run import START_S
+from quickstart_project import START_S
 
 from .conftest import succeeded
 

@@ -13,12 +13,12 @@ from typing import Any
 import httpx
 import pytest
 import torch
+from quickstart_project import QuickstartedProject
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from astuner.config.model import Config, Model, Ready
 from astuner.config.rollout import Rollout
 from astuner.processes import free_port, launch, until_ready
-from astuner.testing.quickstart_run import QuickstartedProject
 from astuner.testing.run_infos import run_info
 from astuner_local.tiny.tokenizer import train_tokenizer
 from astuner_vllm.command import server_command
