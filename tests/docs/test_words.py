@@ -80,14 +80,14 @@ def offences(text: str) -> list[str]:
 PAGES = documents()
 
 
-def test_the_pages_are_found():
+def test_the_pages_are_found() -> None:
     names = {str(path.relative_to(REPOSITORY)) for path in PAGES}
     assert {"README.md", "docs/judges.md", "docs/sources/hooks_introduction.md", "plugins/astuner-vllm/README.md"} <= names
     assert "docs/hooks.md" not in names
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_a_page_is_in_plain_english(page: Path):
+def test_a_page_is_in_plain_english(page: Path) -> None:
     assert offences(prose(page.read_text(encoding="utf-8"))) == []
 
 
@@ -102,12 +102,12 @@ def test_a_page_is_in_plain_english(page: Path):
         ("```\nsurely\n```\nanew", ["4: anew"]),
     ],
 )
-def test_a_phrase_is_found_by_its_line(text: str, found: list[str]):
+def test_a_phrase_is_found_by_its_line(text: str, found: list[str]) -> None:
     assert offences(prose(text)) == found
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_lines_are_wrapped(page: Path):
+def test_lines_are_wrapped(page: Path) -> None:
     lines = prose(page.read_text(encoding="utf-8")).splitlines()
     written = page.read_text(encoding="utf-8").splitlines()
     long = [
