@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,8 @@ PATTERNS = (
 )
 STORY = REPOSITORY / "tutorial" / "data_generation" / "documents" / "harbour.md"
 """An input of a tutorial, not a page of it."""
+TEXTS_OF_OTHERS = "ordinary_texts.py"
+"""A table of texts that a model may write."""
 
 INSTEAD = {
     r"(is|are|was|were|be|been) told": "is reported, logs, shows",
@@ -56,7 +60,12 @@ BANNED = re.compile(rf"\b(?:{'|'.join(f'(?:{phrase})' for phrase in INSTEAD)})(?
 def documents() -> list[Path]:
     """Every page that is written by hand and meant for users."""
     found = {path for pattern in PATTERNS for path in REPOSITORY.glob(pattern)} - {STORY}
-    return sorted(path for path in found if not path.read_text(encoding="utf-8").startswith(GENERATED))
+    return sorted(path for path in found if not is_generated(path))
+
+
+def is_generated(page: Path) -> bool:
+    """Whether a script writes a page."""
+    return page.read_text(encoding="utf-8").startswith(GENERATED)
 
 
 def prose(text: str) -> str:
@@ -116,3 +125,31 @@ def test_lines_are_wrapped(page: Path) -> None:
         if line.strip() and len(whole) > LIMIT and not whole.startswith(("|", "!["))
     ]
     assert long == []
+
+
+@pytest.mark.parametrize("page", [*filter(is_generated, sorted(REPOSITORY.glob("docs/*.md")))], ids=lambda page: page.name)
+def test_a_generated_page_is_in_plain_english(page: Path) -> None:
+    assert offences(prose(page.read_text(encoding="utf-8"))) == []
+
+
+def modules() -> list[Path]:
+    """Return the modules of every package."""
+    found = [*REPOSITORY.glob("astuner-core/src/**/*.py"), *REPOSITORY.glob("plugins/*/src/**/*.py")]
+    return sorted(path for path in found if path.name != TEXTS_OF_OTHERS)
+
+
+def messages(module: Path) -> Iterator[tuple[int, str]]:
+    """Yield the string literals that are not docstrings, with their lines; an f-string is one, without its values."""
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            skipped |= {id(part) for part in node.values}
+            yield node.lineno, "_".join(str(part.value) for part in node.values if isinstance(part, ast.Constant))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            yield node.lineno, node.value
+
+
+@pytest.mark.parametrize("module", modules(), ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_a_message_is_in_plain_english(module: Path) -> None:
+    assert [f"{line}: {found[0]}" for line, text in messages(module) for found in BANNED.finditer(" ".join(text.split()))] == []
