@@ -1,4 +1,4 @@
-"""An agent that answers a question in one call, and a judge that looks for the right answer in what it says."""
+"""An agent that answers a question in one call, and a judge that looks for the right answer in the reply."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from astuner import Tuner, Workflow, WorkflowOutput, WorkflowTask
 
 
 class Guide(Workflow):
-    """Knows the harbour from what it has learnt; it is shown no document."""
+    """Knows the harbour only from training; it sees no document."""
 
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
         """Answer the task's question."""
@@ -17,7 +17,7 @@ class Guide(Workflow):
 
 
 class SaysTheAnswer:
-    """Gives 1 for an answer in which the right one stands, whatever the case of its letters."""
+    """Rewards an answer that contains the right one with 1, ignoring case."""
 
     def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> tuple[float, bool]:
         """Return reward and success."""

@@ -1,4 +1,4 @@
-"""Plays the LLM, so that the tutorial runs offline: it knows one form of sentence, and nothing else. A real LLM takes its place.
+"""Plays the LLM, so that the tutorial runs offline. It knows only one form of sentence. In production a real LLM takes its place.
 
 `python stand_in.py COMMAND …` serves an OpenAI-compatible API on loopback for as long as the command runs.
 """
@@ -19,7 +19,7 @@ FACT = re.compile(r"The ([a-z ]+?) of ((?:the|a) [\w ]+?) is ([^.]+)\.")
 
 
 def answer(body: Mapping[str, Any], number: int) -> Any:
-    """Return the questions that a prompt asks for, each on one sentence of the document in it."""
+    """Return the questions that a prompt asks for, each about one sentence of its document."""
     prompt = body["messages"][-1]["content"]
     document = prompt.partition("<document-")[2].partition("</document-")[0]
     there = prompt.rpartition("are there already")[2]

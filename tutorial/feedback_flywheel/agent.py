@@ -1,4 +1,4 @@
-"""A calculator agent, written once: deployed it answers users and reports its spans, and in a run it is what is tuned."""
+"""A calculator agent for two uses: deployed, it answers users and reports its spans; in a run, it is tuned."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def converse(client: Any, model: str, messages: list[dict[str, Any]], reco
 
 
 async def answer(client: Any, model: str, question: str, recording: Recording) -> str:
-    """Answer one question of a user: what is deployed."""
+    """Answer one question of a user. This function is deployed."""
     messages: list[dict[str, Any]] = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
     with recording.span("invoke_agent calculator", "invoke_agent", **{"gen_ai.agent.name": "calculator"}) as span:
         span.input([{"role": "user", "content": question}])
@@ -58,7 +58,7 @@ async def answer(client: Any, model: str, question: str, recording: Recording) -
 
 
 class CalculatorAgent(Workflow):
-    """The same agent in a run; `init_messages` hold the recorded system prompt, and earlier turns where there were some."""
+    """The same agent in a run; `init_messages` hold the recorded system prompt and any earlier turns."""
 
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
         """Answer one recorded question."""
@@ -69,7 +69,7 @@ class CalculatorAgent(Workflow):
 
 
 def calculate(arguments: str) -> str:
-    """Return the value of the expression in a tool call's JSON arguments, or what is wrong with it."""
+    """Return the value of the expression in a tool call's JSON arguments, or an error text."""
     try:
         return str(_value(ast.parse(str(json.loads(arguments)["expression"]).strip(), mode="eval").body))
     except (KeyError, TypeError, ValueError, SyntaxError, RecursionError) as error:

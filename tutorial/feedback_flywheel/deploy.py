@@ -1,4 +1,4 @@
-"""A day of the deployed agent: its model and the collector are started, users ask and say what they think, all is ended."""
+"""A day of the deployed agent: start its model and the collector, let users ask and give feedback, stop everything."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NUMBERS = range(32, 100)
 
 
 def main() -> None:
-    """Run a day, and print what the users thought of it."""
+    """Run a day, and print how many answers were liked."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", required=True, help="A model directory.")
     parser.add_argument("--traces", default="traces.jsonl", help="The collector's file; a later day is appended.")
     parser.add_argument("--questions", type=int, default=96)
-    parser.add_argument("--day", type=int, default=1, help="Another day brings other questions.")
+    parser.add_argument("--day", type=int, default=1, help="Each day has other questions.")
     arguments = parser.parse_args()
     model_port, collector_port = free_port(), free_port()
     collect = [sys.executable, "-m", "astuner", "trace", "collect", f"--port={collector_port}", f"--out={arguments.traces}"]
@@ -61,7 +61,7 @@ async def ask_all(model: str, collector: str, asked: list[tuple[str, int]]) -> i
             (await reports.post("/v1/traces", json=recording.request())).raise_for_status()
             is_right = re.findall(r"\d+", text)[-1:] == [str(right)]
             liked += is_right
-            # Who is served badly says what would have been right.
+            # A dissatisfied user sends the right answer.
             opinion = {"trace_id": recording.trace_id, "thumbs": "up" if is_right else "down", "user": f"user-{number}"}
             correction = {} if is_right else {"correction": f"\\boxed{{{right}}}"}
             (await reports.post("/v1/feedback", json={**opinion, **correction})).raise_for_status()
@@ -70,7 +70,7 @@ async def ask_all(model: str, collector: str, asked: list[tuple[str, int]]) -> i
 
 @contextmanager
 def running(command: list[str], ready: str) -> Iterator[None]:
-    """Run a server until the block ends; begin it when the server answers."""
+    """Run a server for the length of the block, which begins when the server answers."""
     with subprocess.Popen(command) as process:
         try:
             deadline = time.monotonic() + 120

@@ -12,7 +12,7 @@ CALL = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
 
 
 def main() -> None:
-    """Serve a model directory at a port of loopback."""
+    """Serve a model directory on a loopback port."""
     import torch
     import uvicorn
     from starlette.applications import Starlette
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def message_of(text: str) -> dict[str, Any]:
-    """Return an assistant's message: its text, and the calls of tools that are written in it."""
+    """Return an assistant's message: its text, and the tool calls written in it."""
     calls = []
     for written in CALL.findall(text):
         try:

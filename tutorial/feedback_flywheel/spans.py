@@ -1,4 +1,4 @@
-"""Spans in OpenTelemetry's JSON, without its SDK: an agent that has the SDK already needs none of this."""
+"""Spans in OpenTelemetry's JSON, without its SDK. An agent that uses the SDK needs none of this."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Recording:
-    """The spans of one turn. One that is not sent costs next to nothing."""
+    """The spans of one turn. A recording that is not sent costs almost nothing."""
 
     def __init__(self, conversation: str | None = None) -> None:
         self.trace_id = secrets.token_hex(16)
@@ -21,7 +21,7 @@ class Recording:
 
     @contextmanager
     def span(self, name: str, operation: str, **attributes: str) -> Iterator[Span]:
-        """Begin a span below the one that is open, and end it with the block."""
+        """Open a span below the current one, and end it with the block."""
         more = {"gen_ai.conversation.id": self._conversation} if self._conversation else {}
         parent = self._open[-1].span_id if self._open else None
         span = Span(self.trace_id, parent, name, {"gen_ai.operation.name": operation, **more, **attributes})
@@ -53,11 +53,11 @@ class Span:
         self.failed = False
 
     def input(self, messages: list[dict[str, Any]]) -> None:
-        """Say what went in."""
+        """Record the input."""
         self.attributes["gen_ai.input.messages"] = json.dumps(messages)
 
     def output(self, message: dict[str, Any]) -> None:
-        """Say what came out."""
+        """Record the output."""
         self.attributes["gen_ai.output.messages"] = json.dumps([message])
 
     def as_otlp(self) -> Mapping[str, Any]:

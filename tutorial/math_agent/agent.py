@@ -50,7 +50,7 @@ class MathAgent(Workflow):
 
 
 def calculate(arguments: str) -> str:
-    """Return the value of the expression in a tool call's JSON arguments, or what is wrong with it."""
+    """Return the value of the expression in a tool call's JSON arguments, or an error text."""
     try:
         value = _value(ast.parse(json.loads(arguments)["expression"], mode="eval").body)
     except (ValueError, KeyError, TypeError, SyntaxError, ZeroDivisionError, OverflowError) as error:

@@ -6,7 +6,7 @@ from astuner import Tuner, Workflow, WorkflowOutput, WorkflowTask
 
 
 class Desk(Workflow):
-    """Leaves its answer where the judge looks for it: `answer_field` is `final_answer`."""
+    """Returns its answer under the key that the judge reads: `answer_field` is `final_answer`."""
 
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
         """Answer the task's question."""

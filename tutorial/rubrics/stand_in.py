@@ -1,6 +1,6 @@
-"""Plays the LLM, so that the tutorial runs offline: it looks for words, and one verdict of ten is wrong.
+"""Plays the LLM, so that the tutorial runs offline. It looks for words, and one verdict of ten is wrong.
 
-A real LLM takes its place. `python stand_in.py COMMAND …` serves an OpenAI-compatible API for as long as the command runs.
+In production a real LLM takes its place. `python stand_in.py COMMAND …` serves an OpenAI-compatible API while the command runs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CRITERIA = {
     "The answer is friendly.": r"Thank you|nice|Dear|glad",
     "The answer takes up the matter in general first.": r"much to be said|history|Many people|depends",
 }
-"""What it can think of, and the words by which it sees whether an answer does that."""
+"""The criteria it can propose, and the words that show whether an answer meets them."""
 FENCED = re.compile(r"<(question|answer)-[0-9a-f]+>\n(.*?)\n</\1-[0-9a-f]+>", re.DOTALL)
 
 
@@ -46,7 +46,7 @@ def answer(body: Mapping[str, Any], number: int) -> Any:
 
 
 def scores(prompt: str) -> Any:
-    """Yield a verdict on each rubric, one of ten the wrong way round: always the same ones."""
+    """Yield a verdict on each rubric. One of ten is inverted, always the same ones."""
     (_, question), (_, shown) = FENCED.findall(prompt)
     for number, rubric in re.findall(r"(?m)^(\d+)\. (.*)$", prompt.split("The question:")[0]):
         words = CRITERIA.get(rubric)
@@ -56,7 +56,7 @@ def scores(prompt: str) -> Any:
 
 
 def digest(text: str) -> int:
-    """Return a number that depends on a text alone."""
+    """Return a number that depends only on a text."""
     return int.from_bytes(blake2b(text.encode(), digest_size=4).digest())
 
 

@@ -1,4 +1,4 @@
-"""Wraps every judge: rewards are kept between 0 and 1, and a failure stays one."""
+"""Wraps every judge: clips rewards to 0 and 1, and leaves failures as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wraps what makes trackers: a tracker is made for each episode, so a factory is handed on, not a tracker."""
+"""Wraps the factory of trackers: each episode has its own tracker, so the wrapper returns a factory, not a tracker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listens: says when a split is so small that its rewards are mostly noise."""
+"""Listens: warns when a split is so small that its rewards are mostly noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wraps one logger, told by its name: a web service is sent every tenth step, and the others get all."""
+"""Wraps one logger, chosen by name: a web service gets every tenth step, and the others get all."""
 
 from __future__ import annotations
 

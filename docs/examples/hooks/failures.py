@@ -1,4 +1,4 @@
-"""Listens to episodes: counts why those failed that did, and at the end of each step says so and begins anew."""
+"""Listens to episodes: counts failures by reason, and prints and resets the counts at the end of each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wraps the reader of the run, whichever it is: only the first tasks of each split are read."""
+"""Wraps the reader of the run, whichever it is, to read only the first tasks of each split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listens: keeps the tasks of which all siblings got the same reward, so that nothing could be learnt from them."""
+"""Listens: keeps the tasks whose siblings all got the same reward, since they teach nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listens: the last validation lies in a small file, for a dashboard or a shell prompt."""
+"""Listens: writes the last validation to a small file, for a dashboard or a shell prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Listens: beside the checkpoints, a link `latest` leads to the newest."""
+"""Listens: keeps a link `latest` to the newest checkpoint next to the checkpoints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from astuner import hookimpl
 class LatestLink:
     @hookimpl
     def astuner_checkpoint_saved(self, path: Path) -> None:
-        # Renamed over the old link: whoever looks finds either, and never none.
+        # Renamed over the old link, so that one of the two always exists.
         new = path.parent / ".latest"
         new.unlink(missing_ok=True)
         new.symlink_to(path.name)

@@ -1,4 +1,4 @@
-"""Decides: looks at the engine that core makes, and stops the run when its answers depend on what shares a batch."""
+"""Decides: checks the engine that core makes, and stops the run if its answers depend on the rest of the batch."""
 
 from __future__ import annotations
 

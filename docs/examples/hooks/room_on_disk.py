@@ -1,4 +1,4 @@
-"""Decides without answering: it returns None, so core makes the backbone, or raises, which stops the run while it is cheap."""
+"""Decides without answering: it returns None, so core makes the backbone, or raises, which stops the run early."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class RoomOnDisk:
     @frozen(kw_only=True)
     class Options:
         at_least_gb: float = field(default=1.0, validator=gt(0))
-        """How much must be free where the run directory lies, in 10^9 bytes."""
+        """Required free space on the disk of the run directory, in 10^9 bytes."""
 
     def __init__(self, options: Options) -> None:
         self._at_least_gb = options.at_least_gb

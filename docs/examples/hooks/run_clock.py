@@ -1,4 +1,4 @@
-"""Listens to the beginning and the end of a run: says how long it took, and how it ended."""
+"""Listens to the beginning and the end of a run: prints how long it took, and how it ended."""
 
 from __future__ import annotations
 

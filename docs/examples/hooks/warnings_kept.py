@@ -1,4 +1,4 @@
-"""Listens: warnings are kept for the end of the run. A notice may come from any thread, so the list is locked."""
+"""Listens: keeps warnings for the end of the run. A notice may come from any thread, so a lock guards the list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes the reward itself: what core combines of the judges, less the mean of the siblings that were judged."""
+"""Makes the reward itself: core's combined reward, minus the mean of the judged siblings."""
 
 from __future__ import annotations
 

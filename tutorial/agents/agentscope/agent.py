@@ -28,7 +28,7 @@ class CalculatorAgent(Workflow):
             name="calculator",
             system_prompt="Use your tools.",
             model=tuner.as_agentscope_model(),
-            # A tool that is not read-only waits for a permission that nobody gives.
+            # A tool that is not read-only waits for a permission that never comes.
             toolkit=Toolkit(tools=[FunctionTool(calculator, is_read_only=True)]),
             react_config=ReActConfig(max_iters=3),
             # Without this the prompt holds the time of day, which the model would be trained on.

@@ -1,4 +1,4 @@
-"""Runs an agent that is a program of its own: `program.py` is given a question, a base URL and a key, and prints its answer."""
+"""Runs an agent that is a separate program: `program.py` takes a question, a base URL and a key, and prints its answer."""
 
 from __future__ import annotations
 

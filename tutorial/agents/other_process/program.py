@@ -1,4 +1,4 @@
-"""A calculator agent that knows nothing of astuner: OPENAI_BASE_URL and OPENAI_API_KEY, Python's standard library, no more."""
+"""A calculator agent that knows nothing of astuner. It uses OPENAI_BASE_URL, OPENAI_API_KEY and Python's standard library."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def calculator(expression: str) -> str:
 
 
 class CalculatorAgent(Workflow):
-    """Knows nothing but a base URL and a key."""
+    """Needs only a base URL and a key."""
 
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
         """Answer one question in at most three calls."""

@@ -1,4 +1,4 @@
-"""The extension: wraps the judges of a run, and says at its end what was saved."""
+"""The extension: wraps the judges of a run, and reports at its end what was saved."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class CachedJudgeHooks:
         judges: tuple[str, ...] = ()
         """The names of the judges whose verdicts are kept; empty is all."""
         pointwise: tuple[str, ...] = ()
-        """The names of judges that score each episode by itself: theirs are kept by episode. All others may compare siblings,
-        so theirs are kept by group."""
+        """The names of judges that score each episode separately: their verdicts are kept by episode. All others may compare
+        siblings, so theirs are kept by group."""
 
     def __init__(self, options: Options | None = None) -> None:
         self._options = options or self.Options()
@@ -38,7 +38,7 @@ class CachedJudgeHooks:
 
     @hookimpl(wrapper=True)
     def astuner_make_judge(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Generator[None, Judge, Judge]:
-        """Hand on a judge that remembers, whoever made it. Runs wherever episodes are judged."""
+        """Return a judge that remembers its verdicts. Runs in each process that judges episodes."""
         made = yield
         if self._options.path is None or not self._is_chosen(candidate):
             return made
@@ -56,13 +56,13 @@ class CachedJudgeHooks:
 
     @hookimpl
     def astuner_run_started(self, run_info: RunInfo) -> None:
-        """Count this run from zero. In the driver, before any judge is made."""
+        """Start the counts of this run at zero. Runs in the driver, before any judge is made."""
         if self._options.path is not None:
             self._store(run_info).forget_counts(_run(run_info))
 
     @hookimpl
     def astuner_run_finished(self, run_info: RunInfo) -> None:
-        """Say how many verdicts the file has given. In the driver; the file holds the counts of every process."""
+        """Report how many verdicts came from the file. Runs in the driver; the file holds the counts of every process."""
         if self._options.path is None:
             return
         counts = self._store(run_info).counts(_run(run_info))

@@ -1,4 +1,4 @@
-"""A judge in front of another one, which asks it only what it was not asked before."""
+"""A judge that wraps another one, and calls it only for episodes it has not judged before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class CachedJudge(Judge):
-    """Answers from the store where it can. A failure of the inner judge passes through, and is never kept."""
+    """Answers from the store if it can. A failure of the inner judge passes through, and is never kept."""
 
     def __init__(
         self,
@@ -32,12 +32,12 @@ class CachedJudge(Judge):
         pointwise: bool,
         say: Callable[[str], None],
     ) -> None:
-        """`key` identifies the inner judge, `run` the run in the store's counts; `say` hears when the store fails."""
+        """`key` identifies the inner judge, `run` the run in the store's counts; `say` is called when the store fails."""
         self._inner, self._name, self._key = inner, name, key
         self._store, self._run, self._pointwise, self._say = store, run, pointwise, say
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
-        """Let the inner judge look at the environment while it lives; what it saw is part of the key."""
+        """Let the inner judge look at the environment while it lives; its observation is part of the key."""
         return await self._inner.observe(episode, environment)
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
@@ -65,7 +65,7 @@ class CachedJudge(Judge):
         completed = {episode.id: episode for episode in group.episodes if episode.completed}
         keys = {name: episode_key(self._key, episode) for name, episode in completed.items()}
         kept: Mapping[str, Sequence[Verdict | Unjudged]] = await self._try(self._store.find, set(keys.values())) or {}
-        # Siblings that are alike are asked for once.
+        # Identical siblings are judged once.
         new = {key: completed[name] for name, key in keys.items() if key not in kept}
         if new:
             findings = await self._inner.judge(evolve(group, episodes=tuple(new.values())))
@@ -81,7 +81,7 @@ class CachedJudge(Judge):
         await self._try(self._store.count, self._run, self._name, found=found, asked=asked)
 
     async def _try(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Use the store off the event loop. Where it fails the episodes are judged all the same."""
+        """Use the store off the event loop. If it fails, the episodes are still judged."""
         try:
             return await asyncio.to_thread(act, *args, **kwargs)
         except sqlite3.Error as error:

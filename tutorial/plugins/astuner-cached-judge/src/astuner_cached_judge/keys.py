@@ -1,4 +1,4 @@
-"""What a verdict depends on, as the key under which it is kept."""
+"""The key of a verdict, made of everything it depends on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from astuner.plugins.catalog import Candidate
 from astuner.schema import Episode, Group
 
 FORMAT = 1
-"""Raised when the same key comes to mean something else: verdicts of other formats are then not found."""
+"""Increased when keys change their meaning: verdicts of other formats are then not found."""
 
 
 def judge_key(candidate: Candidate, options: Any) -> str:
@@ -36,7 +36,7 @@ def group_key(judge: str, group: Group) -> str:
 
 
 def _content(episode: Episode) -> Any:
-    """Return what of an episode a verdict may depend on. When it was played, how fast and by which weights is left out."""
+    """Return the parts of an episode that a verdict may depend on. Its time, speed and weights are left out."""
     return [
         attrs.asdict(episode.task),
         None if episode.output is None else attrs.asdict(episode.output),
@@ -47,7 +47,7 @@ def _content(episode: Episode) -> Any:
 
 
 def _source(target: str) -> str:
-    """Return a digest of the judge's own file: its version stays while somebody works on it."""
+    """Return a digest of the judge's own file: the version does not change while the file is edited."""
     place = target.rpartition(":")[0]
     spec = None if place.endswith(".py") else importlib.util.find_spec(place)
     file = Path(place if spec is None else spec.origin or "")

@@ -1,4 +1,4 @@
-"""Verdicts in a file of SQLite, which several processes may read and write at once."""
+"""Verdicts in a SQLite file, which several processes may read and write at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TABLES = (
 )
 
 LOCK_TIMEOUT_S = 30.0
-"""How long to wait for another process that writes."""
+"""Longest wait for another process that writes."""
 
 
 @attrs.frozen(kw_only=True)
@@ -36,7 +36,7 @@ class VerdictStore:
     """A connection lasts as long as one call, so the store may be used in any thread and after a fork."""
 
     def __init__(self, path: Path) -> None:
-        """Create the file where there is none; raises `sqlite3.Error` for one that cannot be written or is something else."""
+        """Create the file if it does not exist; raises `sqlite3.Error` if it cannot be written or is not a database."""
         self._path = path
         with self._writing() as connection:
             for table in TABLES:
@@ -49,7 +49,7 @@ class VerdictStore:
         return {key: [Verdict(**verdict) for verdict in json.loads(text)] for key, text in filter(None, rows)}
 
     def add(self, found: Mapping[str, Sequence[Verdict | Unjudged]]) -> None:
-        """Keep what is nothing but verdicts; what is there already stays."""
+        """Keep findings that are all verdicts; existing entries stay."""
         texts = [(key, text) for key, findings in found.items() if (text := _text(findings)) is not None]
         with self._writing() as connection:
             connection.executemany("INSERT OR IGNORE INTO verdicts VALUES (?, ?)", texts)
@@ -70,7 +70,7 @@ class VerdictStore:
         return [Count(judge=judge, found=found, asked=asked) for judge, found, asked in rows]
 
     def forget_counts(self, run: str) -> None:
-        """Begin a run at zero."""
+        """Start the counts of a run at zero."""
         with self._writing() as connection:
             connection.execute("DELETE FROM counts WHERE run = ?", (run,))
 
@@ -89,11 +89,11 @@ class VerdictStore:
 
 
 def _text(findings: Sequence[Verdict | Unjudged]) -> str | None:
-    """Return verdicts as JSON; None when one is a failure, or is more than JSON can hold."""
+    """Return verdicts as JSON; None if one is a failure, or cannot be expressed in JSON."""
     if not all(type(finding) is Verdict for finding in findings):
         return None
     try:
-        # A reward may be a scalar of numpy, which `float` takes.
+        # A reward may be a numpy scalar, which `float` accepts.
         return json.dumps([attrs.asdict(finding) for finding in findings], allow_nan=False, default=float)
     except (TypeError, ValueError):
         return None

@@ -1,1 +1,1 @@
-"""Posts the progress of a run to a webhook, as chat services take it."""
+"""Posts the progress of a run to the webhook of a chat service."""

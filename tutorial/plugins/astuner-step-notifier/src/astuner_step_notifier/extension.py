@@ -1,4 +1,4 @@
-"""The extension: says what happens in a run to a webhook."""
+"""The extension: posts the events of a run to a webhook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from astuner.schema import StepReport, ValidationReport
 from astuner_step_notifier.poster import Poster
 
 LAST_WAIT_S = 5.0
-"""How long a run waits at its end for messages under way."""
+"""How long a run waits at its end for pending messages."""
 
 FIGURES = {"reward/mean": "reward {:.3f}", "success/rate": "success {:.1%}"}
 
@@ -23,7 +23,7 @@ Happening = Literal["step", "validation", "checkpoint", "run_finished"]
 
 
 def _is_web(instance: Any, attribute: Attribute[str | None], value: str | None) -> None:
-    # The message does not show the value, which is a secret.
+    # The message leaves out the value, which is a secret.
     if value and not value.startswith(("http://", "https://")):
         raise ValueError("must begin with http:// or https://")
 
@@ -36,10 +36,10 @@ class StepNotifierHooks:
         """What a YAML sets in `plugins.options.step_notifier`."""
 
         secret_url: str | None = field(default=None, repr=False, validator=_is_web)
-        """The webhook. Whoever knows it can post, so take it from the environment: `${oc.env:STEP_NOTIFIER_URL}`. Without it
-        nothing is posted."""
+        """The webhook. Anyone who knows it can post, so take it from the environment: `${oc.env:STEP_NOTIFIER_URL}`.
+        Without it nothing is posted."""
         every_n_steps: int = field(default=1, validator=ge(1))
-        """Posts each so many steps; validations, checkpoints and the end are not thinned out."""
+        """Posts every n-th step; validations, checkpoints and the end are always posted."""
         events: tuple[Happening, ...] = ("step", "validation", "checkpoint", "run_finished")
         """What is posted."""
         timeout_s: float = field(default=5.0, validator=gt(0))
@@ -73,7 +73,7 @@ class StepNotifierHooks:
 
     @hookimpl
     def astuner_run_finished(self, exit_code: int) -> None:
-        """Post how the run ended, and wait a little for what is under way."""
+        """Post how the run ended, and wait a little for pending messages."""
         ending = {0: "finished", 130: "interrupted"}.get(exit_code, f"failed with exit code {exit_code}")
         self._post("run_finished", ending)
         if self._poster is not None:

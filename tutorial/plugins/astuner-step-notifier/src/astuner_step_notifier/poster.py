@@ -1,4 +1,4 @@
-"""Posting texts from a thread of its own: whoever posts never waits, and a webhook that is slow or down stalls nobody."""
+"""Posts texts from a separate thread: the caller never waits, even if the webhook is slow or down."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import urllib.request
 from collections.abc import Callable
 
 CAPACITY = 100
-"""Texts that wait; further ones are lost, and counted."""
+"""Size of the queue; further texts are lost, and counted."""
 
 
 class Poster:
     """Posts one text after the other. The URL holds a secret, so no message of this class shows it."""
 
     def __init__(self, url: str, *, timeout_s: float, say: Callable[[str], None]) -> None:
-        """`say` hears of the first text that could not be posted, in the posting thread."""
+        """`say` is called in the posting thread for the first text that could not be posted."""
         self._url, self._timeout_s, self._say = url, timeout_s, say
         self._waiting: queue.Queue[str | None] = queue.Queue(maxsize=CAPACITY)
         self._ending = threading.Event()
@@ -29,7 +29,7 @@ class Poster:
         self._thread.start()
 
     def post(self, text: str) -> None:
-        """Post a text some time soon; returns at once."""
+        """Queue a text and return at once."""
         self._given += 1
         try:
             self._waiting.put_nowait(text)
@@ -37,7 +37,7 @@ class Poster:
             self._fail(f"{CAPACITY} messages wait already")
 
     def close(self, *, wait_s: float) -> int:
-        """Post what still waits, for so long; return how many texts were not posted."""
+        """Post queued texts for at most `wait_s` seconds; return how many were not posted."""
         deadline = time.monotonic() + wait_s
         with contextlib.suppress(queue.Full):
             self._waiting.put(None, timeout=wait_s)
@@ -66,7 +66,7 @@ class Poster:
 
 
 def _reason(error: Exception) -> str:
-    """Return why, in words that cannot hold the URL."""
+    """Return the reason, without any text that could contain the URL."""
     if isinstance(error, urllib.error.HTTPError):
         return f"the server answered {error.code}"
     if isinstance(error, urllib.error.URLError) and isinstance(error.reason, OSError):
