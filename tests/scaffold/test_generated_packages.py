@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,8 +39,8 @@ def test_the_wheel_holds_one_module_beside_its_metadata(package: Package) -> Non
 
 
 def test_it_can_be_edited_where_it_lies(package: Package, python: Python, tmp_path: Path) -> None:
-    pip = ("-m", "pip", "--python", package.python, "install", "-q", "--no-index", "--no-deps", "--no-build-isolation")
-    python(*pip, "--target", tmp_path / "site", "-e", package.source, cwd=tmp_path)
+    install = ("-m", "uv", "pip", "install", "-q", "--python", sys.executable, "--no-index", "--no-deps", "--no-build-isolation")
+    python(*install, "--target", tmp_path / "site", "-e", package.source, cwd=tmp_path)
     (link,) = (tmp_path / "site").glob("*.pth")
     assert link.read_text().strip() == str(package.source / "src")
 
