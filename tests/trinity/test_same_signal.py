@@ -15,6 +15,7 @@ import pytest
 import yaml
 from attrs import define, evolve
 from made_up_groups import Control, groups_of, take_weights
+from one_quickstart import one_quickstart
 
 from astuner.processes.environment import exported
 from astuner.rollout.advantages import Weighted, weigh
@@ -24,7 +25,6 @@ from astuner.runs.plan import plan_run
 from astuner.schema import Group, Verdict
 from astuner.services.ray import ADDRESS, ray, read_key_again
 from astuner.services.running import Place, running_services
-from astuner.testing.quickstarted import QuickstartedProject
 
 pytestmark = pytest.mark.skipif(find_spec("trinity") is None, reason="Trinity is not installed")
 
@@ -80,7 +80,7 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Tr
     from astuner_trinity.layout import Layout
     from astuner_trinity.native import Wanted, finished
 
-    home: Path = QuickstartedProject.make(tmp_path_factory.mktemp("quickstart"))
+    home = one_quickstart(tmp_path_factory)
     control: Any = Control()
     plan = plan_run(home / "tune.yaml", SETTINGS, "local")
     run = evolve(plan.run_info(), directory=tmp_path_factory.mktemp("local"))

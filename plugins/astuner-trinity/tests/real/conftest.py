@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from one_quickstart import one_quickstart
 
 from astuner.testing.quickstarted import START_S, QuickstartedProject
 
@@ -39,7 +40,7 @@ class Project(QuickstartedProject):
 @pytest.fixture(scope="session")
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project with its warm-started model. Not to be written to."""
-    return Project.make(tmp_path_factory.mktemp("quickstart"))
+    return one_quickstart(tmp_path_factory)
 
 
 @pytest.fixture

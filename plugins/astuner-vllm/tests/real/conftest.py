@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 import torch
+from one_quickstart import one_quickstart
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from astuner.config.model import Config, Model, Ready
@@ -180,7 +181,7 @@ class Project(QuickstartedProject):
 @pytest.fixture(scope="session")
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project with its warm-started model. Not to be written to."""
-    return Project.make(tmp_path_factory.mktemp("quickstart"))
+    return one_quickstart(tmp_path_factory)
 
 
 @pytest.fixture
