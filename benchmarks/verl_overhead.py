@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from quickstart_project import QuickstartedProject
+from quickstart_project import QuickstartProject
 
 WARM_UP = 2
 """The first steps compile and fill caches."""
@@ -29,8 +29,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        made = QuickstartedProject.make(Path(directory))
-        project = QuickstartedProject(made, Path(directory) / "state")
+        made = QuickstartProject.make(Path(directory))
+        project = QuickstartProject(made, Path(directory) / "state")
         settings = {
             "trainer_common.total_training_steps": arguments.steps + WARM_UP,
             "trainer_common.n_gpus_per_node": arguments.workers,

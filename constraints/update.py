@@ -40,6 +40,7 @@ WANTED = [
     "ray",
     "schemathesis",
     "twine",
+    "uv",
 ]
 WANTED_WITH_LOGGERS = [
     f"{ROOT}/astuner-core[rollout]",

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness import Cli, environment
+from one_quickstart import one_quickstart
 
 
 @pytest.fixture(scope="session")
@@ -28,17 +27,9 @@ def cli() -> Cli:
 
 
 @pytest.fixture(scope="session")
-def quickstart(cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project as `astuner quickstart --no-run` writes it, with its warm-started model. Not to be written to."""
-    own = tmp_path_factory.getbasetemp()
-    # Test processes that run beside each other wait for the first one's, since making it takes the longest.
-    home = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    with (home / "quickstart.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (home / "my-agent" / "model" / "config.json").exists():
-            made = cli("quickstart", "my-agent", "--no-run", cwd=home)
-            assert made.returncode == 0, made.stderr
-    return home / "my-agent"
+    return one_quickstart(tmp_path_factory)
 
 
 @pytest.fixture

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from harness import environment
+from forked_cli import Answered, ForkedCli, forking, run_alone
+from harness import Cli
 
 from astuner.testing.distribution import write_distribution
 from astuner_local.quickstart.template import write_project
@@ -21,13 +19,17 @@ from astuner_local.quickstart.template import write_project
 MISTAKES = yaml.safe_load(Path(__file__).with_name("config_mistakes.yaml").read_text(encoding="utf-8"))
 HEAVY = ("torch", "transformers", "ray", "datasets", "openai", "tokenizers", "starlette", "numpy.random", "tensorboard")
 OWN_CODE = ("agent", "judge")
-RUN = f"""
-import json, pathlib, sys
-from astuner.cli import exit_code_of
-code = exit_code_of(sys.argv[2:])
-imported = [name for name in {(*HEAVY, *OWN_CODE)!r} if name in sys.modules]
-pathlib.Path(sys.argv[1]).write_text(json.dumps([code, imported]))
-"""
+ALONE = [
+    next(mistake for mistake in MISTAKES if way in mistake) for way in ("edits", "append", "arguments", "files", "installed")
+]
+"""One mistake of each way of making one."""
+
+
+@pytest.fixture(scope="module")
+def forked() -> Iterator[ForkedCli]:
+    """A process that has imported nothing but the command line, and runs each command in a child."""
+    with forking() as cli:
+        yield cli
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +61,13 @@ def make(mistake: Mapping[str, Any], project: Path) -> str:
     return text
 
 
-def run(mistake: Mapping[str, Any], project: Path) -> tuple[int, list[str], str]:
-    """Return the exit code of `astuner run`, what was imported, and what it said."""
-    result = project.parent / "result.json"
-    conf = [] if "--conf" in mistake.get("arguments", ()) else ["--conf", "tune.yaml"]
-    command = [sys.executable, "-c", RUN, str(result), "run", *conf, *mistake.get("arguments", ())]
-    path = os.pathsep.join(filter(None, [str(project.parent / "site"), os.environ.get("PYTHONPATH")]))
-    env = environment({"PYTHONPATH": path})
-    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert result.is_file(), done.stderr
-    code, imported = json.loads(result.read_text())
-    return code, imported, done.stderr
+def arguments_of(mistake: Mapping[str, Any]) -> list[str]:
+    arguments = mistake.get("arguments", [])
+    return ["run", *([] if "--conf" in arguments else ["--conf", "tune.yaml"]), *arguments]
+
+
+def imported_early(answered: Answered) -> list[str]:
+    return [name for name in (*HEAVY, *OWN_CODE) if name in answered.imported]
 
 
 def place_of(mistake: Mapping[str, Any], text: str) -> str:
@@ -86,10 +84,13 @@ def test_there_are_at_least_forty_mistakes_and_each_is_another() -> None:
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake["name"])
-def test_the_mistake_is_stopped_early_and_told_with_its_remedy(mistake: Mapping[str, Any], project: Path) -> None:
+def test_the_mistake_is_stopped_early_and_told_with_its_remedy(
+    mistake: Mapping[str, Any], project: Path, forked: ForkedCli
+) -> None:
     text = make(mistake, project)
-    code, imported, said = run(mistake, project)
-    assert (code, imported) == (2, []), said
+    answered = forked.run(arguments_of(mistake), cwd=project, path=[project.parent / "site"])
+    said = answered.said
+    assert (answered.code, imported_early(answered)) == (2, []), said
     answer = next((line for line in said.splitlines() if all(part in line for part in mistake["says"])), said)
     assert all(part in answer for part in mistake["says"]), said
     assert place_of(mistake, text) in answer
@@ -99,7 +100,17 @@ def test_the_mistake_is_stopped_early_and_told_with_its_remedy(mistake: Mapping[
     assert not (project / "launcher_record").exists()
 
 
-def test_without_a_mistake_the_same_configuration_is_valid(project: Path) -> None:
-    command = [sys.executable, "-m", "astuner", "config", "validate", "--conf", "tune.yaml"]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=120, check=False)
+@pytest.mark.parametrize("mistake", ALONE, ids=lambda mistake: mistake["name"])
+def test_a_process_of_its_own_answers_the_same(mistake: Mapping[str, Any], project: Path, forked: ForkedCli) -> None:
+    make(mistake, project)
+    site = project.parent / "site"
+    path = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
+    alone = run_alone(arguments_of(mistake), cwd=project, path=path)
+    answered = forked.run(arguments_of(mistake), cwd=project, path=[site])
+    assert (alone.code, alone.said) == (answered.code, answered.said)
+    assert imported_early(alone) == imported_early(answered) == []
+
+
+def test_without_a_mistake_the_same_configuration_is_valid(project: Path, cli: Cli) -> None:
+    done = cli("config", "validate", "--conf", "tune.yaml", cwd=project)
     assert (done.returncode, done.stdout) == (0, "tune.yaml: valid\n"), done.stderr

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import sysconfig
-import venv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -56,7 +55,9 @@ def wheel(tmp_path: Path) -> Wheel:
 def environment(tmp_path: Path, core_wheel: Path, tokenizer: Path) -> Environment:
     """An environment with nothing of ours but core."""
     home = tmp_path / "venv"
-    venv.create(home)
+    subprocess.run(
+        [sys.executable, "-m", "uv", "venv", "--python", sys.executable, str(home)], check=True, capture_output=True, timeout=120
+    )
     made = Environment(home, tokenizer)
     (site,) = home.glob("lib/python*/site-packages")
     # Third-party packages come from the environment of the tests; what is installed here goes before them.

@@ -27,12 +27,11 @@ class Environment:
     """Made once, shared by the projects of all environments."""
 
     def install(self, *wheels: Path) -> None:
-        """Install wheels with pip, offline and without their requirements: a scenario says what is missing."""
-        # What the environment of the tests has is not what this one has: core and each wheel are really installed here.
-        self._pip("install", "--no-index", "--no-deps", "--no-compile", "--ignore-installed", *map(str, wheels))
+        """Install wheels offline and without their requirements: a scenario says what is missing."""
+        self._uv("install", "--no-index", "--no-deps", *map(str, wheels))
 
     def uninstall(self, name: str) -> None:
-        self._pip("uninstall", "--yes", name)
+        self._uv("uninstall", name)
 
     def astuner(self, *arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run the command in the environment's own directory, as a user does."""
@@ -64,9 +63,9 @@ class Environment:
         (directory / "model").symlink_to(self.tokenizer)
         return write_project(directory, judge, tasks=TASKS, settings=settings)
 
-    def _pip(self, *arguments: str) -> None:
-        command = [sys.executable, "-m", "pip", "--python", str(self.home / "bin" / "python"), "--disable-pip-version-check"]
-        # The pins of the environment of the tests are not those of a scenario either.
-        variables = {name: value for name, value in os.environ.items() if name != "PIP_CONSTRAINT"}
-        done = subprocess.run([*command, *arguments], capture_output=True, text=True, env=variables, check=False, timeout=120)
+    def _uv(self, action: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", "uv", "pip", action, "--python", str(self.home / "bin" / "python"), *arguments]
+        # The pins of the environment of the tests are not those of a scenario.
+        variables = {name: value for name, value in os.environ.items() if name != "UV_CONSTRAINT"}
+        done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False, timeout=120)
         assert done.returncode == 0, done.stderr

@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-import venv
 import zipfile
 from email.message import Message
 from email.parser import HeaderParser
@@ -49,6 +48,13 @@ def wheel_of(published: Path, name: str) -> Path:
     return wheel
 
 
+def record_of(wheel: Path) -> set[str]:
+    """Return the files of a wheel with their hashes, less its own record."""
+    with zipfile.ZipFile(wheel) as archive:
+        text = archive.read(next(name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))).decode()
+    return {line for line in text.splitlines() if ".dist-info/RECORD" not in line}
+
+
 def metadata(wheel: Path) -> Message:
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))).decode()
@@ -56,18 +62,20 @@ def metadata(wheel: Path) -> Message:
 
 
 class Installed:
-    """A fresh environment, in which a command was run as it stands in a document."""
+    """A fresh environment, in which a command of a document was run, by uv or as it stands."""
 
     def __init__(self, home: Path, published: Path) -> None:
-        venv.create(home, with_pip=True)
+        subprocess.run(
+            [sys.executable, "-m", "uv", "venv", "-q", "--seed", "--python", sys.executable, str(home)], check=True, timeout=120
+        )
         self.home, self.report = home, home / "report.json"
         self.environment = {
             **os.environ,
             "PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "PIP_FIND_LINKS": f"{published} {os.environ.get('PIP_FIND_LINKS', '')}".strip(),
-            "PIP_CONSTRAINT": str(REPOSITORY / "constraints" / "base.txt"),
             "PIP_REPORT": str(self.report),
             "PIP_COMPILE": "0",  # to byte code, which takes longer than all the rest and is of no use here
+            "UV_FIND_LINKS": f"{published},{os.environ.get('UV_FIND_LINKS', '')}".strip(","),
         }
 
     def call(self, *command: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
@@ -82,18 +90,30 @@ class Installed:
             timeout=timeout,
         )
 
-    def pip_install(self, command: str) -> None:
+    def pip_install(self, command: str, *, with_uv: bool = False) -> None:
         # Some loggers want older releases than everything else has.
         pins = "loggers.txt" if "astuner-loggers[" in command and "[tensorboard]" not in command else "base.txt"
-        self.environment["PIP_CONSTRAINT"] = str(REPOSITORY / "constraints" / pins)
-        done = self.call(*shlex.split(command), timeout=1200)
+        constraints = str(REPOSITORY / "constraints" / pins)
+        self.environment |= {"PIP_CONSTRAINT": constraints, "UV_CONSTRAINT": constraints}
+        done = self.uv(*shlex.split(command)) if with_uv else self.call(*shlex.split(command), timeout=1200)
         assert done.returncode == 0, done.stderr[-4000:]
+
+    def uv(self, pip: str, action: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Let uv do what a command asks of pip: the same packages in seconds."""
+        command = [sys.executable, "-m", "uv", pip, action, "--python", str(self.home / "bin" / "python"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=self.environment, check=False, timeout=1200)
 
     def origins(self) -> dict[str, str]:
         """Return where each of our own packages was taken from, as pip reports it."""
         items = json.loads(self.report.read_text())["install"]
         found = {item["metadata"]["name"]: item["download_info"]["url"] for item in items}
         return {name: url for name, url in found.items() if name.startswith("astuner-")}
+
+    def records(self) -> dict[str, set[str]]:
+        """Return for each of our own packages the lines of its record: every file that came with it, and its hash."""
+        (site,) = self.home.glob("lib/python*/site-packages")
+        records = site.glob("astuner_*.dist-info/RECORD")
+        return {path.parent.name.split("-")[0].replace("_", "-"): set(path.read_text().splitlines()) for path in records}
 
 
 def test_every_package_has_a_source_distribution_and_a_wheel(published: Path):
@@ -144,11 +164,12 @@ def test_a_packages_readme_says_how_to_install_it(name: str):
 @pytest.mark.parametrize("command", [command for command in COMMANDS if not any(name in command for name in HEAVY)])
 def test_a_documented_command_installs_from_the_wheels_alone(published: Path, tmp_path: Path, command: str):
     made = Installed(tmp_path / "venv", published)
-    made.pip_install(command)
+    made.pip_install(command, with_uv=True)
     named = {Requirement(word).name for word in shlex.split(command)[2:]}
-    assert named == set(made.origins())
-    assert all(url.startswith("file://") for url in made.origins().values())
-    assert made.call("pip", "check").stdout == "No broken requirements found.\n"
+    assert named == set(made.records())
+    assert all(record_of(wheel_of(published, name)) <= lines for name, lines in made.records().items())
+    checked = made.uv("pip", "check")
+    assert checked.returncode == 0, checked.stderr
     listed = made.call("astuner", "plugin", "list", "--json")
     assert (listed.returncode, listed.stderr) == (0, "")
     rows = json.loads(listed.stdout)
@@ -159,6 +180,9 @@ def test_a_documented_command_installs_from_the_wheels_alone(published: Path, tm
 def test_core_alone_answers_and_names_what_brings_a_trainer(published: Path, tmp_path: Path):
     made = Installed(tmp_path / "venv", published)
     made.pip_install("pip install astuner-core")
+    assert set(made.origins()) == {"astuner-core"}
+    assert all(url.startswith("file://") for url in made.origins().values())
+    assert made.call("pip", "check").stdout == "No broken requirements found.\n"
     (tmp_path / "run.yaml").write_text("astuner: {model: {path: some/model}, rollout: {user_workflow: './a.py:A'}}\n")
     brings = {"debug": "'astuner-core[rollout]'", "local": "astuner-local", "verl": "astuner-verl", "trinity": "astuner-trinity"}
     for backbone, package in brings.items():

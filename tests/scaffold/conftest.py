@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import sysconfig
-import venv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,13 +78,13 @@ def build(python: Python) -> Build:
         python("-m", "build", "--wheel", "--no-isolation", source, cwd=source.parent)
         (wheel,) = (source / "dist").glob("*.whl")
         home = source.parent / f"{source.name}.venv"
-        venv.create(home, with_pip=False)
+        python("-m", "uv", "venv", "-q", "--python", sys.executable, home, cwd=source.parent)
         own = home / "bin" / "python"
         shared = sysconfig.get_path("purelib")
         (site,) = home.glob("lib/python*/site-packages")
         # Everything else is seen as it lies there, editable installs included; nothing of it is copied.
         (site / "shared.pth").write_text(f"import site; site.addsitedir({shared!r})\n")
-        python("-m", "pip", "--python", own, "install", "-q", "--no-index", "--no-deps", wheel, cwd=source.parent)
+        python("-m", "uv", "pip", "install", "-q", "--python", own, "--no-index", "--no-deps", wheel, cwd=source.parent)
         return wheel, own
 
     return install

@@ -22,7 +22,7 @@ START_S = 1500.0
 
 
 @define
-class QuickstartedProject:
+class QuickstartProject:
     """A directory with `tune.yaml`, and a state of its own for what its runs start."""
 
     home: Path
@@ -42,7 +42,7 @@ class QuickstartedProject:
     @staticmethod
     def make(directory: Path) -> Path:
         """Write a project with its warm-started model into a new directory below this one; it is not to be written to."""
-        made = QuickstartedProject(directory, directory / "state").cli("quickstart", "my-agent", "--no-run")
+        made = QuickstartProject(directory, directory / "state").cli("quickstart", "my-agent", "--no-run")
         assert made.returncode == 0, made.stderr
         return directory / "my-agent"
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from attrs import define, evolve
 from made_up_groups import Control, groups_of, take_weights
-from quickstart_project import QuickstartedProject
+from one_quickstart import one_quickstart
 
 from astuner.judging.advantages import Weighted, weigh
 from astuner.judging.estimator_factory import make_estimator
@@ -80,7 +80,7 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Tr
     from astuner_trinity.native_configuration import Wanted, finished
     from astuner_trinity.process_environment import look_at_machine
 
-    home: Path = QuickstartedProject.make(tmp_path_factory.mktemp("quickstart"))
+    home = one_quickstart(tmp_path_factory)
     control: Any = Control()
     plan = plan_run(home / "tune.yaml", SETTINGS, "local")
     run = evolve(plan.run_info(), directory=tmp_path_factory.mktemp("local"))

@@ -11,13 +11,16 @@ import numpy as np
 import pytest
 from attrs import evolve
 from made_up_groups import Control, groups_of, take_weights
-from quickstart_project import QuickstartedProject
+from one_quickstart import one_quickstart
 
 from astuner.config.trees import put
 from astuner.judging.advantages import Weighted, weigh
 from astuner.planning.plan import plan_run
 
-pytestmark = pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed")
+pytestmark = [
+    pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed"),
+    pytest.mark.xdist_group("same-signal"),  # both trainers are started once
+]
 
 AGGREGATIONS = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
 SETTINGS = (
@@ -44,7 +47,7 @@ def learners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, An
     from astuner_local.learner import open_learner as open_local
     from astuner_verl.learner import open_learner as open_verl
 
-    home: Path = QuickstartedProject.make(tmp_path_factory.mktemp("quickstart"))
+    home = one_quickstart(tmp_path_factory)
     control: Any = Control()
 
     def planned(backbone: str) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 
 import psutil
 import pytest
-from quickstart_project import START_S, QuickstartedProject
+from one_quickstart import one_quickstart
+from quickstart_project import START_S, QuickstartProject
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -20,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="Trinity is not installed"))
 
 
-class Project(QuickstartedProject):
+class Project(QuickstartProject):
     """The project, trained with Trinity."""
 
     def train(self, *arguments: str, steps: int = 2, variables: dict[str, str] | None = None, **settings: Any) -> Any:
@@ -38,7 +39,7 @@ class Project(QuickstartedProject):
 @pytest.fixture(scope="session")
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project with its warm-started model. Not to be written to."""
-    return Project.make(tmp_path_factory.mktemp("quickstart"))
+    return one_quickstart(tmp_path_factory)
 
 
 @pytest.fixture

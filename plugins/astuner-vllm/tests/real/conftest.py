@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 import torch
-from quickstart_project import QuickstartedProject
+from one_quickstart import one_quickstart
+from quickstart_project import QuickstartProject
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from astuner.config.model import Config, Model, Ready
@@ -158,7 +159,7 @@ def untied_server(models: Models, tmp_path_factory: pytest.TempPathFactory) -> I
         yield server
 
 
-class Project(QuickstartedProject):
+class Project(QuickstartProject):
     """The quickstart's project with vLLM."""
 
     def train(self, *settings: str, steps: int = 3, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -180,7 +181,7 @@ class Project(QuickstartedProject):
 @pytest.fixture(scope="session")
 def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project with its warm-started model. Not to be written to."""
-    return Project.make(tmp_path_factory.mktemp("quickstart"))
+    return one_quickstart(tmp_path_factory)
 
 
 @pytest.fixture
