@@ -14,7 +14,8 @@ from astuner.config.native import Native
 from astuner.config.trees import merge
 from astuner_trinity.defaults import plain
 from astuner_trinity.layout import Layout
-from astuner_trinity.native_configuration import Wanted, finished, opened
+from astuner_trinity.native_configuration import Wanted, finished
+from astuner_trinity.open_values import fill_open_values
 from astuner_trinity.process_environment import Machine
 
 GUIDE = json.loads((Path(__file__).parent / "guide_keys.json").read_text())
@@ -192,7 +193,7 @@ def used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Mapping[s
 def test_a_key_of_the_guide_reaches_trinity_or_is_answered(
     native: Callable[..., Native], used: Callable[[Mapping[str, Any]], dict[str, Any]], key: str
 ) -> None:
-    value = value_for(key, at(opened(native().tree), key))
+    value = value_for(key, at(fill_open_values(native().tree), key))
     found = native(text=yaml.safe_dump({"trinity": merge(BESIDE.get(key, {}), written(key, value))}))
     if found.problems:
         answered(found, key)

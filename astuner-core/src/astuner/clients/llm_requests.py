@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from attrs import define, field, frozen
 from attrs.validators import ge, gt
 
+from astuner.clients.backoff import parse_retry_after, pause_before_retry
 from astuner.clients.llm_budget import Spent
 from astuner.clients.llm_endpoint import Endpoint
 from astuner.errors import AstunerError
@@ -144,7 +145,9 @@ class Sender:
             pause_s = _pause(failed)
             if pause_s is None or retries >= self._patience.max_retries:
                 raise LLMFailed(self._told(failed)) from failed
-            await asyncio.sleep(min(max(pause_s, self._patience.first_pause_s * 2**retries), LONGEST_PAUSE_S))
+            await asyncio.sleep(
+                pause_before_retry(retries, first_s=self._patience.first_pause_s, longest_s=LONGEST_PAUSE_S, asked_s=pause_s)
+            )
             keys.rest()
             passing = None
             retries += 1
@@ -203,10 +206,7 @@ def _pause(error: Exception) -> float | None:
         return 0.0 if isinstance(error, APIConnectionError) else None
     if status not in (408, 409, 429) and status < 500:
         return None
-    try:
-        return float(error.response.headers.get("retry-after") or 0)  # type: ignore[attr-defined]  # every status error has one
-    except ValueError:
-        return 0.0
+    return parse_retry_after(error.response.headers.get("retry-after"))  # type: ignore[attr-defined]  # every status error has one
 
 
 def _without_password(url: str) -> str:

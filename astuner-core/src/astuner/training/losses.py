@@ -5,7 +5,10 @@ One formula for every backbone, written in methods of the tensors that it is giv
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
+
+from attrs import frozen
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,7 +22,7 @@ class Clipping(Protocol):
 
     @property
     def clip_ratio_low(self) -> float:
-        """How far below 1 the probability ratio may fall before it stops to count, for negative advantages."""
+        """How far below 1 the probability ratio may fall before it stops counting, for negative advantages."""
         ...
 
     @property
@@ -31,6 +34,72 @@ class Clipping(Protocol):
     def rollout_is_threshold(self) -> float | None:
         """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None weighs nothing."""
         ...
+
+
+class LossOptions(Clipping, Protocol):
+    """What the loss of a token is made of."""
+
+    @property
+    def kl_loss_coef(self) -> float:
+        """Weight of the divergence from the reference."""
+        ...
+
+    @property
+    def kl_loss_type(self) -> KlType:
+        """Its estimator."""
+        ...
+
+
+@frozen(eq=False)
+class TokenTerms:
+    """The losses of some tokens, and what is measured of each; tensors of one shape."""
+
+    loss: Tensor
+    """With a gradient, and not yet multiplied by the tokens' shares."""
+    measured: Mapping[str, Tensor]
+    """By the names of `astuner.training.signal.TOKEN_SUMS`, without `tokens` and `entropy`: the losses times the shares, and
+    `clip/low` and `clip/high` as booleans."""
+    drift: Tensor
+    """How far the log-probabilities of trainer and sampler are apart."""
+    ratio: Tensor
+    """π/π_old, which the loss is weighed by."""
+
+
+def token_terms(
+    logp: Tensor,
+    *,
+    old: Tensor,
+    sampler: Tensor,
+    advantages: Tensor,
+    shares: Tensor,
+    options: LossOptions,
+    reference: Tensor | None = None,
+    trainer: Tensor | None = None,
+) -> TokenTerms:
+    """Return the policy's loss plus the divergence from the reference, where there is one, and what to sum over the tokens.
+
+    `trainer` are the log-probabilities that are compared with the sampler's; those of the step's start (`old`) when None. Places
+    that are padded are for the caller to mask: in `logp`, so that they have no gradient, and in what is returned.
+    """
+    now = logp.detach()
+    policy, ratio = policy_loss(logp, old, sampler, advantages, options)
+    loss = policy
+    kl = k3 = now.new_zeros(now.shape)
+    if reference is not None:
+        kl = options.kl_loss_coef * divergence(logp, reference, options.kl_loss_type)
+        k3 = divergence(now, reference, "low_var_kl")
+        loss = policy + kl
+    drift = (old if trainer is None else trainer) - sampler
+    measured = {
+        "loss/policy": policy.detach() * shares,
+        "loss/kl": kl.detach() * shares,
+        "kl": k3,
+        "ratio": drift.exp(),
+        "exp_abs": drift.abs().exp(),
+        "clip/low": (ratio < 1 - options.clip_ratio_low) & (advantages < 0),
+        "clip/high": (ratio > 1 + options.clip_ratio_high) & (advantages > 0),
+    }
+    return TokenTerms(loss, measured, drift, ratio)
 
 
 def policy_loss(logp: Tensor, old: Tensor, sampler: Tensor, advantages: Tensor, options: Clipping) -> tuple[Tensor, Tensor]:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from astuner.clients.prompts import load_user_prompt
 from astuner.config.loading import load_config
 from astuner.plugins.options import options_for
 from astuner.testing import Played
 from astuner_judges import MathAnswerAsJudge
-from astuner_judges.asking import own_prompt
 from astuner_judges.llm.judge import LlmAsJudge
 from astuner_judges.llm.math_and_llm import MathAnswerAndLlmAsJudge
 from astuner_judges.llm.questions import TASK_SLOTS, WORK_SLOTS
@@ -43,8 +43,8 @@ def test_the_prompt_can_be_filled(tmp_path: Path) -> None:
     (text,) = blocks("text")
     file = tmp_path / "prompt.txt"
     file.write_text(text)
-    prompt = own_prompt(file, "prompt_file", required=("answer",), known=(*TASK_SLOTS, "answer", "min_score", "max_score"))
-    assert "wrote" not in prompt.filled(dict.fromkeys(prompt.slots, ""))
+    prompt = load_user_prompt(file, "prompt_file", required=("answer",), known=(*TASK_SLOTS, "answer", "min_score", "max_score"))
+    assert "wrote" not in prompt.fill(dict.fromkeys(prompt.slots, ""))
 
 
 def test_the_slots_are_those_of_the_modes() -> None:

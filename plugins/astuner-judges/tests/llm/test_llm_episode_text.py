@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
 
 from astuner.errors import DataError
 from astuner.schema import Task
+from astuner_judges.llm.episode_text import shorten
 
 GOOD = '{"rationale": "", "score": 5, "winner": "tie", "ranking": [1, 2]}'
 TAGS = re.compile(r"</?(\w+)-([0-9a-f]{16})>")
@@ -154,3 +157,14 @@ def test_paths_start_from_the_yaml(bench: Any, tmp_path_factory: pytest.TempPath
     monkeypatch.chdir(other)
     (bench.home / "mine.txt").write_text("{{answer}}")
     bench.judge({"prompt_file": "mine.txt"})
+
+
+@given(st.text(min_size=1, max_size=300), st.integers(1, 299))
+def test_a_long_text_keeps_its_start_and_its_end(text: str, most: int) -> None:
+    short = shorten(text, most)
+    if len(text) <= most:
+        assert short == text
+    else:
+        assert f"[... {len(text) - most} characters are left out here ...]" in short
+        assert short[0] == text[0] if most > 1 else True
+        assert short[-1] == text[-1]

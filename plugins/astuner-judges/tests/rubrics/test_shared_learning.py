@@ -157,7 +157,7 @@ def test_learning_in_a_loop_that_runs_is_interrupted_by_the_first_ctrl_c(workpla
     assert code != 0
     assert said.rstrip().endswith("KeyboardInterrupt")
     assert "closed" not in said
-    assert "astuner-rubrics" not in said
+    assert "astuner-blocking" not in said
     assert not (workplace.home / "rubrics.yaml").exists()
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from astuner.training.losses import divergence, policy_loss
+from astuner.training.losses import divergence, policy_loss, token_terms
 from astuner_local.trainer.options import TrainerOptions
 
 
@@ -73,3 +73,25 @@ def test_k1_and_k3_average_to_the_divergence_and_k2_has_its_gradient():
 
 def test_k3_of_a_token_that_the_reference_finds_likely_and_the_policy_impossible_is_finite():
     assert divergence(torch.tensor([-300.0]), torch.tensor([0.0]), "low_var_kl").isfinite().all()
+
+
+def test_the_terms_of_tokens_are_their_losses_and_what_is_measured_of_them():
+    logp, old, sampler = torch.tensor([-1.0, -2.0]), torch.tensor([-2.0, -1.0]), torch.tensor([-2.5, -1.0])
+    advantages, shares, reference = torch.tensor([1.0, -1.0]), torch.tensor([0.5, 0.25]), torch.tensor([-1.5, -2.0])
+    options = TrainerOptions(kl_loss_coef=0.1, kl_loss_type="kl")
+    given = {"old": old, "sampler": sampler, "advantages": advantages, "shares": shares, "options": options}
+    policy, _ = policy_loss(logp, old, sampler, advantages, options)
+
+    terms = token_terms(logp, **given, reference=reference)
+    assert terms.loss.tolist() == (policy + 0.1 * (logp - reference)).tolist()
+    assert terms.measured["loss/policy"].tolist() == (policy * shares).tolist()
+    assert terms.measured["loss/kl"].tolist() == pytest.approx([0.025, 0.0])
+    assert terms.measured["kl"].tolist() == divergence(logp, reference, "low_var_kl").tolist()
+    assert terms.measured["clip/high"].tolist() == [True, False]
+    assert terms.measured["clip/low"].tolist() == [False, True]
+    assert terms.drift.tolist() == [0.5, 0.0]
+
+    terms = token_terms(logp, **given, trainer=logp)
+    assert terms.loss.tolist() == policy.tolist()
+    assert terms.measured["kl"].tolist() == [0.0, 0.0]
+    assert terms.drift.tolist() == [1.5, -1.0]

@@ -347,6 +347,16 @@ def test_a_sample_with_half_a_character_is_written_as_it_was_read(llm: ScriptedA
     assert task.metadata["provenance"]["sample_task_id"] == "s\ud800"
 
 
+def test_half_a_character_in_the_question_of_a_sample_reaches_the_llm_as_a_replacement(
+    llm: ScriptedApi, reader: Read, tmp_path: Path
+) -> None:
+    row = {"main_query": "What is 2 + 3? \ud800", "answer": "5"}
+    (tmp_path / "samples.jsonl").write_text(json.dumps(row) + "\n")
+    section = {"type": "dataset_file", "dataset_file": {"training": {"file_path": "samples.jsonl"}}}
+    assert len(list(reader(query_reader=section, task_num=1).read("train"))) == 1
+    assert "What is 2 + 3? \ufffd" in llm.bodies[0]["messages"][0]["content"]
+
+
 def test_what_cannot_be_written_leaves_no_part_of_a_file(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
         write_atomically(tmp_path / "a.txt", "half \ud800")

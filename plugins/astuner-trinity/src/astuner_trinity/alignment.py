@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from astuner.config.alignment import LEAVE, Alignment, Constant, Row
 from astuner.config.structure_errors import Fault
 from astuner.processes.ports import LOOPBACK
 from astuner_trinity.defaults import faults_of, trinity_defaults
+from astuner_trinity.native_keys import (
+    ALGORITHMS,
+    BATCHES,
+    ENGINE,
+    LONG_S,
+    LOSS,
+    MONITOR,
+    PLAIN,
+    TASKSET,
+    VERL,
+    WITH_REFERENCE,
+)
+from astuner_trinity.open_values import AUTO, fill_open_values
 from astuner_trinity.refused_keys import FROZEN, faults_between, faults_of_stages
 
-AUTO: Final = "auto"
-ENGINE = "explorer.rollout_model"
-LOSS = "algorithm.policy_loss_fn_args"
-BATCHES = "algorithm.sample_strategy_args"
-VERL = "trainer.trainer_config"
-PLAIN, WITH_REFERENCE = "astuner_trinity.algorithm.GroupRelative", "astuner_trinity.algorithm.GroupRelativeWithReference"
-ALGORITHMS = (PLAIN, WITH_REFERENCE)
-TASKSET = "astuner_trinity.explorer.taskset.Taskset"
-MONITOR = "astuner_trinity.monitor.FanOut"
 NEVER = 10**9
-LONG_S = 30 * 86400
-"""In the place of limits of Trinity's that count a whole step, however many episodes it has: core's own end single episodes."""
 TOKENS_PER_PASS = 16384
 """A longer context is a pass of its own."""
 OURS = "core and its parts inside of Trinity decide it"
@@ -152,14 +154,7 @@ def _defaults() -> Mapping[str, Any]:
 def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
     """Return what Trinity says of the configuration, and what would be read and have no effect, or another one."""
     found = faults_between(native, ours=native["algorithm"]["algorithm_type"] in ALGORITHMS)
-    return found or faults_of(_for_the_loader(native)) or faults_of_stages(native, ours=ALGORITHMS)
-
-
-def _for_the_loader(native: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with values of the right type for what is still open."""
-    from astuner_trinity.native_configuration import opened
-
-    return opened(native)
+    return found or faults_of(fill_open_values(native)) or faults_of_stages(native, ours=ALGORITHMS)
 
 
 ALIGNMENT = Alignment(

@@ -12,8 +12,10 @@ from attrs import frozen
 
 from astuner.config.trees import get, merge, put
 from astuner.errors import ConfigError, Problem
-from astuner_trinity.alignment import ALGORITHMS, ALIGNMENT, AUTO, BATCHES, LONG_S, LOSS, MONITOR, WITH_REFERENCE
+from astuner_trinity.alignment import ALIGNMENT
 from astuner_trinity.layout import Layout
+from astuner_trinity.native_keys import ALGORITHMS, BATCHES, LONG_S, LOSS, MONITOR, WITH_REFERENCE
+from astuner_trinity.open_values import AUTO, as_plain_tree
 from astuner_trinity.process_environment import Machine
 
 ENGINES = 2
@@ -43,22 +45,6 @@ class Wanted:
     loss_agg_mode: str
     """The estimator's."""
     groups_at_once: int = 1
-
-
-def opened(native: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with some value of the right type for each that is open, for Trinity's loader to look at."""
-    tree: dict[str, Any] = copy.deepcopy(dict(native))
-    for key, value in (
-        ("explorer.rollout_model.engine_num", 1),
-        ("explorer.runner_per_model", 1),
-        ("trainer.use_remove_padding", True),
-        ("algorithm.optimizer.clip_grad", 1.0),
-    ):
-        if get(tree, key) == AUTO:
-            put(tree, key, value)
-    if get(tree, "synchronizer.sync_method") == AUTO:
-        put(tree, "synchronizer.sync_method", "memory")
-    return _plain(tree)
 
 
 def finished(native: Mapping[str, Any], machine: Machine, wanted: Wanted) -> dict[str, Any]:
@@ -106,7 +92,7 @@ def finished(native: Mapping[str, Any], machine: Machine, wanted: Wanted) -> dic
         "engine_gpus": 0 if tree["mode"] == "train" else _engine_gpus(tree),
     }
     tree["stages"] = [_stage(stage, tree, validation) for stage in tree["stages"]]
-    return _plain(tree)
+    return as_plain_tree(tree)
 
 
 def _place(tree: dict[str, Any], machine: Machine, groups: int) -> None:
@@ -296,16 +282,3 @@ def _stage(stage: Mapping[str, Any], tree: Mapping[str, Any], validation: Any) -
         trainer["total_steps"] = steps
         found["trainer"] = trainer
     return found
-
-
-def _plain(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plain YAML values."""
-    return {key: _plain_value(value) for key, value in tree.items()}
-
-
-def _plain_value(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return _plain(value)
-    if isinstance(value, list | tuple):
-        return [_plain_value(one) for one in value]
-    return value

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from astuner.training.losses import KlType, divergence, policy_loss
+from astuner.training.losses import KlType, token_terms
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,43 +54,29 @@ def weighed_loss(options: LossOptions, model_output: Any, data: Any, dp_group: A
             ("shares", now.dtype),
         )
     )
-    old = torch.where(mask, _padded(data["old_log_probs"], now), now) if "old_log_probs" in data else now
-    logp = torch.where(mask, logp, now)
-    drift = torch.where(mask, old - sampler, torch.zeros_like(now))
-
-    policy, ratio = policy_loss(logp, old, sampler, advantages, options)
-    loss = policy
-    kl = k3 = torch.zeros_like(now)
-    if options.kl_loss_coef > 0:
-        reference = torch.where(mask, _padded(data["ref_log_prob"], now), now)
-        kl = options.kl_loss_coef * divergence(logp, reference, options.kl_loss_type)
-        k3 = divergence(now, reference, "low_var_kl")
-        loss = loss + kl
+    terms = token_terms(
+        torch.where(mask, logp, now),
+        old=torch.where(mask, _padded(data["old_log_probs"], now), now) if "old_log_probs" in data else now,
+        sampler=torch.where(mask, sampler, now),
+        advantages=advantages,
+        shares=shares,
+        options=options,
+        reference=torch.where(mask, _padded(data["ref_log_prob"], now), now) if options.kl_loss_coef > 0 else None,
+    )
+    loss = terms.loss
     spread = no_padding_2_padding(entropy, data) if entropy is not None else torch.zeros_like(now)
     if options.entropy_coeff:
         loss = loss - options.entropy_coeff * spread
     total = (loss * shares * mask).sum() * workers
 
-    low = (ratio < 1 - options.clip_ratio_low) & (advantages < 0)
-    high = (ratio > 1 + options.clip_ratio_high) & (advantages > 0)
     live = mask & (shares > 0)
-    sums = {
-        "tokens": live,
-        "loss/policy": policy.detach() * shares * live,
-        "loss/kl": kl.detach() * shares * live,
-        "kl": k3 * live,
-        "ratio": drift.exp() * live,
-        "exp_abs": drift.abs().exp() * live,
-        "entropy": spread.detach() * live,
-        "clip/low": low & live,
-        "clip/high": high & live,
-    }
+    measured = {"tokens": live, "entropy": spread.detach(), **terms.measured}
     # Sums of workers are averaged on their way back.
     metrics = {
-        f"{PREFIX}{name}": Metric(value=float(value.sum()) * workers, aggregation=AggregationType.SUM)
-        for name, value in sums.items()
+        f"{PREFIX}{name}": Metric(value=float((value * live).sum()) * workers, aggregation=AggregationType.SUM)
+        for name, value in measured.items()
     }
-    metrics[f"{PREFIX}abs_max"] = Metric(value=float((drift.abs() * live).max()), aggregation=AggregationType.MAX)
+    metrics[f"{PREFIX}abs_max"] = Metric(value=float((terms.drift.abs() * live).max()), aggregation=AggregationType.MAX)
     return total, metrics
 
 

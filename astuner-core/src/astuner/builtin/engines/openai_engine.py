@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import field, frozen, validators
 
+from astuner.clients.backoff import parse_retry_after, pause_before_retry
 from astuner.errors import PluginError
 from astuner.rendering.errors import ApiError
 from astuner.schema import Capabilities, Chunk, Request
@@ -80,7 +81,9 @@ class OpenAIEngine:
                     return answer
                 if pause_s is None or attempt == self._options.max_retries:
                     raise failure
-                await asyncio.sleep(min(max(pause_s, self.first_pause_s * 2**attempt), LONGEST_PAUSE_S))
+                await asyncio.sleep(
+                    pause_before_retry(attempt, first_s=self.first_pause_s, longest_s=LONGEST_PAUSE_S, asked_s=pause_s)
+                )
                 attempt += 1
 
     async def generate(self, request: Request) -> AsyncIterator[Chunk]:
@@ -130,7 +133,7 @@ class OpenAIEngine:
         if response.status_code in (401, 403):
             text += f" The key comes from the environment variable {self._options.api_key_env}."
         if response.status_code in (408, 429) or response.status_code >= 500:
-            return {}, ApiError(503, text, code="engine_error"), _seconds(response.headers.get("retry-after"))
+            return {}, ApiError(503, text, code="engine_error"), parse_retry_after(response.headers.get("retry-after"))
         status = 503 if response.status_code in (401, 403) else response.status_code
         return {}, ApiError(status, text, code=said.get("code") or "engine_error", param=said.get("param"), retry=False), None
 
@@ -141,10 +144,3 @@ def _error(response: Any) -> Mapping[str, Any]:
     except (ValueError, KeyError, TypeError):
         return {}
     return said if isinstance(said, dict) else {"message": str(said)}
-
-
-def _seconds(text: str | None) -> float:
-    try:
-        return float(text or 0)
-    except ValueError:
-        return 0.0

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from astuner.clients.backoff import parse_retry_after, spread
 from astuner.clients.env_service.addresses import is_local
 from astuner.clients.env_service.failures import (
     NOT_NOW,
@@ -138,8 +138,7 @@ class EnvServiceClient:
             try:
                 return await self._send(endpoint, content, repeat, patience)
             except EnvServiceFailed as failure:
-                # Episodes that lost a server together do not come back to it all in one moment.
-                pause_s = patience.pause_s(attempt + waits, failure.wait_s) * random.uniform(0.8, 1.2)
+                pause_s = spread(patience.pause_s(attempt + waits, failure.wait_s))
                 if failure.undone and time.monotonic() + pause_s <= until_s:
                     waits += 1
                 elif failure.again and attempt < patience.max_retries:
@@ -183,7 +182,7 @@ class EnvServiceClient:
             status=status,
             again=may_repeat_answer(status, repeat),
             undone=status in NOT_NOW,
-            wait_s=_retry_after_s(response),
+            wait_s=parse_retry_after(response.headers.get("retry-after")),
         )
 
     def _read(self, endpoint: str, response: httpx.Response) -> Mapping[str, Any]:
@@ -237,10 +236,3 @@ class EnvServiceClient:
                 trust_env=not is_local(self.url),
             )
         return self._http
-
-
-def _retry_after_s(response: httpx.Response) -> float:
-    try:
-        return max(0.0, float(response.headers.get("retry-after") or 0))
-    except ValueError:
-        return 0.0

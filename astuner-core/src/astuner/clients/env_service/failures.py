@@ -7,6 +7,7 @@ from typing import Any, Literal
 from attrs import field, frozen
 from attrs.validators import ge, gt
 
+from astuner.clients.backoff import pause_before_retry
 from astuner.errors import AstunerError
 
 Repeat = Literal["undelivered", "lost", "failed"]
@@ -54,7 +55,7 @@ class Patience:
 
     def pause_s(self, attempt: int, asked_s: float) -> float:
         """Return how long to wait before the retry after the given attempt, which counts from 0."""
-        return min(max(asked_s, self.first_pause_s * 2.0 ** min(attempt, 30)), LONGEST_PAUSE_S)
+        return pause_before_retry(attempt, first_s=self.first_pause_s, longest_s=LONGEST_PAUSE_S, asked_s=asked_s)
 
 
 def may_repeat_answer(status: int, repeat: Repeat) -> bool:

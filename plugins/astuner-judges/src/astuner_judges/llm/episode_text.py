@@ -8,9 +8,10 @@ from typing import Any
 
 from attrs import evolve
 
+from astuner.clients.fences import fence
 from astuner.errors import DataError
 from astuner.schema import Episode, Task, Unjudged
-from astuner_judges.asking import fenced, no_answer, shortened
+from astuner_judges.asking import no_answer
 from astuner_judges.llm.options import LlmJudgeOptions
 
 
@@ -23,9 +24,9 @@ def shown_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged | N
     answer = _answer(episode, options.answer_key)
     if isinstance(answer, Unjudged):
         return answer
-    parts = [] if answer is None else [fenced(shortened(answer, options.answer_chars), "answer")]
+    parts = [] if answer is None else [fence(shorten(answer, options.answer_chars), "answer")]
     if options.transcript_chars is not None:
-        parts.append(fenced(shortened(_conversation(episode), options.transcript_chars), "transcript"))
+        parts.append(fence(shorten(_conversation(episode), options.transcript_chars), "transcript"))
     return "\n".join(parts) or None
 
 
@@ -37,7 +38,7 @@ def shown_task(task: Task, options: LlmJudgeOptions) -> Mapping[str, str]:
     if not query.strip():
         raise DataError(f"judge 'llm': task '{task.task_id}' has neither a main_query nor init_messages to judge answers by")
     reference = None if options.reference_key is None else _text(task.metadata.get(options.reference_key))
-    return {"query": fenced(query, "task"), "reference": "" if reference is None else fenced(reference, "reference")}
+    return {"query": fence(query, "task"), "reference": "" if reference is None else fence(reference, "reference")}
 
 
 def _answer(episode: Episode, key: str | None) -> str | Unjudged | None:
@@ -69,3 +70,11 @@ def _content(content: Any) -> str:
     if isinstance(content, Sequence) and not isinstance(content, str):
         return "".join(str(part.get("text", "")) for part in content if isinstance(part, Mapping))
     return str(content or "")
+
+
+def shorten(text: str, most_chars: int | None) -> str:
+    """Return a text without its middle where it is longer than that, with a note of how much is left out."""
+    if most_chars is None or len(text) <= most_chars:
+        return text
+    head, tail = most_chars * 2 // 3, most_chars - most_chars * 2 // 3
+    return f"{text[:head]}\n[... {len(text) - head - tail} characters are left out here ...]\n{text[len(text) - tail :]}"

@@ -9,7 +9,7 @@ from attrs import Attribute, field, frozen
 from attrs.validators import ge, optional
 
 from astuner.clients.llm_options import LLMOptions
-from astuner_judges.asking import Language
+from astuner.clients.prompts import Language
 
 Mode = Literal["pointwise", "pairwise", "listwise"]
 VoteAggregation = Literal["mean", "median", "majority"]

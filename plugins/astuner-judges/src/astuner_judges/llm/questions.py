@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from astuner.clients.prompts import Prompt, fill_prompt, load_prompt, load_user_prompt
 from astuner.config.paths import resolve_path
 from astuner.errors import DataError
-from astuner_judges.asking import Prompt, fence_rule, own_prompt, packaged_prompt, prompt
+from astuner_judges.asking import fence_rule
 from astuner_judges.llm.options import LlmJudgeOptions, Mode
 
 _PACKAGE = "astuner_judges.llm"
@@ -29,7 +30,7 @@ class Questions:
         self._bounds = (
             {"min_score": f"{options.min_score:g}", "max_score": f"{options.max_score:g}"} if mode == "pointwise" else {}
         )
-        self._system = packaged_prompt(_PACKAGE, f"{mode}_system", language).filled(
+        self._system = load_prompt(_PACKAGE, f"{mode}_system", language).fill(
             {"fence_rule": fence_rule(language), **self._bounds}
         )
         self._user = self._question(options, config_dir, wanted_by)
@@ -38,21 +39,21 @@ class Questions:
 
     def ask(self, task: Mapping[str, str], **work: str) -> Messages:
         """Return the question about some work, which fills the slots of the mode."""
-        filled = self._user.filled({**task, **self._bounds, "criteria": self._criteria, **work})
+        filled = self._user.fill({**task, **self._bounds, "criteria": self._criteria, **work})
         return [{"role": "system", "content": self._system}, {"role": "user", "content": filled}]
 
     def numbered(self, works: Sequence[str]) -> str:
         """Return several works in one text, numbered from 1."""
         return "\n\n".join(
-            prompt(_PACKAGE, "numbered_answer", self._language, number=str(number), answer=work)
+            fill_prompt(_PACKAGE, "numbered_answer", self._language, number=str(number), answer=work)
             for number, work in enumerate(works, 1)
         )
 
     def _question(self, options: LlmJudgeOptions, config_dir: Path, wanted_by: str) -> Prompt:
         if options.prompt_file is None:
-            return packaged_prompt(_PACKAGE, options.mode, options.language)
+            return load_prompt(_PACKAGE, options.mode, options.language)
         work: Collection[str] = WORK_SLOTS[options.mode]
-        return own_prompt(
+        return load_user_prompt(
             resolve_path(options.prompt_file, config_dir),
             f"{wanted_by}: prompt_file",
             required=work,
@@ -71,7 +72,7 @@ def _criteria(options: LlmJudgeOptions, config_dir: Path, wanted_by: str) -> str
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{wanted_by}: {place}: cannot be read as text in UTF-8: {error}") from error
     else:
-        return prompt(_PACKAGE, "criteria", options.language)
+        return fill_prompt(_PACKAGE, "criteria", options.language)
     if not text.strip():
         raise DataError(f"{wanted_by}: {place}: is empty; say in words what makes an answer good")
     return text.strip()

@@ -9,10 +9,12 @@ from typing import Literal, Protocol
 
 from attrs import frozen
 
+from astuner.clients.fences import fence
 from astuner.clients.llm import LLMClient
 from astuner.clients.llm_json import ask_for
+from astuner.clients.prompts import Language, fill_prompt
 from astuner.schema import Message
-from astuner_judges.asking import Language, fence_rule, fenced, prompt
+from astuner_judges.asking import fence_rule
 from astuner_judges.rubrics.options import RubricsOptions
 from astuner_judges.rubrics.rubric import Theme, one_line
 from astuner_judges.rubrics.shapes import ranks_shape, scores_shape
@@ -73,7 +75,7 @@ def agreement(
 
 def system(language: Language) -> Message:
     """Return what the LLM is told first, in all that is asked here."""
-    return {"role": "system", "content": f"{prompt(PACKAGE, 'system', language)}\n\n{fence_rule(language)}"}
+    return {"role": "system", "content": f"{fill_prompt(PACKAGE, 'system', language)}\n\n{fence_rule(language)}"}
 
 
 def numbered(texts: Sequence[str]) -> str:
@@ -97,13 +99,13 @@ class _Pointwise:
 
     async def _one(self, themes: Sequence[Theme], query: str, answer: str) -> tuple[list[float], list[str]]:
         low, high = self._scale.low, self._scale.high
-        asked = prompt(
+        asked = fill_prompt(
             PACKAGE,
             "grade_pointwise",
             self._language,
             rubrics=numbered([theme.text for theme in themes]),
-            question=fenced(query, "question"),
-            answer=fenced(answer, "answer"),
+            question=fence(query, "question"),
+            answer=fence(answer, "answer"),
             low=f"{low:g}",
             high=f"{high:g}",
         )
@@ -136,13 +138,13 @@ class _Listwise:
         self, themes: Sequence[Theme], query: str, answers: Sequence[str], order: Sequence[int]
     ) -> tuple[list[list[float]], list[str]]:
         """Return for each theme the rank of each answer, in the order of the answers and not in that in which they were shown."""
-        shown = "\n\n".join(f"[{number}]\n{fenced(answers[place], 'answer')}" for number, place in enumerate(order, start=1))
-        asked = prompt(
+        shown = "\n\n".join(f"[{number}]\n{fence(answers[place], 'answer')}" for number, place in enumerate(order, start=1))
+        asked = fill_prompt(
             PACKAGE,
             "grade_listwise",
             self._language,
             rubrics=numbered([theme.text for theme in themes]),
-            question=fenced(query, "question"),
+            question=fence(query, "question"),
             answers=shown,
             count=str(len(answers)),
         )

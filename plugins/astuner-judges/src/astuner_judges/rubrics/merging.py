@@ -9,7 +9,7 @@ from attrs import frozen
 from astuner.clients.embedding import Embedding
 from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_json import ask_for
-from astuner_judges.asking import prompt
+from astuner.clients.prompts import fill_prompt
 from astuner_judges.rubrics.grading import PACKAGE, numbered, system
 from astuner_judges.rubrics.options import RubricsOptions
 from astuner_judges.rubrics.rubric import Theme, named_apart, one_line
@@ -36,7 +36,7 @@ async def merged(
     the one in the middle as the theme, and `problem` says so. Raises `LLMBudgetSpent`.
     """
     most = options.merge_num_categories
-    asked = prompt(PACKAGE, "merge", options.language, rubrics=numbered(rubrics), most=str(most))
+    asked = fill_prompt(PACKAGE, "merge", options.language, rubrics=numbered(rubrics), most=str(most))
     messages = [system(options.language), {"role": "user", "content": asked}]
     room = max_tokens + _TOKENS_PER_RUBRIC * len(rubrics)
     try:

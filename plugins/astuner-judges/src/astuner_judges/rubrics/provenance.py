@@ -8,8 +8,8 @@ from importlib.metadata import version
 import attrs
 
 from astuner.clients.llm import LLMClient, LLMFailed
+from astuner.clients.prompts import load_prompt
 from astuner.protocols import RunInfo
-from astuner_judges.asking import packaged_prompt
 from astuner_judges.rubrics.examples import Example
 from astuner_judges.rubrics.grading import PACKAGE, agreement, make_grader
 from astuner_judges.rubrics.learning import Learner, Say
@@ -34,7 +34,7 @@ def fingerprint(options: RubricsOptions, samples: Samples, seed: int) -> str:
     names = sorted({attribute.name for attribute in attrs.fields(type(options))} - _NOT_IN_LEARNING)
     chosen = {name: getattr(options, name) for name in names}
     asked = {"temperature": options.llm.temperature, "extra": dict(options.llm.extra)}
-    texts = [packaged_prompt(PACKAGE, name, options.language).text for name in _PROMPTS]
+    texts = [load_prompt(PACKAGE, name, options.language).text for name in _PROMPTS]
     examples = [attrs.asdict(example) for example in (*samples.learning, *samples.held_out)]
     return fingerprint_of(chosen, asked, attrs.asdict(options.embedding), texts, examples, seed)
 

@@ -9,9 +9,10 @@ from itertools import pairwise
 
 from attrs import define, field, frozen
 
+from astuner.clients.fences import fence
 from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_json import ask_for
-from astuner_judges.asking import fenced, prompt
+from astuner.clients.prompts import fill_prompt
 from astuner_judges.rubrics.examples import Example
 from astuner_judges.rubrics.grading import PACKAGE, Grader, agreement, system
 from astuner_judges.rubrics.options import RubricsOptions
@@ -87,11 +88,11 @@ class Refiner:
         options = self.options
         told = self._told(example)
         if options.grader_mode == "pointwise":
-            asked = prompt(
+            asked = fill_prompt(
                 PACKAGE,
                 "propose_pointwise",
                 options.language,
-                question=fenced(example.query, "question"),
+                question=fence(example.query, "question"),
                 answer=told,
                 label=f"{example.labels[0]:g}",
                 low=f"{options.min_score:g}",
@@ -100,11 +101,11 @@ class Refiner:
                 count=str(options.generate_number),
             )
         else:
-            asked = prompt(
+            asked = fill_prompt(
                 PACKAGE,
                 "propose_listwise",
                 options.language,
-                question=fenced(example.query, "question"),
+                question=fence(example.query, "question"),
                 answers=told,
                 label=_order(example.labels),
                 count=str(options.generate_number),
@@ -124,17 +125,17 @@ class Refiner:
 
     async def _revised(self, text: str, example: Example, tried: Tried) -> str:
         expected = f"{example.labels[0]:g}" if self.options.grader_mode == "pointwise" else _order(example.labels)
-        asked = prompt(
+        asked = fill_prompt(
             PACKAGE,
             "revise",
             self.options.language,
             rubric=text,
-            question=fenced(example.query, "question"),
+            question=fence(example.query, "question"),
             answers=self._told(example),
             label=expected,
             got=tried.got,
             # A reason may quote the answer at length.
-            reason=fenced(tried.reason, "reason"),
+            reason=fence(tried.reason, "reason"),
         )
         messages = [system(self.options.language), {"role": "user", "content": asked}]
         found, _ = await ask_for(self.client, messages, Revision, max_tokens=self.max_tokens)
@@ -142,8 +143,8 @@ class Refiner:
 
     def _told(self, example: Example) -> str:
         if self.options.grader_mode == "pointwise":
-            return fenced(example.answers[0], "answer")
-        return "\n\n".join(f"[{number}]\n{fenced(text, 'answer')}" for number, text in enumerate(example.answers, start=1))
+            return fence(example.answers[0], "answer")
+        return "\n\n".join(f"[{number}]\n{fence(text, 'answer')}" for number, text in enumerate(example.answers, start=1))
 
     def _note(self, failure: LLMFailed) -> None:
         self.counts["failed"] += 1

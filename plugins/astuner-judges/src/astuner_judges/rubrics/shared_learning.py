@@ -12,12 +12,12 @@ from typing import IO
 
 from attrs import frozen
 
+from astuner.clients.blocking import run_blocking, wait_until
 from astuner.clients.llm import LLMFailed
 from astuner.clients.llm_budget import Budget, LLMBudgetSpent
 from astuner.errors import DataError, PluginError
 from astuner.protocols import RunInfo
 from astuner_judges.rubrics.learning import Say
-from astuner_judges.rubrics.loops import in_a_loop, wait_until
 from astuner_judges.rubrics.options import KEY, WANTED_BY, RubricsOptions
 from astuner_judges.rubrics.provenance import fingerprint, learnt_file
 from astuner_judges.rubrics.samples import read_samples
@@ -121,7 +121,7 @@ def _learnt(options: RubricsOptions, run_info: RunInfo, path: Path, budget: Budg
     client = options.client(run_info.config_dir, cache=cache, budget=budget)
     say(f"learning from {len(samples.learning)} labelled examples with '{client.model}'")
     try:
-        return in_a_loop(learnt_file(options, run_info, samples, client, say))
+        return run_blocking(learnt_file(options, run_info, samples, client, say))
     except (LLMFailed, LLMBudgetSpent) as failure:
         where = options.llm.cache or cache
         raise PluginError(

@@ -10,7 +10,7 @@ import torch
 from attrs import frozen
 from torch import Tensor
 
-from astuner.training.losses import divergence, policy_loss
+from astuner.training.losses import token_terms
 from astuner.training.signal import TOKEN_SUMS
 from astuner_local.trainer.attention import Layout, attend_over, layout
 from astuner_local.trainer.logprobs import token_logprobs
@@ -94,26 +94,23 @@ def accumulate(
         logits = forward.logits(leaf)  # [r, vocab]
         logp, entropy = token_logprobs(logits, batch.targets[part], options)  # [r], [r]
         now = logp.detach()
-        before = now if old is None else old[part]
-        sampler, advantages, shares = batch.sampler[part], batch.advantages[part], batch.shares[part]
-
-        policy, ratio = policy_loss(logp, before, sampler, advantages, options)  # [r], [r]
-        loss = policy
-        kl = k3 = torch.zeros_like(now)
-        if reference is not None:
-            kl = options.kl_loss_coef * divergence(logp, reference[part], options.kl_loss_type)  # [r]
-            k3 = divergence(now, reference[part], "low_var_kl")
-            loss = policy + kl
-        torch.dot(loss, shares).backward()  # type: ignore[no-untyped-call]  # torch ships it without types
+        terms = token_terms(
+            logp,
+            old=now if old is None else old[part],
+            sampler=batch.sampler[part],
+            advantages=batch.advantages[part],
+            shares=batch.shares[part],
+            options=options,
+            reference=None if reference is None else reference[part],
+        )
+        torch.dot(terms.loss, batch.shares[part]).backward()  # type: ignore[no-untyped-call]  # torch ships it without types
         assert leaf.grad is not None
         gradients.append(leaf.grad)
 
-        drift = before - sampler  # [r] of the weights that sampled, so of the step's start
-        low = (ratio < 1 - options.clip_ratio_low) & (advantages < 0)
-        high = (ratio > 1 + options.clip_ratio_high) & (advantages > 0)
-        each = (torch.ones_like(now), policy.detach() * shares, kl.detach() * shares, k3, drift.exp(), drift.abs().exp(), entropy)
-        sums.append(torch.stack([*each, low.to(now.dtype), high.to(now.dtype)]).sum(1, dtype=torch.float64))
-        largest.append(drift.abs().max())
+        measured = {"tokens": torch.ones_like(now), "entropy": entropy, **terms.measured}
+        each = [measured[name].to(now.dtype) for name in TOKEN_SUMS]  # of [r]
+        sums.append(torch.stack(each).sum(1, dtype=torch.float64))
+        largest.append(terms.drift.abs().max())
     wanted.backward(torch.cat(gradients))  # type: ignore[no-untyped-call]  # torch ships it without types
     totals = torch.stack(sums).sum(0).tolist()
     return {**dict(zip(TOKEN_SUMS, totals, strict=True)), "abs_max": float(torch.stack(largest).max())}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from astuner.clients.blocking import run_blocking
 from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Patience
 from astuner.errors import DataError
 from astuner.plugins.catalog import Catalog
 from astuner.schema import Split, Task
 from astuner_readers.env_service.section import KEY, READER, EnvServiceOptions
-from astuner_readers.interrupting import beside_a_loop
 
 PATIENCE = Patience(timeout_s=30.0, max_retries=4)
 """A server that has just been started may need a moment; one that is not there is said soon."""
@@ -43,7 +43,7 @@ class EnvServiceReader:
             yield Task(task_id=task_id, env_type=env_type, metadata={READER: told})
 
     def _ask(self, name: str, key: str) -> tuple[str, ...]:
-        ids = beside_a_loop(lambda run: run(self._task_ids(name)))
+        ids = run_blocking(self._task_ids(name))
         options = self._options
         if not ids:
             raise DataError(

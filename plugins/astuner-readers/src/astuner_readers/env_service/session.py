@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import random
 import time
 from collections.abc import Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from astuner.clients.backoff import pause_before_retry, spread
 from astuner.clients.env_service.addresses import is_local
 from astuner.errors import AstunerError, PluginError
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
 NO_PLACE = "CAPACITY_REACHED"
+FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 8.0
 CLOSE_S = 3.0
 LONGEST_DETAIL = 500
@@ -46,8 +48,9 @@ class Session:
 
     async def open(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Connect and reset, again and again while there is no server or no place in it, for at most the time limit."""
-        end_s, pause_s = time.monotonic() + self._timeout_s, 0.25
-        while True:
+        end_s = time.monotonic() + self._timeout_s
+        for attempt in count():
+            pause_s = pause_before_retry(attempt, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
             try:
                 self._socket = await self._connect()
                 # A server without a place accepts the connection all the same, and says so in place of the first answer.
@@ -60,8 +63,7 @@ class Session:
                     raise (
                         error if isinstance(error, OpenEnvFailed) else self._failed(f"could not be reached: {error!r}")
                     ) from error
-            await asyncio.sleep(pause_s * random.uniform(0.8, 1.2))
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            await asyncio.sleep(spread(pause_s))
         self._heart = asyncio.create_task(self._beat(), name=f"heartbeat of {self._url}")
         return found
 

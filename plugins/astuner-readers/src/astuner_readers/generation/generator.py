@@ -13,6 +13,7 @@ from typing import Any
 
 from attrs import asdict, evolve, frozen
 
+from astuner.clients.blocking import Run
 from astuner.clients.llm_budget import Budget, Spent
 from astuner.clients.llm_options import LLMOptions
 from astuner.errors import PluginError, RunFailed
@@ -32,7 +33,6 @@ from astuner_readers.generation.samples import read_samples
 from astuner_readers.generation.sources import from_chunks, from_samples, split_chunks
 from astuner_readers.generation.task_files import SavedTasks
 from astuner_readers.generation.vectors import embedding_of
-from astuner_readers.interrupting import Run
 
 _WANTED_BY = "reader 'data_generation'"
 _WAVES = 2

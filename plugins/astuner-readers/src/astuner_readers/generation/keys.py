@@ -11,7 +11,7 @@ from astuner.schema import Task
 from astuner_readers.generation.documents import DocumentFile
 from astuner_readers.generation.drafts import ANSWER
 from astuner_readers.generation.options import DataGenerationOptions
-from astuner_readers.generation.prompts import NAMES, prompt
+from astuner_readers.generation.prompts import NAMES, load_question_prompt
 
 _FORMAT = 1
 """Counted up when the same content and options give other tasks."""
@@ -33,7 +33,7 @@ def validation_key(options: DataGenerationOptions, files: Sequence[DocumentFile]
             "fields": [dict(options.llm.extra), dict(options.sampling_params)],
             "verify": options.verify,
             "duplicates": [options.deduplication_filter.enabled, params.similarity_threshold, params.model],
-            "prompts": [prompt(name, language).name for name in NAMES for language in ("en", "zh")],
+            "prompts": [load_question_prompt(name, language).version for name in NAMES for language in ("en", "zh")],
         }
     )
 

@@ -10,12 +10,14 @@ from typing import Any, cast
 
 from attrs import evolve, field, frozen
 
+from astuner.clients.fences import fence
 from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_json import ask_for
+from astuner.clients.prompts import Prompt
 from astuner_readers.generation.drafts import ANSWER, Draft, Source, query_of
 from astuner_readers.generation.evidence import SHORTEST, occurs, plain, same_answer
 from astuner_readers.generation.languages import Language, language_of
-from astuner_readers.generation.prompts import Prompt, fenced, prompt
+from astuner_readers.generation.prompts import load_question_prompt
 from astuner_readers.generation.reasons import reason_of
 
 _SHOWN_EARLIER = 30
@@ -112,8 +114,8 @@ class Asker:
         if draft.answer is None:
             return None
         language = _language(draft.source, self.languages)
-        document = fenced(draft.source.chunk.text, "text") if draft.source.chunk else ""
-        text = prompt("answer", language).filled(document=document, question=draft.question)
+        document = fence(draft.source.chunk.text, "text") if draft.source.chunk else ""
+        text = load_question_prompt("answer", language).fill({"document": document, "question": draft.question})
         try:
             solved, _ = await ask_for(self.client, as_messages(text), Solved, max_tokens=self.max_tokens)
             answer = _text(solved.answer)
@@ -124,7 +126,9 @@ class Asker:
                 return "not_answerable"
             if same_answer(answer, draft.answer):
                 return None
-            text = prompt("compare", language).filled(question=draft.question, one=draft.answer, other=answer)
+            text = load_question_prompt("compare", language).fill(
+                {"question": draft.question, "one": draft.answer, "other": answer}
+            )
             compared, _ = await ask_for(self.client, as_messages(text), Compared, max_tokens=self.max_tokens)
         except LLMFailed as error:
             return f"not_verified_{reason_of(error)}"
@@ -133,17 +137,17 @@ class Asker:
 
 def question_prompt(source: Source, n: int, earlier: Sequence[str], languages: Sequence[str]) -> tuple[Prompt, str]:
     """Return the prompt for a source, and its text."""
-    document = fenced(source.chunk.text, "document") if source.chunk else ""
+    document = fence(source.chunk.text, "document") if source.chunk else ""
     slots = {"document": document, "n": str(n), "earlier": "\n".join(f"- {text}" for text in earlier[-_SHOWN_EARLIER:])}
     language = _language(source, languages)
     if source.sample is None:
-        chosen = prompt("knowledge", language)
-        return chosen, chosen.filled(**slots)
-    chosen = prompt("augment", language)
+        chosen = load_question_prompt("knowledge", language)
+        return chosen, chosen.fill(slots)
+    chosen = load_question_prompt("augment", language)
     sample = {"question": query_of(source.sample)}
     sample |= {"answer": source.sample.metadata[ANSWER]} if source.wants_answers else {}
-    shown = fenced(json.dumps(sample, ensure_ascii=False, indent=2), "sample")
-    return chosen, chosen.filled(**slots, sample=shown, answer="yes" if source.wants_answers else "")
+    shown = fence(json.dumps(sample, ensure_ascii=False, indent=2), "sample")
+    return chosen, chosen.fill({**slots, "sample": shown, "answer": "yes" if source.wants_answers else ""})
 
 
 def as_messages(text: str) -> list[dict[str, str]]:
@@ -174,7 +178,7 @@ def _draft(item: Mapping[str, Any], source: Source, chosen: Prompt) -> Draft | s
         answer=answer if source.wants_answers else None,
         evidence=evidence if source.chunk is not None else None,
         source=source,
-        prompt=chosen.name,
+        prompt=chosen.version,
     )
 
 

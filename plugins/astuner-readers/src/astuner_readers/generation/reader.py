@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from astuner.clients.blocking import call_with_runner
 from astuner.protocols import Reader, RunInfo
 from astuner.schema import Split, Task
 from astuner_readers.generation.generator import Generator
 from astuner_readers.generation.options import DataGenerationOptions
 from astuner_readers.generation.report import told
 from astuner_readers.generation.samples import sample_reader
-from astuner_readers.interrupting import beside_a_loop
 
 
 class DataGenerationReader:
@@ -38,7 +38,7 @@ class DataGenerationReader:
         if not self.generator.wanted(split):
             return
         if self.generator.report(split) is None:
-            for report in beside_a_loop(partial(self.generator.make, split)):
+            for report in call_with_runner(partial(self.generator.make, split)):
                 for line in told(report):
                     print(line, file=sys.stderr)
         yield from self.generator.saved(split).tasks()

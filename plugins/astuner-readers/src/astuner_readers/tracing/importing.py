@@ -18,7 +18,8 @@ from astuner_readers.tracing.filters.filter import Filter
 from astuner_readers.tracing.filters.llm_evaluate import Asking
 from astuner_readers.tracing.options import TracingOptions
 from astuner_readers.tracing.records import ODD, Annotation, Broken, Record
-from astuner_readers.tracing.sources.opening import Access, Source, appeared, open_sources
+from astuner_readers.tracing.sources.access import Access
+from astuner_readers.tracing.sources.opening import Source, appeared, open_sources
 from astuner_readers.tracing.spool import Spool
 from astuner_readers.tracing.tasks import Candidate, candidate_of, task_id_of, with_feedback
 from astuner_readers.tracing.turns import Turn, turns_of

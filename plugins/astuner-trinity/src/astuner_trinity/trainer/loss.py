@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 from trinity.algorithm.policy_loss_fn.policy_loss_fn import PolicyLossFn
 
-from astuner.training.losses import KlType, divergence, policy_loss
+from astuner.training.losses import KlType, token_terms
 from astuner_trinity.rows import MEASURED
 
 if TYPE_CHECKING:
@@ -54,34 +54,25 @@ def weighed_loss(
     mask = mask.bool()
     now = logp.detach()
     old = torch.where((stale > 0).unsqueeze(1) & mask, sampler, now)
-    logp = torch.where(mask, logp, now)
-    drift = torch.where(mask, now - sampler, torch.zeros_like(now))
     factors = share.unsqueeze(1).to(now.dtype) * mask
-    policy, ratio = policy_loss(logp, old, sampler, advantages, options)
-    loss = policy
-    kl = k3 = torch.zeros_like(now)
-    if reference is not None and options.kl_loss_coef > 0:
-        reference = torch.where(mask, reference, now)
-        kl = options.kl_loss_coef * divergence(logp, reference, options.kl_loss_type)
-        k3 = divergence(now, reference, "low_var_kl")
-        loss = loss + kl
-    total = (loss * factors).sum() * workers
+    terms = token_terms(
+        torch.where(mask, logp, now),
+        old=old,
+        sampler=torch.where(mask, sampler, now),
+        advantages=advantages,
+        shares=factors,
+        options=options,
+        reference=torch.where(mask, reference, now) if reference is not None and options.kl_loss_coef > 0 else None,
+        trainer=now,
+    )
+    total = (terms.loss * factors).sum() * workers
     live = mask & (factors > 0)
-    low = (ratio < 1 - options.clip_ratio_low) & (advantages < 0)
-    high = (ratio > 1 + options.clip_ratio_high) & (advantages > 0)
+    measured = {"tokens": live, "drift": terms.drift, **terms.measured}
     return total, {
-        "tokens": live.sum(),
-        "loss/policy": (policy.detach() * factors).sum(),
-        "loss/kl": (kl.detach() * factors).sum(),
-        "kl": (k3 * live).sum(),
-        "drift": (drift * live).sum(),
-        "ratio": (drift.exp() * live).sum(),
-        "exp_abs": (drift.abs().exp() * live).sum(),
-        "clip/low": (low & live).sum(),
-        "clip/high": (high & live).sum(),
-        "abs_max": (drift.abs() * live).max(),
+        **{name: (value * live).sum() for name, value in measured.items()},
+        "abs_max": (terms.drift.abs() * live).max(),
         # Of what the update itself divides by: exactly 1 where the step's own weights sampled.
-        "update_ratio": ((ratio - 1).abs() * live).max(),
+        "update_ratio": ((terms.ratio - 1).abs() * live).max(),
     }
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 from attrs.validators import ge, optional
 
+from astuner.clients.blocking import run_blocking
 from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
 from astuner.clients.llm_json import ask_for
@@ -90,7 +91,7 @@ class LlmEvaluate:
         size = _AT_ONCE * (self._params.max_thread or self._params.llm.concurrency)
         try:
             while some := list(islice(tasks, size)):
-                for (number, task), opinion in zip(some, asyncio.run(self._ask_all(self._client, some)), strict=True):
+                for (number, task), opinion in zip(some, run_blocking(self._ask_all(self._client, some)), strict=True):
                     if isinstance(opinion, Opinion):
                         judged += 1
                         if not opinion.accept:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from attrs import frozen
-
 from astuner.errors import DataError
 from astuner_readers.tracing.records import Record
-from astuner_readers.tracing.sources.sqlite_file import inode_of
+from astuner_readers.tracing.sources.access import Access
+from astuner_readers.tracing.sources.otlp_file import OtlpFile
+from astuner_readers.tracing.sources.phoenix_database import PhoenixDatabase
+from astuner_readers.tracing.sources.phoenix_server import PhoenixServer
+from astuner_readers.tracing.sources.sqlite_file import inode_of, tables_of
+from astuner_readers.tracing.sources.studio_database import StudioDatabase
 
 _SQLITE = b"SQLite format 3\x00"
 
@@ -37,17 +40,6 @@ class Source(Protocol):
     def records(self) -> Iterator[Record]:
         """Yield spans and annotations as a stream. Raises `DataError` when it cannot be read at all."""
         ...
-
-
-@frozen(kw_only=True)
-class Access:
-    """How a server of traces is asked."""
-
-    project: str | None = None
-    """Which project of it; all when None."""
-    environ: Mapping[str, str]
-    """Where its key is: `PHOENIX_API_KEY`."""
-    timeout_s: float = 60.0
 
 
 def open_sources(names: Sequence[str], base: Path, access: Access) -> list[Source]:
@@ -76,12 +68,6 @@ def _matching(name: str, base: Path) -> list[str]:
 
 
 def _opened(name: str, base: Path, access: Access) -> list[Source]:
-    from astuner_readers.tracing.sources.otlp_file import OtlpFile
-    from astuner_readers.tracing.sources.phoenix_database import PhoenixDatabase
-    from astuner_readers.tracing.sources.phoenix_server import PhoenixServer
-    from astuner_readers.tracing.sources.sqlite_file import tables_of
-    from astuner_readers.tracing.sources.studio_database import StudioDatabase
-
     if name.startswith(("http://", "https://")):
         return [PhoenixServer(name, access)]
     path = base / Path(name).expanduser()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from astuner.clients.backoff import pause_before_retry
 from astuner.errors import DataError, PluginError
 from astuner_readers.tracing.annotations import annotator_of, number, with_score
 from astuner_readers.tracing.attributes import at, text_at
@@ -17,7 +18,7 @@ from astuner_readers.tracing.sources.json_spans import nanoseconds, span_of_json
 if TYPE_CHECKING:
     import httpx
 
-    from astuner_readers.tracing.sources.opening import Access
+    from astuner_readers.tracing.sources.access import Access
 
 PAGE = 200
 """Spans in one answer."""
@@ -25,6 +26,7 @@ IDS = 50
 """Ids in one question for annotations: they stand in the address, which has a longest length."""
 ATTEMPTS = 4
 FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 8.0
 KEY = "PHOENIX_API_KEY"
 
 
@@ -105,7 +107,7 @@ class PhoenixServer:
         said = ""
         for attempt in range(ATTEMPTS):
             if attempt:
-                time.sleep(FIRST_PAUSE_S * 2 ** (attempt - 1))
+                time.sleep(pause_before_retry(attempt - 1, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S))
             try:
                 answer = client.get(path, params=parameters)
             except httpx.HTTPError as error:

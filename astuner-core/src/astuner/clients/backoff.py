@@ -1,0 +1,30 @@
+"""Pauses between retries: how long, spread at random, and what a server asks for by `Retry-After`.
+
+The loops around them stay with their clients, since each decides otherwise what is tried again: another key at once, a wait for
+a place that is no retry, a reset after a lost session. The library `tenacity` would take over these lines only, and its stops
+and waits would have to be written by hand for every one of those loops; so it is no dependency.
+"""
+
+from __future__ import annotations
+
+import random
+
+_LARGEST_EXPONENT = 30
+
+
+def pause_before_retry(retries: int, *, first_s: float, longest_s: float, asked_s: float = 0.0) -> float:
+    """Return the seconds to wait after `retries` retries: twice as long each time, at least `asked_s`, at most `longest_s`."""
+    return min(max(asked_s, first_s * 2.0 ** min(retries, _LARGEST_EXPONENT)), longest_s)
+
+
+def spread(pause_s: float) -> float:
+    """Return a pause up to a fifth longer or shorter: clients that lost a server together do not come back in one moment."""
+    return pause_s * random.uniform(0.8, 1.2)
+
+
+def parse_retry_after(header: str | None) -> float:
+    """Return the seconds of a `Retry-After`; 0 without one, or for one that is not a number of seconds."""
+    try:
+        return max(0.0, float(header or 0))
+    except ValueError:
+        return 0.0

@@ -1,0 +1,114 @@
+"""Asynchronous work for callers that are not, and waits that Ctrl-C and cancellation interrupt."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+from attrs import define, field
+
+T = TypeVar("T")
+
+MOMENT_S = 0.1
+"""Between two looks at whether a wait is still wanted."""
+GIVING_UP_S = 5.0
+"""Longest time for work to end that is not wanted any more."""
+
+
+class Run(Protocol):
+    """Runs a coroutine to its end, as `asyncio.run` does."""
+
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> T:
+        """Return its result."""
+        ...
+
+
+def run_blocking(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of a coroutine, also where an event loop is running already; see `call_with_runner`."""
+    return call_with_runner(lambda run: run(work))
+
+
+def call_with_runner(work: Callable[[Run], T]) -> T:
+    """Return what `work` returns, called with a function that runs its coroutines.
+
+    Where no event loop runs, it is called right here. Where one does (some backbones make their judges and read their tasks in
+    theirs), it is called in another thread, which is waited for. Where that wait is interrupted, its coroutines are cancelled,
+    and have ended before the caller goes on to close what they use.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work(asyncio.run)
+    done: Future[T] = Future()
+    runner = _Runner()
+
+    def call() -> None:
+        try:
+            done.set_result(work(runner))
+        except BaseException as error:  # noqa: BLE001 - handed to the caller
+            done.set_exception(error)
+
+    # A daemon, so that a process that ends does not wait for work that is not wanted any more.
+    threading.Thread(target=call, name="astuner-blocking", daemon=True).start()
+    try:
+        wait_until(lambda moment_s: bool(wait_for([done], moment_s).done))
+    except BaseException:
+        runner.cancel()
+        wait_for([done], GIVING_UP_S)
+        raise
+    return done.result()
+
+
+def wait_until(has_come: Callable[[float], bool]) -> None:
+    """Call `has_come` with the seconds that it may take until it returns true.
+
+    Raises `CancelledError` when the task that this is called in is cancelled meanwhile: so `asyncio.run` answers the first
+    Ctrl-C, which would not be noticed in a wait that holds its loop up.
+    """
+    task = _current_task()
+    cancelled = 0 if task is None else task.cancelling()
+    while not has_come(MOMENT_S):
+        if task is not None and task.cancelling() > cancelled:
+            raise asyncio.CancelledError
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None
+
+
+@define(eq=False)
+class _Runner:
+    """Runs coroutines in one thread, until another thread cancels it."""
+
+    _cancelled: bool = field(default=False, init=False)
+    _cancel: Callable[[], object] | None = field(default=None, init=False)
+
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> T:
+        return asyncio.run(self._watch(work))
+
+    def cancel(self) -> None:
+        """End what is running, and begin nothing more."""
+        self._cancelled = True
+        if self._cancel is not None:
+            # The loop may have ended already.
+            with suppress(RuntimeError):
+                self._cancel()
+
+    async def _watch(self, work: Coroutine[Any, Any, T]) -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        if task is None:
+            raise AssertionError("a coroutine runs in a task")
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        # Looked at after the way to be cancelled is there, so that one of the two sides sees the other.
+        if self._cancelled:
+            work.close()
+            raise asyncio.CancelledError
+        return await work

@@ -1,0 +1,14 @@
+"""Keys of Trinity's configuration, and values of ours for some of them."""
+
+from __future__ import annotations
+
+ENGINE = "explorer.rollout_model"
+LOSS = "algorithm.policy_loss_fn_args"
+BATCHES = "algorithm.sample_strategy_args"
+VERL = "trainer.trainer_config"
+PLAIN, WITH_REFERENCE = "astuner_trinity.algorithm.GroupRelative", "astuner_trinity.algorithm.GroupRelativeWithReference"
+ALGORITHMS = (PLAIN, WITH_REFERENCE)
+TASKSET = "astuner_trinity.explorer.taskset.Taskset"
+MONITOR = "astuner_trinity.monitor.FanOut"
+LONG_S = 30 * 86400
+"""In the place of limits of Trinity's that count a whole step, however many episodes it has: core's own end single episodes."""
