@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.errors import ConfigError, Interrupted, Problem
 from astuner.protocols import Control, Engine, RunInfo
+from astuner.protocols.optional import MeasuresBusyTime, find_offer
 from astuner.rollout.host import open_rollouts, training_sampling, validation_sampling
 from astuner.rollout.runner import RolloutRunner, Round
 from astuner.runs.atomic import explained
@@ -127,7 +128,8 @@ class Rollouts:
         return self._loop.run(play())
 
     def _busy_s(self) -> float | None:
-        return getattr(self._engine, "busy_s", None)
+        measuring = find_offer(self._engine, MeasuresBusyTime)
+        return None if measuring is None else measuring.busy_s
 
     def _cancel(self) -> None:
         if self._playing is not None:
