@@ -14,8 +14,8 @@ import pytest
 from astuner import hookimpl
 from astuner.errors import ConfigError, PluginError, RunFailed
 from astuner.plugins.hooks import Hooks
-from astuner.protocols import Engine, Request
-from astuner.schema import Notice, Sampling
+from astuner.protocols import Engine
+from astuner.schema import Notice, Request, Sampling
 from astuner.testing.run_in_process import Played
 from astuner.testing.tokenizer import tiny_tokenizer
 

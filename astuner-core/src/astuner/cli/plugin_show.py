@@ -11,6 +11,7 @@ import click
 
 from astuner.cli.plugin_rows import aligned, as_json, kind_named, row_of, status_of
 from astuner.errors import PluginError
+from astuner.protocols.optional import find_options_class
 
 if TYPE_CHECKING:
     from astuner.plugins.implemented_hooks import ImplementedHook
@@ -40,7 +41,7 @@ def show(kind: str, name: str, in_json: bool) -> int:
         row["problem"] = str(error)
     else:
         doc = _first_sentence(target)
-        options, hooks = describe_options(getattr(target, "Options", None)), implemented_hooks(target)
+        options, hooks = describe_options(find_options_class(target)), implemented_hooks(target)
     if in_json:
         listed = {"hooks": [_hook_row(hook) for hook in hooks], "options": [_option_row(option) for option in options]}
         click.echo(json.dumps({**row, "doc": doc, **listed}, indent=2, default=str))

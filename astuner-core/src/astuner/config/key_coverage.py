@@ -15,6 +15,7 @@ from astuner.config.schema_keys import walk_schema
 from astuner.config.structuring import make_converter
 from astuner.config.trees import flatten
 from astuner.errors import Problem
+from astuner.protocols.optional import HasAlignment, Honours, Inapplicable, Refuses, find_offer
 
 if TYPE_CHECKING:
     from astuner.config.alignment import Alignment
@@ -63,10 +64,10 @@ class HonourTable:
         return cls(
             engine_honours=engine_honours(engine, name or backbone.name),
             backbone=name or backbone.name,
-            honours=tuple(getattr(backbone, "honours", ())),
-            inapplicable=getattr(backbone, "inapplicable", {}),
-            refuses=getattr(backbone, "refuses", {}),
-            alignment=getattr(backbone, "alignment", None),
+            honours=() if (honouring := find_offer(backbone, Honours)) is None else tuple(honouring.honours),
+            inapplicable={} if (leaving := find_offer(backbone, Inapplicable)) is None else leaving.inapplicable,
+            refuses={} if (refusing := find_offer(backbone, Refuses)) is None else refusing.refuses,
+            alignment=None if (aligned := find_offer(backbone, HasAlignment)) is None else aligned.alignment,
         )
 
     def honour_of(self, key: str, sections: Iterable[str] = ()) -> Honour:
@@ -106,7 +107,10 @@ def engine_honours(engine: Any, backbone: str) -> tuple[str, ...]:
     Its `honours` are patterns, or for an engine that does not act on the same keys everywhere patterns by backbone, `*` meaning
     all others.
     """
-    honours = getattr(engine, "honours", ())
+    honouring = find_offer(engine, Honours)
+    if honouring is None:
+        return ()
+    honours = honouring.honours
     return tuple(honours.get(backbone, honours.get("*", ())) if isinstance(honours, Mapping) else honours)
 
 

@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from astuner.errors import PluginError
 from astuner.protocols import Judge
+from astuner.protocols.optional import Closes, JudgesGroups, ScoresEpisodes, find_offer
 from astuner.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 
 ComputeReward = Callable[[WorkflowTask, WorkflowOutput], Any]
@@ -50,11 +51,12 @@ def as_judge(judge: Any, *, blame: str | None = None) -> Judge:
         judge = judge()
     if isinstance(judge, Judge):
         return judge
-    if callable(getattr(judge, "judge", None)) and callable(getattr(judge, "observe", None)):
+    if find_offer(judge, JudgesGroups) is not None:
         return ShapedJudge(judge)
     blame = blame or f"judge {getattr(judge, '__qualname__', type(judge).__qualname__)}"
-    compute_reward = getattr(judge, "compute_reward", judge if inspect.isroutine(judge) else None)
-    if not callable(compute_reward):
+    scoring = find_offer(judge, ScoresEpisodes)
+    compute_reward = scoring.compute_reward if scoring is not None else judge if inspect.isroutine(judge) else None
+    if compute_reward is None:
         raise PluginError(
             f"{blame} is {judge!r}; a judge is a subclass of astuner.Judge, a class with "
             "`compute_reward(self, workflow_task, workflow_output)`, or a function of these two"
@@ -123,8 +125,8 @@ class EpisodeJudge(PartwiseJudge):
 
 
 async def _close(judge: Any) -> None:
-    close = getattr(judge, "close", None)
-    if callable(close) and inspect.isawaitable(closing := close()):
+    closes = find_offer(judge, Closes)
+    if closes is not None and inspect.isawaitable(closing := closes.close()):
         await closing
 
 

@@ -13,6 +13,7 @@ from astuner.config.structure_errors import closest
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.planning.user_code import names_code
 from astuner.plugins.component import Component
+from astuner.protocols.optional import HasAlignment, find_offer
 
 if TYPE_CHECKING:
     from astuner.config.alignment import Alignment
@@ -114,8 +115,8 @@ class Chooser:
     def _alignment(self, backbone: Component) -> Alignment | None:
         from astuner.plugins.drivers import load
 
-        alignment: Alignment | None = getattr(load(backbone.candidate), "alignment", None)
-        return alignment
+        aligned = find_offer(load(backbone.candidate), HasAlignment)
+        return None if aligned is None else aligned.alignment
 
     def finish(self) -> None:
         """Raise what was collected."""

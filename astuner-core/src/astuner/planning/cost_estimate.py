@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astuner.planning.plan import plan_run
+from astuner.protocols.optional import ReportsProgress, WouldGenerate, find_offer
 from astuner.services.choosing import check_names
 
 if TYPE_CHECKING:
     from astuner.config.model import Config
     from astuner.protocols import Reader
     from astuner.rollout.sampler import TaskSampler
+    from astuner.schema import Split
 
 BYTES_PER_TRAINED_PARAMETER = 16
 """float32 weight, gradient and AdamW's two moments."""
@@ -32,8 +34,12 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     hooks.check_pending()
     reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
     told: list[str] = []
-    if (report_to := getattr(reader, "report_to", None)) is not None:
-        report_to(lambda text, level="warning": told.append(text))
+    if (reporting := find_offer(reader, ReportsProgress)) is not None:
+
+        def keep(text: str, level: str = "warning") -> None:
+            told.append(text)
+
+        reporting.report_to(keep)
     unmade = _yet_to_be_made(reader)
     tasks = None if unmade else plan.sample_tasks(reader)
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
@@ -48,8 +54,11 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
 
 def _yet_to_be_made(reader: Reader) -> list[str]:
     """Return what a reader would have to make first: an estimate pays for nothing."""
-    ask = getattr(reader, "would_generate", None)
-    return [] if ask is None else [text for split in ("train", "validation") if (text := ask(split)) is not None]
+    generating = find_offer(reader, WouldGenerate)
+    if generating is None:
+        return []
+    splits: tuple[Split, ...] = ("train", "validation")
+    return [text for split in splits if (text := generating.would_generate(split)) is not None]
 
 
 def _training_rows(config: Config, tasks: TaskSampler) -> list[tuple[str, str]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.plugins.component import Component
+from astuner.protocols.optional import BringsEngines, KnowsItsNeeds, PrefersEngines, find_offer
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
@@ -36,14 +37,16 @@ def choose_engine(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, back
 
     name = loaded.config.rollout.name
     trainer = load(backbone.candidate) if backbone is not None else None
-    if name in getattr(trainer, "brings_engines", ()):
+    bringing = find_offer(trainer, BringsEngines)
+    if bringing is not None and name in bringing.brings_engines:
         return ChosenEngine(None)
     if name != "auto":
         chooser.attempt(lambda: _check_somebody_has_it(name, loaded.config.backbone))
         return ChosenEngine(None if name in BROUGHT_ONLY else _named(chooser, loaded, name))
-    preferred: str | tuple[str, ...] | None = getattr(trainer, "default_engine", None)
-    if preferred is None:
+    preferring = find_offer(trainer, PrefersEngines)
+    if preferring is None:
         return ChosenEngine(None)
+    preferred = preferring.default_engine
     if isinstance(preferred, str):
         why = f"the backbone '{loaded.config.backbone}' takes the engine '{preferred}' where none is named, and: "
         return ChosenEngine(_named(chooser, loaded, preferred, why))
@@ -76,12 +79,10 @@ def _lack(loaded: LoadedConfig, catalog: Catalog, name: str) -> str | None:
     if candidate.missing:
         return f"{candidate.blame} needs {', '.join(candidate.missing)}, which is not installed: {candidate.remedy}"
     try:
-        engine: Any = load(candidate)
+        knowing = find_offer(load(candidate), KnowsItsNeeds)
     except PluginError as error:
         return str(error)
-    lacks = getattr(engine, "lacks", None)
-    found: str | None = lacks(loaded.config.rollout.options_of(name)) if lacks is not None else None
-    return found
+    return None if knowing is None else knowing.lacks(loaded.config.rollout.options_of(name))
 
 
 def _named(chooser: Chooser, loaded: LoadedConfig, name: str, why: str = "") -> Component | None:

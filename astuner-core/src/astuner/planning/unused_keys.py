@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from astuner.config.model import Config
 from astuner.config.structuring import make_converter
 from astuner.config.trees import flatten
+from astuner.protocols.optional import Honours, MadeFromRun, find_offer
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
@@ -39,8 +40,9 @@ def judge_notices(loaded: LoadedConfig, judges: Sequence[Component]) -> Iterator
     honoured: set[str] = set()
     for judge in judges:
         target = load(judge.candidate)
-        if judge.candidate.dist is None and hasattr(target, "from_run"):
+        if judge.candidate.dist is None and find_offer(target, MadeFromRun) is not None:
             honoured |= set(JUDGE_LLM_KEYS)
-        honoured |= set(getattr(target, "honours", ()))
+        if (honouring := find_offer(target, Honours)) is not None:
+            honoured |= set(honouring.honours)
     left = [key for key in JUDGE_LLM_KEYS if key not in honoured]
     yield from idle(left, changed_keys(loaded), "no judge of this run reads it")

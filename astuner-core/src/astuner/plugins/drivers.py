@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from stevedore import DriverManager
 
@@ -14,6 +14,7 @@ from astuner.plugins.compat import require_compatible
 from astuner.plugins.kinds import GROUPS
 from astuner.plugins.paths import entry_point_for_path
 from astuner.protocols import RunInfo
+from astuner.protocols.optional import MadeFromRun, find_offer
 
 if TYPE_CHECKING:
     _DriverManager = DriverManager[Any]
@@ -56,11 +57,10 @@ def construct(candidate: Candidate, target: Callable[..., T], options: Any, run_
 
     Raises `PluginError` with the blame; errors that explain themselves (`AstunerError`) pass as they are.
     """
-    from_run = getattr(target, "from_run", None)
+    own = find_offer(target, MadeFromRun)
     try:
-        if from_run is not None:
-            made: T = from_run(options, run_info)
-            return made
+        if own is not None:
+            return cast("T", own.from_run(options, run_info))
         return target() if options is None else target(options)
     except AstunerError:
         raise

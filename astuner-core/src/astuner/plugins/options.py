@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from astuner.errors import ConfigError
+from astuner.protocols.optional import find_options_class
 
 if TYPE_CHECKING:
     from astuner.config.places import Locate
@@ -23,7 +24,7 @@ def options_for(cls: Any, values: Mapping[str, Any] | None, *, key: str, locate:
     from astuner.config.places import problem_at
     from astuner.config.structuring import structure_options
 
-    options = getattr(cls, "Options", None)
+    options = find_options_class(cls)
     if options is not None:
         return structure_options(options, values or {}, key=key, locate=locate)
     if values:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from astuner.protocols import Engine, EpisodeStore, Judge, RunInfo
+from astuner.protocols.optional import ReportsProgress, Say, find_offer
 from astuner.rollout.recipe import Parts
 from astuner.rollout.runner import RolloutRunner
 from astuner.schema import Episode, Group, Sampling
 
 if TYPE_CHECKING:
     from astuner.rendering import TemplateRenderer
-
-Say = Callable[[str, Literal["info", "warning"]], None]
-"""Tells the user something, as `Control.notify` does."""
 
 
 @asynccontextmanager
@@ -41,9 +39,8 @@ async def open_rollouts(
     async with AsyncExitStack() as stack:
         if parts.judge is not None:
             stack.push_async_callback(_close_judge, parts.judge, notify)
-        report_to = getattr(engine, "report_to", None)
-        if say is not None and report_to is not None:
-            report_to(say)
+        if say is not None and (reporting := find_offer(engine, ReportsProgress)) is not None:
+            reporting.report_to(say)
         await engine.start()
         stack.push_async_callback(engine.close)
         gateway = Gateway(

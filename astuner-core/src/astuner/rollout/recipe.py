@@ -10,12 +10,12 @@ from attrs import frozen
 from astuner.errors import PluginError
 from astuner.judging.weighted_judge import WeightedJudge
 from astuner.plugins.component import Component
-from astuner.protocols import Judge, MakeTracker, RunInfo, Workflow
+from astuner.protocols import ComponentMaker, Detector, Judge, MakeTracker, RunInfo, Workflow
+from astuner.protocols.optional import find_offer
 from astuner.rollout.detection import NamedDetector
 from astuner.rollout.workflows import load_workflow
 
 if TYPE_CHECKING:
-    from astuner.plugins.hooks import Hooks
     from astuner.rollout.environments.lifetime import Environments
     from astuner.rollout.environments.selection import EnvironmentChoice
 
@@ -53,7 +53,7 @@ class Recipe:
     detectors: tuple[Component, ...] = ()
     """Of abnormal behaviour."""
 
-    def build(self, run_info: RunInfo, hooks: Hooks) -> Parts:
+    def build(self, run_info: RunInfo, hooks: ComponentMaker) -> Parts:
         """Make the parts; raises `PluginError` with the blame when one cannot be made."""
         loaded = None if self.workflow is None else load_workflow(self.workflow, run_info.config_dir)
         judges = [_weighted(judge, hooks.make_judge(judge.candidate, judge.options, run_info)) for judge in self.judges]
@@ -93,6 +93,6 @@ def _detector(chosen: Component, run_info: RunInfo) -> NamedDetector:
     from astuner.plugins.drivers import make
 
     made = make(chosen.candidate, chosen.options, run_info)
-    if not callable(getattr(made, "look", None)):
+    if find_offer(made, Detector) is None:
         raise PluginError(f"{chosen.candidate.blame} has no method `look(output)`")
     return NamedDetector(chosen.candidate.name, chosen.candidate.blame, made)

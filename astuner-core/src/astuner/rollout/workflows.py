@@ -11,6 +11,7 @@ from attrs import frozen
 
 from astuner.errors import PluginError
 from astuner.protocols import Tuner, Workflow
+from astuner.protocols.optional import NamesTargets, PlaysEpisodes, find_offer
 from astuner.schema import WorkflowOutput, WorkflowTask
 
 FUNCTION_ARGUMENTS = {"task", "model", "auxiliary_models", "logger"}
@@ -31,9 +32,10 @@ def load_workflow(target: str, config_dir: Path) -> LoadedWorkflow:
 
     candidate = Catalog.discover().find("workflows", target, config_dir=config_dir, key="astuner.rollout.user_workflow")
     found = load(candidate)
-    if inspect.isclass(found) and callable(getattr(found, "execute", None)):
-        targets = getattr(found, "trainable_targets", None)
-        return LoadedWorkflow(make=cast("type[Workflow]", found), trainable_targets=None if targets is None else tuple(targets))
+    if inspect.isclass(found) and find_offer(found, PlaysEpisodes) is not None:
+        naming = find_offer(found, NamesTargets)
+        targets = None if naming is None else tuple(naming.trainable_targets)
+        return LoadedWorkflow(make=cast("type[Workflow]", found), trainable_targets=targets)
     if inspect.iscoroutinefunction(found):
         _check_arguments(found, target)
         return LoadedWorkflow(make=lambda: FunctionWorkflow(found), trainable_targets=None)

@@ -21,6 +21,7 @@ from astuner.errors import AstunerError, Interrupted, UsageError
 from astuner.planning.plan import Plan, plan_run
 from astuner.plugins.requirements import CORE
 from astuner.processes.program_registry import registered_run
+from astuner.protocols.optional import ReportsProgress, Throwaway, Truncates, find_offer
 from astuner.rollout.sampler import TaskSampler
 from astuner.runs.control import RunControl, stop_on_signals, terminated_in_order
 from astuner.runs.directory import RunDirectory, throwaway_directory
@@ -118,7 +119,8 @@ def _place_of(plan: Plan) -> Path:
 def _is_throwaway(plan: Plan) -> bool:
     from astuner.plugins.drivers import load
 
-    return bool(getattr(load(plan.backbone.candidate), "throwaway", False))
+    offer = find_offer(load(plan.backbone.candidate), Throwaway)
+    return offer is not None and offer.throwaway
 
 
 def _empty(directory: RunDirectory) -> None:
@@ -234,8 +236,8 @@ class _Run:
         plan, info, hooks = self._plan, self.info, self._hooks
         with during("the reader"):
             reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
-            if (report_to := getattr(reader, "report_to", None)) is not None:
-                report_to(self.notify)
+            if (reporting := find_offer(reader, ReportsProgress)) is not None:
+                reporting.report_to(self.notify)
             tasks = plan.sample_tasks(reader)
         hooks.tasks_read("train", tasks.train_tasks)
         hooks.tasks_read("validation", tasks.validation_tasks)
@@ -278,7 +280,7 @@ class _Run:
             self._directory.write_state(status="interrupted")
             raise
         except BaseException as error:
-            exit_code = getattr(error, "exit_code", 1)
+            exit_code = error.exit_code if isinstance(error, AstunerError) else 1
             self._write_failure(error)
             raise
         finally:
@@ -299,9 +301,9 @@ class _Run:
         made = []
         for component in self._plan.loggers:
             logger = self._hooks.make_logger(component.candidate, component.options, self.info)
-            if self._resumed and (truncate := getattr(logger, "truncate_after", None)) is not None:
+            if self._resumed and (truncating := find_offer(logger, Truncates)) is not None:
                 # Rows after the checkpoint are written again by the replay.
-                truncate(self._resume_step if self._resume_step else -1)
+                truncating.truncate_after(self._resume_step if self._resume_step else -1)
             made.append(NamedLogger(component.candidate.name, logger))
         return made
 

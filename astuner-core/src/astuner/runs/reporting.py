@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import define
 
 from astuner.protocols import Logger
+from astuner.protocols.optional import ShowsNotices, ShowsProgress, find_offer
 from astuner.schema import Group
 
 
@@ -35,14 +36,20 @@ class Loggers:
         self._each(lambda logger: logger.log_episodes(step, groups))
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Pass progress on to the loggers that show it (an optional method `progress(what, done, total)`)."""
-        self._each(lambda logger: show(what, done, total) if (show := getattr(logger, "progress", None)) else None)
+        """Pass progress on to the loggers that show it (`ShowsProgress`)."""
+
+        def show(logger: Logger) -> None:
+            showing = find_offer(logger, ShowsProgress)
+            if showing is not None:
+                showing.progress(what, done, total)
+
+        self._each(show)
 
     def notice(self, text: str, level: str) -> bool:
-        """Pass a notice on to the loggers that show it (an optional method `notice(text, level)`); whether one did."""
-        shown = [show for named in self._loggers if (show := getattr(named.logger, "notice", None))]
+        """Pass a notice on to the loggers that show it (`ShowsNotices`); whether one did."""
+        shown = [show for named in self._loggers if (show := find_offer(named.logger, ShowsNotices)) is not None]
         for show in shown:
-            show(text, level)
+            show.notice(text, level)
         return bool(shown)
 
     def close(self) -> None:

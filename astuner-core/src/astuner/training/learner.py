@@ -1,4 +1,14 @@
-"""What a training loop trains: the part of a backbone that holds the weights."""
+"""What the training loop trains: the part of a backbone that holds what is learnt.
+
+A backbone is a `Learner` under `astuner.training.loop`, which plays, weighs, reports, validates, saves and resumes:
+
+    def train(self, run, tasks, recipe, control):
+        learner = MyLearner(run, loop.checkpoint_to_resume(run, control))
+        yield from loop.train(run, tasks, recipe, control, learner)
+
+`astuner plugin new backbone` writes a whole one. The other Protocols here are what a learner may offer; one that trains the
+weights of a model offers `ServesWeights` or `BringsEngine`.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from astuner.judging.advantages import Weighted
 from astuner.protocols import Engine, Estimator
-from astuner.schema import Sample
+from astuner.schema import Sample, Sampling
 
 if TYPE_CHECKING:
     from astuner.rendering import TemplateRenderer
 
 
 class Learner(Protocol):
-    """Holds the weights, updates and saves them. Lives in the driver; the weights may lie in other processes."""
+    """Updates and saves what is learnt. Lives in the driver; the weights may lie in other processes."""
 
     @property
     def step(self) -> int:
@@ -23,36 +33,64 @@ class Learner(Protocol):
         ...
 
     @property
-    def renderer(self) -> TemplateRenderer:
-        """Renders conversations for the model."""
-        ...
-
-    @property
     def estimator(self) -> Estimator:
         """Turns rewards into advantages."""
-        ...
-
-    @property
-    def overlaps(self) -> bool:
-        """Whether the episodes of the next step are played while this one is trained, so with weights of one step before."""
-        ...
-
-    def own_engine(self) -> Engine | None:
-        """Make the engine that generates with these weights from the start; None where another one is given them."""
-        ...
-
-    def weights(self) -> Any:
-        """Return what `Engine.update_weights` is handed: a module, a path, or what an engine of the backbone's own expects."""
         ...
 
     def update(self, rows: Sequence[Weighted], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step, and return metrics under flat names."""
         ...
 
+    def save(self, directory: Path) -> None:
+        """Write a checkpoint: a Hugging Face model if weights are trained, and what training needs to go on."""
+        ...
+
+
+class ServesWeights(Protocol):
+    """Has weights that the engine is given. Without this offer any engine will do, and none is given weights."""
+
+    def weights(self) -> Any:
+        """Return what `Engine.update_weights` is handed: a module, a path, or what an engine of the backbone's own expects."""
+        ...
+
+
+class BringsEngine(Protocol):
+    """May have an engine of its own."""
+
+    def own_engine(self) -> Engine | None:
+        """Make the engine that generates with these weights from the start; None if another one is given them."""
+        ...
+
+
+class BringsRenderer(Protocol):
+    """Has a renderer already; without this offer that of `model.path` is loaded."""
+
+    @property
+    def renderer(self) -> TemplateRenderer:
+        """Renders conversations for the model."""
+        ...
+
+
+class Overlaps(Protocol):
+    """Can be updated while episodes are played."""
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether the episodes of the next step are played while this one is trained, so with weights of one step before."""
+        ...
+
+
+class ComparesWithReference(Protocol):
+    """Can compare with a reference model, as `algorithm.use_kl_in_reward` needs it."""
+
     def reference_kl(self, samples: Sequence[Sample]) -> list[float]:
         """Return, per sample, the divergence from the reference summed over its trained tokens (`algorithm.kl_penalty`)."""
         ...
 
-    def save(self, directory: Path) -> None:
-        """Write a checkpoint: a Hugging Face model, and beside it what training needs to go on."""
+
+class AdjustsSampling(Protocol):
+    """Learns how to sample."""
+
+    def sampling(self, configured: Sampling) -> Sampling:
+        """Return what the episodes of the next training step are sampled from."""
         ...

@@ -1,4 +1,7 @@
-"""A whole run, top to bottom: play a step's groups, weigh them, update, validate, save."""
+"""A whole run, top to bottom: play a step's groups, weigh them, update, validate, save.
+
+Every backbone that does not leave its loop to another trainer is this loop with a `Learner`.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,18 @@ from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from astuner.errors import ConfigError, Problem
 from astuner.judging.advantages import weigh, without_signal
 from astuner.protocols import Control, RunInfo, TaskSource
+from astuner.protocols.optional import find_offer
 from astuner.rollout.metrics import rollout_metrics, validation_metrics
 from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.directory import RunDirectory
 from astuner.schema import CheckpointSaved, Event, Group, StepReport, ValidationReport
-from astuner.training.learner import Learner
+from astuner.training.learner import ComparesWithReference, Learner, Overlaps
 from astuner.training.rollouts import Rollouts
 
 if TYPE_CHECKING:
@@ -31,6 +37,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
     start = control.resume_step
     directory = RunDirectory(run.directory)
     saved = whole = start
+    overlaps = (able := find_offer(learner, Overlaps)) is not None and able.overlaps
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
         if start == 0 and settings.val_before_train:
             yield from _validate(rollouts, tasks, 0)
@@ -44,7 +51,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             by_agent = settings.algorithm.norm_adv_by_agent
             rows = weigh(groups, learner.estimator, _penalties(run, learner, groups), by_agent=by_agent)
             metrics = rollout_metrics(groups, rows, by_agent=by_agent)
-            if learner.overlaps and step < total:
+            if overlaps and step < total:
                 with ThreadPoolExecutor(1) as beside:
                     updating = beside.submit(learner.update, rows, step)
                     ahead = _play(rollouts, run, tasks, step + 1)
@@ -78,6 +85,11 @@ def evaluate(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, 
         yield from _validate(rollouts, tasks, 0)
 
 
+def checkpoint_to_resume(run: RunInfo, control: Control) -> Path | None:
+    """Return the checkpoint that a resumed run goes on from; None if it starts from `model.path`."""
+    return RunDirectory(run.directory).checkpoint(control.resume_step) if control.resume_step else None
+
+
 def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> tuple[list[Group] | None, int]:
     """Return the groups of a step and how many were left out for having no signal; None when the user stopped.
 
@@ -108,9 +120,13 @@ def _penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[tupl
     algorithm = run.config.trainer_common.algorithm
     if not algorithm.use_kl_in_reward:
         return {}
+    comparing = find_offer(learner, ComparesWithReference)
+    if comparing is None:
+        message = f"the backbone '{run.backbone}' compares with no reference model. Remove it, or choose a backbone that does."
+        raise ConfigError([Problem(key="astuner.trainer_common.algorithm.use_kl_in_reward", message=message)])
     samples = [sample for group in groups for episode in group.episodes for sample in episode.samples]
     penalties: dict[tuple[str, str], float] = {}
-    for sample, divergence in zip(samples, learner.reference_kl(samples), strict=True):
+    for sample, divergence in zip(samples, comparing.reference_kl(samples), strict=True):
         key = (sample.episode_id, sample.agent)
         penalties[key] = penalties.get(key, 0.0) + algorithm.kl_ctrl.kl_coef * divergence
     return penalties

@@ -9,24 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.errors import ConfigError, Interrupted, Problem
 from astuner.protocols import Control, Engine, RunInfo
+from astuner.protocols.optional import MeasuresBusyTime, find_offer
 from astuner.rollout.host import open_rollouts, training_sampling, validation_sampling
 from astuner.rollout.runner import RolloutRunner, Round
 from astuner.runs.atomic import explained
 from astuner.schema import Episode, Group, Task
-from astuner.training.learner import Learner
+from astuner.training.learner import AdjustsSampling, BringsEngine, BringsRenderer, Learner, ServesWeights
 
 if TYPE_CHECKING:
+    from astuner.rendering import TemplateRenderer
     from astuner.rollout.recipe import Recipe
 
 
 class Rollouts:
-    """Plays groups with the learner's current weights."""
+    """Plays groups with the learner's current weights. `astuner.training.loop` uses it; a loop of your own may too."""
 
     def __init__(self, run: RunInfo, recipe: Recipe, control: Control, learner: Learner) -> None:
         """Open engine, gateway and runner; `close` ends them."""
         self._run, self._control, self._learner = run, control, learner
         self._repeats = run.config.rollout.num_repeat
-        self._engine, self._over_learner = _engine(run, recipe, control, learner)
+        self._adjusting, self._serving = find_offer(learner, AdjustsSampling), find_offer(learner, ServesWeights)
+        self._engine, self._over_learner = self._make_engine(recipe)
         self._loop = asyncio.Runner()
         self._stack = AsyncExitStack()
         self._playing: asyncio.Task[Any] | None = None
@@ -36,7 +39,7 @@ class Rollouts:
         parts = recipe.build(run, control.hooks)
         opening = open_rollouts(
             engine=self._engine,
-            renderer=learner.renderer,
+            renderer=self._renderer() if self._engine.capabilities.token_ids else None,
             parts=parts,
             run_info=run,
             store=control.store,
@@ -59,7 +62,9 @@ class Rollouts:
 
     def train(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
         """Play the groups of a training step; None when the user stopped. Finished episodes are in the store either way."""
-        round_ = Round(step=step, split="train", repeats=self._repeats, sampling=training_sampling(self._run))
+        configured = training_sampling(self._run)
+        sampling = configured if self._adjusting is None else self._adjusting.sampling(configured)
+        round_ = Round(step=step, split="train", repeats=self._repeats, sampling=sampling)
         before = self._busy_s() or 0.0
         groups = self._play(tasks, round_, "rollout")
         self._engine_s += (self._busy_s() or 0.0) - before
@@ -77,9 +82,10 @@ class Rollouts:
         return None if self._busy_s() is None else taken
 
     def serve_new_weights(self, version: int) -> None:
-        """Let the engine take over the weights as they are now."""
-        with explained(self._run.directory):
-            self._loop.run(self._engine.update_weights(self._learner.weights(), version))
+        """Let the engine take over the weights as they are now, if any are trained."""
+        if self._serving is not None:
+            with explained(self._run.directory):
+                self._loop.run(self._engine.update_weights(self._serving.weights(), version))
 
     def close(self) -> None:
         """End everything."""
@@ -87,6 +93,28 @@ class Rollouts:
             self._loop.run(self._stack.aclose())
         finally:
             self._loop.close()
+
+    def _make_engine(self, recipe: Recipe) -> tuple[Engine, bool]:
+        """Return the learner's own engine or the one that the user named, and whether it is the learner's own."""
+        bringing = find_offer(self._learner, BringsEngine)
+        own = None if bringing is None else bringing.own_engine()
+        if own is not None:
+            return own, True
+        if recipe.engine is None:
+            message = f"the backbone '{self._run.backbone}' brings no engine of its own; name an installed one, such as openai"
+            raise ConfigError([Problem(key="astuner.rollout.name", message=message)])
+        engine = self._control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, self._run)()
+        if self._serving is not None:
+            check_trainable(engine, recipe)
+        return engine, False
+
+    def _renderer(self) -> TemplateRenderer:
+        bringing = find_offer(self._learner, BringsRenderer)
+        if bringing is not None:
+            return bringing.renderer
+        from astuner.rendering import load_renderer
+
+        return load_renderer(self._run.config.model.path)
 
     async def _open(self, opening: AbstractAsyncContextManager[RolloutRunner], recipe: Recipe) -> RolloutRunner:
         """Start everything, and give an engine with a model of its own the learner's weights."""
@@ -96,11 +124,11 @@ class Rollouts:
                 raise asyncio.CancelledError
             runner = await self._stack.enter_async_context(opening)
             try:
-                if not self._over_learner:
+                if self._serving is not None and not self._over_learner:
                     # What it can do is certain, and what it has loaded is known, only now.
                     check_trainable(self._engine, recipe)
                     with explained(self._run.directory):
-                        await self._engine.update_weights(self._learner.weights(), self._control.resume_step)
+                        await self._engine.update_weights(self._serving.weights(), self._control.resume_step)
             except BaseException:
                 await self._stack.aclose()
                 raise
@@ -127,7 +155,8 @@ class Rollouts:
         return self._loop.run(play())
 
     def _busy_s(self) -> float | None:
-        return getattr(self._engine, "busy_s", None)
+        measuring = find_offer(self._engine, MeasuresBusyTime)
+        return None if measuring is None else measuring.busy_s
 
     def _cancel(self) -> None:
         if self._playing is not None:
@@ -136,17 +165,6 @@ class Rollouts:
     def _count(self, _: Episode) -> None:
         self._done += 1
         self._control.progress(self._what, self._done, self._total)
-
-
-def _engine(run: RunInfo, recipe: Recipe, control: Control, learner: Learner) -> tuple[Engine, bool]:
-    """Return the learner's own engine or the one that the user named, and whether it is the learner's own."""
-    own = learner.own_engine()
-    if own is not None:
-        return own, True
-    assert recipe.engine is not None
-    engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
-    check_trainable(engine, recipe)
-    return engine, False
 
 
 def check_trainable(engine: Engine, recipe: Recipe) -> None:

@@ -10,6 +10,7 @@ from attrs import define, field
 
 from astuner.planning.schema.json_types import Schema, class_schema, free_section
 from astuner.plugins.catalog import Candidate, Catalog
+from astuner.protocols.optional import find_options_class
 
 
 @define(eq=False)
@@ -45,7 +46,7 @@ class InstalledComponents:
 
         about: Schema = {"description": f"Options of the {candidate.kind} '{candidate.name}' from {candidate.provider}."}
         try:
-            options = getattr(load(candidate), "Options", None)
+            options = find_options_class(load(candidate))
             return {**about, **(_nothing() if options is None else class_schema(options))}
         except PluginError as error:
             self.on_broken(str(error))

@@ -6,12 +6,13 @@ import inspect
 import json
 import math
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
+from astuner.protocols.optional import OffersTools
 from astuner.schema import Message
 
 
@@ -39,18 +40,24 @@ class GuardedEnvironment:
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
         """The tools that the model may call now, in OpenAI's form; an environment without the attribute has none."""
-        return tuple(getattr(self.environment, "tools", None) or ())
+        offering: OffersTools = self.environment
+        try:
+            # Read once, since a property may do work.
+            tools = offering.tools
+        except AttributeError:
+            return ()
+        return tuple(tools or ())
 
     async def reset(self) -> tuple[Message, ...]:
         """Return the first messages."""
-        messages = self._messages("reset", await self._call("reset"))
+        messages = self._messages("reset", await self._call("reset", lambda: self.environment.reset()))
         if not messages:
             raise EnvironmentFailed(f"{self.blame}: reset returned no message; the model needs one to answer")
         return messages
 
     async def step(self, action: Message) -> Step:
         """Act."""
-        found = await self._call("step", action)
+        found = await self._call("step", lambda: self.environment.step(action))
         if not isinstance(found, tuple | list) or len(found) != 4:
             raise self._odd("step", found, "(messages, reward, done, info)")
         messages, reward, done, info = found
@@ -62,11 +69,11 @@ class GuardedEnvironment:
 
     async def evaluate(self) -> float:
         """Return the score of the episode so far."""
-        return self._number("evaluate", await self._call("evaluate"))
+        return self._number("evaluate", await self._call("evaluate", lambda: self.environment.evaluate()))
 
-    async def _call(self, name: str, *arguments: Any) -> Any:
+    async def _call(self, name: str, begin: Callable[[], Any]) -> Any:
         try:
-            found = getattr(self.environment, name)(*arguments)
+            found = begin()
             if not inspect.isawaitable(found):
                 raise TypeError(f"it returned {found!r:.80} and is awaited: write `async def {name}`")
             return await found

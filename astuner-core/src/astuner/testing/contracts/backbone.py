@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from unittest import SkipTest
 
 from astuner.config.key_coverage import matches, unaccounted
 from astuner.config.schema_keys import walk_schema
 from astuner.plugins.drivers import load
+from astuner.protocols.optional import Honours, Inapplicable, Refuses, find_offer
 from astuner.schema import CheckpointSaved, StepReport, ValidationReport
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.contracts.leftovers import running, still_running
@@ -57,8 +58,9 @@ class BackboneContract(Contract):
         assert_method(target, "train", (*run, "control"), blame=self._blame, doc="It yields reports.")
         assert_method(target, "evaluate", (*run, "checkpoint", "control"), blame=self._blame, doc="It yields a ValidationReport.")
         assert_method(target, "close", (), blame=self._blame, doc="It releases everything.")
-        export = getattr(target, "export", None)
-        assert callable(export), f"{self._blame} has no method `export`: write `def export(self, checkpoint, out, *, merge_lora)`"
+        assert callable(getattr(target, "export", None)), (
+            f"{self._blame} has no method `export`: write `def export(self, checkpoint, out, *, merge_lora)`"
+        )
 
     @self_contained
     def test_it_has_a_name(self) -> None:
@@ -70,9 +72,8 @@ class BackboneContract(Contract):
     @self_contained
     def test_each_pattern_means_a_key(self) -> None:
         """Each pattern in `honours`, `inapplicable` and `refuses` means at least one key that exists."""
-        target, keys = self.target(), walk_schema()
-        for place in ("honours", "inapplicable", "refuses"):
-            patterns: Iterable[str] = getattr(target, place, ())
+        keys = walk_schema()
+        for place, patterns in _patterns(self.target()).items():
             assert not isinstance(patterns, str), f"{self._blame}: {place} is one string; write a tuple of patterns"
             for pattern in patterns:
                 assert _means_a_key(pattern, keys), (
@@ -82,8 +83,9 @@ class BackboneContract(Contract):
     @self_contained
     def test_what_is_left_out_has_a_reason(self) -> None:
         """Each key that has no meaning for it (`inapplicable`), or that it does not support (`refuses`), has the reason why."""
+        offered = _patterns(self.target())
         for place in ("inapplicable", "refuses"):
-            reasons = getattr(self.target(), place, {})
+            reasons = offered[place]
             assert isinstance(reasons, Mapping), f"{self._blame}: {place} is {reasons!r:.200}; map patterns to reasons"
             for pattern, reason in reasons.items():
                 said = isinstance(reason, str) and len(reason.split()) > 1
@@ -239,6 +241,16 @@ class BackboneContract(Contract):
             named = attempt.plan.backbone.candidate
             assert load(named) is self.target(), f"{self._blame}: the YAML of conf() names {named.blame}; name this one"
             yield attempt
+
+
+def _patterns(target: Any) -> dict[str, Iterable[str]]:
+    """Return what a backbone's class says of keys, by the attribute that says it."""
+    honouring, leaving, refusing = find_offer(target, Honours), find_offer(target, Inapplicable), find_offer(target, Refuses)
+    return {
+        "honours": () if honouring is None else honouring.honours,
+        "inapplicable": {} if leaving is None else leaving.inapplicable,
+        "refuses": {} if refusing is None else refusing.refuses,
+    }
 
 
 def _means_a_key(pattern: str, keys: Sequence[str]) -> bool:

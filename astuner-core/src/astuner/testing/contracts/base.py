@@ -21,6 +21,7 @@ import attrs
 
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.protocols import RunInfo
+from astuner.protocols.optional import find_options_class
 from astuner.testing.contracts.shape import call_problem
 from astuner.testing.run_infos import run_info
 
@@ -96,7 +97,7 @@ class Contract(Rules):
             wrong = call_problem(target.from_run, ["options", "run_info"])
             assert not wrong, f"{self.candidate().blame}: core calls from_run(options, run_info), which does not fit: {wrong}"
         else:
-            gets = ["options"] if getattr(target, "Options", None) is not None else []
+            gets = ["options"] if find_options_class(target) is not None else []
             wrong = call_problem(target, gets)
             remedy = "let it take the options" if gets else "without `Options` it takes no argument"
             assert not wrong, f"{self.candidate().blame}: core calls {target.__name__}({', '.join(gets)}): {wrong}; {remedy}"
@@ -104,7 +105,7 @@ class Contract(Rules):
     @self_contained
     def test_options_are_an_attrs_class(self) -> None:
         """`Options`, where there is one, is a frozen attrs class, so that it is checked strictly and crosses processes."""
-        options = getattr(self.target(), "Options", None)
+        options: Any = find_options_class(self.target())
         if options is None:
             return
         is_attrs = isinstance(options, type) and attrs.has(options)
@@ -120,7 +121,7 @@ class Contract(Rules):
         """Each field of `Options` has a string under it: what `plugin show`, the editor and the reference print."""
         from astuner.plugins.option_docs import describe_options
 
-        options = getattr(self.target(), "Options", None)
+        options = find_options_class(self.target())
         bare = [option.name for option in describe_options(options) if not option.doc]
         assert not bare, f'{self.candidate().blame}: document {", ".join(bare)}: write a """docstring""" under each field'
 

@@ -59,6 +59,7 @@ class EngineContract(Contract):
     """Ids are below it, where it is given."""
     timeout_s: ClassVar[float] = 60.0
     """For each single wait: starting, an answer, closing."""
+    _asked: int = 0
 
     def prompt_ids(self) -> Sequence[int]:
         """Return a prompt that the model knows; any will do."""
@@ -317,7 +318,7 @@ class EngineContract(Contract):
         """Return a request in a session of its own."""
         prompt = list(self.prompt_ids())
         room = (engine.capabilities.max_model_len or max_tokens + len(prompt)) - len(prompt)
-        self._asked = getattr(self, "_asked", 0) + 1
+        self._asked = self._asked + 1
         return Request(
             id=f"contract/{self._asked}",
             session=f"contract/{self._asked}",

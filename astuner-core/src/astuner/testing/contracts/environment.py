@@ -13,6 +13,7 @@ from unittest import SkipTest
 from attrs import frozen
 
 from astuner.plugins.option_docs import describe_options
+from astuner.protocols.optional import OffersTools, find_offer, find_options_class
 from astuner.schema import Message, Task, WorkflowTask
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.contracts.leftovers import running, still_running
@@ -62,7 +63,7 @@ class EnvironmentContract(Contract):
             wrong = call_problem(target.from_run, ["workflow_task", "options", "run_info"])
             assert not wrong, f"{blame}: core calls from_run(workflow_task, options, run_info), which does not fit: {wrong}"
         else:
-            gets = ["workflow_task", *(["options"] if getattr(target, "Options", None) is not None else [])]
+            gets = ["workflow_task", *(["options"] if find_options_class(target) is not None else [])]
             wrong = call_problem(target, gets)
             assert not wrong, f"{blame}: core calls {target.__name__}({', '.join(gets)}): {wrong}"
 
@@ -103,7 +104,8 @@ class EnvironmentContract(Contract):
 
         async def look(environment: Any) -> Any:
             await self._within("reset", environment.reset())
-            return getattr(environment, "tools", None) or ()
+            offering = find_offer(environment, OffersTools)
+            return () if offering is None else offering.tools
 
         for tool in self._with(tmp_path, look):
             function = tool.get("function") if isinstance(tool, Mapping) else None
@@ -182,7 +184,7 @@ class EnvironmentContract(Contract):
         return make_environment(component, workflow_task, info, target=self.target())
 
     def _made(self, directory: Path) -> Any:
-        needed = [option.name for option in describe_options(getattr(self.target(), "Options", None)) if option.required]
+        needed = [option.name for option in describe_options(find_options_class(self.target())) if option.required]
         if needed and not self.options:
             raise SkipTest(f"it needs options: set `options` ({', '.join(needed)})")
         return self.make(directory)

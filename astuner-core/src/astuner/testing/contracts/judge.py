@@ -12,6 +12,7 @@ from unittest import SkipTest
 
 from attrs import evolve
 
+from astuner.protocols.optional import Closes, JudgesGroups, find_offer
 from astuner.schema import Episode, Group, Unjudged, Verdict
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.contracts.shape import assert_method, call_problem
@@ -63,7 +64,7 @@ class JudgeContract(Contract):
         if inspect.isroutine(target):
             wrong = call_problem(target, ["workflow_task", "workflow_output"])
             assert not wrong, f"{blame} is called with (workflow_task, workflow_output), and does not take that: {wrong}"
-        elif callable(getattr(target, "judge", None)) and callable(getattr(target, "observe", None)):
+        elif find_offer(target, JudgesGroups) is not None:
             missing = sorted(getattr(target, "__abstractmethods__", ()))
             assert not missing, f"{blame} lacks {', '.join(missing)}, which every astuner.Judge has"
             assert_method(target, "judge", ["group"], blame=blame, is_async=True)
@@ -208,8 +209,8 @@ class JudgeContract(Contract):
                     return list(await asyncio.gather(*(self._ask(judge, group) for group in groups)))
                 return [await self._ask(judge, group) for group in groups]
             finally:
-                close = getattr(made, "close", None)
-                if callable(close) and inspect.isawaitable(closing := close()):
+                closes = find_offer(made, Closes)
+                if closes is not None and inspect.isawaitable(closing := closes.close()):
                     await closing
 
         return asyncio.run(ask())

@@ -22,6 +22,7 @@ from astuner.plugins.hooks import Hooks
 from astuner.plugins.kinds import GROUPS
 from astuner.plugins.option_docs import describe_options
 from astuner.plugins.requirements import CORE, WORKS_WITHOUT
+from astuner.protocols.optional import find_options_class
 from astuner.testing.contracts.base import Rules, self_contained
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -152,7 +153,7 @@ class PackageContract(Rules):
     def test_options_of_every_component_are_documented(self) -> None:
         """Each field of the `Options` of every component has a string under it."""
         for entry in self._entries():
-            options = getattr(_loaded(entry), "Options", None)
+            options = find_options_class(_loaded(entry))
             bare = [option.name for option in describe_options(options) if not option.doc]
             assert not bare, (
                 f'{self._blame}: {entry.value}: document {", ".join(bare)}: write a """docstring""" under each field of Options'

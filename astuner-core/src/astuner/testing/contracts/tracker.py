@@ -15,6 +15,7 @@ from attrs import frozen
 
 from astuner.plugins.option_docs import describe_options
 from astuner.protocols import EpisodeIdentity, Tracked, Tracker
+from astuner.protocols.optional import find_options_class
 from astuner.schema import Call, Sample
 from astuner.testing.calls import Origin, made_up_calls, origins
 from astuner.testing.contracts.base import Contract, self_contained
@@ -261,7 +262,7 @@ class TrackerContract(Contract):
         return self.candidate().blame
 
     def _tracker(self, directory: Path) -> Tracker:
-        needed = [option.name for option in describe_options(getattr(self.target(), "Options", None)) if option.required]
+        needed = [option.name for option in describe_options(find_options_class(self.target())) if option.required]
         if needed and not self.options:
             raise SkipTest(f"{self._blame} cannot be made without {', '.join(needed)}: set `options`")
         made: Tracker = self.make(directory)

@@ -1,0 +1,46 @@
+"""What each kind of component is, and in which process it runs.
+
+A component is any object of the right shape; nothing has to be subclassed except `Workflow` and `Judge`, which are short
+and carry defaults. A component class may have an attrs class `Options` as an attribute: its YAML section is structured into it
+strictly, and it is passed as the only argument of the constructor. Without `Options` the constructor takes no argument.
+A class that must know the run has a classmethod `from_run(options, run_info)`, which is called in place of the constructor
+(`options` is None without `Options`).
+
+What a component may offer beyond its kind, and need not, is a small Protocol in `astuner.protocols.optional`.
+"""
+
+from __future__ import annotations
+
+from astuner.protocols.backbone import Backbone
+from astuner.protocols.components import Detector, Estimator, Judge, Logger, Reader, Sampled
+from astuner.protocols.engine import Engine, MakeEngine
+from astuner.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
+from astuner.protocols.tracker import ContextPolicy, ContextRoom, EpisodeIdentity, MakeTracker, Tracked, Tracker
+from astuner.protocols.workflow import ChatModel, Environment, Tuner, Workflow
+
+__all__ = [
+    "Backbone",
+    "ChatModel",
+    "ComponentMaker",
+    "ContextPolicy",
+    "ContextRoom",
+    "Control",
+    "Detector",
+    "Engine",
+    "Environment",
+    "EpisodeIdentity",
+    "EpisodeStore",
+    "Estimator",
+    "Judge",
+    "Logger",
+    "MakeEngine",
+    "MakeTracker",
+    "Reader",
+    "RunInfo",
+    "Sampled",
+    "TaskSource",
+    "Tracked",
+    "Tracker",
+    "Tuner",
+    "Workflow",
+]

@@ -1,0 +1,52 @@
+"""What generates tokens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Protocol
+
+from astuner.schema import Capabilities, Chunk, Request
+
+
+class Engine(Protocol):
+    """Generates tokens. Lives where the rollouts run.
+
+    It may offer `ReportsProgress` and `MeasuresBusyTime`, and its class `Honours` and `KnowsItsNeeds`
+    (`astuner.protocols.optional`).
+    """
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this engine can do."""
+        ...
+
+    async def start(self) -> None:
+        """Be ready to generate; called once in the running event loop."""
+        ...
+
+    def generate(self, request: Request) -> AsyncIterator[Chunk]:
+        """Yield the tokens of a request as they come. Closing the iterator cancels the request."""
+        ...
+
+    async def release(self, session: str) -> None:
+        """Forget what is kept for a session (its KV cache)."""
+        ...
+
+    async def update_weights(self, ref: Any, version: int) -> None:
+        """Serve new weights: `ref` is what the backbone that owns the engine hands over (a module, a path)."""
+        ...
+
+    async def pause(self) -> None:
+        """Start no new request until `resume`."""
+        ...
+
+    async def resume(self) -> None:
+        """Go on after `pause`."""
+        ...
+
+    async def close(self) -> None:
+        """End, and free what was taken."""
+        ...
+
+
+MakeEngine = Callable[[], Engine]

@@ -1,0 +1,261 @@
+"""What a component may offer beyond the Protocol of its kind, one small Protocol for each offer.
+
+Nothing registers an offer: a component makes it by having the attributes. `find_offer` looks for them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
+
+if TYPE_CHECKING:
+    from astuner.config.alignment import Alignment
+    from astuner.protocols.run import RunInfo
+    from astuner.schema import Episode, Group, Split, Unjudged, Verdict, WorkflowOutput, WorkflowTask
+
+Offer = TypeVar("Offer")
+
+Say = Callable[[str, Literal["info", "warning"]], None]
+"""Shows the user a text at once, as `Control.notify` does."""
+
+
+def find_offer(component: object, offer: Callable[..., Offer]) -> Offer | None:
+    """Return the component, typed as the Protocol `offer`, if it has all of its attributes; None otherwise.
+
+    An attribute that is None counts as missing, and so does a method that cannot be called. A wrapper that passes attributes on
+    (`__getattr__`) offers what it wraps, which `isinstance` does not see in every version of Python.
+    """
+    for name, is_method in _members(offer):
+        found = getattr(component, name, None)
+        if found is None or (is_method and not callable(found)):
+            return None
+    return cast("Offer", component)
+
+
+def find_options_class(component: object) -> type[Any] | None:
+    """Return the attrs class that the options of a component are structured into; None if it takes no options."""
+    offer = find_offer(component, TakesOptions)
+    return None if offer is None else offer.Options
+
+
+@cache
+def _members(offer: Callable[..., Any]) -> tuple[tuple[str, bool], ...]:
+    """Return the names that a Protocol asks for, and whether each is a method."""
+    attributes = dict.fromkeys(inspect.get_annotations(cast("type[Any]", offer)), False)
+    methods = {name: not isinstance(value, property) for name, value in vars(offer).items() if name not in attributes}
+    return tuple((name, is_method) for name, is_method in {**attributes, **methods}.items() if not name.startswith("_"))
+
+
+# Of the class of any component.
+
+
+class TakesOptions(Protocol):
+    """The class has options: its YAML section is structured strictly into this attrs class."""
+
+    Options: ClassVar[type[Any]]
+
+
+class MadeFromRun(Protocol):
+    """The class makes its instances itself, because they must know the run."""
+
+    def from_run(self, options: Any, run_info: RunInfo | None) -> Any:
+        """Return an instance; a classmethod. `options` is None without `Options`."""
+        ...
+
+
+class Honours(Protocol):
+    """The class of a backbone, judge or engine names the keys that it acts on."""
+
+    @property
+    def honours(self) -> Iterable[str] | Mapping[str, Iterable[str]]:
+        """Key paths below `astuner`, as shell patterns.
+
+        An engine that does not act on the same keys under every backbone maps the backbone's name to patterns, `*` meaning all
+        others; what it names counts whatever the backbone says of it.
+        """
+        ...
+
+
+# Of backbones: attributes of the class.
+
+
+class Inapplicable(Protocol):
+    """Names the keys that have no meaning for it."""
+
+    @property
+    def inapplicable(self) -> Mapping[str, str]:
+        """Key patterns with the reason; setting one is answered with a notice."""
+        ...
+
+
+class Refuses(Protocol):
+    """Names the keys that it does not support."""
+
+    @property
+    def refuses(self) -> Mapping[str, str]:
+        """Key patterns with the reason; setting one is an error."""
+        ...
+
+
+class HasAlignment(Protocol):
+    """Has a configuration of its own, which the run's is translated to."""
+
+    @property
+    def alignment(self) -> Alignment:
+        """The table from our keys to native ones; the result comes as `run.native`."""
+        ...
+
+
+class PrefersEngines(Protocol):
+    """Brings no engine, or not only one, and says which it takes if the user names none."""
+
+    @property
+    def default_engine(self) -> str | tuple[str, ...]:
+        """What `rollout.name: auto` means; of several the first that is installed with all that it needs."""
+        ...
+
+
+class BringsEngines(Protocol):
+    """Serves some engines itself."""
+
+    @property
+    def brings_engines(self) -> tuple[str, ...]:
+        """The values of `rollout.name` for which no engine of a plugin is made."""
+        ...
+
+
+class Throwaway(Protocol):
+    """May keep no more than its latest run."""
+
+    @property
+    def throwaway(self) -> bool:
+        """Whether each run lies in `EXPERIMENT.NAME` next to the experiment's directory, and replaces the one before."""
+        ...
+
+
+# Of engines and readers.
+
+
+class KnowsItsNeeds(Protocol):
+    """The class of an engine tells whether it can be used here, for backbones that take the first that can."""
+
+    def lacks(self, options: Mapping[str, Any]) -> str | None:
+        """Return what it needs that is not installed or not set, or None; a classmethod. `options` are as they are written."""
+        ...
+
+
+class ReportsProgress(Protocol):
+    """A reader or an engine with something to say while it prepares."""
+
+    def report_to(self, say: Say) -> object:
+        """Take what shows the user a text; called before a reader's first `read`, and before an engine's `start`."""
+        ...
+
+
+class MeasuresBusyTime(Protocol):
+    """An engine that measures itself, for the metric `time/engine_s`."""
+
+    @property
+    def busy_s(self) -> float:
+        """The seconds so far in which at least one request was under way."""
+        ...
+
+
+class WouldGenerate(Protocol):
+    """A reader that may have to make its tasks first, and pay for it."""
+
+    def would_generate(self, split: Split) -> str | None:
+        """Return in words what that would take, or None if the tasks exist.
+
+        `astuner run --dry-run` asks it, and then reads no task.
+        """
+        ...
+
+
+# Of loggers.
+
+
+class Truncates(Protocol):
+    """A logger that can drop what a resumed run writes again."""
+
+    def truncate_after(self, step: int) -> object:
+        """Remove the rows after a step; -1 removes all."""
+        ...
+
+
+class ShowsProgress(Protocol):
+    """A logger with a display."""
+
+    def progress(self, what: str, done: int, total: int) -> object:
+        """Show how far something is."""
+        ...
+
+
+class ShowsNotices(Protocol):
+    """A logger that shows what the user should read."""
+
+    def notice(self, text: str, level: str) -> object:
+        """Show a text."""
+        ...
+
+
+# Of what is accepted in place of a subclass of `Workflow` or `Judge`.
+
+
+class PlaysEpisodes(Protocol):
+    """A class that plays episodes as a `Workflow` does."""
+
+    def execute(self, *arguments: Any) -> Any:
+        """Play one episode."""
+        ...
+
+
+class NamesTargets(Protocol):
+    """A workflow class that says what of it is trained."""
+
+    @property
+    def trainable_targets(self) -> Iterable[str]:
+        """Target tags that are trained."""
+        ...
+
+
+class JudgesGroups(Protocol):
+    """An object with the methods of a `Judge`."""
+
+    async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
+        """Look at an episode while its environment lives."""
+        ...
+
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        """Return one finding per completed episode."""
+        ...
+
+
+class ScoresEpisodes(Protocol):
+    """A judge in its short form."""
+
+    def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> Any:
+        """Return a number, `(number, bool)` or a `Verdict`, or what is awaited for one."""
+        ...
+
+
+class Closes(Protocol):
+    """Something that holds what has to be released."""
+
+    def close(self) -> Any:
+        """Release it; sync, or async."""
+        ...
+
+
+# Of environments.
+
+
+class OffersTools(Protocol):
+    """An environment whose model may call tools."""
+
+    @property
+    def tools(self) -> Sequence[Mapping[str, Any]]:
+        """What may be called now, in OpenAI's form; read before each answer."""
+        ...
