@@ -468,3 +468,4 @@ class Backbone(Protocol):
 
 MakeTracker = Callable[[], Tracker]
 MakeEngine = Callable[[], Engine]
+MakeEnvironment = Callable[[WorkflowTask], Environment]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astuner.planning.plan import plan_run
-from astuner.services.choosing import check_names
+from astuner.planning.service_choice import check_names
 
 if TYPE_CHECKING:
     from astuner.config.model import Config
