@@ -16,7 +16,6 @@ from attrs import asdict, has
 from astuner.builtin.debug.debug_backbone import DebugBackbone
 from astuner.config.key_coverage import HonourTable, walk_schema
 from astuner.config.model import Config
-from astuner.config.sections import DOCUMENTED
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.drivers import load
 from astuner.plugins.option_docs import OptionDescription, describe_options
@@ -68,7 +67,6 @@ def _keys() -> Iterator[str]:
 def _sections() -> Iterator[str]:
     yield from ("", "## Options of components", "", "Each component has a section of its name, next to the key that chooses it.")
     found = {f"{SECTION[kind]}.{name}": cls for kind, name, cls in _installed()}
-    found |= {path: documented.options for path, documented in DOCUMENTED.items()}
     for path, cls in sorted(found.items()):
         yield from ("", f"### `{path}`", "", "| key | type | default | meaning |", "|---|---|---|---|")
         for option in describe_options(cls):

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
+import click
+import numpy as np
 import pytest
 import yaml
 from attrs import evolve
@@ -21,7 +23,8 @@ from harness import REPOSITORY
 from astuner import Verdict
 from astuner.errors import DataError, PluginError, RunFailed
 from astuner.plugins.catalog import Candidate
-from astuner.schema import Failure, Notice, StepReport, Unjudged, ValidationReport
+from astuner.protocols import Sampled
+from astuner.schema import Failure, Notice, StepReport, Task, Unjudged, ValidationReport, WorkflowTask
 from astuner.testing import episode, group, run_info
 from astuner.testing.contracts import HooksContract, rules_of, run_contract
 
@@ -88,17 +91,17 @@ def test_first_tasks_are_read_and_no_more(hooks: Any, tmp_path: Path):
     cls = example("first_tasks")
     (tmp_path / "tasks.jsonl").write_text("".join(f'{{"main_query": "{n}"}}\n' for n in range(9)))
     info = run_info(tmp_path)
-    reader = load_options("astuner.builtin.readers.dataset_file:DatasetFileReader", {"training": {"file_path": "tasks.jsonl"}})
-    made = hooks(cls(cls.Options(count=4))).make_reader(*reader, info)
+    reader = asked_for("reader", "astuner.builtin.readers.dataset_file:DatasetFileReader")
+    options = options_of(reader, {"training": {"file_path": "tasks.jsonl"}})
+    made = hooks(cls(cls.Options(count=4))).make_reader(reader, options, info)
     assert [task.main_query for task in made.read("train")] == ["0", "1", "2", "3"]
 
 
-def load_options(target: str, values: dict[str, Any]) -> tuple[Candidate, Any]:
+def options_of(candidate: Candidate, values: dict[str, Any]) -> Any:
     from astuner.plugins.drivers import load
     from astuner.plugins.options import options_for
 
-    candidate = asked_for("reader", target)
-    return candidate, options_for(load(candidate), values, key="reader")
+    return options_for(load(candidate), values, key=candidate.kind)
 
 
 def test_few_tasks_are_told(hooks: Any, capsys: pytest.CaptureFixture[str]):
@@ -166,6 +169,51 @@ def test_one_logger_is_thinned_out_and_another_is_not(hooks: Any, tmp_path: Path
         logger.close()
     steps = {name: [json.loads(row)["step"] for row in (tmp_path / name / "metrics.jsonl").open()] for name in ("wandb", "plain")}
     assert steps == {"wandb": [10, 20], "plain": list(range(1, 21))}
+
+
+def test_advantages_are_clipped(hooks: Any, tmp_path: Path):
+    grpo = asked_for("estimator", "astuner.judging.estimators:Grpo")
+    made = hooks(example("clipped_advantages")()).make_estimator(grpo, None, run_info(tmp_path))
+    (clipped,) = made.advantages([np.array([0.0] * 99 + [1.0])])
+    assert clipped.max() == 3.0
+    assert made.default_loss_agg_mode
+
+
+def test_first_messages_are_cut(hooks: Any, tmp_path: Path):
+    room = asked_for("environment", "astuner.testing.contracts.hooks:EmptyRoom")
+    module = load(DOCS / "examples" / "hooks" / "shortened_messages.py")
+    module.LONGEST = 3
+    make = hooks(module.ShortenedMessages()).make_environment(room, None, run_info(tmp_path))
+    (message,) = asyncio.run(make(WorkflowTask(Task("2 + 2?"), task_id="t", env_type="", episode_id="e")).reset())
+    assert message == {"role": "user", "content": "2 +"}
+
+
+def test_short_answers_are_not_looked_at(hooks: Any, tmp_path: Path):
+    cls = example("long_answers_only")
+    detector = asked_for("detector", "astuner.builtin.detectors.non_ascii:NonAscii")
+    short, long = (Sampled(call=cast("Any", None), text="é" * count) for count in (3, 9))
+    options = options_of(detector, {})
+    made = hooks(cls(cls.Options(at_least=9))).make_detector(detector, options, run_info(tmp_path))
+    assert made.look(short) is None
+    assert made.look(long) is not None
+
+
+def test_services_have_ten_minutes(hooks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "acme_served.py").write_text(
+        "from astuner.services import Definition, Service\ndef served(run_info):\n"
+        "    return Definition(service=Service(command='serve', timeout_s=5.0))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = hooks(example("patient_services")()).make_service(asked_for("service", "acme_served:served"), run_info(tmp_path))
+    assert made.service.timeout_s == 600.0
+
+
+def test_one_command_is_switched_off(hooks: Any):
+    made = hooks(example("no_judge_command")())
+    assert made.make_command(asked_for("command", "astuner.cli.ps:ps", "acme")).name == "ps"
+    with pytest.raises(click.UsageError, match="is switched off"):
+        made.make_command(asked_for("command", "astuner.cli.ps:ps", "judge")).main(["eval"], standalone_mode=False)
+    assert [row.made_by.partition(" ")[0] for row in made.provenance] == ["astuner-core", "extension"]
 
 
 def test_a_full_disk_stops_the_run_before_its_backbone(hooks: Any, tmp_path: Path):

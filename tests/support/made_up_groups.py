@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import define
+from attrs import define, field
 
+from astuner.plugins.catalog import Catalog
+from astuner.plugins.hooks import Hooks
 from astuner.schema import Episode, Group, Sample, Task, Verdict, WorkflowOutput
 
 
@@ -18,6 +20,7 @@ class Control:
 
     resume_step: int = 0
     stop: bool = False
+    hooks: Hooks = field(factory=lambda: Hooks(Catalog()))
 
     def notify(self, text: str, level: str = "warning") -> None:
         """Nobody listens."""

@@ -18,7 +18,6 @@ from made_up_groups import Control, groups_of, take_weights
 from one_quickstart import one_quickstart
 
 from astuner.judging.advantages import Weighted, weigh
-from astuner.judging.estimator_factory import make_estimator
 from astuner.planning.plan import plan_run
 from astuner.planning.replan import write_plan
 from astuner.processes.process_environment import exported
@@ -88,7 +87,7 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Tr
 
     plan = plan_run(home / "tune.yaml", (*SETTINGS, f"trainer_common.n_gpus_per_node={WORKERS + 1}"), "trinity")
     run = evolve(plan.run_info(), directory=tmp_path_factory.mktemp("trinity"))
-    layout, estimator = Layout(run.directory), make_estimator(run)
+    layout, estimator = Layout(run.directory), plan.recipe.make_estimator(run, control.hooks)
     machine, variables = look_at_machine()
     wanted = Wanted(layout=layout, model=run.config.model.path, total_steps=100, loss_agg_mode=estimator.default_loss_agg_mode)
     native = finished(run.native, machine, wanted)

@@ -57,8 +57,8 @@ def learners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, An
 
     plan, run = planned("local")
     local = open_local(run, plan.recipe, control, checkpoint=None, total_steps=100)
-    _, run = planned("verl")
-    with open_verl(run, control, checkpoint=None, total_steps=100) as verl:
+    plan, run = planned("verl")
+    with open_verl(run, plan.recipe, control, checkpoint=None, total_steps=100) as verl:
         yield local, verl
 
 

@@ -17,10 +17,24 @@ import pluggy
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import click
+
     from astuner.judging.weighted_judge import WeightedJudge
     from astuner.plugins.catalog import Candidate
-    from astuner.protocols import Backbone, Judge, Logger, MakeEngine, MakeTracker, Reader, RunInfo
+    from astuner.protocols import (
+        Backbone,
+        Detector,
+        Estimator,
+        Judge,
+        Logger,
+        MakeEngine,
+        MakeEnvironment,
+        MakeTracker,
+        Reader,
+        RunInfo,
+    )
     from astuner.schema import Episode, Group, Notice, StepReport, ValidationReport
+    from astuner.services import Definition
 
 PROJECT = "astuner"
 
@@ -103,6 +117,32 @@ class TrackerSpecs:
         """
 
 
+class EnvironmentSpecs:
+    """What agents act in."""
+
+    @_deciding
+    def astuner_make_environment(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEnvironment | None:
+        """Return what makes an environment: it is called with the `WorkflowTask`, once per episode.
+
+        With `rollout.isolation: thread` that call happens in the thread of the environment, and may block.
+
+        When: once for each environment of the run, before the first episode that is played in it.
+        Where: each rollout process, in the thread of its event loop; for the backbones `debug` and `local` it is in the driver.
+        """
+
+
+class DetectorSpecs:
+    """What looks for abnormal behaviour."""
+
+    @_deciding
+    def astuner_make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector | None:
+        """Make a detector.
+
+        When: once for each detector that is switched on, before the first episode.
+        Where: each rollout process; for the backbones `debug` and `local` that is the driver.
+        """
+
+
 class EngineSpecs:
     """What generates tokens."""
 
@@ -113,6 +153,18 @@ class EngineSpecs:
         When: once, before the first episode; not for the engine that a backbone brings itself, as `local` does under
         `rollout.name: auto`.
         Where: each rollout process; for the backbones `debug` and `local` that is the driver.
+        """
+
+
+class EstimatorSpecs:
+    """How rewards become advantages."""
+
+    @_deciding
+    def astuner_make_estimator(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Estimator | None:
+        """Make the estimator of the run.
+
+        When: once, when the backbone begins to train; most make it for a validation pass too.
+        Where: the driver, main thread; the backbone `trinity` makes one in each rollout process too.
         """
 
 
@@ -137,6 +189,32 @@ class BackboneSpecs:
 
         When: once, right after `astuner_run_started`; what it implements of the events begins to listen then.
         Where: the driver, main thread.
+        """
+
+
+class ServiceSpecs:
+    """What runs beside a run."""
+
+    @_deciding
+    def astuner_make_service(self, candidate: Candidate, run_info: RunInfo) -> Definition | None:
+        """Define a service; core starts what is defined, and ends it after the run.
+
+        When: once for each `--with NAME` that names a package's service, before the reader is made.
+        Where: the driver, main thread.
+        """
+
+
+class CommandSpecs:
+    """What a package adds to the command line."""
+
+    @_deciding
+    def astuner_make_command(self, candidate: Candidate) -> click.Command | None:
+        """Return the command.
+
+        There is no configuration then: an extension has its default options, and one that needs others is left out.
+
+        When: whenever the command, or its help, is asked for; not for `astuner --help`, which imports no plugin.
+        Where: the process of the command line, main thread.
         """
 
 
@@ -200,4 +278,17 @@ class RunSpecs:
         """
 
 
-SPECS = (ReaderSpecs, JudgeSpecs, TrackerSpecs, EngineSpecs, LoggerSpecs, BackboneSpecs, RunSpecs)
+SPECS = (
+    ReaderSpecs,
+    JudgeSpecs,
+    TrackerSpecs,
+    EnvironmentSpecs,
+    DetectorSpecs,
+    EngineSpecs,
+    EstimatorSpecs,
+    LoggerSpecs,
+    BackboneSpecs,
+    ServiceSpecs,
+    CommandSpecs,
+    RunSpecs,
+)

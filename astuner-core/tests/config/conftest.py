@@ -35,7 +35,7 @@ def write(tmp_path: Path) -> Callable[[str], Path]:
 @pytest.fixture
 def load(write: Callable[[str], Path]) -> Load:
     def load_text(text: str = "", overrides: Sequence[str] = (), backbone: str | None = None) -> LoadedConfig:
-        return load_config(write(text), overrides, backbone, is_offered=lambda group, name: False)
+        return load_config(write(text), overrides, backbone, names_of=lambda group: ())
 
     return load_text
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from astuner.config.loading import LoadedConfig, load_config
-from astuner.config.sections import is_offered
+from astuner.config.sections import installed_names
 from astuner.config.trainer import LoggerChoice
 from astuner.errors import ConfigError, Problem
 
@@ -165,14 +165,14 @@ def test_misspelt_choice_has_a_suggestion(problem: OneProblem) -> None:
 
 
 def test_all_problems_come_at_once_in_the_order_of_the_file(problems: Problems) -> None:
-    text = "    top_q: 1\n    name: ${oc.env:ASTUNER_NO_SUCH}\n  dato: {}\n  task_reader:\n    env_service: {env_typ: x}\n"
+    text = "    top_q: 1\n    name: ${oc.env:ASTUNER_NO_SUCH}\n  dato: {}\n  task_reader:\n    dataset_file: {trainin: x}\n"
     found = [(problem.line, problem.key) for problem in problems(text, ["seed=x"])]
     assert found == [
         (None, "astuner.seed"),
         (6, "astuner.rollout.top_q"),
         (7, "astuner.rollout.name"),
         (8, "astuner.dato"),
-        (10, "astuner.task_reader.env_service.env_typ"),
+        (10, "astuner.task_reader.dataset_file.trainin"),
     ]
 
 
@@ -377,17 +377,28 @@ def test_problem_under_an_old_spelling_has_its_line(problem: OneProblem) -> None
     assert (found.key, found.line, found.suggestion) == ("astuner.task_reader.dataset_file.training.limits", 8, "limit")
 
 
-def test_documented_section_is_checked_when_its_component_is_not_installed(problem: OneProblem) -> None:
-    found = problem("  task_judge:\n    rubrics_auto_grader: {grader_mode: pointwize}\n")
-    assert (found.key, found.line, found.suggestion) == ("astuner.task_judge.rubrics_auto_grader.grader_mode", 7, "pointwise")
+def test_options_of_a_component_are_left_to_it(load: Load) -> None:
+    loaded = load("  task_judge:\n    judge_type: strict\n    strict: {its_own: 1}\n")
+    assert loaded.config.task_judge.options_of("strict") == {"its_own": 1}
 
 
-def test_options_of_an_installed_component_are_left_to_it(write: Callable[[str], Path]) -> None:
-    path = write("  task_judge:\n    rubrics_auto_grader: {its_own: 1}\n")
-    loaded = load_config(path, is_offered=lambda group, name: (group, name) == ("astuner.judges", "rubrics_auto_grader"))
-    assert loaded.config.task_judge.options_of("rubrics_auto_grader") == {"its_own": 1}
+def installed_judges(group: str) -> list[str]:
+    return ["strict", "lenient"] if group == "astuner.judges" else []
 
 
-def test_what_is_offered_is_known_from_metadata() -> None:
-    assert is_offered("astuner.readers", "dataset_file")
-    assert not is_offered("astuner.readers", "no_such_reader")
+def test_options_of_an_installed_component_that_is_not_chosen_may_stay(write: Callable[[str], Path]) -> None:
+    path = write("  task_judge:\n    judge_protocol: other\n    strict: {its_own: 1}\n")
+    assert not any("strict" in notice for notice in load_config(path, names_of=installed_judges).notices)
+
+
+def test_a_misspelt_section_of_an_installed_component_has_a_suggestion(write: Callable[[str], Path]) -> None:
+    path = write("  task_judge:\n    judge_protocol: other\n    lenint: {its_own: 1}\n")
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, names_of=installed_judges)
+    [found] = caught.value.problems
+    assert (found.key, found.suggestion) == ("astuner.task_judge.lenint", "lenient")
+
+
+def test_what_is_installed_is_known_from_metadata() -> None:
+    assert "dataset_file" in installed_names("astuner.readers")
+    assert "no_such_reader" not in installed_names("astuner.readers")

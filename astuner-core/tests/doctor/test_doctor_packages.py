@@ -50,9 +50,9 @@ def test_engines_are_told_from_metadata_alone(rows: Rows, install: Install) -> N
 
 def test_verl_and_trinity_in_one_environment_are_a_warning(rows: Rows, install: Install) -> None:
     install("astuner-verl", "0.1")
-    assert ("engines", "verl and trinity") not in rows()
+    assert ("engines", "astuner-trinity and astuner-verl") not in rows()
     install("astuner-trinity", "0.1")
-    assert rows()["engines", "verl and trinity"]["status"] == "warning"
+    assert rows()["engines", "astuner-trinity and astuner-verl"]["status"] == "warning"
 
 
 def test_an_extension_with_a_misspelt_hook_is_broken(rows: Rows, install: Install) -> None:

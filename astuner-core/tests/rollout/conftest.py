@@ -15,6 +15,7 @@ from astuner.config.model import Config, Data
 from astuner.config.rollout import MultiTurn, Rollout
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.drivers import load
+from astuner.plugins.hooks import Hooks
 from astuner.protocols import Detector, Judge, Workflow
 from astuner.rendering import TemplateRenderer
 from astuner.rollout.detection import NamedDetector
@@ -106,7 +107,7 @@ class Games:
             judge=self.judge,
             make_tracker=self.make_tracker,
             workflow_target="",
-            environments=Environments(choice, run, Catalog()),
+            environments=Environments(choice, run, Catalog(), Hooks(Catalog())),
         )
         return run, parts
 

@@ -12,6 +12,7 @@ from attrs import evolve
 from astuner.config.components import TaskReader
 from astuner.errors import PluginError, UsageError
 from astuner.planning.plan import plan_run
+from astuner.plugins import install_hints
 from astuner.processes import started_programs
 from astuner.runs.launch import start_run
 from astuner.services import Definition
@@ -67,9 +68,11 @@ def test_a_package_that_defines_none_is_blamed(tmp_path: Path, name: str, said: 
         start_run(write_project(tmp_path), services=[name])
 
 
-def test_one_that_a_package_of_ours_brings_is_told_by_that_package(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--with logview: no service 'logview'\. It comes with astuner-logview: pip install"):
-        start_run(write_project(tmp_path), services=["logview"])
+def test_one_that_a_published_package_brings_is_told_by_that_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    published = install_hints.Published(components={("service", "viewer"): "acme-viewer"}, libraries={}, excludes={})
+    monkeypatch.setattr(install_hints, "published", lambda: published)
+    with pytest.raises(UsageError, match=r"--with viewer: no service 'viewer'\. It comes with acme-viewer: pip install"):
+        start_run(write_project(tmp_path), services=["viewer"])
 
 
 def test_the_services_of_core_are_listed_like_any_component(cli: Any) -> None:

@@ -12,7 +12,7 @@ from attrs import define, evolve, field
 
 from astuner.config.loading import load_config
 from astuner.errors import RunFailed
-from astuner.judging.estimator_factory import make_estimator
+from astuner.judging.estimators import Grpo
 from astuner.runs.episode_store import EpisodeFiles, StoredEpisodes
 from astuner.schema import Episode, Event, Group, Split, StepReport, Task, ValidationReport, Verdict, WorkflowOutput
 from astuner.testing.run_infos import run_info
@@ -126,7 +126,7 @@ def trinity(tmp_path: Path, tree: Callable[..., dict[str, Any]]) -> Iterator[Cal
             control=Asked(store),  # type: ignore[arg-type]  # as much as it asks of
             layout=layout,
             native=finished(native, Machine(gpus=0, stand_in="a stand-in"), wanted),
-            estimator=make_estimator(run),
+            estimator=Grpo.from_run(None, run),
             schedule=Schedule(total=2, every=1, before=True),
             earlier=earlier,
             tasks=GROUPS,

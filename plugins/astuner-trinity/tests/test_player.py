@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("trinity")
 
-from astuner.judging.estimator_factory import make_estimator
+from astuner.judging.estimators import Grpo
 from astuner.runs.episode_store import StoredEpisodes
 from astuner.schema import Episode, Group, Sample, Task, Verdict, WorkflowOutput
 from astuner.testing.run_infos import run_info
@@ -58,7 +58,7 @@ class Broken:
 def player(home: Path, estimator: Any) -> Player:
     run, unused = run_info(home), Any
     spool = Spool(home / "played" / "a.jsonl", StoredEpisodes(home / "episodes", replay_after=None))
-    parts: Any = {"runner": Runner(), "estimator": estimator or make_estimator(run), "versions": unused, "stack": unused}
+    parts: Any = {"runner": Runner(), "estimator": estimator or Grpo.from_run(None, run), "versions": unused, "stack": unused}
     return Player(run_info=run, layout=Layout(home), spool=spool, **parts)
 
 

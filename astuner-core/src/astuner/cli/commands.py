@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from astuner.cli.lazy import imported
-from astuner.errors import ConfigError, PluginError, UsageError
+from astuner.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from astuner.plugins.catalog import Candidate, Catalog
@@ -75,10 +75,11 @@ def _spelled(catalog: Catalog) -> dict[str, Candidate]:
 
 
 def _plugin_command(name: str) -> click.Command:
-    from astuner.plugins.drivers import load
+    from astuner.plugins.catalog import Catalog
+    from astuner.plugins.hooks import Hooks
     from astuner.plugins.install_hints import command_for
 
-    catalog = _catalog()
+    catalog = Catalog.discover(kinds=("command", "hook"))
     offered = any(name in (candidate.name, f"{candidate.dist}/{candidate.name}") for candidate in catalog.candidates("command"))
     if not offered and command_for("command", name) is None:
         close = difflib.get_close_matches(name, [*CORE_COMMANDS, *_spelled(catalog)], n=1)
@@ -87,10 +88,8 @@ def _plugin_command(name: str) -> click.Command:
         candidate = catalog.find("command", name, config_dir=Path.cwd(), key=f"astuner {name}")
     except ConfigError as error:
         raise UsageError(str(error)) from error
-    command = load(candidate)
-    if not isinstance(command, click.Command):
-        raise PluginError(f"{candidate.blame} is {command!r}; a click command is expected")
-    return command
+    # Without a configuration an extension may lack its options; a run, and `astuner doctor`, say what is wrong with one.
+    return Hooks(catalog, on_listener_error=lambda _: None).make_command(candidate)
 
 
 def _row(candidate: Candidate) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +13,27 @@ from astuner.config.model import Config
 from astuner.config.paths import model_directory, resolve_path
 from astuner.config.places import ROOT, Locate, problem_at
 from astuner.config.rewards import RewardComposition, in_order
-from astuner.config.sections import DOCUMENTED, TRACKERS
+from astuner.config.sections import ALTERNATIVES, TRACKERS
 from astuner.config.similar_paths import similar_path
 from astuner.config.structure_errors import closest
 from astuner.errors import Problem
+
+_OWN: Mapping[str, Collection[str]] = {"task_reader": ("dataset_file",), "context_tracker": TRACKERS}
+"""Core's own components, whose sections may stand there whatever is chosen."""
 
 _NEED_SIBLINGS = ("grpo", "dr_grpo", "rloo")
 
 
 def check_between_keys(
-    config: Config, *, config_dir: Path, user_keys: Collection[str], locate: Locate
+    config: Config,
+    *,
+    config_dir: Path,
+    user_keys: Collection[str],
+    locate: Locate,
+    names_of: Callable[[str], Collection[str]],
 ) -> tuple[list[Problem], list[str]]:
     """Return what cannot stand together, and what a user should know."""
-    checks = _Checks(config=config, config_dir=config_dir, user_keys=user_keys, locate=locate)
+    checks = _Checks(config=config, config_dir=config_dir, user_keys=user_keys, locate=locate, names_of=names_of)
     checks.model()
     checks.workflow()
     checks.lengths()
@@ -45,6 +53,7 @@ class _Checks:
     config_dir: Path
     user_keys: Collection[str]
     locate: Locate
+    names_of: Callable[[str], Collection[str]]
     problems: list[Problem] = field(factory=list)
     notices: list[str] = field(factory=list)
 
@@ -182,10 +191,12 @@ class _Checks:
 
     def unused_sections(self) -> None:
         for kind, sections, chosen in self._components():
-            documented = {path.removeprefix(f"{kind}.") for path in DOCUMENTED if path.startswith(f"{kind}.")}
-            known = documented | set(chosen) | (set(TRACKERS) if kind == "context_tracker" else set())
-            for name in sections:
-                if name in known:
+            others = [name for name in sections if name not in chosen and name not in _OWN.get(kind, ())]
+            # Asked for only where it matters: it reads the metadata of everything that is installed.
+            installed = set(self.names_of(ALTERNATIVES[kind])) if others and kind in ALTERNATIVES else set()
+            known = installed | set(chosen) | set(_OWN.get(kind, ()))
+            for name in others:
+                if name in installed:
                     continue
                 if suggestion := closest(name, known - set(sections)):
                     self.problem(f"{kind}.{name}", "no component of this name is chosen.", suggestion)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from astuner.config.paths import model_directory
 from astuner.config.places import ROOT, Locate, Place, Places, dotted
 from astuner.config.schema_keys import walk_schema
 from astuner.config.secrets import Secrets
-from astuner.config.sections import DOCUMENTED, DatasetFileSection, is_offered
+from astuner.config.sections import DatasetFileSection, installed_names
 from astuner.config.structure_errors import NO_SUCH_KEY, Fault, FaultsError
 from astuner.config.structuring import make_converter, problems_of
 from astuner.config.trees import Tree, flatten, merge
@@ -66,12 +66,11 @@ def load_config(
     overrides: Sequence[str] = (),
     backbone: str | None = None,
     *,
-    is_offered: Callable[[str, str], bool] = is_offered,
+    names_of: Callable[[str], Collection[str]] = installed_names,
 ) -> LoadedConfig:
     """Load a YAML; raise `ConfigError` with every problem there is.
 
-    `is_offered(group, name)` says whether a component is installed: a documented section is checked here only when it is not,
-    since otherwise the component's own options decide.
+    `names_of(group)` returns the names of the installed components. Their options are left to them, and to the plan of a run.
     """
     path = path.absolute()
     native_roots = installed_roots()
@@ -94,7 +93,7 @@ def load_config(
     whole = interpolation.resolved()
     secrets = Secrets.of(chosen, whole)
     unresolved = problems_of(FaultsError(interpolation.faults), key="", locate=locate)
-    problems += _check_documented(whole[ROOT], locate, is_offered)
+    problems += _check_files_of_tasks(whole[ROOT], locate)
     try:
         config = converter.structure(whole[ROOT], Config)
     except FaultsError as error:
@@ -103,7 +102,7 @@ def load_config(
         raise ConfigError([*map(secrets.hide_in_problem, _once(problems, unresolved))]) from None
     user_keys = _user_keys(chosen[ROOT], converter.unstructure(config), interpolation.replaced)
     config = _with_absolute_paths(config, path.parent)
-    found, notices = check_between_keys(config, config_dir=path.parent, user_keys=user_keys, locate=locate)
+    found, notices = check_between_keys(config, config_dir=path.parent, user_keys=user_keys, locate=locate, names_of=names_of)
     if problems or found or unresolved:
         raise ConfigError([*map(secrets.hide_in_problem, _once([*problems, *found], unresolved))])
     overridden = flatten({**command.tree.pop(ROOT), **command.tree})
@@ -171,17 +170,12 @@ def _explained(fault: Fault, interpolated: set[str]) -> Fault:
     return fault
 
 
-def _check_documented(tree: Mapping[str, Any], locate: Locate, is_offered: Callable[[str, str], bool]) -> list[Problem]:
-    problems: list[Problem] = []
-    converter = make_converter()
-    for key, section in DOCUMENTED.items():
-        kind, _, name = key.partition(".")
-        # The reader of files is core's own and has this very class.
-        left_to_it = section.options is not DatasetFileSection and is_offered(section.group, section.name)
-        if left_to_it or not isinstance(tree[kind], Mapping) or name not in tree[kind]:
-            continue
-        try:
-            converter.structure(tree[kind][name], section.options)
-        except FaultsError as error:
-            problems += problems_of(error, key=f"{ROOT}.{key}", locate=locate)
-    return problems
+def _check_files_of_tasks(tree: Mapping[str, Any], locate: Locate) -> list[Problem]:
+    section = tree["task_reader"]
+    if not isinstance(section, Mapping) or "dataset_file" not in section:
+        return []
+    try:
+        make_converter().structure(section["dataset_file"], DatasetFileSection)
+    except FaultsError as error:
+        return problems_of(error, key=f"{ROOT}.task_reader.dataset_file", locate=locate)
+    return []

@@ -26,8 +26,7 @@ class Trial:
 def try_backbones(conf: Path, catalog: Catalog, chosen: str | None) -> tuple[Trial, ...]:
     """Plan the run with every backbone that is installed or known, and with the one that the configuration names."""
     installed = dict.fromkeys(candidate.name for candidate in catalog.candidates("backbone"))
-    ours = [name for kind, name in install_hints.BROUGHT_BY if kind == "backbone"]
-    names = dict.fromkeys([*installed, *ours, *([chosen] if chosen else [])])
+    names = dict.fromkeys([*installed, *install_hints.published().names("backbone"), *([chosen] if chosen else [])])
     return tuple(
         Trial(
             backbone=name,

@@ -21,7 +21,7 @@ def ray_rows() -> Iterator[Row]:
     try:
         yield Row(area="ray", what=f"ray {version('ray')}", detail="installed")
     except PackageNotFoundError:
-        detail = "not installed; the backbones verl and trinity bring it"
+        detail = "not installed; the backbones that need it bring it"
         yield Row(area="ray", what="ray", status="missing", detail=detail)
         if not address:
             return

@@ -1,32 +1,26 @@
-"""Engines that cannot share an environment."""
+"""Backbones that cannot share an environment."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from importlib.metadata import PackageNotFoundError, version
+from itertools import combinations
 
 from astuner.doctor.rows import Row
-
-_BROUGHT = {"verl": "astuner-verl", "trinity": "astuner-trinity"}
+from astuner.plugins.install_hints import is_installed, published
 
 
 def environment_rows(wanted: Collection[str] = ()) -> Iterator[Row]:
-    """Yield a warning where both engines are installed, or one is and the other is `wanted`; backbones by name."""
-    relevant = {name for name, package in _BROUGHT.items() if name in wanted or _is_installed(package)}
-    if relevant == set(_BROUGHT):
+    """Yield a warning for two packages that exclude each other, if each is installed or among the `wanted` backbones."""
+    known = published()
+    asked = {package for name in wanted if (package := known.package_of("backbone", name)) is not None}
+    relevant = {package for package in known.excludes if package in asked or is_installed(package)}
+    pairs = [(one, other) for one, other in combinations(sorted(relevant), 2) if other in known.excludes[one]]
+    for first, second in pairs:
         yield Row(
             area="engines",
-            what="verl and trinity",
+            what=f"{first} and {second}",
             status="warning",
-            detail="verl 0.9 and trinity-rft 0.6 exclude each other: they pin different transformers and numpy",
-            remedy="a virtual environment each: pip install astuner-core astuner-verl in one, pip install astuner-core "
-            "astuner-trinity in the other; a project runs from either without a change",
+            detail=f"they exclude each other: {known.excludes[first][second]}",
+            remedy=f"a virtual environment each: pip install astuner-core {first} in one, pip install astuner-core {second} in "
+            "the other; a project runs from either without a change",
         )
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        version(name)
-    except PackageNotFoundError:
-        return False
-    return True

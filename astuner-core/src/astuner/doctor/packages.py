@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution, version
 from itertools import groupby
 
 from astuner.doctor.rows import Row
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.plugins.compat import incompatibility
-from astuner.plugins.install_hints import install_command
+from astuner.plugins.install_hints import install_command, published
 from astuner.plugins.requirements import CORE, Installed
-
-ENGINES: Mapping[str, str | None] = {
-    "torch": "astuner-local",
-    "transformers": "astuner-core[rollout]",
-    "vllm": "astuner-vllm",
-    "verl": "astuner-verl",
-    "trinity-rft": "astuner-trinity",
-    "ray": None,
-}
-"""Packages that only some backbones and engines need, and which of ours brings each; Ray comes with verl and trinity-rft."""
 
 
 def python_rows() -> Iterator[Row]:
@@ -57,7 +47,9 @@ def distribution_rows(catalog: Catalog) -> Iterator[Row]:
 
 def engine_rows() -> Iterator[Row]:
     """Yield which of the engines' packages are installed."""
-    for name, brings in ENGINES.items():
+    # Ray comes with what needs it.
+    brought: dict[str, str | None] = {"transformers": f"{CORE}[rollout]", **published().libraries, "ray": None}
+    for name, brings in brought.items():
         try:
             yield Row(area="engines", what=name, detail=version(name))
         except PackageNotFoundError:

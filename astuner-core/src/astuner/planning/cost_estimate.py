@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astuner.planning.plan import plan_run
+from astuner.planning.service_choice import check_names
 from astuner.protocols.optional import ReportsProgress, WouldGenerate, find_offer
-from astuner.services.choosing import check_names
 
 if TYPE_CHECKING:
     from astuner.config.model import Config

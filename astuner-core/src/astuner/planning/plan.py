@@ -41,7 +41,6 @@ class Plan:
     reader: Component
     loggers: tuple[Component, ...]
     backbone: Component
-    estimator: Component
     native: Native | None
     """The backbone's own configuration; None for one without alignment."""
     notices: tuple[str, ...]
@@ -142,6 +141,8 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         judges=judges,
         tracker=tracker,
         engine=engine,
+        estimator=estimator,
+        catalog=catalog,
         environments=environments,
         detectors=detectors,
     )
@@ -152,7 +153,6 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         reader=reader,
         loggers=loggers,
         backbone=chosen_backbone,
-        estimator=estimator,
         native=native,
         notices=tuple(notices),
     )

@@ -129,7 +129,7 @@ class Catalog:
         installed = f"; installed: {self._installed(kind)}"
         if remedy:
             return f"{nothing}{installed}. {remedy}", None
-        names = [*(c.name for c in self.candidates(kind)), *(name for other, name in install_hints.BROUGHT_BY if other == kind)]
+        names = [*(c.name for c in self.candidates(kind)), *install_hints.published().names(kind)]
         suggestion = difflib.get_close_matches(place.name, names, n=1)
         if suggestion:
             return f"{nothing}{installed}.", suggestion[0]
@@ -149,8 +149,7 @@ def _candidate(kind: str, entry: EntryPoint, installed: Installed) -> Candidate:
         # Only an entry point made by hand has none; those read from a distribution's metadata always do.
         return Candidate(kind=kind, name=entry.name, target=_target(entry))
     facts = installed.facts(entry.dist)
-    extras = {canonicalize_name(extra) for extra in entry.extras} | install_hints.extras_of(kind, entry.name, facts.name)
-    extras |= facts.extras & {canonicalize_name(entry.name)}
+    extras = {canonicalize_name(extra) for extra in entry.extras} | (facts.extras & {canonicalize_name(entry.name)})
     missing = installed.unmet(facts, extras)
     brings = f"{facts.name}[{','.join(sorted(extras))}]" if extras else facts.name
     return Candidate(
@@ -188,10 +187,9 @@ def _normalised(text: str) -> str:
 
 def _how_to_get(kind: str, place: ByName) -> str | None:
     """Return what to install for a name that one of our packages brings."""
-    command = install_hints.command_for(kind, place.name)
-    if command is None:
+    command, name = install_hints.command_for(kind, place.name), install_hints.published().package_of(kind, place.name)
+    if command is None or name is None:
         return None
-    name = install_hints.BROUGHT_BY[kind, place.name].partition("[")[0]
     if place.dist is not None and canonicalize_name(place.dist) != name:
         return None
     try:

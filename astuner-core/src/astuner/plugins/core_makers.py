@@ -6,12 +6,27 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from astuner.errors import PluginError
 from astuner.hookspecs import hookimpl
 
 if TYPE_CHECKING:
+    import click
+
     from astuner.judging.weighted_judge import WeightedJudge
     from astuner.plugins.catalog import Candidate
-    from astuner.protocols import Backbone, Judge, Logger, MakeEngine, MakeTracker, Reader, RunInfo
+    from astuner.protocols import (
+        Backbone,
+        Detector,
+        Estimator,
+        Judge,
+        Logger,
+        MakeEngine,
+        MakeEnvironment,
+        MakeTracker,
+        Reader,
+        RunInfo,
+    )
+    from astuner.services import Definition
 
 
 class CoreMakers:
@@ -56,6 +71,53 @@ class CoreMakers:
     def astuner_make_tracker(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeTracker:
         """Load now, construct with each call."""
         return _factory(candidate, options, run_info)
+
+    @hookimpl(trylast=True)
+    def astuner_make_environment(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEnvironment:
+        """Load now, construct with each call, with the task before the other arguments."""
+        from astuner.plugins.drivers import load
+        from astuner.rollout.environments.lifetime import environment_maker
+
+        return environment_maker(candidate, load(candidate), options, run_info)
+
+    @hookimpl(trylast=True)
+    def astuner_make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector:
+        """Load and construct."""
+        detector: Detector = _make(candidate, options, run_info)
+        if not callable(getattr(detector, "look", None)):
+            raise PluginError(f"{candidate.blame} has no method `look(output)`")
+        return detector
+
+    @hookimpl(trylast=True)
+    def astuner_make_estimator(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Estimator:
+        """Load and construct."""
+        estimator: Estimator = _make(candidate, options, run_info)
+        if not callable(getattr(estimator, "advantages", None)):
+            raise PluginError(f"{candidate.blame} has no method `advantages(groups)`")
+        return estimator
+
+    @hookimpl(trylast=True)
+    def astuner_make_service(self, candidate: Candidate, run_info: RunInfo) -> Definition:
+        """Load the function, and call it."""
+        from astuner.plugins.drivers import load
+        from astuner.services import Definition
+
+        made = load(candidate)(run_info)
+        if not isinstance(made, Definition):
+            raise PluginError(f"{candidate.blame} returned {made!r}; astuner.services.Definition is expected")
+        return made
+
+    @hookimpl(trylast=True)
+    def astuner_make_command(self, candidate: Candidate) -> click.Command:
+        """Load it."""
+        import click
+
+        from astuner.plugins.drivers import load
+
+        command = load(candidate)
+        if not isinstance(command, click.Command):
+            raise PluginError(f"{candidate.blame} is {command!r}; a click command is expected")
+        return command
 
     @hookimpl(trylast=True)
     def astuner_make_engine(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEngine:

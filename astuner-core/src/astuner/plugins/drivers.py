@@ -69,7 +69,7 @@ def construct(candidate: Candidate, target: Callable[..., T], options: Any, run_
 
 
 def make(candidate: Candidate, options: Any, run_info: RunInfo | None) -> Any:
-    """Load and make a component of a kind that has no hook of its own: an estimator, a detector, an environment."""
+    """Load and make a component, as core does where no extension answers in its place."""
     return construct(candidate, load(candidate), options, run_info)
 
 

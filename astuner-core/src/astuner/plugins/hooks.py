@@ -22,9 +22,23 @@ from astuner.plugins.requirements import CORE
 from astuner.plugins.tracing import trace_if_asked
 
 if TYPE_CHECKING:
+    import click
+
     from astuner.judging.weighted_judge import WeightedJudge
-    from astuner.protocols import Backbone, Judge, Logger, MakeEngine, MakeTracker, Reader, RunInfo
+    from astuner.protocols import (
+        Backbone,
+        Detector,
+        Estimator,
+        Judge,
+        Logger,
+        MakeEngine,
+        MakeEnvironment,
+        MakeTracker,
+        Reader,
+        RunInfo,
+    )
     from astuner.schema import Episode, Group, Notice, StepReport, ValidationReport
+    from astuner.services import Definition
 
 OPTIONS_KEY = "astuner.plugins.options"
 
@@ -109,7 +123,7 @@ class Hooks:
 
     def make_judge(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Judge:
         """Make a judge, whole even when the class has only `compute_reward`."""
-        return cast("Judge", self._make("judge", candidate, options, run_info))
+        return cast("Judge", self._make("judge", candidate, options=options, run_info=run_info))
 
     def make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:
         """Make one judge of all; None where there is none."""
@@ -122,11 +136,23 @@ class Hooks:
 
     def make_tracker(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeTracker:
         """Return what makes the tracker of an episode."""
-        return cast("MakeTracker", self._make("tracker", candidate, options, run_info))
+        return cast("MakeTracker", self._make("tracker", candidate, options=options, run_info=run_info))
+
+    def make_environment(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEnvironment:
+        """Return what makes the environment of an episode."""
+        return cast("MakeEnvironment", self._make("environment", candidate, options=options, run_info=run_info))
+
+    def make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector:
+        """Make a detector of abnormal behaviour."""
+        return cast("Detector", self._make("detector", candidate, options=options, run_info=run_info))
 
     def make_engine(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEngine:
         """Return what makes the engine of a rollout process."""
-        return cast("MakeEngine", self._make("engine", candidate, options, run_info))
+        return cast("MakeEngine", self._make("engine", candidate, options=options, run_info=run_info))
+
+    def make_estimator(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Estimator:
+        """Make the estimator of the run."""
+        return cast("Estimator", self._make("estimator", candidate, options=options, run_info=run_info))
 
     def make_logger(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Logger:
         """Make one logger."""
@@ -135,6 +161,14 @@ class Hooks:
     def make_backbone(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Backbone:
         """Make the backbone of the run."""
         return cast("Backbone", self._make_listener("backbone", candidate, options, run_info))
+
+    def make_service(self, candidate: Candidate, run_info: RunInfo) -> Definition:
+        """Define a service."""
+        return cast("Definition", self._make("service", candidate, run_info=run_info))
+
+    def make_command(self, candidate: Candidate) -> click.Command:
+        """Return a command of the command line."""
+        return cast("click.Command", self._make("command", candidate))
 
     def tasks_read(self, split: str, count: int) -> None:
         """Tell that a split was read to its end for the first time."""
@@ -205,16 +239,16 @@ class Hooks:
 
     def _make_listener(self, kind: str, candidate: Candidate, options: Any, run_info: RunInfo) -> Any:
         """Make a component that lives as long as the run, and lets it listen to events."""
-        made = self._make(kind, candidate, options, run_info)
+        made = self._make(kind, candidate, options=options, run_info=run_info)
         self.register(made, candidate.blame, listens_only=True)
         return made
 
-    def _make(self, kind: str, candidate: Candidate, options: Any, run_info: RunInfo) -> Any:
+    def _make(self, kind: str, candidate: Candidate, **arguments: Any) -> Any:
         with self._lock:
             self._notes.clear()
             ask = getattr(self._manager.hook, DECIDING + kind)
             try:
-                made = ask(candidate=candidate, options=options, run_info=run_info)
+                made = ask(candidate=candidate, **arguments)
             except AstunerError:
                 raise
             except Exception as error:

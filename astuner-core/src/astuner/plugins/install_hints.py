@@ -1,64 +1,57 @@
-"""Which package brings a component that is not installed."""
+"""Which package brings a component that is not installed, as our packages themselves say it in `published.toml`.
+
+Only words for messages: nothing is ever imported from here.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
-
-BROUGHT_BY: Mapping[tuple[str, str], str] = {
-    ("backbone", "debug"): "astuner-core[rollout]",
-    ("backbone", "local"): "astuner-local",
-    ("backbone", "verl"): "astuner-verl",
-    ("backbone", "trinity"): "astuner-trinity",
-    ("engine", "local"): "astuner-local",
-    ("engine", "vllm"): "astuner-vllm",
-    ("engine", "openai"): "astuner-core[rollout]",
-    ("engine", "scripted"): "astuner-core[rollout]",
-    ("judge", "math"): "astuner-judges",
-    ("judge", "llm"): "astuner-judges[llm]",
-    ("judge", "math_and_llm"): "astuner-judges[llm]",
-    ("judge", "rubrics_auto_grader"): "astuner-judges[llm]",
-    ("judge", "env_service"): "astuner-judges[env]",
-    ("judge", "reasoning_gym"): "astuner-judges[reasoning-gym]",
-    ("reader", "data_generation"): "astuner-readers[llm]",
-    ("reader", "env_service"): "astuner-readers[env]",
-    ("reader", "environment_tasks"): "astuner-envs",
-    ("reader", "huggingface_dat_repo"): "astuner-readers[hf]",
-    ("reader", "reasoning_gym"): "astuner-readers[reasoning-gym]",
-    ("reader", "tracing"): "astuner-readers",
-    ("environment", "env_service"): "astuner-readers[env]",
-    ("environment", "openenv"): "astuner-readers[env]",
-    ("environment", "calculator"): "astuner-envs",
-    ("environment", "countdown"): "astuner-envs",
-    ("environment", "frozen_lake"): "astuner-envs[gymnasium]",
-    ("environment", "reasoning_gym"): "astuner-envs[reasoning-gym]",
-    ("logger", "mlflow"): "astuner-loggers[mlflow]",
-    ("logger", "swanlab"): "astuner-loggers[swanlab]",
-    ("logger", "tensorboard"): "astuner-loggers[tensorboard]",
-    ("logger", "trackio"): "astuner-loggers[trackio]",
-    ("logger", "wandb"): "astuner-loggers[wandb]",
-    ("service", "environments"): "astuner-envs",
-    ("service", "logview"): "astuner-logview",
-    ("command", "quickstart"): "astuner-local",
-    ("command", "data"): "astuner-readers",
-    ("command", "trace"): "astuner-readers",
-    ("command", "judge"): "astuner-judges",
-    ("command", "env"): "astuner-envs",
-}
-"""Requirement by (kind, name). Only words for an error message: nothing is ever imported from here."""
+from attrs import frozen
 
 
-APART: Mapping[str, str] = {"astuner-verl": "astuner-trinity", "astuner-trinity": "astuner-verl"}
-"""Packages whose trainers exclude each other, so that each has an environment of its own."""
+@frozen(kw_only=True)
+class Published:
+    """What our packages offer, installed or not."""
+
+    components: Mapping[tuple[str, str], str]
+    """What to install, by (kind, name): `astuner-judges[llm]`."""
+    libraries: Mapping[str, str]
+    """Libraries that only some backbones and engines need, and the package that brings each."""
+    excludes: Mapping[str, Mapping[str, str]]
+    """Packages that cannot share an environment with others, and why, by package and by the other's name."""
+
+    def package_of(self, kind: str, name: str) -> str | None:
+        """Return the name of the package that brings a component; None for one that nobody publishes."""
+        requirement = self.components.get((kind, name))
+        return None if requirement is None else requirement.partition("[")[0]
+
+    @property
+    def packages(self) -> frozenset[str]:
+        """The names of all packages."""
+        return frozenset(requirement.partition("[")[0] for requirement in self.components.values())
+
+    def names(self, kind: str) -> list[str]:
+        """Return the names of the components of a kind."""
+        return [name for other, name in self.components if other == kind]
+
+
+@cache
+def published() -> Published:
+    """Return what was published when this release of astuner-core was made."""
+    data = tomllib.loads(files("astuner.plugins").joinpath("published.toml").read_text(encoding="utf-8"))
+    components = {(kind, name): needs for kind, named in data["components"].items() for name, needs in named.items()}
+    return Published(components=components, libraries=data["libraries"], excludes=data["excludes"])
 
 
 def own_environment(package: str) -> str | None:
-    """Return how to install a package beside one that excludes it; None where there is none, or it is not installed."""
-    other = APART.get(package)
-    if other is None or not _is_installed(other):
+    """Return how to install a package that excludes an installed one; None if nothing is in its way."""
+    other = next((name for name in published().excludes.get(package, ()) if is_installed(name)), None)
+    if other is None:
         return None
     return (
         f"{package} excludes {other}, which is installed here. In an environment of its own (python -m venv {package}-env): "
@@ -66,27 +59,19 @@ def own_environment(package: str) -> str | None:
     )
 
 
-def _is_installed(name: str) -> bool:
+def is_installed(package: str) -> bool:
+    """Tell whether a distribution of this name is installed."""
     try:
-        distribution(name)
+        distribution(package)
     except PackageNotFoundError:
         return False
     return True
 
 
-def extras_of(kind: str, name: str, dist: str) -> frozenset[str]:
-    """Return the extras of a distribution that one of its components is known to need."""
-    known = BROUGHT_BY.get((kind, name))
-    if known is None:
-        return frozenset()
-    requirement = Requirement(known)
-    return frozenset(requirement.extras) if canonicalize_name(requirement.name) == canonicalize_name(dist) else frozenset()
-
-
 def command_for(kind: str, name: str) -> str | None:
-    """Return the one command that installs a known component, or None for a name nobody knows."""
-    known = BROUGHT_BY.get((kind, name))
-    return None if known is None else install_command(known)
+    """Return the one command that installs a published component, or None for a name nobody publishes."""
+    requirement = published().components.get((kind, name))
+    return None if requirement is None else install_command(requirement)
 
 
 def install_command(requirement: str) -> str:

@@ -16,7 +16,7 @@ from astuner.protocols.components import Detector, Estimator, Judge, Logger, Rea
 from astuner.protocols.engine import Engine, MakeEngine
 from astuner.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
 from astuner.protocols.tracker import ContextPolicy, ContextRoom, EpisodeIdentity, MakeTracker, Tracked, Tracker
-from astuner.protocols.workflow import ChatModel, Environment, Tuner, Workflow
+from astuner.protocols.workflow import ChatModel, Environment, MakeEnvironment, Tuner, Workflow
 
 __all__ = [
     "Backbone",
@@ -34,6 +34,7 @@ __all__ = [
     "Judge",
     "Logger",
     "MakeEngine",
+    "MakeEnvironment",
     "MakeTracker",
     "Reader",
     "RunInfo",

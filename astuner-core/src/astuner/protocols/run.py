@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from attrs import field, frozen
 
-from astuner.protocols.components import Judge
+from astuner.protocols.components import Detector, Estimator, Judge
 from astuner.protocols.engine import MakeEngine
 from astuner.protocols.tracker import MakeTracker
+from astuner.protocols.workflow import MakeEnvironment
 from astuner.schema import Episode, Group, Task
 
 if TYPE_CHECKING:
@@ -83,6 +84,18 @@ class ComponentMaker(Protocol):
 
     def make_tracker(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeTracker:
         """Return what makes the tracker of an episode."""
+        ...
+
+    def make_estimator(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Estimator:
+        """Make the advantage estimator."""
+        ...
+
+    def make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector:
+        """Make a detector of abnormal behaviour."""
+        ...
+
+    def make_environment(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEnvironment:
+        """Return what makes the environment of an episode."""
         ...
 
 

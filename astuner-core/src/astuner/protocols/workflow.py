@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from astuner.schema import Message, WorkflowOutput, WorkflowTask
@@ -83,3 +83,6 @@ class Environment(Protocol):
     async def close(self) -> None:
         """Release it. Called once on every path, whether or not `reset` was; soon, since a run that is interrupted waits."""
         ...
+
+
+MakeEnvironment = Callable[[WorkflowTask], Environment]

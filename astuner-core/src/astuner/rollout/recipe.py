@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from astuner.errors import PluginError
 from astuner.judging.weighted_judge import WeightedJudge
 from astuner.plugins.component import Component
-from astuner.protocols import ComponentMaker, Detector, Judge, MakeTracker, RunInfo, Workflow
-from astuner.protocols.optional import find_offer
+from astuner.protocols import ComponentMaker, Estimator, Judge, MakeTracker, RunInfo, Workflow
 from astuner.rollout.detection import NamedDetector
 from astuner.rollout.workflows import load_workflow
 
 if TYPE_CHECKING:
+    from astuner.plugins.catalog import Catalog
     from astuner.rollout.environments.lifetime import Environments
     from astuner.rollout.environments.selection import EnvironmentChoice
 
@@ -48,6 +47,10 @@ class Recipe:
     tracker: Component
     engine: Component | None
     """None: the backbone brings its own."""
+    estimator: Component
+    """Of advantages, for what trains."""
+    catalog: Catalog
+    """Where the environments are found that tasks name."""
     environments: EnvironmentChoice | None = None
     """None: no task has one."""
     detectors: tuple[Component, ...] = ()
@@ -67,18 +70,20 @@ class Recipe:
             judge=judge,
             make_tracker=make_tracker,
             workflow_target=self.workflow or "",
-            environments=self._environments(run_info),
-            detectors=tuple(_detector(chosen, run_info) for chosen in self.detectors),
+            environments=self._environments(run_info, hooks),
+            detectors=tuple(_detector(chosen, run_info, hooks) for chosen in self.detectors),
         )
 
-    def _environments(self, run_info: RunInfo) -> Environments | None:
-        from astuner.plugins.catalog import Catalog
+    def make_estimator(self, run_info: RunInfo, hooks: ComponentMaker) -> Estimator:
+        """Make the estimator; raises `PluginError` with the blame when it cannot be made."""
+        return hooks.make_estimator(self.estimator.candidate, self.estimator.options, run_info)
+
+    def _environments(self, run_info: RunInfo, hooks: ComponentMaker) -> Environments | None:
         from astuner.rollout.environments.lifetime import Environments
 
         if self.environments is None:
             return None
-        catalog = Catalog.discover(disabled=run_info.config.plugins.disabled, kinds=("environment",))
-        return Environments(self.environments, run_info, catalog)
+        return Environments(self.environments, run_info, self.catalog, hooks)
 
 
 def _weighted(chosen: Component, judge: Judge) -> WeightedJudge:
@@ -89,10 +94,6 @@ def _weighted(chosen: Component, judge: Judge) -> WeightedJudge:
     return WeightedJudge(name, terms.weight, judge, terms.requires, terms.otherwise, terms.shape)
 
 
-def _detector(chosen: Component, run_info: RunInfo) -> NamedDetector:
-    from astuner.plugins.drivers import make
-
-    made = make(chosen.candidate, chosen.options, run_info)
-    if find_offer(made, Detector) is None:
-        raise PluginError(f"{chosen.candidate.blame} has no method `look(output)`")
+def _detector(chosen: Component, run_info: RunInfo, hooks: ComponentMaker) -> NamedDetector:
+    made = hooks.make_detector(chosen.candidate, chosen.options, run_info)
     return NamedDetector(chosen.candidate.name, chosen.candidate.blame, made)

@@ -19,6 +19,7 @@ from astuner.breakpoints.stopping import TIME_LIMITS_OFF, stops_expected, stops_
 from astuner.config.secrets import redact_command
 from astuner.errors import AstunerError, Interrupted, UsageError
 from astuner.planning.plan import Plan, plan_run
+from astuner.planning.service_choice import check_names, choose_services
 from astuner.plugins.requirements import CORE
 from astuner.processes.program_registry import registered_run
 from astuner.protocols.optional import ReportsProgress, Throwaway, Truncates, find_offer
@@ -30,7 +31,6 @@ from astuner.runs.loop import Progress, drive
 from astuner.runs.reporting import Loggers, NamedLogger
 from astuner.runs.resume import check_same_run, same_length
 from astuner.schema import Event, Group, Notice
-from astuner.services.choosing import check_names, choose_services
 from astuner.transcript.terminal_text import without_colours
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class _Run:
                 print(self._secrets.hide(text), file=sys.stderr, flush=True)
 
         place = Place(directory=self._directory.path, say=say, warn=self.notify, stopped=lambda: self.control.stop)
-        services = choose_services(names, self.info, self._plan.catalog)
+        services = choose_services(names, self.info, self._plan.catalog, self._hooks)
         with stop_on_signals(self.control, say):
             self._stack.enter_context(running_services(services, place))
 
@@ -335,7 +335,7 @@ class _Run:
 def plugins_in_use(plan: Plan) -> list[dict[str, str]]:
     """Return kind, name, distribution and version of every component and extension of the run."""
     recipe = plan.recipe
-    components = [plan.backbone, plan.reader, *recipe.judges, recipe.tracker, plan.estimator, *plan.loggers]
+    components = [plan.backbone, plan.reader, *recipe.judges, recipe.tracker, recipe.estimator, *plan.loggers]
     components += [recipe.engine] if recipe.engine else []
     components += recipe.environments.components if recipe.environments else []
     chosen = [component.candidate for component in components]

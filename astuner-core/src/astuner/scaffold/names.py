@@ -12,7 +12,7 @@ from attrs import fields, frozen, has
 from packaging.utils import canonicalize_name
 
 from astuner.errors import Problem, UsageError
-from astuner.plugins.install_hints import BROUGHT_BY
+from astuner.plugins.install_hints import published
 from astuner.plugins.requirements import CORE
 from astuner.scaffold.kinds import SCAFFOLDS
 
@@ -77,7 +77,7 @@ def _module(dist: str) -> str:
     module = re.sub(r"[-_.]+", "_", dist).lower()
     if not module.isidentifier() or keyword.iskeyword(module):
         raise _refusal(f"DIST {dist!r}: its module would be called {module!r}, which cannot be imported.", f"acme-{dist}")
-    if canonicalize_name(dist) in {CORE, "astuner", *(need.partition("[")[0] for need in BROUGHT_BY.values())}:
+    if canonicalize_name(dist) in {CORE, "astuner", *published().packages}:
         raise _refusal(f"DIST {dist!r}: is a distribution of astuner itself; take a name of your own.", f"acme-{dist}")
     if module in sys.stdlib_module_names:
         raise _refusal(f"DIST {dist!r}: its module would hide {module!r} of the standard library.", f"acme-{dist}")
@@ -122,8 +122,7 @@ def _check_free(kind: str, name: str, *, given: bool) -> None:
             raise _refusal(f"{place}: `astuner {name}` is a command of astuner-core, which stays. {remedy}", suggestion)
     if any(candidate.name == name and candidate.dist == CORE for candidate in Catalog.discover(kinds=(kind,)).all()):
         raise _refusal(f"{place}: {CORE} has a {kind} of that name, and two make it ambiguous. {remedy}", suggestion)
-    if (kind, name) in BROUGHT_BY:
-        owner = BROUGHT_BY[kind, name].partition("[")[0]
+    if (owner := published().package_of(kind, name)) is not None:
         raise _refusal(f"{place}: is the name of a {kind} of {owner}, and two make it ambiguous. {remedy}", suggestion)
     section = SCAFFOLDS[kind].section
     if section is not None and name in _keys(section):

@@ -14,7 +14,6 @@ from transformers.utils.logging import disable_progress_bar
 
 from astuner.errors import UsageError
 from astuner.judging.advantages import Weighted
-from astuner.judging.estimator_factory import make_estimator
 from astuner.protocols import Control, Estimator, RunInfo
 from astuner.runs.atomic import explained
 from astuner.schema import Sample
@@ -106,7 +105,7 @@ def open_learner(
     config = run.config
     torch.use_deterministic_algorithms(True, warn_only=True)
     disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers' own bars would run through the live table
-    estimator = make_estimator(run)
+    estimator = recipe.make_estimator(run, control.hooks)
     settings = run.native["model"]
     options = TrainerOptions.from_native(
         run.native["trainer"],

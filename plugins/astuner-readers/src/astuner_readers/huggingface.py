@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from astuner.config.sections import HuggingFaceSection
 from astuner.errors import DataError, PluginError
 from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
 from astuner.tabular.cell_values import as_json_value, with_json_columns
 from astuner.tabular.task_rows import Row, tasks_of
 from astuner_readers.hub import HubCopy, located
+from astuner_readers.huggingface_options import HuggingFaceOptions
 from astuner_readers.split_slices import PartsOfStreams, split_parts
 
 _KEY = "astuner.task_reader.huggingface_dat_repo"
@@ -26,9 +26,9 @@ Rows = Iterable[Mapping[str, Any]]
 class HuggingFaceReader:
     """Reads a data set through the library `datasets`; rows become tasks with unique ids as those of a JSON file do."""
 
-    Options = HuggingFaceSection
+    Options = HuggingFaceOptions
 
-    def __init__(self, options: HuggingFaceSection, config_dir: Path) -> None:
+    def __init__(self, options: HuggingFaceOptions, config_dir: Path) -> None:
         self._options = options
         local = config_dir / Path(options.dataset_path).expanduser()
         self._local = local.resolve() if local.exists() else None
@@ -41,7 +41,7 @@ class HuggingFaceReader:
         _datasets()
 
     @classmethod
-    def from_run(cls, options: HuggingFaceSection, run_info: RunInfo) -> HuggingFaceReader:
+    def from_run(cls, options: HuggingFaceOptions, run_info: RunInfo) -> HuggingFaceReader:
         """Make the reader; a local path starts at the configuration's directory."""
         return cls(options, run_info.config_dir)
 
@@ -191,7 +191,7 @@ def _is_saved(path: Path) -> bool:
     return (path / "dataset_dict.json").is_file() or (path / "state.json").is_file()
 
 
-def _check_has_effect(options: HuggingFaceSection, local: Path) -> None:
+def _check_has_effect(options: HuggingFaceOptions, local: Path) -> None:
     """Raise `DataError` for options that say nothing of a local path."""
     saved = _is_saved(local)
     idle = {

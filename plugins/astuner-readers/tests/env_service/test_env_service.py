@@ -19,7 +19,6 @@ from astuner.clients.env_service import EnvServiceFailed
 from astuner.config.components import TaskReader
 from astuner.config.env_variables import Environment as EnvironmentSection
 from astuner.config.model import Config
-from astuner.config.sections import EnvServiceSection
 from astuner.errors import ConfigError, DataError
 from astuner.plugins.options import options_for
 from astuner.protocols import RunInfo
@@ -146,9 +145,10 @@ def test_a_split_that_cannot_be_used_is_named(url, options, said):
         list(reader(url, **options).read("train"))
 
 
-@pytest.mark.parametrize("key", ["env_type", "env_url", "env_action_preference", "training_split", "validation_split"])
-def test_the_options_have_the_documented_defaults(key):
-    assert getattr(EnvServiceOptions(), key) == getattr(EnvServiceSection(), key)
+def test_the_options_have_the_documented_defaults():
+    options = EnvServiceOptions()
+    assert (options.env_type, options.env_url, options.env_action_preference) == ("appworld", "http://127.0.0.1:8080", "code")
+    assert (options.training_split, options.validation_split) == ("train", "dev")
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class TrinityBackbone:
         """Yield a report per step of the trainer, validations and checkpoints as they come."""
         from astuner_trinity.session import Session
 
-        yield from Session(run=run, tasks=tasks, control=control).train()
+        yield from Session(run=run, tasks=tasks, recipe=recipe, control=control).train()
 
     def evaluate(
         self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control
@@ -44,7 +44,7 @@ class TrinityBackbone:
         """Yield the report of one validation pass, played in Trinity's mode bench."""
         from astuner_trinity.session import Session
 
-        yield from Session(run=run, tasks=tasks, control=control).evaluate(checkpoint)
+        yield from Session(run=run, tasks=tasks, recipe=recipe, control=control).evaluate(checkpoint)
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
         """Write a checkpoint as a Hugging Face model."""

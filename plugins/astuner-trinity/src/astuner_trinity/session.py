@@ -6,13 +6,12 @@ import json
 import shutil
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from attrs import define, evolve
 
 from astuner.errors import ConfigError, Problem, UsageError
-from astuner.judging.estimator_factory import make_estimator
 from astuner.planning.replan import write_plan
 from astuner.protocols import Control, RunInfo, TaskSource
 from astuner.runs.directory import RunDirectory
@@ -31,6 +30,9 @@ from astuner_trinity.schedule import Schedule
 from astuner_trinity.spool import store_left_over
 from astuner_trinity.stages import STAGES, begun, check_buffers, stage_after, stage_offsets
 
+if TYPE_CHECKING:
+    from astuner.rollout.recipe import Recipe
+
 LOST = (
     "rows that were waiting in Trinity's buffer are gone, and the order of a replay buffer with them; the trainer's weights and "
     "optimizer, the explorer's place among the tasks, and every finished episode are not: those of later steps are taken from "
@@ -44,6 +46,7 @@ class Session:
 
     run: RunInfo
     tasks: TaskSource
+    recipe: Recipe
     control: Control
 
     def train(self) -> Generator[Event]:
@@ -74,7 +77,7 @@ class Session:
     def _run(self, native: dict[str, Any], schedule: Schedule, model: str, checkpoints: Path | None = None) -> Generator[Event]:
         """Run Trinity; `checkpoints` is the directory of the run whose checkpoints a bench goes through."""
         control, run = self.control, self.run
-        layout, estimator = Layout(run.directory), make_estimator(run)
+        layout, estimator = Layout(run.directory), self.recipe.make_estimator(run, control.hooks)
         if run.config.rollout.top_p < 1 or run.config.rollout.top_k > 0:
             control.notify(
                 "the sampler leaves out a part of the vocabulary (top_p, top_k), and Trinity's trainer computes over all of it"

@@ -42,7 +42,7 @@ class VerlBackbone:
 
         start = control.resume_step
         checkpoint = RunDirectory(run.directory).checkpoint(start) if start else None
-        with open_learner(run, control, checkpoint=checkpoint, total_steps=tasks.total_steps) as learner:
+        with open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=tasks.total_steps) as learner:
             yield from train(run, tasks, recipe, control, learner)
 
     def evaluate(
@@ -52,7 +52,7 @@ class VerlBackbone:
         from astuner.training.loop import evaluate
         from astuner_verl.learner import open_learner
 
-        with open_learner(run, control, checkpoint=checkpoint, total_steps=1, trains=False) as learner:
+        with open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=1, trains=False) as learner:
             yield from evaluate(run, tasks, recipe, control, learner)
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:

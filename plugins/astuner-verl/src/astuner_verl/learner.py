@@ -16,7 +16,6 @@ from attrs import define, field
 from astuner.config.trees import get, put
 from astuner.errors import UsageError
 from astuner.judging.advantages import Weighted
-from astuner.judging.estimator_factory import make_estimator
 from astuner.protocols import Control, Estimator, RunInfo
 from astuner.runs.atomic import explained
 from astuner.schema import Sample
@@ -35,6 +34,7 @@ from astuner_verl.watch import Watch
 
 if TYPE_CHECKING:
     from astuner.rendering import TemplateRenderer
+    from astuner.rollout.recipe import Recipe
 
 NATIVE = "verl.yaml"
 """In the run directory: verl's configuration as it was started."""
@@ -169,12 +169,12 @@ class VerlLearner:
 
 @contextmanager
 def open_learner(
-    run: RunInfo, control: Control, *, checkpoint: Path | None, total_steps: int, trains: bool = True
+    run: RunInfo, recipe: Recipe, control: Control, *, checkpoint: Path | None, total_steps: int, trains: bool = True
 ) -> Iterator[VerlLearner]:
     """Attach to the cluster, start the trainer, and go on from a checkpoint; everything ends with the block."""
     from astuner.rendering import load_renderer
 
-    config, estimator = run.config, make_estimator(run)
+    config, estimator = run.config, recipe.make_estimator(run, control.hooks)
     base, adapter = _weights(config.model.path, checkpoint, trains)
     renderer = load_renderer(base, tool_call_format=config.model.tool_call_format)
     if config.rollout.top_p < 1 or config.rollout.top_k > 0:

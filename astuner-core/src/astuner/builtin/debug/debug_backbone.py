@@ -51,7 +51,6 @@ class DebugBackbone:
         """Play the first tasks as training would, and report what a training step would have had."""
         from astuner.builtin.debug.debug_report import DebugReport
         from astuner.judging.advantages import weigh
-        from astuner.judging.estimator_factory import make_estimator
         from astuner.rollout.host import training_sampling
         from astuner.rollout.metrics import rollout_metrics
         from astuner.rollout.runner import Round
@@ -60,7 +59,7 @@ class DebugBackbone:
         repeats, by_agent = run.config.rollout.num_repeat, run.config.trainer_common.algorithm.norm_adv_by_agent
         round_ = Round(step=1, split="train", repeats=repeats, sampling=training_sampling(run))
         report = DebugReport(run, control, "train", repeats)
-        estimator = make_estimator(run)
+        estimator = recipe.make_estimator(run, control.hooks)
         groups = None
         try:
             groups = _play(run, tasks.first(run.config.debug.debug_first_n_tasks), round_, recipe, control, report)

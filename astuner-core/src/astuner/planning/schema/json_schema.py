@@ -14,10 +14,11 @@ from astuner.config.aliases import KEY_ALIASES, ROOT_ALIASES
 from astuner.config.model import Config
 from astuner.config.native_roots import native_roots
 from astuner.config.places import ROOT
-from astuner.config.sections import DOCUMENTED
 from astuner.planning.schema.component_schemas import InstalledComponents
 from astuner.planning.schema.json_types import Schema, class_schema, free_section, suggesting
 from astuner.plugins.catalog import Catalog
+from astuner.plugins.install_hints import command_for, published
+from astuner.plugins.kinds import with_article
 
 _NAMED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("backbone", "backbone", ()),
@@ -54,9 +55,8 @@ def whole_schema(catalog: Catalog, *, native_roots: Iterable[str], on_broken: Ca
     """
     installed = InstalledComponents(catalog, on_broken)
     config = class_schema(Config)
-    _add_documented(config)
     for section, kind in _SECTIONS.items():
-        _below(config, section)["properties"] |= installed.sections(kind)
+        _below(config, section)["properties"] |= {**_not_installed(kind, installed), **installed.sections(kind)}
     for key, kind, words in _NAMED:
         section, _, name = key.rpartition(".")
         properties = _below(config, section)["properties"]
@@ -99,12 +99,11 @@ def _below(schema: Schema, path: str) -> Any:
     return schema
 
 
-def _add_documented(config: Schema) -> None:
-    """Add the sections of components that the documentation describes; one that is installed replaces its own later."""
-    for path, documented in DOCUMENTED.items():
-        section, _, name = path.partition(".")
-        about = {"description": " ".join((documented.options.__doc__ or "").split())}
-        _below(config, section)["properties"][name] = {**about, **class_schema(documented.options)}
+def _not_installed(kind: str, installed: InstalledComponents) -> Schema:
+    """Return free sections for components that are published and not installed, each with what installs it."""
+    missing = [name for name in published().names(kind) if name not in installed.names(kind)]
+    told = f"Options of {with_article(kind)} that is not installed: "
+    return {name: {"description": f"{told}{command_for(kind, name)}", **free_section()} for name in missing}
 
 
 def _add_detectors(config: Schema, installed: InstalledComponents) -> None:

@@ -11,14 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from astuner.config.env_variables import NO_ENVIRONMENT
+from astuner.errors import AstunerError
 from astuner.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
 from astuner.rollout.environments.home_thread import HomeThread, LivesInThread
 from astuner.rollout.environments.selection import EnvironmentChoice, EnvironmentFinder
 
 if TYPE_CHECKING:
-    from astuner.plugins.catalog import Catalog
+    from astuner.plugins.catalog import Candidate, Catalog
     from astuner.plugins.component import Component
-    from astuner.protocols import RunInfo
+    from astuner.protocols import ComponentMaker, MakeEnvironment, RunInfo
     from astuner.schema import WorkflowTask
 
 CLOSE_TIMEOUT_S = 10.0
@@ -75,10 +76,11 @@ class LivingEnvironment:
 class Environments:
     """Makes the environments of a rollout process."""
 
-    def __init__(self, choice: EnvironmentChoice, run_info: RunInfo, catalog: Catalog) -> None:
-        """Find them in `catalog`."""
-        self._choice, self._run_info = choice, run_info
+    def __init__(self, choice: EnvironmentChoice, run_info: RunInfo, catalog: Catalog, hooks: ComponentMaker) -> None:
+        """Find them in `catalog`, and make them through `hooks`."""
+        self._run_info, self._hooks = run_info, hooks
         self._finder = EnvironmentFinder(choice, catalog)
+        self._makers: dict[Candidate, MakeEnvironment] = {}
         self._in_threads = run_info.config.rollout.isolation == "thread"
 
     async def enter(
@@ -103,31 +105,38 @@ class Environments:
 
     async def _open(self, component: Component, workflow_task: WorkflowTask) -> LivingEnvironment:
         blame = component.candidate.blame
-        make = partial(make_environment, component, workflow_task, self._run_info)
         home = HomeThread(f"astuner-environment-{workflow_task.episode_id}") if self._in_threads else None
         try:
+            make = partial(self._maker(component), workflow_task)
             environment = make() if home is None else await home.run(_later, make)
         except BaseException as error:
             if home is not None:
                 await home.end(_nothing, CLOSE_TIMEOUT_S)
-            if isinstance(error, Exception):
+            if isinstance(error, AstunerError):
                 raise EnvironmentFailed(str(error)) from error
+            if isinstance(error, Exception):
+                raise EnvironmentFailed(f"{blame} could not be made: {type(error).__name__}: {error}") from error
             raise
         return LivingEnvironment(environment, name=component.candidate.name, blame=blame, home=home)
 
+    def _maker(self, component: Component) -> MakeEnvironment:
+        if component.candidate not in self._makers:
+            made = self._hooks.make_environment(component.candidate, component.options, self._run_info)
+            self._makers[component.candidate] = made
+        return self._makers[component.candidate]
 
-def make_environment(component: Component, workflow_task: WorkflowTask, run_info: RunInfo, *, target: Any = None) -> Any:
-    """Make an environment by the rule of all components, with the episode's task before the other arguments.
 
-    `target` is its class, where that is at hand.
-    """
-    from astuner.plugins.drivers import construct, load
+def environment_maker(candidate: Candidate, target: Any, options: Any, run_info: RunInfo) -> MakeEnvironment:
+    """Return what makes an environment of its class by the rule of all components, with the task before the other arguments."""
+    from astuner.plugins.drivers import construct
 
-    target = load(component.candidate) if target is None else target
-    with_task: Any = partial(target, workflow_task)
-    if hasattr(target, "from_run"):
-        with_task.from_run = partial(target.from_run, workflow_task)
-    return construct(component.candidate, with_task, component.options, run_info)
+    def make(workflow_task: WorkflowTask) -> Any:
+        with_task: Any = partial(target, workflow_task)
+        if hasattr(target, "from_run"):
+            with_task.from_run = partial(target.from_run, workflow_task)
+        return construct(candidate, with_task, options, run_info)
+
+    return make
 
 
 async def _later(make: Callable[[], Any]) -> Any:

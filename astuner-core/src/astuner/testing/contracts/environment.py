@@ -170,9 +170,8 @@ class EnvironmentContract(Contract):
 
     def make(self, directory: Path) -> Any:
         """Return the environment of one episode, made as core makes it."""
-        from astuner.plugins.component import Component
         from astuner.plugins.options import options_for
-        from astuner.rollout.environments.lifetime import make_environment
+        from astuner.rollout.environments.lifetime import environment_maker
 
         self.prepare(directory)
         info = self.run_info(directory)
@@ -180,8 +179,7 @@ class EnvironmentContract(Contract):
         options = options_for(self.target(), self.options, key=self.kind)
         task = self.task()
         workflow_task = WorkflowTask(task, task_id=task.task_id, env_type=task.env_type, episode_id=f"train/1/{task.task_id}/0")
-        component = Component(candidate=self.candidate(), options=options)
-        return make_environment(component, workflow_task, info, target=self.target())
+        return environment_maker(self.candidate(), self.target(), options, info)(workflow_task)
 
     def _made(self, directory: Path) -> Any:
         needed = [option.name for option in describe_options(find_options_class(self.target())) if option.required]

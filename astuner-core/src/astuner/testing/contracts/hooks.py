@@ -17,7 +17,8 @@ from astuner.plugins.extension import DECIDING
 from astuner.plugins.hooks import Hooks
 from astuner.plugins.options import options_for
 from astuner.protocols import RunInfo
-from astuner.schema import Failure, Notice, StepReport, ValidationReport
+from astuner.schema import Failure, Notice, StepReport, Task, ValidationReport, WorkflowTask
+from astuner.services import Definition
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.episodes import episode, group
 
@@ -29,6 +30,11 @@ EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "engine": ("astuner.builtin.engines.scripted_engine:ScriptedEngine", {"replies": ("yes",)}),
     "logger": ("astuner.builtin.loggers.jsonl_logger:JsonlLogger", {}),
     "backbone": ("astuner.builtin.debug.debug_backbone:DebugBackbone", {}),
+    "estimator": ("astuner.judging.estimators:Grpo", {}),
+    "detector": ("astuner.builtin.detectors.nonsense:Nonsense", {}),
+    "environment": ("astuner.testing.contracts.hooks:EmptyRoom", {}),
+    "service": ("astuner.testing.contracts.hooks:empty_service", {}),
+    "command": ("astuner.cli.ps:ps", {}),
 }
 """What each deciding hook is asked for: the target and the options of a component of core's."""
 
@@ -40,9 +46,15 @@ METHODS: Mapping[str, Sequence[str]] = {
     "engine": ("start", "generate", "release", "update_weights", "pause", "resume", "close"),
     "logger": ("log", "log_episodes", "close"),
     "backbone": ("train", "evaluate", "export", "close"),
+    "estimator": ("advantages",),
+    "detector": ("look",),
+    "environment": ("reset", "step", "evaluate", "close"),
+    "service": (),
+    "command": ("invoke",),
 }
-FACTORIES = ("tracker", "engine")
+FACTORIES = ("tracker", "engine", "environment")
 """Kinds of which a hook returns what makes them."""
+_TASK = WorkflowTask(Task("2 + 2?", task_id="example"), task_id="example", env_type="", episode_id="train/1/example/0")
 REWARD = "reward"
 """What is made of all judges, and of no candidate."""
 
@@ -53,6 +65,33 @@ class EveryAnswerIsRight:
     def compute_reward(self, workflow_task: Any, workflow_output: Any) -> float:
         """Return 1."""
         return 1.0
+
+
+class EmptyRoom:
+    """An environment to be made."""
+
+    def __init__(self, workflow_task: Any) -> None:
+        """Need nothing of the task."""
+
+    async def reset(self) -> Sequence[Mapping[str, Any]]:
+        """Return the first messages."""
+        return [{"role": "user", "content": "2 + 2?"}]
+
+    async def step(self, action: Any) -> tuple[Sequence[Mapping[str, Any]], float, bool, Mapping[str, Any]]:
+        """End with the first answer."""
+        return [], 1.0, True, {}
+
+    async def evaluate(self) -> float:
+        """Return 1."""
+        return 1.0
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def empty_service(run_info: RunInfo) -> Definition:
+    """Return a service of which nothing is started."""
+    return Definition(service=None)
 
 
 class HooksContract(Contract):
@@ -106,6 +145,10 @@ class HooksContract(Contract):
             # A reward is made of judges.
             candidate = Candidate(kind="judge" if kind == REWARD else kind, name="example", target=target)
             made = self._asked(hooks, kind, candidate, _options(candidate, values), info)
+            if kind == "service":
+                assert isinstance(made, Definition), (
+                    f"{self._blame}: {hook} left {made!r:.200}; return an astuner.services.Definition"
+                )
             missing = [name for name in METHODS[kind] if not callable(getattr(made, name, None))]
             assert not missing, (
                 f"{self._blame}: {hook} was asked for {target} and left {made!r:.200}, which has no {', '.join(missing)}; "
@@ -135,13 +178,17 @@ class HooksContract(Contract):
             if kind == REWARD:
                 judges = [WeightedJudge(name, 0.5, as_judge(EveryAnswerIsRight)) for name in ("first", "second")]
                 return hooks.make_reward(judges, info)
+            if kind == "command":
+                return hooks.make_command(candidate)
+            if kind == "service":
+                return hooks.make_service(candidate, info)
             made = getattr(hooks, f"make_{candidate.kind}")(candidate, options, info)
             if candidate.kind in FACTORIES:
                 assert callable(made), (
                     f"{self._blame}: {DECIDING}{candidate.kind} left {made!r:.200}; return a function that makes a "
                     f"{candidate.kind}: it is called again and again"
                 )
-                return made()
+                return made(_TASK) if kind == "environment" else made()
         except AstunerError as error:
             raise AssertionError(str(error)) from error
         return made

@@ -16,7 +16,7 @@ from astuner.plugins.component import Component
 from astuner.plugins.drivers import load
 from astuner.protocols import RunInfo
 from astuner.rollout.environments.guarded_environment import GuardedEnvironment
-from astuner.rollout.environments.lifetime import make_environment
+from astuner.rollout.environments.lifetime import environment_maker
 from astuner.rollout.environments.selection import check_shape, choose_environment
 from astuner.schema import Task, WorkflowTask
 from astuner_envs.listing import ListsTasks
@@ -51,8 +51,9 @@ class World:
     def environment(self, task: Task, instance_id: str) -> GuardedEnvironment:
         """Make the environment of one instance."""
         workflow_task = WorkflowTask(task, task_id=task.task_id, env_type=task.env_type, episode_id=instance_id)
-        made = make_environment(self.component, workflow_task, self._run_info(), target=self.target)
-        return GuardedEnvironment(made, self.component.candidate.blame)
+        candidate = self.component.candidate
+        make = environment_maker(candidate, self.target, self.component.options, self._run_info())
+        return GuardedEnvironment(make(workflow_task), candidate.blame)
 
     def _run_info(self) -> RunInfo:
         # No run is behind an instance; environments that look at one find the defaults.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from attrs import Attribute, evolve, field, frozen
+from attrs.validators import ge, gt, le, matches_re, min_len
 
 from astuner.clients.embedding import EmbeddingOptions
 from astuner.clients.llm import LLMClient
 from astuner.clients.llm_budget import Budget
 from astuner.clients.llm_options import LLMOptions
-from astuner.config.sections import RubricsSection
 from astuner.errors import PluginError
 from astuner_judges.evaluation.labelled import Fields
 
@@ -49,21 +49,84 @@ def _without_what_has_its_own_key(instance: RubricsOptions, attribute: Attribute
 
 
 @frozen(kw_only=True)
-class RubricsOptions(RubricsSection):
+class RubricsOptions:
     """Options of the judge `rubrics_auto_grader`."""
 
+    model_name: str = field(default="qwen-max", validator=min_len(1))
+    """The LLM that writes the rubrics and grades by them."""
+    grader_mode: Literal["pointwise", "listwise"] = "pointwise"
+    """Grade each answer by itself, or the answers of a group against each other."""
+    language: Literal["en", "zh"] = "en"
+    """Language of the prompts, and of the rubrics."""
+    min_score: float = 0.0
+    """Lowest score that an answer may get; scores are the rewards."""
     max_score: float = field(default=1.0, validator=_above_the_lowest)
     """Highest score that an answer may get."""
     success_threshold: float = field(default=0.7, validator=_between_the_scores)
     """Score from which an answer is a success, and a labelled one good."""
+    rubrics_file: str | None = None
+    """Where the rubrics are kept, relative to the YAML: read when it is there, written when it is not. Null keeps them in the
+    run directory, as `rubrics/{grader_name}.yaml`."""
+    sampling_mode: Literal["all_samples", "smart_sampling"] = "all_samples"
+    """Learn from every reference sample, or batch by batch only as long as new rubrics add something."""
+    generate_number: int = field(default=1, validator=ge(1))
+    """Rubrics written for one sample."""
+    max_epochs: int = field(default=2, validator=ge(1))
+    """Rounds of rewriting a rubric that grades its own sample wrongly."""
+    max_retries: int = field(default=3, validator=ge(0))
+    """How often a failed request is sent again."""
+    evidence_samples: int = field(default=16, validator=ge(1))
+    """Other samples that each rubric grades before it may be chosen."""
+    min_agreement: float = field(default=0.7, validator=[gt(0), le(1)])
+    """Share of those that it must grade as they are labelled, good and bad ones weighing the same."""
+    batch_size: int = field(default=10, validator=ge(1))
+    """Samples of one round of `smart_sampling`; with `all_samples`, samples that are worked on at a time."""
+    mcr_batch_size: int = field(default=10, validator=ge(1))
+    """Most rubrics that one round of the selection adds."""
+    min_increment_threshold: float = field(default=0.002, validator=ge(0))
+    """Least coding rate, in nats, that a rubric must add to be chosen, and a round to count as one that added something."""
+    patience: int = field(default=2, validator=ge(1))
+    """The selection ends after so many rounds in a row that added nothing."""
+    max_iterations: int = field(default=50, validator=ge(1))
+    """Most rounds of the selection."""
+    max_total_rubrics: int = field(default=200, validator=ge(1))
+    """Most rubrics that are chosen."""
+    aggregation_mode: Literal["keep_all", "merge_similar"] = "keep_all"
+    """Make each chosen rubric a theme of its own, or sort them into a few themes."""
+    merge_num_categories: int = field(default=2, validator=ge(1))
+    """Most themes of `merge_similar`."""
+    requests_per_answer: int = field(default=3, validator=ge(1))
+    """The themes are shared out among so many requests, whose errors do not depend on each other; fewer themes take fewer."""
+    combine: Literal["median", "mean"] = "median"
+    """From the scores by each theme to that of the answer: `median` bears a wrong one among several."""
+    grader_name: str = field(default="auto_grader", validator=matches_re(r"[\w.-]+"))
+    """Names the grader, and the file that its rubrics are kept in."""
+    num_reference_samples: int = field(default=20, validator=gt(0))
+    """Samples that the rubrics are learnt from: the first of the training split. As many of the validation split check them."""
+    query_field: str = "main_query"
+    """Where a sample, and a task, holds the question: a field of the task, or a key of its metadata."""
+    answer_field: str = "final_answer"
+    """Where a workflow's output holds the answer, and a sample the answer that is labelled."""
+    reference_field: str = "answer"
+    """Where a sample holds the right answer; it is the example where there is no answer with a label."""
+    label_field: str = "score"
+    """Where a sample holds its label: a score, true or false, or a word such as `right` or `wrong`."""
+    candidates_field: str = "candidates"
+    """Where a sample holds several answers: a list of objects, each with its answer and its label or its rank."""
+    rank_field: str = "rank"
+    """Where a candidate holds its rank, 1 being the best."""
+    input_data_type: Literal["dataset_file", "env_service", "huggingface_dat_repo"] = "dataset_file"
+    """The reader of the samples."""
     dataset_file: Mapping[str, Any] = field(factory=dict, validator=_of_the_chosen_reader)
     """Options of that reader, when it is this one."""
     env_service: Mapping[str, Any] = field(factory=dict, validator=_of_the_chosen_reader)
     """Options of that reader, when it is this one."""
     huggingface_dat_repo: Mapping[str, Any] = field(factory=dict, validator=_of_the_chosen_reader)
     """Options of that reader, when it is this one."""
-    llm: LLMOptions = field(factory=LLMOptions, validator=_without_what_has_its_own_key)  # type: ignore[assignment]  # core has it as written
-    embedding: EmbeddingOptions = field(factory=EmbeddingOptions)  # type: ignore[assignment]  # likewise
+    llm: LLMOptions = field(factory=LLMOptions, validator=_without_what_has_its_own_key)
+    """How the LLM is asked: limits, prices, concurrency, cache."""
+    embedding: EmbeddingOptions = field(factory=EmbeddingOptions)
+    """How rubrics become vectors, by which the selection tells what is alike."""
 
     @property
     def fields(self) -> Fields:

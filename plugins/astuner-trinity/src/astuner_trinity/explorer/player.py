@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, evolve, field
 
 from astuner.errors import Interrupted
-from astuner.judging.estimator_factory import make_estimator
 from astuner.planning.replan import plan_again
 from astuner.protocols import Estimator, RunInfo
 from astuner.rollout.host import open_rollouts, training_sampling, validation_sampling
@@ -89,7 +88,7 @@ class Player:
             run_info=info,
             layout=layout,
             runner=runner,
-            estimator=make_estimator(info),
+            estimator=plan.recipe.make_estimator(info, hooks),
             spool=spool,
             versions=Versions(model.model),
             stack=stack,

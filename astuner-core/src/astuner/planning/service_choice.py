@@ -1,4 +1,4 @@
-"""From the names that a user gives with `--with` to services."""
+"""Choosing the services that a user names with `--with`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from astuner.config.paths import resolve_path
-from astuner.errors import AstunerError, ConfigError, PluginError, Problem, UsageError
+from astuner.errors import ConfigError, Problem, UsageError
 from astuner.services.definition import Definition
 
 if TYPE_CHECKING:
     from astuner.plugins.catalog import Catalog
+    from astuner.plugins.hooks import Hooks
     from astuner.protocols import RunInfo
 
 KIND = "service"
 
 
-def choose_services(names: Sequence[str], run_info: RunInfo, catalog: Catalog) -> dict[str, Definition]:
+def choose_services(names: Sequence[str], run_info: RunInfo, catalog: Catalog, hooks: Hooks) -> dict[str, Definition]:
     """Return the services by name, in the order asked for; raises `UsageError` for a name that nobody knows.
 
     The section `services` of the YAML goes before what packages define.
     """
-    return {name: _placed(_definition(name, run_info, catalog), run_info) for name in dict.fromkeys(names)}
+    return {name: _placed(_definition(name, run_info, catalog, hooks), run_info) for name in dict.fromkeys(names)}
 
 
 def check_names(names: Sequence[str], run_info: RunInfo, catalog: Catalog) -> None:
@@ -34,9 +35,7 @@ def check_names(names: Sequence[str], run_info: RunInfo, catalog: Catalog) -> No
             raise UsageError(_unknown(name, run_info, catalog))
 
 
-def _definition(name: str, run_info: RunInfo, catalog: Catalog) -> Definition:
-    from astuner.plugins.drivers import load
-
+def _definition(name: str, run_info: RunInfo, catalog: Catalog, hooks: Hooks) -> Definition:
     check_names([name], run_info, catalog)
     if name in run_info.config.services:
         return Definition(service=run_info.config.services[name])
@@ -44,16 +43,7 @@ def _definition(name: str, run_info: RunInfo, catalog: Catalog) -> Definition:
         candidate = catalog.find(KIND, name, config_dir=run_info.config_dir, key=f"--with {name}")
     except ConfigError as error:
         raise UsageError(str(error)) from error
-    define = load(candidate)
-    try:
-        made = define(run_info)
-    except AstunerError:
-        raise
-    except Exception as error:
-        raise PluginError(f"{candidate.blame} raised {type(error).__name__}: {error}") from error
-    if not isinstance(made, Definition):
-        raise PluginError(f"{candidate.blame} returned {made!r}; astuner.services.Definition is expected")
-    return made
+    return hooks.make_service(candidate, run_info)
 
 
 def _placed(definition: Definition, run_info: RunInfo) -> Definition:

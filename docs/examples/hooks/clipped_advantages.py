@@ -1,0 +1,29 @@
+"""Wraps the estimator: one very good or very bad answer does not outweigh all others."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astuner import hookimpl
+from astuner.protocols import Estimator
+
+MOST = 3.0
+
+
+class ClippedAdvantages:
+    @hookimpl(wrapper=True)
+    def astuner_make_estimator(self) -> Generator[None, Estimator, Estimator]:
+        made = yield
+        return _Clipped(made)
+
+
+class _Clipped:
+    def __init__(self, inner: Estimator) -> None:
+        self._inner = inner
+        self.default_loss_agg_mode = inner.default_loss_agg_mode
+
+    def advantages(self, groups: Sequence[NDArray[np.float64]]) -> Sequence[NDArray[np.float64]]:
+        return [np.clip(group, -MOST, MOST) for group in self._inner.advantages(groups)]
