@@ -56,6 +56,21 @@ BAD: list[tuple[str, Mapping[str, Any], str]] = [
         {"files": {"torch.py": "", "acme_strict.py": f"import torch\n{JUDGE}"}},
         "importing acme_strict:Strict imports torch",
     ),
+    (
+        "test_it_imports_only_what_is_public",
+        {"files": {"acme_strict.py": f"\nfrom astuner.runs import launch\n{JUDGE}"}},
+        "acme_strict.py:2: imports astuner.runs.launch, which is internal",
+    ),
+    (
+        "test_it_imports_only_what_is_public",
+        {"files": {"acme_strict.py": f"{JUDGE}\n\ndef late():\n    import astuner.judging.composition as judging\n"}},
+        "docs/api.md lists what a plugin may import",
+    ),
+    (
+        "test_it_imports_only_what_is_public",
+        {"files": {"acme_strict.py": f"from astuner.schema import _hidden\n{JUDGE}"}},
+        "acme_strict.py:1: imports astuner.schema._hidden, which is internal",
+    ),
     ("test_options_of_every_component_are_documented", {"files": {"acme_strict.py": UNDOCUMENTED}}, "document field"),
     (
         "test_hooks_register",

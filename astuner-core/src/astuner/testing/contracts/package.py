@@ -8,8 +8,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distribution, version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ClassVar
 from unittest import SkipTest
 
@@ -24,6 +26,7 @@ from astuner.plugins.option_docs import describe_options
 from astuner.plugins.requirements import CORE, WORKS_WITHOUT
 from astuner.protocols.optional import find_options_class
 from astuner.testing.contracts.base import Rules, self_contained
+from astuner.testing.public_api import internal_imports
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -171,6 +174,14 @@ class PackageContract(Rules):
                     raise AssertionError(str(error)) from error
                 assert found, f"{self._blame}: {entry.value} has no method marked @astuner.hookimpl"
 
+    @self_contained
+    def test_it_imports_only_what_is_public(self) -> None:
+        """Its modules import of core only those that docs/api.md lists; the others may change in any release."""
+        if self._is_core:
+            raise SkipTest("this is astuner-core itself")
+        found = [one.describe(root) for root, files in self._sources().items() for one in internal_imports(files)]
+        assert not found, "\n".join((f"{self._blame}: import only what is public", *found))
+
     @property
     def _blame(self) -> str:
         return f"package {self.distribution}"
@@ -191,6 +202,22 @@ class PackageContract(Rules):
     def _entries(self) -> Sequence[EntryPoint]:
         groups = set(GROUPS.values())
         return [entry for entry in self._dist().entry_points if entry.group in groups]
+
+    def _sources(self) -> Mapping[Path, Sequence[Path]]:
+        """Return the source files by the directory from which they are imported."""
+        installed = [Path(str(file.locate())) for file in self._dist().files or () if file.suffix == ".py"]
+        if installed:
+            return {Path(str(self._dist().locate_file(""))): installed}
+        # An editable installation lists no sources: they are where its modules are found.
+        found: dict[Path, Sequence[Path]] = {}
+        for top in sorted({entry.module.partition(".")[0] for entry in self._entries()}):
+            spec = find_spec(top)
+            if spec is not None and spec.origin:
+                origin = Path(spec.origin)
+                is_package = origin.name == "__init__.py"
+                root = origin.parent.parent if is_package else origin.parent
+                found[root] = [*found.get(root, ()), *(sorted(origin.parent.rglob("*.py")) if is_package else [origin])]
+        return found
 
     def _imported(self) -> Sequence[tuple[EntryPoint, str, Sequence[str]]]:
         """Import every entry point in a fresh process; return with each the error, and the heavy modules that came with it."""
