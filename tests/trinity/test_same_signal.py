@@ -143,7 +143,7 @@ def test_a_step_without_gradient_moves_no_weight(trainers: tuple[Any, TrinityTra
     local, trinity = trainers
     take_weights(local, trinity.checkpoint())
     groups = [
-        evolve(group, episodes=tuple(episode.judged(Verdict(reward=0.5)) for episode in group.episodes))
+        evolve(group, episodes=tuple(episode.with_verdict(Verdict(reward=0.5)) for episode in group.episodes))
         for group in groups_of(50, local.renderer.tokenizer.vocab_size, SIZES)
     ]
     same = groups_of(51, local.renderer.tokenizer.vocab_size, SIZES)

@@ -304,7 +304,7 @@ class Episode:
             return None
         return float((self.verdict.rewards or {}).get(agent, self.verdict.reward))
 
-    def judged(self, verdict: Verdict | Unjudged) -> Episode:
+    def with_verdict(self, verdict: Verdict | Unjudged) -> Episode:
         """Return this episode with a verdict."""
         return evolve(self, verdict=verdict)
 

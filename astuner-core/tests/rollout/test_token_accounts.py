@@ -58,7 +58,7 @@ def made_up_episode(random: Random, repeat: int, tracker: Any) -> Episode:
     tracked = limit_samples(tracker.samples(calls, identity), random.choice((0, 1, 20)))
     episode = evolve(blank, output=WorkflowOutput(), samples=tuple(tracked.samples), untrained=dict(tracked.untrained))
     judge_fails = random.random() < 0.2
-    return episode.judged(Unjudged(reason="judge_error") if judge_fails else Verdict(random.choice((0.0, 1.0))))
+    return episode.with_verdict(Unjudged(reason="judge_error") if judge_fails else Verdict(random.choice((0.0, 1.0))))
 
 
 @pytest.mark.parametrize("name", TRACKERS)

@@ -15,7 +15,7 @@ from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Sample
 from astuner.testing.contracts import Contract, rules_of, run_contract
 from astuner.testing.contracts.tracker import TrackerContract
-from astuner.token_streams import by_index, stretches
+from astuner.token_streams import find_stretches, index_calls
 
 
 class Spoilt:
@@ -147,8 +147,8 @@ class StringsAllTogether:
 
 class TrainsSharedPrefixesAgain:
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
-        known = by_index(calls)
-        rows = [path_sample(stretches(known, index), {}, identity) for index in known]
+        known = index_calls(calls)
+        rows = [path_sample(find_stretches(known, index), {}, identity) for index in known]
         return Tracked(samples=[row for row in rows if row is not None])
 
 

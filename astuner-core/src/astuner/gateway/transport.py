@@ -60,7 +60,7 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
             timeout = request.extensions.get("timeout", {}).get("read")
             exchange = _Exchange(await request.aread())
             if b'"stream"' not in exchange.body:
-                return await whole(exchange, request, timeout)
+                return await send_at_once(exchange, request, timeout)
             exchange.task = asyncio.create_task(exchange.run(app, _scope(request)))
             try:
                 async with asyncio.timeout(timeout):
@@ -73,7 +73,7 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
                 raise
             return http.Response(status, headers=headers, stream=Parts(exchange, timeout, request))
 
-    async def whole(exchange: _Exchange, request: Any, timeout: float | None) -> Any:
+    async def send_at_once(exchange: _Exchange, request: Any, timeout: float | None) -> Any:
         # Without a task and a stream of its own, an answer that comes in one piece costs half.
         try:
             async with asyncio.timeout(timeout):

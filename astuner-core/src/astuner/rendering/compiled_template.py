@@ -31,7 +31,7 @@ class CompiledTemplate:
     ) -> str:
         """Return the text of a conversation."""
         variables = self._variables(tools, generate, kwargs)
-        if self._compile is None or variables is None or not messages or any(map(_changed, messages)):
+        if self._compile is None or variables is None or not messages or any(map(_is_rewritten, messages)):
             return str(
                 self._tokenizer.apply_chat_template(
                     messages, tools=list(tools) or None, add_generation_prompt=generate, tokenize=False, **kwargs
@@ -50,7 +50,7 @@ class CompiledTemplate:
         return str(self._tokenizer.get_chat_template(None, list(tools) or None))
 
 
-def _changed(message: Message) -> bool:
+def _is_rewritten(message: Message) -> bool:
     """Whether a field would be dropped, or be given to the template under further names."""
     return not _ALIASED.isdisjoint(message) or None in message.values()
 

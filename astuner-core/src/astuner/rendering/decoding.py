@@ -75,7 +75,7 @@ class StopFinder:
             self.found = True
             end, self.reached = min(places)
         else:
-            end = len(self._held) - begun(self._held, self._stops)
+            end = len(self._held) - partial_marker_length(self._held, self._stops)
         passed, self._held = self._held[:end], self._held[end:]
         self.passed += len(passed)
         return passed
@@ -88,7 +88,7 @@ class StopFinder:
         return rest
 
 
-def begun(text: str, markers: Sequence[str]) -> int:
+def partial_marker_length(text: str, markers: Sequence[str]) -> int:
     """Return the length of the longest end of the text with which a marker begins, without being complete."""
     for size in range(min(max(map(len, markers)) - 1, len(text)), 0, -1):
         end = text[-size:]

@@ -39,7 +39,7 @@ class PartwiseEncoder:
         self._ids: Mapping[str, int] = cutting if _cuts_cleanly(backend, added.values()) else {}
         longest_first = sorted(cutting, key=len, reverse=True)
         self._cut = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if self._ids else None
-        self._kept: Callable[[str], tuple[int, ...]] = lru_cache(PARTS_KEPT)(self._whole)
+        self._kept: Callable[[str], tuple[int, ...]] = lru_cache(PARTS_KEPT)(self._encode_whole)
 
     @property
     def in_parts(self) -> bool:
@@ -48,22 +48,22 @@ class PartwiseEncoder:
 
     def __call__(self, text: str) -> Ids:
         """Return the ids of a text, as a read-only array."""
-        found: Sequence[int] = self._whole(text) if self._cut is None else self._in_parts(self._cut, text)
+        found: Sequence[int] = self._encode_whole(text) if self._cut is None else self._encode_parts(self._cut, text)
         ids = np.asarray(found, dtype=np.int32)
         ids.setflags(write=False)
         return ids
 
-    def _in_parts(self, cut: re.Pattern[str], text: str) -> list[int]:
+    def _encode_parts(self, cut: re.Pattern[str], text: str) -> list[int]:
         ids: list[int] = []
         # Every second one is a special token.
         for place, part in enumerate(cut.split(text)):
             if place % 2:
                 ids.append(self._ids[part])
             elif part:
-                ids += self._kept(part) if len(part) <= LONGEST_KEPT else self._whole(part)
+                ids += self._kept(part) if len(part) <= LONGEST_KEPT else self._encode_whole(part)
         return ids
 
-    def _whole(self, text: str) -> tuple[int, ...]:
+    def _encode_whole(self, text: str) -> tuple[int, ...]:
         return tuple(self._backend.encode(text, add_special_tokens=False).ids)
 
 
@@ -75,14 +75,14 @@ def _cuts_cleanly(backend: Any, added: Iterable[Any]) -> bool:
     if backend.truncation is not None or backend.padding is not None or getattr(backend, "encode_special_tokens", False):
         return False
     steps = [step for step in (backend.normalizer, backend.pre_tokenizer) if step is not None]
-    return not any(name in POSITIONAL for step in steps for name in _types(json.loads(step.__getstate__())))
+    return not any(name in POSITIONAL for step in steps for name in _collect_types(json.loads(step.__getstate__())))
 
 
-def _types(state: Any) -> list[str]:
+def _collect_types(state: Any) -> list[str]:
     """Return the types of a step and of those it is made of."""
     if isinstance(state, list):
-        return [name for part in state for name in _types(part)]
+        return [name for part in state for name in _collect_types(part)]
     if not isinstance(state, dict):
         return []
     own = [state["type"]] if isinstance(state.get("type"), str) else []
-    return own + [name for part in state.values() for name in _types(part)]
+    return own + [name for part in state.values() for name in _collect_types(part)]

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 
 from attrs import field, frozen
 
-from astuner.rendering.decoding import begun
+from astuner.rendering.decoding import partial_marker_length
 
 
 @frozen
@@ -39,7 +39,7 @@ class ReplyParser(Protocol):
 
 
 @frozen(kw_only=True)
-class Found:
+class ParsedCalls:
     """What a format read at the start of a text."""
 
     end: int
@@ -67,7 +67,7 @@ class CallFormat(Protocol):
         """The characters of which one is the last of every call."""
         ...
 
-    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> Found | None:
+    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
         """Read the calls that a text begins with; None when more text is needed, which `final` rules out."""
         ...
 
@@ -152,7 +152,7 @@ class AnswerParser:
             if text.rstrip():
                 yield Piece("reasoning", text.rstrip())
             return
-        certain = text[: len(text) - begun(text, (self._think_end,))].rstrip()
+        certain = text[: len(text) - partial_marker_length(text, (self._think_end,))].rstrip()
         self._held = text[len(certain) :]
         if certain:
             self._said = True
@@ -180,7 +180,7 @@ class AnswerParser:
                 self._enter_call(place)
                 self._gap = self._gap[len(certain) :]
             else:
-                certain = self._held[: len(self._held) - begun(self._held, openers)].rstrip()
+                certain = self._held[: len(self._held) - partial_marker_length(self._held, openers)].rstrip()
                 self._held = self._held[len(certain) :]
         if self._calls and not self._said:
             certain = certain.lstrip()

@@ -53,24 +53,24 @@ class TemplateShape:
     def with_calls(self, message: Message) -> dict[str, Any]:
         """Return a message with its tool calls as the template takes them, which may be in the text."""
         if not message.get("tool_calls"):
-            return _ordered(message, FIELDS)
+            return _order_fields(message, FIELDS)
         calls = [
             {
-                **_ordered(call, CALL_FIELDS),
+                **_order_fields(call, CALL_FIELDS),
                 "function": {
-                    **_ordered(call["function"], FUNCTION_FIELDS),
+                    **_order_fields(call["function"], FUNCTION_FIELDS),
                     "arguments": parse_arguments(call["function"]["arguments"]),
                 },
             }
             for call in message["tool_calls"]
         ]
         if not self.inline_calls:
-            return {**_ordered(message, FIELDS), "tool_calls": calls}
+            return {**_order_fields(message, FIELDS), "tool_calls": calls}
         functions = [{key: call["function"][key] for key in ("name", "arguments")} for call in calls]
         blocks = [f"<tool_call>\n{json.dumps(function, ensure_ascii=False)}\n</tool_call>" for function in functions]
         content = "\n".join([message["content"], *blocks] if message["content"] else blocks)
         kept = {key: value for key, value in message.items() if key != "tool_calls"}
-        return {**_ordered(kept, FIELDS), "content": content}
+        return {**_order_fields(kept, FIELDS), "content": content}
 
 
 @define(eq=False)
@@ -110,36 +110,36 @@ class _Preparation:
 def find_shape(apply: Apply) -> TemplateShape:
     """Try a template on a few conversations."""
 
-    def shown(*messages: Mapping[str, Any]) -> str:
+    def render(*messages: Mapping[str, Any]) -> str:
         try:
             return apply(messages)
         except Exception:  # noqa: BLE001 - the template refuses what is tried here, which is the answer
             return ""
 
-    def calling(*calls: Mapping[str, Any], **more: Any) -> str:
+    def render_calls(*calls: Mapping[str, Any], **more: Any) -> str:
         results = [_result(call["id"]) for call in calls]
-        return shown(USER, {"role": "assistant", "content": "", "tool_calls": list(calls), **more}, *results, USER)
+        return render(USER, {"role": "assistant", "content": "", "tool_calls": list(calls), **more}, *results, USER)
 
-    called = calling(_call(PROBE, "123456789"))
-    named = calling(_call(PROBE, f"functions.{PROBE}:0"))
+    called = render_calls(_call(PROBE, "123456789"))
+    named = render_calls(_call(PROBE, f"functions.{PROBE}:0"))
     named_ids = PROBE not in called and PROBE in named
     first, second = ("functions.x:0", f"functions.{PROBE}:1") if named_ids else ("123456789", "123456780")
     called = named if named_ids else called
     inline = PROBE not in called
     call = _call("x", first)
     result = {**_result(first), "content": PROBE}
-    asked = {"role": "assistant", "content": "x"} if inline else {"role": "assistant", "content": "", "tool_calls": [call]}
+    assistant = {"role": "assistant", "content": "x"} if inline else {"role": "assistant", "content": "", "tool_calls": [call]}
 
     return TemplateShape(
         inline_calls=inline,
-        tools_as_user=PROBE not in shown(USER, asked, result),
+        tools_as_user=PROBE not in render(USER, assistant, result),
         named_ids=named_ids,
-        many_calls=inline or PROBE in calling(call, _call(PROBE, second)),
+        many_calls=inline or PROBE in render_calls(call, _call(PROBE, second)),
         called="" if inline else called,
     )
 
 
-def _ordered(mapping: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+def _order_fields(mapping: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     return {**{key: mapping[key] for key in fields if key in mapping}, **mapping}
 
 

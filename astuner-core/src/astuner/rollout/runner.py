@@ -228,7 +228,7 @@ class RolloutRunner:
             duration_s=time.perf_counter() - began,
         )
         if episode.completed and episode.abnormal:
-            return episode.judged(abnormal_verdict(episode.findings, config.agent_madness_reward))
+            return episode.with_verdict(abnormal_verdict(episode.findings, config.agent_madness_reward))
         return await self._observed(episode, living)
 
     async def _execute(
@@ -266,7 +266,7 @@ class RolloutRunner:
             return episode
         with during(f"the judge, on {episode.id}"):
             seen = await observations_of(judge, episode, living and living.facade, self._judge_timeout_s)
-        return episode.judged(seen) if isinstance(seen, Unjudged) else evolve(episode, observations=seen)
+        return episode.with_verdict(seen) if isinstance(seen, Unjudged) else evolve(episode, observations=seen)
 
     def _track(self, tracker: Tracker, calls: Sequence[Call], episode: Episode) -> Tracked:
         identity = EpisodeIdentity(episode_id=episode.id, task_id=episode.task.task_id, repeat=episode.repeat)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from astuner.schema import Call, Episode, Sample
-from astuner.token_streams import by_index, stretches
+from astuner.token_streams import find_stretches, index_calls
 
 if TYPE_CHECKING:
     from astuner.schema import Mask
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def trained_tokens(episode: Episode) -> dict[int, Mask]:
     """Return by call, for each sampled token, whether it is trained; every sampled token is in exactly one of them."""
-    calls = by_index(episode.calls)
+    calls = index_calls(episode.calls)
     found = {index: np.zeros(len(call.output_ids), bool) for index, call in calls.items()}
     for sample in episode.samples:
         rest = _on_the_path(sample, calls, found)
@@ -29,7 +29,7 @@ def trained_tokens(episode: Episode) -> dict[int, Mask]:
 def _on_the_path(sample: Sample, calls: Mapping[int, Call], found: Mapping[int, Mask]) -> Mask:
     """Mark what lies in the sample where its last call's stream has it; return what is left of the mask."""
     rest = sample.mask.copy()
-    for part in stretches(calls, sample.calls[-1]):
+    for part in find_stretches(calls, sample.calls[-1]):
         first = part.start + part.fed
         last = min(first + part.sampled, len(rest))
         if part.call.index in sample.calls and last > first:

@@ -27,7 +27,7 @@ from astuner.gateway import EpisodeRecorder, EpisodeSpec
 from astuner.gateway.api_keys import Caller
 from astuner.gateway.dialects.chat_completions import chat_request
 from astuner.gateway.recording.choice_events import Answer, Done
-from astuner.gateway.recording.messages import meaning
+from astuner.gateway.recording.messages import encode_meaning
 from astuner.gateway.recording.request import ChatRequest
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.rendering import TemplateRenderer
@@ -317,7 +317,9 @@ def check_messages(calls: Sequence[Call], requests: Mapping[int, ChatRequest]) -
     """Every record holds, with those before it, the messages that were asked."""
     for call in calls:
         asked = requests[call.index].messages
-        assert [meaning(message) for message in conversation(calls, call.index)] == [meaning(message) for message in asked]
+        assert [encode_meaning(message) for message in conversation(calls, call.index)] == [
+            encode_meaning(message) for message in asked
+        ]
 
 
 def check_tracked(engine: Memory, calls: Sequence[Call], tracked: Tracked) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from astuner.builtin.trackers.path_rows import row_of, sample_of, untrained_tokens
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call
-from astuner.token_streams import Stretch, by_index, leaves, stretches
+from astuner.token_streams import Stretch, find_leaves, find_stretches, index_calls
 
 
 class LinearTracker:
@@ -15,12 +15,12 @@ class LinearTracker:
 
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
         """Return at most one sample; sampled tokens off its path are untrained for the reason `branch_not_linear`."""
-        known = by_index(calls)
+        known = index_calls(calls)
         first = min((call.index for call in calls if call.untrained is None and len(call.output_ids)), default=None)
         row = None
         done: dict[int, int] = {}
         if first is not None:
-            paths = [stretches(known, leaf) for leaf in leaves(known)]
+            paths = [find_stretches(known, leaf) for leaf in find_leaves(known)]
             row = row_of(max((path for path in paths if _holds(path, first)), key=_length), done)
         return Tracked(
             samples=[sample_of(row, identity)] if row is not None else [],

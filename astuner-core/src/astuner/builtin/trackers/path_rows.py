@@ -10,7 +10,7 @@ from attrs import frozen
 
 from astuner.protocols import EpisodeIdentity
 from astuner.schema import Call, Sample
-from astuner.token_streams import Stretch, joined
+from astuner.token_streams import Stretch, join_ids
 
 Wanted = Callable[[Stretch, Sequence[Stretch]], bool]
 """Whether an answer is to be trained in a path that holds it."""
@@ -69,7 +69,7 @@ def row_of(path: Sequence[Stretch], done: dict[int, int], wanted: Wanted = every
 def sample_of(row: Row, identity: EpisodeIdentity) -> Sample:
     """Make the sample of a row. It ends with its last trained token: what follows teaches nothing."""
     end = max(span.end for span in row.spans)
-    ids = joined(row.path)[:end]
+    ids = join_ids(row.path)[:end]
     mask = np.zeros(end, bool)
     logprobs = np.zeros(end, np.float32)
     for span in row.spans:

@@ -13,7 +13,7 @@ import numpy as np
 from attrs import evolve
 
 from astuner.builtin.trackers.path_rows import Row, Span
-from astuner.token_streams import joined
+from astuner.token_streams import join_ids
 
 if TYPE_CHECKING:
     from astuner.schema import Ids
@@ -37,7 +37,7 @@ class _Host:
 
     def __init__(self, row: Row) -> None:
         self.row = row
-        self._ids = joined(row.path)
+        self._ids = join_ids(row.path)
         self._bytes = self._ids.tobytes()
         self._asked_by = np.empty(len(self._ids), np.int64)
         """[n], the call that fed an id; -1 where it was sampled."""
@@ -63,7 +63,7 @@ class _Host:
             self._trained[span.place : span.end] = True
 
     def _placed(self, row: Row) -> list[Span] | None:
-        shared = _common_length(joined(row.path), self._ids)
+        shared = _common_length(join_ids(row.path), self._ids)
         placed: list[Span] = []
         before = len(self._ids)
         # From the end, as the rows are taken: of equal answers the later one is then found behind the earlier one.

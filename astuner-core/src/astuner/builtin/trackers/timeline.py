@@ -10,7 +10,7 @@ from astuner.builtin.trackers.path_rows import Row, Wanted, every_answer, row_of
 from astuner.builtin.trackers.text_merging import merge_by_text
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Sample
-from astuner.token_streams import Stretch, by_index, leaves, stretches
+from astuner.token_streams import Stretch, find_leaves, find_stretches, index_calls
 
 if TYPE_CHECKING:
     from astuner.protocols import RunInfo
@@ -52,8 +52,8 @@ class TimelineTracker:
 
 def path_rows(calls: Sequence[Call], done: dict[int, int], wanted: Wanted = every_answer) -> list[Row]:
     """Return the rows of all paths, and count what they train in `done` (sampled tokens by call)."""
-    known = by_index(calls)
-    rows = (row_of(stretches(known, leaf), done, wanted) for leaf in leaves(known))
+    known = index_calls(calls)
+    rows = (row_of(find_stretches(known, leaf), done, wanted) for leaf in find_leaves(known))
     return [row for row in rows if row is not None]
 
 

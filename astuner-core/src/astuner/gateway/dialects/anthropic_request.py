@@ -11,7 +11,7 @@ from attrs import evolve
 from astuner.gateway.dialects.anthropic_tools import tool_choice, tool_list
 from astuner.gateway.dialects.chat_completions import chat_request
 from astuner.gateway.dialects.dialect import Normalise
-from astuner.gateway.dialects.fields import integer, members, shown, strings, text
+from astuner.gateway.dialects.fields import format_value, read_integer, read_object, read_strings, read_text
 from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import bad_request
@@ -29,7 +29,7 @@ Block = tuple[str, Mapping[str, Any]]
 """A content block, after its place in the body."""
 
 
-def messages_request(body: Mapping[str, Any], said: Normalise = normalise, *, counting: bool = False) -> ChatRequest:
+def messages_request(body: Mapping[str, Any], read_messages: Normalise = normalise, *, counting: bool = False) -> ChatRequest:
     """Read a body of the Messages API; raises ApiError (400) that names the reason and the place.
 
     A body whose tokens are only to be counted need not say how many it wants.
@@ -37,24 +37,24 @@ def messages_request(body: Mapping[str, Any], said: Normalise = normalise, *, co
     for name in REFUSED:
         if body.get(name):
             raise bad_request(f"'{name}' is not served; declare the tools in 'tools' and run them in the agent.", name)
-    if not counting and integer(body, "max_tokens", 1, None) is None:
+    if not counting and read_integer(body, "max_tokens", 1, None) is None:
         raise bad_request("'max_tokens' is missing.", "max_tokens")
     tools = tool_list(body.get("tools"))
-    kwargs, ignored = _thinking(members(body, "thinking"))
-    output = members(body, "output_config")
+    kwargs, ignored = _thinking(read_object(body, "thinking"))
+    output = read_object(body, "output_config")
     chat: dict[str, Any] = {
         **{name: body.get(name) for name in ("max_tokens", "temperature", "top_p", "top_k", "stream", "seed")},
-        **tool_choice(members(body, "tool_choice"), tools),
+        **tool_choice(read_object(body, "tool_choice"), tools),
         "messages": [*_system(body.get("system")), *_conversation(body.get("messages"))],
         "tools": tools,
-        "stop": list(strings(body, "stop_sequences")),
+        "stop": list(read_strings(body, "stop_sequences")),
         "response_format": _format(output.get("format") or body.get("output_format")),
-        "reasoning_effort": text(output, "effort"),
-        "chat_template_kwargs": {**kwargs, **members(body, "chat_template_kwargs")},
+        "reasoning_effort": read_text(output, "effort"),
+        "chat_template_kwargs": {**kwargs, **read_object(body, "chat_template_kwargs")},
     }
     if body.get("context_management"):
         ignored = (*ignored, "context_management")
-    request = chat_request({name: value for name, value in chat.items() if value not in (None, [], {})}, said)
+    request = chat_request({name: value for name, value in chat.items() if value not in (None, [], {})}, read_messages)
     return evolve(request, ignored=(*request.ignored, *ignored)) if ignored else request
 
 
@@ -74,7 +74,7 @@ def _conversation(messages: Any) -> Iterator[Mapping[str, Any]]:
             raise bad_request(f"{place} must be an object.", place)
         role = message.get("role")
         if role not in ("user", "assistant", "system"):
-            raise bad_request(f"{place}.role is {shown(role)}; known roles: user, assistant, system.", f"{place}.role")
+            raise bad_request(f"{place}.role is {format_value(role)}; known roles: user, assistant, system.", f"{place}.role")
         blocks = _blocks(message.get("content"), f"{place}.content")
         if not blocks and role != "assistant":
             raise bad_request(f"{place}.content is empty.", f"{place}.content")
@@ -88,10 +88,10 @@ def _conversation(messages: Any) -> Iterator[Mapping[str, Any]]:
             "messages",
         )
     for role, blocks in turns:
-        yield from [_assistant(blocks)] if role == "assistant" else _asked(role, blocks)
+        yield from [_assistant(blocks)] if role == "assistant" else _split_turn(role, blocks)
 
 
-def _asked(role: str, blocks: Sequence[Block]) -> Iterator[Mapping[str, Any]]:
+def _split_turn(role: str, blocks: Sequence[Block]) -> Iterator[Mapping[str, Any]]:
     """Yield a turn that is not the model's: its texts as one message, each tool result as one of its own."""
     texts: list[str] = []
     for place, block in blocks:
@@ -163,7 +163,7 @@ def _blocks(content: Any, place: str) -> list[Block]:
 
 def _text(block: Mapping[str, Any], place: str) -> str:
     if block.get("type") != "text":
-        kind = shown(block.get("type"))
+        kind = format_value(block.get("type"))
         raise bad_request(f"{place} is a block of type {kind} that is not served here, and nothing is dropped in silence.", place)
     return _string(block, "text", place)
 
@@ -184,7 +184,7 @@ def _thinking(wanted: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, 
     if not wanted:
         return {}, ()
     if not isinstance(kind, str) or kind not in THINKS:
-        raise bad_request(f"'thinking.type' is {shown(kind)}; known: {', '.join(THINKS)}.", "thinking.type")
+        raise bad_request(f"'thinking.type' is {format_value(kind)}; known: {', '.join(THINKS)}.", "thinking.type")
     return {"enable_thinking": THINKS[kind]}, ("thinking.budget_tokens",) if wanted.get("budget_tokens") else ()
 
 

@@ -28,7 +28,7 @@ class Dialect(Protocol):
         """Return the API key that a request came with; empty when it came with none."""
         ...
 
-    def read(self, raw: bytes, said: Normalise) -> ChatRequest:
+    def read(self, raw: bytes, read_messages: Normalise) -> ChatRequest:
         """Parse a body, whose messages `said` makes uniform; raises ApiError (400) that names the reason and the parameter."""
         ...
 
@@ -44,32 +44,32 @@ class Dialect(Protocol):
 class Writer(Protocol):
     """Writes one response: either `whole`, or a stream that is `opening`, `delta` and `done` as they happen, and `closing`."""
 
-    def whole(self, answers: Sequence[Answer]) -> bytes:
+    def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed; the answers are ordered by choice."""
         ...
 
-    def opening(self) -> bytes:
+    def write_opening(self) -> bytes:
         """Return what a stream begins with."""
         ...
 
-    def delta(self, delta: Delta) -> bytes:
+    def write_delta(self, delta: Delta) -> bytes:
         """Return the events for the next part of a choice."""
         ...
 
-    def done(self, choice: int, answer: Answer) -> bytes:
+    def write_done(self, choice: int, answer: Answer) -> bytes:
         """Return the events for the end of a choice."""
         ...
 
-    def closing(self, answers: Sequence[Answer]) -> bytes:
+    def write_closing(self, answers: Sequence[Answer]) -> bytes:
         """Return what a stream ends with, once every choice is done; the answers are ordered by choice."""
         ...
 
-    def broken(self, error: ApiError) -> bytes:
+    def write_failure(self, error: ApiError) -> bytes:
         """Return the events for a failure after the stream has begun; nothing follows them."""
         ...
 
 
-def bearer(headers: Headers) -> str:
+def read_bearer(headers: Headers) -> str:
     """Return the token of `Authorization: Bearer …`; empty when there is none."""
     value = next((value for name, value in headers if name == b"authorization"), b"")
     scheme, _, key = value.decode("latin-1").partition(" ")

@@ -10,12 +10,12 @@ from typing import Any
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def json_bytes(body: Mapping[str, Any]) -> bytes:
+def encode_json(body: Mapping[str, Any]) -> bytes:
     """Encode a body; half surrogate pairs, which a model may sample, survive."""
     return _ENCODE(body).encode("utf-8", "surrogatepass")
 
 
-def event(body: Mapping[str, Any], name: str | None = None) -> bytes:
+def encode_event(body: Mapping[str, Any], name: str | None = None) -> bytes:
     """Return a server-sent event, with its name in APIs that name them."""
     head = b"" if name is None else f"event: {name}\n".encode()
-    return head + b"data: " + json_bytes(body) + b"\n\n"
+    return head + b"data: " + encode_json(body) + b"\n\n"

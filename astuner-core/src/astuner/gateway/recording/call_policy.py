@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @define(eq=False)
-class Terms:
+class CallPolicy:
     """Weighs what an agent asks for against what the configuration says."""
 
     spec: EpisodeSpec
@@ -24,7 +24,7 @@ class Terms:
     """Hears what the user should know."""
     _overruled: set[tuple[str, str]] = field(factory=set, init=False)
 
-    def untrained(self, request: ChatRequest, trained: bool) -> str | None:
+    def untrained_reason(self, request: ChatRequest, trained: bool) -> str | None:
         """Return the reason for which no token of a call may be trained, or None."""
         if request.constraint is not None and not self.capabilities.constrains(request.constraint):
             self.notice(f"The engine cannot constrain answers, so '{request.constraint['type']}' was asked for in vain.")
@@ -34,7 +34,7 @@ class Terms:
             return "constrained"
         return None if self.capabilities.logprobs else "no_logprobs"
 
-    def sampling(self, request: ChatRequest, agent: str, trained: bool) -> Sampling:
+    def choose_sampling(self, request: ChatRequest, agent: str, trained: bool) -> Sampling:
         """Return what a call is sampled with: for a trained one the configuration wins, but for a lower `max_tokens`."""
         ours = self.spec.sampling
         asked: Mapping[str, Any] = {

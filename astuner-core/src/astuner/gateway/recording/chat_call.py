@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 
 from astuner.gateway.recording.choice_events import Answer, Delta, Done
 from astuner.gateway.recording.messages import normalise
-from astuner.gateway.recording.model_call import Finished
+from astuner.gateway.recording.model_call import FinishedCall
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import ApiError
 from astuner.schema import Call
@@ -60,7 +60,7 @@ class ChatCall:
     plan: ChatPlan
     engine: ChatEngine
     emit: Callable[[Delta | Done], None]
-    finished: Callable[[Finished], None]
+    on_finished: Callable[[FinishedCall], None]
     _started: float = field(factory=time.perf_counter, init=False)
     _over: bool = field(default=False, init=False)
 
@@ -119,7 +119,7 @@ class ChatCall:
             temperature=plan.temperature,
             latency_s=time.perf_counter() - self._started,
         )
-        self.finished(Finished(call=call, usable=0, closed_by=None, malformed=0, dropped=0))
+        self.on_finished(FinishedCall(call=call, usable=0, closed_by=None, malformed=0, dropped=0))
         self.emit(Done(plan.choice, result))
 
 

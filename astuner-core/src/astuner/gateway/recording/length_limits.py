@@ -22,7 +22,7 @@ class Lengths:
     """The engine's own, on prompt and answer together."""
     _first_prompts: dict[int, int] = field(factory=dict, init=False)
 
-    def room(self, placement: Placement) -> int:
+    def find_room(self, placement: Placement) -> int:
         """Return how many ids an answer may have; raises ApiError when there is no room at all."""
         limit = self._limit(placement)
         if len(placement.ids) >= limit:

@@ -34,20 +34,20 @@ def normalise(messages: Any, known: Sequence[Message] = ()) -> tuple[Message, ..
     return (*known, *(_message(message, f"messages[{start + place}]") for place, message in enumerate(messages[start:])))
 
 
-def digests(root: bytes, messages: Sequence[Message]) -> list[bytes]:
+def digest_prefixes(root: bytes, messages: Sequence[Message]) -> list[bytes]:
     """Return the rolling digest of the meaning of every prefix of the messages, the empty one first."""
     chain = [root]
     for message in messages:
-        chain.append(follow(chain[-1], message))
+        chain.append(extend_digest(chain[-1], message))
     return chain
 
 
-def follow(digest: bytes, message: Message) -> bytes:
+def extend_digest(digest: bytes, message: Message) -> bytes:
     """Return the digest of a conversation that ends with one more message."""
-    return blake2b(digest + meaning(message), digest_size=16).digest()
+    return blake2b(digest + encode_meaning(message), digest_size=16).digest()
 
 
-def meaning(message: Message) -> bytes:
+def encode_meaning(message: Message) -> bytes:
     """Return what a message says, whatever the JSON formatting, null fields and call ids it came with."""
     role = message["role"]
     calls = [[call["function"]["name"], _canonical(call["function"]["arguments"])] for call in message.get("tool_calls") or ()]
@@ -78,12 +78,12 @@ def _message(message: Any, place: str) -> Message:
     for legacy in ("function_call", "audio"):
         if message.get(legacy):
             raise bad_request(f"{place}.{legacy} is not served; send 'tool_calls' and text content.", f"{place}.{legacy}")
-    found: dict[str, Any] = {"role": role, "content": text_of(message.get("content"), f"{place}.content")}
+    found: dict[str, Any] = {"role": role, "content": join_text(message.get("content"), f"{place}.content")}
     calls = message.get("tool_calls")
     if role == "assistant":
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         if reasoning:
-            found["reasoning_content"] = text_of(reasoning, f"{place}.reasoning_content")
+            found["reasoning_content"] = join_text(reasoning, f"{place}.reasoning_content")
         if calls:
             found["tool_calls"] = _calls(calls, f"{place}.tool_calls")
         if not found["content"] and isinstance(message.get("refusal"), str):
@@ -102,7 +102,7 @@ def _message(message: Any, place: str) -> Message:
     return found
 
 
-def text_of(content: Any, place: str, parts: Mapping[str, str] = TEXT_PARTS) -> str:
+def join_text(content: Any, place: str, parts: Mapping[str, str] = TEXT_PARTS) -> str:
     """Return content that is a text or a list of parts as one text; `parts` names the types of part that are text.
 
     Raises ApiError (400) at any other part, since nothing is dropped in silence.

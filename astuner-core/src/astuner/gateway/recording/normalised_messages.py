@@ -15,21 +15,21 @@ KEPT = 16
 
 
 @define(eq=False)
-class Said:
+class MessageReader:
     """Normalises messages as `messages.normalise` does, and gives those of an earlier request back as the same objects."""
 
     _kept: OrderedDict[str, tuple[list[Any], tuple[Message, ...]]] = field(factory=OrderedDict, init=False)
 
     def __call__(self, messages: Any) -> tuple[Message, ...]:
         """Return the messages of a request, normalised; raises ApiError (400) as `normalise` does."""
-        key = _opening(messages)
+        key = _make_key(messages)
         if key is None:
             return normalise(messages)
         raw, known = self._kept.get(key, ([], ()))
         if messages[: len(raw)] != raw:
             known = ()
         found = normalise(messages, known)
-        exact = _exact_until(messages, len(known))
+        exact = _count_exact(messages, len(known))
         self._kept[key] = (messages[:exact], found[:exact])
         self._kept.move_to_end(key)
         if len(self._kept) > KEPT:
@@ -37,14 +37,14 @@ class Said:
         return found
 
 
-def _opening(messages: Any) -> str | None:
+def _make_key(messages: Any) -> str | None:
     """Return what tells conversations apart: what their first two messages say."""
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages[:2]):
         return None
     return repr([message.get("content") for message in messages[:2]])
 
 
-def _exact_until(messages: list[Any], start: int) -> int:
+def _count_exact(messages: list[Any], start: int) -> int:
     """Return how many messages mean the same whenever they are equal: in JSON arguments 1 equals `true`, and is another text."""
     for place in range(start, len(messages)):
         for call in messages[place].get("tool_calls") or ():

@@ -56,7 +56,7 @@ class ChatRequest:
         """All choices of the answer."""
         return self.n * max(1, len(self.prompts))
 
-    def after(self, earlier: Sequence[Message]) -> ChatRequest:
+    def with_earlier(self, earlier: Sequence[Message]) -> ChatRequest:
         """Return the request with the messages that were said before it."""
         own = self.preamble or 0
         messages = (*self.messages[:own], *earlier, *self.messages[own:])
@@ -67,7 +67,7 @@ class ChatRequest:
         body = {key: value for key, value in self.body.items() if key not in ("tools", "tool_choice", "parallel_tool_calls")}
         return evolve(self, tools=(), calls_tools=False, body=body)
 
-    def root(self, agent: str) -> bytes:
+    def make_root_digest(self, agent: str) -> bytes:
         """Return the digest that separates conversations which cannot share a stream."""
         key = json.dumps([agent, self.tools, self.template_kwargs], separators=(",", ":"), default=str)
         return blake2b(key.encode(), digest_size=16).digest()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from astuner.protocols import Sampled
 
 if TYPE_CHECKING:
-    from astuner.gateway.recording.model_call import Finished
+    from astuner.gateway.recording.model_call import FinishedCall
     from astuner.rendering import Renderer
 
 MARKUP = re.compile(
@@ -21,7 +21,7 @@ HARMONY = frozenset({"<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|co
 """With these gpt-oss writes every answer."""
 
 
-def leaky_tokens(renderer: Renderer) -> Mapping[int, str]:
+def find_leaky_tokens(renderer: Renderer) -> Mapping[int, str]:
     """Return the special tokens of a renderer's tokenizer that have no place inside of an answer, by id."""
     added = getattr(getattr(renderer, "tokenizer", None), "added_tokens_decoder", {})
     special = {int(number): str(token) for number, token in added.items() if token.special}
@@ -29,7 +29,9 @@ def leaky_tokens(renderer: Renderer) -> Mapping[int, str]:
     return {number: token for number, token in special.items() if not MARKUP.search(token) and token not in harmony}
 
 
-def as_sampled(done: Finished, tools: Sequence[Mapping[str, Any]], renderer: Renderer, leaky: Mapping[int, str]) -> Sampled:
+def build_sampled(
+    done: FinishedCall, tools: Sequence[Mapping[str, Any]], renderer: Renderer, leaky: Mapping[int, str]
+) -> Sampled:
     """Return what a finished call sampled; `leaky` is what `leaky_tokens` returns."""
     ids = done.call.output_ids.tolist()
     said = ids if done.closed_by is None else ids[:-1]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from astuner.gateway.recording.choice_events import Delta, Done
 
 
-class Live(Protocol):
+class RunningCall(Protocol):
     """One call under way."""
 
     async def run(self) -> None:
@@ -32,12 +32,12 @@ class Turn:
         """What happens to the choices; None when the client is gone."""
         self.tasks: list[asyncio.Task[None]] = []
 
-    def start(self, lives: Iterable[Live], over: Callable[[], None]) -> None:
+    def start(self, lives: Iterable[RunningCall], over: Callable[[], None]) -> None:
         """Run the calls; `over` hears when all have ended."""
         for live in lives:
             run: Coroutine[Any, Any, None] = live.run()
             task = asyncio.create_task(run)
-            task.add_done_callback(self._ender(live, over))
+            task.add_done_callback(self._make_ender(live, over))
             self.tasks.append(task)
 
     async def cancel(self) -> None:
@@ -48,7 +48,7 @@ class Turn:
         if running:
             await asyncio.gather(*running, return_exceptions=True)
 
-    def _ender(self, live: Live, over: Callable[[], None]) -> Callable[[asyncio.Task[None]], None]:
+    def _make_ender(self, live: RunningCall, over: Callable[[], None]) -> Callable[[asyncio.Task[None]], None]:
         def end(task: asyncio.Task[None]) -> None:
             # A task that is cancelled before its first step never runs its own handlers.
             live.abandon()

@@ -54,7 +54,7 @@ class RawTree:
         """Find the longest recorded stream of an agent that a prompt begins with, and encode the rest."""
         if isinstance(prompt, str):
             text = prompt
-            point, added = self._continued(prompt, agent) or (None, self.renderer.encode(prompt))
+            point, added = self._continue(prompt, agent) or (None, self.renderer.encode(prompt))
         else:
             unknown = [number for number in prompt if not 0 <= number < self.renderer.vocabulary]
             if unknown:
@@ -63,7 +63,7 @@ class RawTree:
                 raise bad_request(f"'prompt' holds the token id {unknown[0]}; {known}.", "prompt")
             text = self.renderer.decode(prompt)
             ids = np.asarray(prompt, dtype=np.int32)
-            point = next((point for _, point in self._by_ids[agent].of(ids.tobytes())), None)
+            point = next((point for _, point in self._by_ids[agent].find(ids.tobytes())), None)
             # A view would keep the whole array as long as the episode.
             added = ids if point is None else ids[point.length :].copy()
         return Placement(
@@ -98,20 +98,20 @@ class RawTree:
         self._by_ids[agent].add(point.ids.tobytes(), point)
         self._by_text[agent].add(text.encode(), point)
 
-    def _continued(self, prompt: str, agent: str) -> tuple[_Point, Ids] | None:
+    def _continue(self, prompt: str, agent: str) -> tuple[_Point, Ids] | None:
         whole = prompt.encode()
-        for length, point in self._by_text[agent].of(whole):
+        for length, point in self._by_text[agent].find(whole):
             rest = whole[length:].decode()
             if not rest:
                 return point, point.own[:0]
             # Where a prompt ends its text is not cut: another prompt that only begins alike is encoded in one piece.
             if point.sampled:
-                for added in self._encodings(point, rest):
+                for added in self._try_encodings(point, rest):
                     if self.renderer.decode([*point.ids.tolist(), *added.tolist()]) == prompt:
                         return point, added
         return None
 
-    def _encodings(self, point: _Point, rest: str) -> Iterator[Ids]:
+    def _try_encodings(self, point: _Point, rest: str) -> Iterator[Ids]:
         yield self.renderer.encode(rest)
         # Some tokenizers treat the start of a text in a way of their own, so the last id goes in front.
         last = int(point.own[-1])
@@ -155,7 +155,7 @@ class _Beginnings:
         if self._points.setdefault(_digest(data), point) is point and len(data) not in self._lengths:
             insort(self._lengths, len(data))
 
-    def of(self, data: bytes) -> list[tuple[int, _Point]]:
+    def find(self, data: bytes) -> list[tuple[int, _Point]]:
         """Return the recorded beginnings of some bytes, and their points, the longest first."""
         found, rolling, done = [], blake2b(digest_size=16), 0
         for length in self._lengths:

@@ -18,7 +18,7 @@ def read_call(block: str, keys: tuple[str, ...] = ("arguments",)) -> tuple[str, 
     """
     try:
         text = block.strip()
-        members = dict(_members(text))
+        members = dict(_split_members(text))
         name = json.loads(members["name"])
         written = next(members[key] for key in keys if key in members)
         arguments = json.loads(written)
@@ -35,10 +35,10 @@ def read_call(block: str, keys: tuple[str, ...] = ("arguments",)) -> tuple[str, 
 def read_object(text: str) -> str | None:
     """Return the text of a JSON object without the white space around it; None when it is anything else."""
     text = text.strip()
-    return text if isinstance(value(text), dict) else None
+    return text if isinstance(parse_value(text), dict) else None
 
 
-def value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Return the value of a JSON text; None when it is no JSON."""
     try:
         return json.loads(text)
@@ -46,7 +46,7 @@ def value(text: str) -> Any:
         return None
 
 
-def end_of_value(text: str, place: int) -> int | None:
+def find_value_end(text: str, place: int) -> int | None:
     """Return where the JSON value ends that begins at a place; None when it is cut off or no JSON."""
     try:
         return _DECODER.raw_decode(text, place)[1]
@@ -54,7 +54,7 @@ def end_of_value(text: str, place: int) -> int | None:
         return None
 
 
-def elements(text: str, place: int) -> list[str] | None:
+def split_elements(text: str, place: int) -> list[str] | None:
     """Return the elements of the JSON array that begins at a place, each as it is written; None when they cannot be read."""
     found: list[str] = []
     try:
@@ -70,7 +70,7 @@ def elements(text: str, place: int) -> list[str] | None:
     return found
 
 
-def _members(text: str) -> Iterator[tuple[str, str]]:
+def _split_members(text: str) -> Iterator[tuple[str, str]]:
     """Yield the members of a JSON object, each value as it is written; raises ValueError on anything else."""
     place = _expect(text, 0, "{")
     while True:
