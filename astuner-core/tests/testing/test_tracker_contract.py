@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from attrs import evolve, field, frozen
 
-from astuner.builtin.trackers.timeline import TimelineTracker, path_sample
+from astuner.builtin.trackers.timeline import TimelineTracker, take_path_sample
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Sample
 from astuner.testing.contracts import Contract, rules_of, run_contract
@@ -148,7 +148,7 @@ class StringsAllTogether:
 class TrainsSharedPrefixesAgain:
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
         known = index_calls(calls)
-        rows = [path_sample(find_stretches(known, index), {}, identity) for index in known]
+        rows = [take_path_sample(find_stretches(known, index), {}, identity) for index in known]
         return Tracked(samples=[row for row in rows if row is not None])
 
 

@@ -41,8 +41,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Played": "played",
-    "QuickstartedProject": "quickstarted",
+    "Played": "run_in_process",
+    "QuickstartedProject": "quickstart_run",
     "episode": "episodes",
     "group": "episodes",
     "run_info": "run_infos",

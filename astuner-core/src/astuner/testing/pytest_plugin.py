@@ -102,12 +102,12 @@ def scripted_engine(request: pytest.FixtureRequest) -> Callable[..., ScriptedEng
 @pytest.fixture
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A state directory of the test's own, so `astuner ps` shows nothing else; what was started in it is ended after the test."""
-    from astuner.processes import attach, started_programs
+    from astuner.processes import attach, list_programs
 
     home = tmp_path / "state"
     monkeypatch.setenv("ASTUNER_STATE_DIR", str(home))
     yield home
-    for record in started_programs():
+    for record in list_programs():
         if record.kind != "run":
             attach(record).end(0)
 

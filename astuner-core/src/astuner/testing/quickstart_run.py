@@ -50,7 +50,7 @@ class QuickstartedProject:
     @contextmanager
     def beside(cls, made: Path, directory: Path) -> Iterator[Self]:
         """Yield a copy of a project that shares its model; after that nothing that it started may be alive, and nothing is."""
-        from astuner.processes import attach, started_programs
+        from astuner.processes import attach, list_programs
 
         home, state = directory / "project", directory / "state"
         shutil.copytree(made, home, ignore=shutil.ignore_patterns("model", "launcher_record"))
@@ -59,7 +59,7 @@ class QuickstartedProject:
         before = os.environ.get("ASTUNER_STATE_DIR")
         os.environ["ASTUNER_STATE_DIR"] = str(state)
         try:
-            left = started_programs()
+            left = list_programs()
             for record in left:
                 attach(record).end()
         finally:

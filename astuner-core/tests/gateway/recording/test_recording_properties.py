@@ -122,7 +122,7 @@ class Client:
         body = {"model": "m", "messages": self.messages, **extra}
         if self.agent != "toolless":
             body["tools"] = TOOLS if self.agent != "changer" or self.rng.random() < 0.7 else TOOLS[:1]
-        request = chat_request(json.loads(json.dumps(body)), self.recorder.said)
+        request = chat_request(json.loads(json.dumps(body)), self.recorder.read_messages)
         first = self.recorder._begun
         turn = self.recorder.begin(request, Caller("s", self.agent, self.agent))
         for index in range(first, first + request.n):

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from astuner.processes.ports import accepts
-from astuner.processes.process_environment import exported
+from astuner.processes.process_environment import export_variables
 from astuner.runs.episode_store import read_episodes
 from astuner.services.ray import PLACES, ray
-from astuner.services.running import Place, running_services
+from astuner.services.running import ServiceHost, run_services
 from astuner.testing.quickstart_run import START_S
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
@@ -96,10 +96,10 @@ def test_a_small_buffer_makes_the_explorer_wait(project: Any) -> None:
 def test_a_cluster_that_is_there_is_used_and_left(project: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASTUNER_STATE_DIR", str(project.state))
     _, variables = look_at_machine()
-    place = Place(directory=tmp_path, say=print, warn=print, stopped=lambda: False)
-    with exported(variables), running_services({"ray": ray(run_info(tmp_path))}, place):
+    place = ServiceHost(directory=tmp_path, say=print, warn=print, stopped=lambda: False)
+    with export_variables(variables), run_services({"ray": ray(run_info(tmp_path))}, place):
         assert gpus_of(os.environ["RAY_ADDRESS"]) == [PLACES]
-        with exported({"RAY_AUTH_TOKEN": "f" * 64}):
+        with export_variables({"RAY_AUTH_TOKEN": "f" * 64}):
             assert gpus_of(os.environ["RAY_ADDRESS"]) is None
         ended = project.train(steps=1, variables={"RAY_AUTH_TOKEN": "f" * 64})
         assert ended.returncode == 1

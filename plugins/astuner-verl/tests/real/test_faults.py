@@ -11,7 +11,7 @@ import pytest
 
 from astuner.processes.ports import accepts
 from astuner.services.ray import ray
-from astuner.services.running import Place, running_services
+from astuner.services.running import ServiceHost, run_services
 from astuner.testing.quickstart_run import START_S
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
@@ -61,8 +61,8 @@ def test_more_workers_than_there_are_places_are_refused(project: Any) -> None:
 def test_a_cluster_that_is_there_is_used_and_left(project: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASTUNER_STATE_DIR", str(project.state))
     notes: list[str] = []
-    place = Place(directory=tmp_path, say=notes.append, warn=notes.append, stopped=lambda: False)
-    with running_services({"ray": ray(run_info(tmp_path))}, place):
+    place = ServiceHost(directory=tmp_path, say=notes.append, warn=notes.append, stopped=lambda: False)
+    with run_services({"ray": ray(run_info(tmp_path))}, place):
         succeeded(project.train(steps=1))
         assert "service 'ray'" not in project.said.stderr
         _, _, port = os.environ["RAY_ADDRESS"].rpartition(":")

@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from astuner.config.model import Config, Model, Ready
 from astuner.config.rollout import Rollout
-from astuner.processes import free_port, launch, until_ready
+from astuner.processes import free_port, launch, wait_until_ready
 from astuner.testing.quickstart_run import QuickstartedProject
 from astuner.testing.run_infos import run_info
 from astuner_local.tiny.tokenizer import train_tokenizer
@@ -136,7 +136,7 @@ def serving(model: Path, home: Path, *, lora_rank: int = 0) -> Iterator[Server]:
     url = f"http://127.0.0.1:{port}"
     started = launch(command.argv, kind="server", name="test", log=home / "server.log", cwd=home, env=command.env, port=port)
     try:
-        asyncio.run(until_ready(started, Ready(url=f"{url}/health"), START_S, print))
+        asyncio.run(wait_until_ready(started, Ready(url=f"{url}/health"), START_S, print))
         server = Server(url, key)
         assert server.post("/init_weight_transfer_engine", {"init_info": {}}).status_code == 200
         yield server

@@ -23,12 +23,12 @@ def describe_branches(calls: Sequence[Call], identity: EpisodeIdentity) -> dict[
         if whole and parent is not None:
             continued.add(parent.index)
         elif call.agent in seen:
-            found.setdefault(f"timeline_snap/{call.agent}", _told(call, parent, identity))
+            found.setdefault(f"timeline_snap/{call.agent}", _describe_branch(call, parent, identity))
         seen.add(call.agent)
     return found
 
 
-def _told(call: Call, parent: Call | None, identity: EpisodeIdentity) -> str:
+def _describe_branch(call: Call, parent: Call | None, identity: EpisodeIdentity) -> str:
     place = (
         "which no call was asked with before"
         if parent is None

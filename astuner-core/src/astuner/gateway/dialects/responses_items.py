@@ -15,7 +15,7 @@ MESSAGE_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "r
 REASONING_PARTS = {"reasoning_text": "text", "summary_text": "text"}
 
 
-def read_messages(given: Any) -> list[dict[str, Any]]:
+def read_items(given: Any) -> list[dict[str, Any]]:
     """Return the messages of an input, a text or a list of items; raises ApiError (400) naming the item that is not served.
 
     What one answer said comes back as several items, its reasoning, its text and its calls: they are one message again.

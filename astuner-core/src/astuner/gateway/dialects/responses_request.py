@@ -10,6 +10,7 @@ from attrs import evolve
 from astuner.gateway.dialects.chat_completions import MOST_LOGPROBS, chat_request
 from astuner.gateway.dialects.dialect import Normalise
 from astuner.gateway.dialects.fields import LARGEST, format_value, read_flag, read_integer, read_object, read_strings, read_text
+from astuner.gateway.dialects.responses_items import read_items
 from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import bad_request
@@ -45,7 +46,7 @@ def responses_request(body: Mapping[str, Any], read_messages: Normalise = normal
     read_object(body, "metadata")
     preamble = [{"role": "system", "content": instructions}] if instructions else []
     chat: dict[str, Any] = {name: body[name] for name in SAME if body.get(name) is not None}
-    chat["messages"] = [*preamble, *read_messages(body.get("input"))]
+    chat["messages"] = [*preamble, *read_items(body.get("input"))]
     chat["tools"] = _tools(body.get("tools")) or None
     chat["tool_choice"] = _tool_choice(body.get("tool_choice"))
     chat["max_tokens"] = read_integer(body, "max_output_tokens", 1, LARGEST)
