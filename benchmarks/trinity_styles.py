@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from astuner.testing.quickstart_run import QuickstartedProject
+from astuner.testing.quickstart_run import QuickstartProject
 
 WARM_UP = 2
 """The first steps compile and fill caches."""
@@ -36,7 +36,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(STYLES))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        made = QuickstartedProject.make(Path(directory))
+        made = QuickstartProject.make(Path(directory))
         print("| style | step, median s | staleness mean | most | reward of the last third |\n|---|---|---|---|---|")
         for style in arguments.only:
             print(f"| {style} | {measured(made, Path(directory), style, arguments.steps)} |", flush=True)
@@ -44,7 +44,7 @@ def main() -> None:
 
 def measured(made: Path, directory: Path, style: str, steps: int) -> str:
     """Return the cells of a style."""
-    with QuickstartedProject.beside(made, directory / style.replace(" ", "_").replace(",", "")) as project:
+    with QuickstartProject.copy_beside(made, directory / style.replace(" ", "_").replace(",", "")) as project:
         with (project.home / "tune.yaml").open("a", encoding="utf-8") as file:
             file.write(f"\ntrinity: {{synchronizer: {STYLES[style]}}}\n")
         settings = {"total_training_steps": steps + WARM_UP, "val_before_train": "false", "optim.lr_scheduler_type": "constant"}

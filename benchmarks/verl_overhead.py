@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from astuner.testing.quickstart_run import QuickstartedProject
+from astuner.testing.quickstart_run import QuickstartProject
 
 WARM_UP = 2
 """The first steps compile and fill caches."""
@@ -27,8 +27,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
-        made = QuickstartedProject.make(Path(directory))
-        project = QuickstartedProject(made, Path(directory) / "state")
+        made = QuickstartProject.make(Path(directory))
+        project = QuickstartProject(made, Path(directory) / "state")
         settings = {
             "trainer_common.total_training_steps": arguments.steps + WARM_UP,
             "trainer_common.n_gpus_per_node": arguments.workers,

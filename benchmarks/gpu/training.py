@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from astuner.testing.quickstart_run import QuickstartedProject
+from astuner.testing.quickstart_run import QuickstartProject
 
 SHAPES = {
     # Width, inner width, layers, heads, heads of keys and values: Qwen2.5's, with all of its vocabulary.
@@ -81,13 +81,13 @@ def main() -> None:
     arguments = parser.parse_args()
     context = arguments.tokens + 512
     with tempfile.TemporaryDirectory() as directory:
-        made = QuickstartedProject.make(Path(directory))
+        made = QuickstartProject.make(Path(directory))
         shutil.rmtree(made / "launcher_record", ignore_errors=True)
         for file in (made / "model").glob("*.safetensors"):
             file.unlink()
         make_model(made / "model", arguments.shape, context)
         (made / "answers.py").write_text(AGENT, encoding="utf-8")
-        project = QuickstartedProject(made, Path(directory) / "state")
+        project = QuickstartProject(made, Path(directory) / "state")
         settings = {
             "rollout.user_workflow": "./answers.py:Answers",
             "rollout.name": arguments.engine,

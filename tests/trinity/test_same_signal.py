@@ -24,7 +24,7 @@ from astuner.processes.process_environment import export_variables
 from astuner.schema import Group, Verdict
 from astuner.services.ray import ADDRESS, ray, read_key_again
 from astuner.services.running import ServiceHost, run_services
-from astuner.testing.quickstart_run import QuickstartedProject
+from astuner.testing.quickstart_run import QuickstartProject
 
 pytestmark = pytest.mark.skipif(find_spec("trinity") is None, reason="Trinity is not installed")
 
@@ -80,7 +80,7 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Tr
     from astuner_trinity.native_configuration import Wanted, finished
     from astuner_trinity.process_environment import look_at_machine
 
-    home: Path = QuickstartedProject.make(tmp_path_factory.mktemp("quickstart"))
+    home: Path = QuickstartProject.make(tmp_path_factory.mktemp("quickstart"))
     control: Any = Control()
     plan = plan_run(home / "tune.yaml", SETTINGS, "local")
     run = evolve(plan.run_info(), directory=tmp_path_factory.mktemp("local"))

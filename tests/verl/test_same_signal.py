@@ -15,7 +15,7 @@ from made_up_groups import Control, groups_of, take_weights
 from astuner.config.trees import put
 from astuner.judging.advantages import Weighted, weigh
 from astuner.planning.plan import plan_run
-from astuner.testing.quickstart_run import QuickstartedProject
+from astuner.testing.quickstart_run import QuickstartProject
 
 pytestmark = pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed")
 
@@ -44,7 +44,7 @@ def learners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, An
     from astuner_local.learner import open_learner as open_local
     from astuner_verl.learner import open_learner as open_verl
 
-    home: Path = QuickstartedProject.make(tmp_path_factory.mktemp("quickstart"))
+    home: Path = QuickstartProject.make(tmp_path_factory.mktemp("quickstart"))
     control: Any = Control()
 
     def planned(backbone: str) -> Any:

@@ -22,7 +22,7 @@ from astuner.protocols import EpisodeIdentity
 from astuner.rollout.metrics import rollout_metrics
 from astuner.rollout.sample_limit import limit_samples
 from astuner.schema import Call, Episode, Failure, Group, Task, Unjudged, Verdict, WorkflowOutput
-from astuner.testing.calls import FIRST_SAMPLED, made_up_calls
+from astuner.testing.calls import FIRST_SAMPLED, make_up_calls
 from astuner.token_streams import stream_ids
 from astuner.transcript.signal_waterfall import build_waterfall
 from astuner.transcript.trained_tokens import mark_trained_tokens
@@ -38,7 +38,7 @@ TRACKERS: dict[str, Callable[[], Any]] = {
 
 def calls_with_a_history_told_again(random: Random) -> tuple[Call, ...]:
     """Return an episode whose last call was asked with everything before it, as new ids and without some of them."""
-    calls = list(made_up_calls(random))
+    calls = list(make_up_calls(random))
     last = random.choice(calls)
     again = [number for number in stream_ids(calls, last.index).tolist() if random.random() < 0.95]
     first = FIRST_SAMPLED + sum(len(call.output_ids) for call in calls)

@@ -12,8 +12,8 @@ from attrs import evolve
 
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
-from astuner.testing.contracts import Contract, JudgeContract, rules_of, run_contract
-from astuner.testing.contracts.sum_groups import sum_group
+from astuner.testing.contracts import Contract, JudgeContract, list_rules, run_contract
+from astuner.testing.contracts.sum_groups import make_sum_group
 
 
 def is_right(workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> tuple[float, bool]:
@@ -318,7 +318,7 @@ def test_a_bad_judge_breaks_its_rule(rule: str, judge: Any, words: str) -> None:
 
 
 def test_each_rule_has_a_bad_judge() -> None:
-    assert {rule for rule, _, _ in BAD} == set(rules_of(JudgeContract)) - set(rules_of(Contract))
+    assert {rule for rule, _, _ in BAD} == set(list_rules(JudgeContract)) - set(list_rules(Contract))
 
 
 def outcomes(contract: type[JudgeContract]) -> dict[str, str]:
@@ -376,6 +376,6 @@ class TestAGroupOfOnesOwn(JudgeContract):
     component = WantsAnotherField
 
     def group(self) -> Group:
-        group = sum_group(1, 1)
+        group = make_sum_group(1, 1)
         outputs = [WorkflowOutput(metadata={"sentiment": episode.repeat}) for episode in group.episodes]
         return evolve(group, episodes=tuple(evolve(e, output=output) for e, output in zip(group.episodes, outputs, strict=True)))

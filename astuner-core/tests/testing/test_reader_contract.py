@@ -10,7 +10,7 @@ import pytest
 
 from astuner.builtin.readers.dataset_file import DatasetFileReader
 from astuner.schema import Split, Task
-from astuner.testing.contracts import Contract, ReaderContract, rules_of, run_contract
+from astuner.testing.contracts import Contract, ReaderContract, list_rules, run_contract
 
 
 class TestJsonlReader(ReaderContract):
@@ -245,7 +245,7 @@ def test_a_bad_reader_breaks_its_rule(rule: str, reader: type, words: str) -> No
 
 
 def test_each_rule_has_a_bad_reader() -> None:
-    assert {rule for rule, _, _ in BAD} == set(rules_of(ReaderContract)) - set(rules_of(Contract))
+    assert {rule for rule, _, _ in BAD} == set(list_rules(ReaderContract)) - set(list_rules(Contract))
 
 
 def test_a_good_reader_keeps_all_rules() -> None:

@@ -27,7 +27,7 @@ DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_make_objec
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of a text. Raises `json.JSONDecodeError`, and `OutsideOfJson` for what that error does not stand for."""
+    """Return the value of a text. Raises `json.JSONDecodeError`, and `StrictJsonError` for what that error does not stand for."""
     try:
         return DECODER.decode(text)
     except (json.JSONDecodeError, StrictJsonError):

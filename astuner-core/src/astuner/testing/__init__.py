@@ -4,8 +4,8 @@
 * `run_info`: what a component is told of its run;
 * `write_distribution`, `write_wheel`: a distribution made on the spot, installed in a directory or as a file for pip;
 * `write_project`: a YAML and all that it names, for a run without any model;
-* `Played`: what the fixture `run` returns;
-* `QuickstartedProject`: the quickstart's project, run as a user runs it;
+* `PlayedRun`: what the fixture `run` returns;
+* `QuickstartProject`: the quickstart's project, run as a user runs it;
 * `until`, `until_so`: waiting for another process, and for another task;
 * `tiny_tokenizer`: a real tokenizer of transformers, of 420 ids.
 """
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from astuner.testing.distribution import write_distribution, write_wheel
     from astuner.testing.episodes import episode, group, sample
     from astuner.testing.project import write_project
-    from astuner.testing.quickstart_run import QuickstartedProject
-    from astuner.testing.run_in_process import Played
+    from astuner.testing.quickstart_run import QuickstartProject
+    from astuner.testing.run_in_process import PlayedRun
     from astuner.testing.run_infos import run_info
     from astuner.testing.tokenizer import tiny_tokenizer
     from astuner.testing.waiting import until, until_so
 
 __all__ = [
-    "Played",
-    "QuickstartedProject",
+    "PlayedRun",
+    "QuickstartProject",
     "episode",
     "group",
     "run_info",
@@ -41,8 +41,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Played": "run_in_process",
-    "QuickstartedProject": "quickstart_run",
+    "PlayedRun": "run_in_process",
+    "QuickstartProject": "quickstart_run",
     "episode": "episodes",
     "group": "episodes",
     "run_info": "run_infos",

@@ -22,7 +22,7 @@ START_S = 1500.0
 
 
 @define
-class QuickstartedProject:
+class QuickstartProject:
     """A directory with `tune.yaml`, and a state of its own for what its runs start."""
 
     home: Path
@@ -42,13 +42,13 @@ class QuickstartedProject:
     @staticmethod
     def make(directory: Path) -> Path:
         """Write a project with its warm-started model into a new directory below this one; it is not to be written to."""
-        made = QuickstartedProject(directory, directory / "state").cli("quickstart", "my-agent", "--no-run")
+        made = QuickstartProject(directory, directory / "state").cli("quickstart", "my-agent", "--no-run")
         assert made.returncode == 0, made.stderr
         return directory / "my-agent"
 
     @classmethod
     @contextmanager
-    def beside(cls, made: Path, directory: Path) -> Iterator[Self]:
+    def copy_beside(cls, made: Path, directory: Path) -> Iterator[Self]:
         """Yield a copy of a project that shares its model; after that nothing that it started may be alive, and nothing is."""
         from astuner.processes import attach, list_programs
 
@@ -103,7 +103,7 @@ class QuickstartedProject:
             command, environment = self.command(*arguments), {**os.environ, **self.environment}
             return subprocess.Popen(command, cwd=self.home, env=environment, stdout=said, stderr=subprocess.STDOUT)
 
-    def processes(self) -> list[psutil.Process]:
+    def list_processes(self) -> list[psutil.Process]:
         """Return what lives of runs of this project, by the state directory in its environment."""
         found = []
         for process in psutil.process_iter():
@@ -114,17 +114,17 @@ class QuickstartedProject:
                 continue
         return found
 
-    def process_of(self, word: str) -> psutil.Process:
+    def wait_for_process(self, word: str) -> psutil.Process:
         """Return a process with this word in its command, once there is one."""
 
-        def found() -> psutil.Process | None:
-            for process in self.processes():
+        def find() -> psutil.Process | None:
+            for process in self.list_processes():
                 with suppress(psutil.Error):
                     if word in " ".join(process.cmdline()):
                         return process
             return None
 
-        process = until(found, limit_s=START_S)
+        process = until(find, limit_s=START_S)
         assert process is not None
         return process
 

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from astuner.testing.quickstart_run import START_S, QuickstartedProject
+from astuner.testing.quickstart_run import START_S, QuickstartProject
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="Trinity is not installed"))
 
 
-class Project(QuickstartedProject):
+class Project(QuickstartProject):
     """The project, trained with Trinity."""
 
     def train(self, *arguments: str, steps: int = 2, variables: dict[str, str] | None = None, **settings: Any) -> Any:
@@ -45,9 +45,9 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def project(quickstart: Path, tmp_path: Path) -> Iterator[Project]:
     """A project to run in; after the test no process of it is left."""
-    with Project.beside(quickstart, tmp_path) as project:
+    with Project.copy_beside(quickstart, tmp_path) as project:
         yield project
-    _, left = psutil.wait_procs(project.processes(), timeout=30)
+    _, left = psutil.wait_procs(project.list_processes(), timeout=30)
     assert [process.cmdline() for process in left] == []
 
 

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 from astuner.config.model import Config, Model, Ready
 from astuner.config.rollout import Rollout
 from astuner.processes import free_port, launch, wait_until_ready
-from astuner.testing.quickstart_run import QuickstartedProject
+from astuner.testing.quickstart_run import QuickstartProject
 from astuner.testing.run_infos import run_info
 from astuner_local.tiny.tokenizer import train_tokenizer
 from astuner_vllm.command import server_command
@@ -158,7 +158,7 @@ def untied_server(models: Models, tmp_path_factory: pytest.TempPathFactory) -> I
         yield server
 
 
-class Project(QuickstartedProject):
+class Project(QuickstartProject):
     """The quickstart's project with vLLM."""
 
     def train(self, *settings: str, steps: int = 3, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -187,5 +187,5 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project(quickstart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """A project to run in; after the test nothing that it started may be alive, and nothing of it be in memory."""
     monkeypatch.setenv("ASTUNER_STATE_DIR", str(tmp_path / "state"))
-    with Project.beside(quickstart, tmp_path) as project:
+    with Project.copy_beside(quickstart, tmp_path) as project:
         yield project

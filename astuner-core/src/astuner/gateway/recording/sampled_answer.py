@@ -32,7 +32,7 @@ def find_leaky_tokens(renderer: Renderer) -> Mapping[int, str]:
 def build_sampled(
     done: FinishedCall, tools: Sequence[Mapping[str, Any]], renderer: Renderer, leaky: Mapping[int, str]
 ) -> Sampled:
-    """Return what a finished call sampled; `leaky` is what `leaky_tokens` returns."""
+    """Return what a finished call sampled; `leaky` is what `find_leaky_tokens` returns."""
     ids = done.call.output_ids.tolist()
     said = ids if done.closed_by is None else ids[:-1]
     return Sampled(

@@ -146,7 +146,8 @@ class ReaderContract(Contract):
         for number, (one, other) in enumerate(zip(expected, found, strict=True)):
             what = "id" if one.task_id != other.task_id else "content"
             assert one == other, (
-                f"{self._blame(split)}: the {what} of task {number} was another {when}: {_shown(one)}, {_shown(other)}: {remedy}"
+                f"{self._blame(split)}: the {what} of task {number} changed {when}: {_format_task(one)}, {_format_task(other)}: "
+                f"{remedy}"
             )
 
     def _assert_json(self, split: Split, task: Task, place: str, value: Mapping[str, Any]) -> None:
@@ -159,5 +160,5 @@ class ReaderContract(Contract):
         assert again == plain, f"{blame} comes back from JSON as {again!r:.120} instead of {plain!r:.120}: {remedy}"
 
 
-def _shown(task: Task) -> str:
+def _format_task(task: Task) -> str:
     return f"{task.task_id!r} ({task.main_query!r:.40})"
