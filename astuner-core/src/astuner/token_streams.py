@@ -1,4 +1,4 @@
-"""Reading the token streams of recorded calls off the tree that they share."""
+"""Reading the token streams of recorded calls from the tree they share."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True, eq=False)
 class Stretch:
-    """How much of one call lies in a stream."""
+    """The part of one call that lies in a stream."""
 
     call: Call
     start: int
-    """Where the ids that this call added begin in the stream."""
+    """Position in the stream of the first id that this call added."""
     fed: int
     """How many of its prompt ids are in the stream."""
     sampled: int
@@ -86,13 +86,13 @@ def stream_length(call: Call) -> int:
 
 
 def conversation(calls: Sequence[Call], index: int) -> tuple[Message, ...]:
-    """Return every message that a call was asked with, those that its parents store included."""
+    """Return every message of a call's request, including those stored by its parents."""
     known = index_calls(calls)
     call = known[index]
     parts = [call.messages]
     while call.parent is not None:
         parent = known[call.parent]
-        # A call that keeps no sampled id of its parent asks anew from the parent's prompt, without its reply.
+        # A call that keeps no sampled id of its parent starts again from the parent's prompt, without its reply.
         parts.append((*parent.messages, parent.reply) if call.kept > prompt_length(parent) else parent.messages)
         call = parent
     return tuple(message for part in reversed(parts) for message in part)

@@ -208,7 +208,7 @@ def test_a_model_with_a_template_is_rendered_by_it_whatever_its_name(tmp_path: P
 
 
 def test_a_tokenizer_of_another_family_than_its_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AstunerError, match=r"says llama-3, but its tokenizer is not of that family .* chat_template.jinja"):
+    with pytest.raises(AstunerError, match=r"says llama-3, but its tokenizer is of another family .* chat_template.jinja"):
         load_renderer(save(tiny_tokenizer(), tmp_path / "Llama-3.2-1B-Instruct"))
 
 

@@ -40,7 +40,7 @@ class CompiledTemplate:
         return str(self._compile(self._source(tools)).render(messages=messages, **variables))
 
     def _variables(self, tools: Sequence[Mapping[str, Any]], generate: bool, kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return what a template is given besides the messages; None for arguments that mean something to the tokenizer."""
+        """Return the template's variables besides the messages; None if an argument means something to the tokenizer."""
         if not self._reserved.isdisjoint(kwargs):
             return None
         known = {"tools": list(tools) or None, "documents": None, "add_generation_prompt": generate}
@@ -51,7 +51,7 @@ class CompiledTemplate:
 
 
 def _is_rewritten(message: Message) -> bool:
-    """Whether a field would be dropped, or be given to the template under further names."""
+    """Whether a field would be dropped or passed to the template under additional names."""
     return not _ALIASED.isdisjoint(message) or None in message.values()
 
 

@@ -1,4 +1,4 @@
-"""Text to token ids, special token by special token: what stands between two of them is encoded once and remembered."""
+"""Text to token ids, special token by special token: the text between two of them is encoded once and cached."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from astuner.schema import Ids
 
 LONGEST_KEPT = 1 << 13
-"""Characters of a part whose ids are kept."""
+"""Longest part, in characters, whose ids are cached."""
 
 PARTS_KEPT = 1 << 10
-"""A system prompt, a list of tools, an example: what the prompts of all episodes have in common."""
+"""Parts that are cached: a system prompt, a list of tools, an example, whatever prompts have in common."""
 
 POSITIONAL = ("Metaspace", "Prepend")
 """Steps of a tokenizer that may treat the start of a text unlike the start of a part."""
@@ -26,8 +26,8 @@ POSITIONAL = ("Metaspace", "Prepend")
 class PartwiseEncoder:
     """Encodes as the tokenizer does.
 
-    A tokenizer cuts a text at its special tokens before anything else, and treats each part for itself; so the ids of a text are
-    the ids of its parts. Where this does not hold (tokens that take blanks beside them along, steps that look at the start
+    A tokenizer cuts a text at its special tokens before anything else, and encodes each part on its own; so the ids of a text are
+    the ids of its parts. Where this does not hold (tokens that absorb the spaces around them, steps that look at the start
     of the text), a text is encoded whole.
     """
 
@@ -43,7 +43,7 @@ class PartwiseEncoder:
 
     @property
     def in_parts(self) -> bool:
-        """Whether this tokenizer encodes part by part."""
+        """Whether the tokenizer encodes part by part."""
         return self._cut is not None
 
     def __call__(self, text: str) -> Ids:
@@ -79,7 +79,7 @@ def _cuts_cleanly(backend: Any, added: Iterable[Any]) -> bool:
 
 
 def _collect_types(state: Any) -> list[str]:
-    """Return the types of a step and of those it is made of."""
+    """Return the types of a step and of its inner steps."""
     if isinstance(state, list):
         return [name for part in state for name in _collect_types(part)]
     if not isinstance(state, dict):

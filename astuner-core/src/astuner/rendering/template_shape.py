@@ -1,4 +1,4 @@
-"""What a chat template can show, found by trying it once, and messages put into a shape that it does show."""
+"""What a chat template supports, found by trying it once, and messages adapted to that."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ USER: Mapping[str, Any] = {"role": "user", "content": "x"}
 FIELDS = ("role", "content", "reasoning_content", "tool_calls", "name", "tool_call_id")
 CALL_FIELDS = ("id", "type", "function")
 FUNCTION_FIELDS = ("name", "arguments")
-"""Templates may write a mapping as it is, so its order is always this."""
+"""Templates may print a mapping verbatim, so its order is fixed."""
 
 Apply = Callable[[Sequence[Mapping[str, Any]]], str]
-"""Renders messages; raises what it likes when it refuses them."""
+"""Renders messages; raises anything when it refuses them."""
 
 
 @frozen(kw_only=True)
@@ -33,25 +33,25 @@ class TemplateShape:
     """What a template does with tool calls and tool results."""
 
     inline_calls: bool
-    """It knows no tool calls: they go into the text of the assistant."""
+    """Without support for tool calls: they go into the text of the assistant."""
     tools_as_user: bool
-    """It knows no tool results: they go into a user message."""
+    """Without support for tool results: they go into a user message."""
     named_ids: bool
     """It shows the id of a call and not its name: ids get the form `functions.name:0` that holds the name (Kimi)."""
     many_calls: bool
     """It shows more than one call of a message."""
     called: str
-    """A conversation in which a tool is called, as the template writes it; empty where it cannot."""
+    """A conversation with a tool call, as the template renders it; empty if it cannot."""
 
     def prepare(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """Return messages as the template takes them."""
+        """Return messages in the template's form."""
         preparation = _Preparation(self)
         for message in messages:
             preparation.add(message)
         return preparation.messages
 
     def with_calls(self, message: Message) -> dict[str, Any]:
-        """Return a message with its tool calls as the template takes them, which may be in the text."""
+        """Return a message with its tool calls in the template's form, possibly inside the text."""
         if not message.get("tool_calls"):
             return _order_fields(message, FIELDS)
         calls = [
@@ -75,11 +75,11 @@ class TemplateShape:
 
 @define(eq=False)
 class _Preparation:
-    """A conversation as a template takes it, message by message."""
+    """A conversation in a template's form, built message by message."""
 
     shape: TemplateShape
     messages: list[dict[str, Any]] = field(factory=list)
-    """As the template takes them."""
+    """In the template's form."""
     _ids: dict[str, list[str]] = field(factory=lambda: defaultdict(list))
     _calls: int = 0
 
@@ -113,7 +113,7 @@ def find_shape(apply: Apply) -> TemplateShape:
     def render(*messages: Mapping[str, Any]) -> str:
         try:
             return apply(messages)
-        except Exception:  # noqa: BLE001 - the template refuses what is tried here, which is the answer
+        except Exception:  # noqa: BLE001 - the template does not support what is tried here
             return ""
 
     def render_calls(*calls: Mapping[str, Any], **more: Any) -> str:

@@ -1,7 +1,7 @@
-"""Loading a tokenizer without loading torch, where it is known what would come of it.
+"""Loading a tokenizer without loading torch, when its class is already known.
 
-`AutoTokenizer` reads the model's configuration to choose a class, and that imports torch, which takes seconds that a process
-without a model of its own has no other use for. What it chose for a local folder is remembered; as long as no file there and
+`AutoTokenizer` reads the model's configuration to choose a class, and that imports torch, which costs seconds in a process
+that needs no torch otherwise. The class chosen for a local folder is remembered; as long as no file there and
 no version of transformers changes, the same class loads the same tokenizer.
 """
 
@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 REMEMBERED = 100
-"""So many folders, the latest ones."""
+"""Number of folders remembered, the most recent ones."""
 
 NOT_THE_TOKENIZERS = (".safetensors", ".bin", ".pt", ".gguf")
-"""Endings of the files of a model that a tokenizer is not made from: a step of training rewrites them."""
+"""Endings of model files that do not affect the tokenizer: a training step rewrites them."""
 
 
 def load_tokenizer(model_path: str) -> Any:
@@ -38,9 +38,9 @@ def load_tokenizer(model_path: str) -> Any:
 
 
 def generation_ends(model_path: str) -> tuple[int, ...]:
-    """Return the ids at which a model ends its turn, as `generation_config.json` of a local folder or a hub id says; often none.
+    """Return the ids at which a model ends its turn, from the `generation_config.json` of a local folder or a hub id; often none.
 
-    Read as the JSON that it is: transformers' own class for it imports torch.
+    Read as plain JSON: transformers' own class for it imports torch.
     """
     from transformers.utils.hub import cached_file
 
@@ -71,7 +71,7 @@ def _describe(tokenizer: Any) -> list[Any]:
 
 
 def _find_memory_file(model_path: str) -> Path | None:
-    """Return the file that names the class for a folder as it is now; None for what is not a folder of this machine."""
+    """Return the file that names the class for a folder in its current state; None if it is not a local folder."""
     home = Path(model_path)
     if not home.is_dir():
         return None

@@ -54,7 +54,7 @@ class Conversations:
         while place is not None:
             added = self._find_messages(place, calls)
             parts.append(added.messages)
-            # A call that keeps no sampled id of its parent asks anew from the parent's prompt, without its reply.
+            # A call that keeps no sampled id of its parent starts again from the parent's prompt, without its reply.
             if added.parent is not None and added.kept > self._find_messages(added.parent, calls).prompt_length:
                 parts.append((calls[added.parent].reply,))
             place = added.parent

@@ -1,4 +1,4 @@
-"""What stands between the markers of a tool call, family by family."""
+"""Parsers for the text between the markers of a tool call, by model family."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_kimi(block: str, tools: Tools) -> Read:
 def make_invoke_reader(prefix: str = "") -> Callable[[str, Tools], Read]:
     """Return a reader of what follows `<invoke name=`: `"name"><parameter name="key">value</parameter>…`.
 
-    `prefix` stands before the names of the tags. A parameter may say `string="true"`, and then it is one.
+    `prefix` precedes the names of the tags. A parameter with `string="true"` is a string.
     """
     tag = re.escape(prefix)
     head = re.compile(r'"([^"\n]+)"\s*>')
@@ -83,7 +83,7 @@ def _read_pairs(name: str, rest: str, pair: re.Pattern[str], tools: Tools) -> Re
 
 
 def _strip_padding(text: str) -> str:
-    """Templates put a value on lines of its own; what else it holds of white space is the model's."""
+    """Templates put a value on its own lines; all other white space is the model's."""
     return text.removeprefix("\n").removesuffix("\n")
 
 

@@ -12,7 +12,7 @@ from astuner.rendering.tool_calls import sampled_json
 
 _MESSAGE = "<|message|>"
 _OPENERS = ("<|channel|>", "<|start|>", "to=")
-"""What a header begins with: the prompt has already said `<|start|>assistant` of the first one."""
+"""What a header begins with; for the first one the prompt already holds `<|start|>assistant`."""
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
 _BREAKS = (*_ENDS, "<|start|>", "<|channel|>")
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
@@ -45,7 +45,7 @@ class HarmonyParser:
         self._calls = 0
 
     def feed(self, text: str) -> Iterator[Piece]:
-        """Yield what is certain after some more text."""
+        """Yield what is certain after more text."""
         self._held += text
         state = ""
         while state != self._state:

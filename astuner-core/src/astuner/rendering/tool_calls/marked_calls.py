@@ -1,4 +1,4 @@
-"""Tool calls that stand between two markers, alone or several in a section."""
+"""Tool calls between two markers, alone or several in a section."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from attrs import frozen
 from astuner.rendering.reply_parser import ParsedCalls, Piece
 
 Body = Callable[[str, Sequence[Mapping[str, Any]]], "tuple[str, str] | None"]
-"""Reads what stands between the markers of a call, to the name and the arguments; None when it cannot."""
+"""Reads the text between a call's markers into name and arguments; None if it cannot."""
 
 
 def keep_as_content(text: str) -> ParsedCalls:
-    """Return a text that was to be a call as content."""
+    """Return an unreadable call as content."""
     return ParsedCalls(end=len(text), pieces=(Piece("content", text),), malformed=1)
 
 
 @frozen
 class TaggedCalls:
-    """Calls of which each stands between an opening and a closing marker."""
+    """Calls that are each enclosed in an opening and a closing marker."""
 
     open: str
     close: str
@@ -47,7 +47,7 @@ class TaggedCalls:
 
 @frozen
 class CallSection:
-    """Calls between markers of their own, all of them inside a section, which is read when it is over."""
+    """Calls between their own markers inside a section, which is read once it is complete."""
 
     open: str
     close: str
@@ -63,7 +63,7 @@ class CallSection:
         return (self.open,)
 
     def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
-        """Read one section; see `CallFormat`. One that was cut off keeps the calls that are whole."""
+        """Read one section; see `CallFormat`. A section that was cut off keeps its complete calls."""
         inner_end = text.find(self.close, len(self.open))
         if inner_end < 0 and not final:
             return None

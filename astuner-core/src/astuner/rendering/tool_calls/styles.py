@@ -79,13 +79,13 @@ _MARKERS: Mapping[str, str] = {
     "<|python_tag|>": "llama3",
     '"parameters":': "llama3",
 }
-"""What calls of each style hold, the telling first: `<tool_call>` is shared by three."""
+"""Text that identifies each style, the most specific first: three share `<tool_call>`."""
 
 
 def recognise(called: str, specials: Collection[str]) -> str:
-    """Return the name of the style in which a template writes a call; `hermes` when nothing tells.
+    """Return the name of the style in which a template writes a call; `hermes` if nothing identifies one.
 
-    `called` is that part of a rendered conversation. A template that writes none is told by the `specials` of its
+    `called` is that part of a rendered conversation. A template that writes none is recognised by the `specials` of its
     tokenizer, where only the tokens of one family count.
     """
     for marker, name in _MARKERS.items():

@@ -21,7 +21,7 @@ def encode_arguments(name: str, values: Iterable[tuple[str, str]], tools: Sequen
     """Return the arguments of a call as a JSON object, each value of the type that the schema of its tool declares.
 
     A value that is not of its declared type stays a string, for the tool to refuse. Without a declared type, JSON is
-    taken as what it is and everything else as a string. None when an argument is given twice.
+    taken as it is and everything else as a string. None if an argument is given twice.
     """
     properties = _find_properties(name, tools)
     written: dict[str, str] = {}

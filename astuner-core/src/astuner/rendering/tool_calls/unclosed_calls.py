@@ -31,7 +31,7 @@ class Llama:
         return (_TAG,)
 
     def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
-        """Read all calls that follow one another; see `CallFormat`. JSON that is no call is an answer like any other."""
+        """Read all calls that follow one another; see `CallFormat`. JSON that is not a call is an ordinary answer."""
         pieces: list[Piece] = []
         place = 0
         end: int | None = None

@@ -153,7 +153,7 @@ class JudgeContract(Contract):
             for episode, finding in pairs:
                 touched = touched or broken[episode.id].touched
                 assert not broken[episode.id].touched or isinstance(finding, Unjudged), (
-                    f"{self._name(episode)} is {describe(finding)} although reading {what} failed: raise the error (it is counted, "
+                    f"{self._name(episode)} is {describe(finding)} although {what} cannot be read: raise (it is counted, "
                     "and the episode takes no part in the update); a default score would be trained on"
                 )
         if not touched:

@@ -50,7 +50,7 @@ class ReaderContract(Contract):
         """Another reader with the same options gives the same tasks, ids included: a resumed run makes one anew."""
         first, second = self._read_all(tmp_path), self._read_all(tmp_path)
         for split in self.splits:
-            self._assert_same(split, first[split], second[split], "by a reader that was made anew")
+            self._assert_same(split, first[split], second[split], "in a second reader")
 
     def test_ids_are_unique(self, tmp_path: Path) -> None:
         """Each task has an id, which no other task of its split has."""
