@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Episodes(Protocol):
-    """Where the routes find the episode of a key."""
+    """Looks up the episode of a key."""
 
     def recorder(self, secret: str) -> EpisodeRecorder | None:
         """Return the open episode with this secret."""
@@ -61,7 +61,7 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
         authorise(episodes, read_anthropic_key(request.scope["headers"]))
         name = request.path_params["name"]
         if name != model_name:
-            raise ApiError(404, f"There is no model '{name}' here; '{model_name}' is.", code="model_not_found", param="model")
+            raise ApiError(404, f"Model '{name}' is not served here; '{model_name}' is.", code="model_not_found", param="model")
         return JSONResponse(the_model)
 
     async def count_tokens(request: Request) -> Response:
@@ -100,7 +100,7 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
         posted = scope["type"] == "http" and scope["method"] == "POST"
         try:
             await (generations.get(scope["path"], others) if posted else others)(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - it is raised again, without what it may quote
+        except Exception as error:  # noqa: BLE001 - it is raised again, without a message that may quote a body
             _log(error)
             # The server logs what reaches it, message and all.
             raise RuntimeError(f"the gateway failed: {type(error).__name__}") from None
@@ -109,12 +109,12 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
 
 
 class Generation:
-    """Answers the requests of one API. An ASGI application of its own, so that nothing is buffered or parsed twice."""
+    """Answers the requests of one API. A separate ASGI application, so that nothing is buffered or parsed twice."""
 
     def __init__(
         self, episodes: Episodes, dialect: Dialect, model_name: str, max_body_bytes: int, turnstile: asyncio.Lock
     ) -> None:
-        """See `make_app`; the turnstile is one for all."""
+        """See `make_app`; all APIs share the turnstile."""
         self._episodes = episodes
         self._dialect = dialect
         self._model_name = model_name
@@ -122,7 +122,7 @@ class Generation:
         self._turnstile = turnstile
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; every failure is an answer in the API's own error shape."""
+        """Serve one request; every failure is answered in the API's own error shape."""
         try:
             recorder, caller = authorise(self._episodes, self._dialect.key(scope["headers"]))
             body = await read_body(scope, receive, self._max_body_bytes)
@@ -137,7 +137,7 @@ class Generation:
             await self._refuse(send, error)
         except RecursionError:
             await self._refuse(send, bad_request("The body is nested too deeply to be read."))
-        except Exception as error:  # noqa: BLE001 - whatever it was, the client is answered; it is logged below
+        except Exception as error:  # noqa: BLE001 - the client gets an answer to any error; it is logged below
             _log(error)
             await self._refuse(send, ApiError(500, f"The gateway failed: {error!r}"))
         else:
@@ -164,13 +164,13 @@ class Generation:
 
 
 def _log(error: Exception) -> None:
-    """Say where the gateway failed; the message is left out, since it may quote a body."""
+    """Log where the gateway failed, without the message, since it may quote a body."""
     places = "".join(traceback.format_tb(error.__traceback__))
     log.error("the gateway failed on a request: %s\n%s", type(error).__name__, places)
 
 
 def _error_body(request: Request, error: ApiError) -> Mapping[str, Any]:
-    """Return a refusal in the shape of the API that the request's path belongs to."""
+    """Return a refusal in the shape of the API of the request's path."""
     return error_body(error) if request.url.path.startswith(AnthropicMessages.path) else error.body
 
 
@@ -209,7 +209,7 @@ async def _watch(receive: Receive, turn: Turn) -> None:
 
 
 async def _wait_for_event(turn: Turn) -> Delta | Done:
-    """Wait for the next event; raises ConnectionAbortedError when nobody listens any more, and a choice's failure."""
+    """Wait for the next event; raises ConnectionAbortedError if the client is gone, and a choice's failure."""
     happened = await turn.events.get()
     if happened is None:
         raise ConnectionAbortedError

@@ -1,4 +1,4 @@
-"""An HTTP client that reaches the gateway without a socket, when it runs in the gateway's event loop."""
+"""An HTTP client that bypasses the socket when it runs in the gateway's event loop."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
         return http.Response(status, headers=headers, content=exchange.content())
 
     class SharedClient(http.AsyncClient):  # type: ignore[misc] # as above
-        """Stays open when one of its many holders closes it."""
+        """Stays open when one of its users closes it."""
 
         async def aclose(self) -> None:
             return None
@@ -107,7 +107,7 @@ class _Exchange:
         self._given = False
 
     def content(self) -> bytes:
-        """Return the body of an answer that is over."""
+        """Return the body of a finished answer."""
         parts = [self.parts.get_nowait() for _ in range(self.parts.qsize())]
         return b"".join(part for part in parts if part is not None)
 

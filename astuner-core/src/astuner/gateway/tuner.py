@@ -1,4 +1,4 @@
-"""How a workflow reaches the model under training."""
+"""A workflow's access to the model under training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from astuner.gateway.api_keys import mint
 
 @define
 class Endpoint:
-    """What any OpenAI-compatible client needs. Its fields can be set, as those of `ChatModel` can."""
+    """The settings of an OpenAI-compatible client. Its fields can be set, like those of `ChatModel`."""
 
     base_url: str
     api_key: str = field(repr=False)
@@ -40,14 +40,14 @@ class RemoteTuner:
         return Endpoint(self.base_url, mint(self.secret, agent_name, target_tag), self.model)
 
     def as_raw_openai_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
-        """Return an `openai.AsyncOpenAI` client; `kwargs` go to its constructor. It does not retry unless asked to."""
+        """Return an `openai.AsyncOpenAI` client; `kwargs` go to its constructor. It does not retry by default."""
         import openai
 
         found = self.as_oai_baseurl_apikey(agent_name, target_tag)
         return openai.AsyncOpenAI(**{"base_url": found.base_url, "api_key": found.api_key, "max_retries": 0, **kwargs})
 
     def as_raw_anthropic_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
-        """Return an `anthropic.AsyncAnthropic` client; `kwargs` go to its constructor. It does not retry unless asked to."""
+        """Return an `anthropic.AsyncAnthropic` client; `kwargs` go to its constructor. It does not retry by default."""
         anthropic = import_anthropic()
         found = self.as_oai_baseurl_apikey(agent_name, target_tag)
         known = {"base_url": found.anthropic_base_url, "api_key": found.api_key, "max_retries": 0}

@@ -30,4 +30,4 @@ def asked_for(kind: str, capabilities: Capabilities) -> tuple[str | None, list[s
 def test_a_grammar_that_the_engine_does_not_understand_is_told_of(kind: str, capabilities: Capabilities, told: bool) -> None:
     untrained, notices = asked_for(kind, capabilities)
     assert untrained == "constrained"
-    assert told == any(f"'{kind}' was asked for in vain" in text for text in notices)
+    assert told == any(f"'{kind}' has no effect" in text for text in notices)

@@ -1,4 +1,4 @@
-"""`POST /v1/messages`, as Anthropic has it."""
+"""`POST /v1/messages`, Anthropic's API."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ TYPES: Mapping[int, str] = {
     503: "overloaded_error",
     504: "timeout_error",
 }
-"""Of errors, by status; every other one is an `invalid_request_error`."""
+"""Error types by status; every other status is an `invalid_request_error`."""
 
 STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 
 UNSIGNED = "unsigned"
-"""The signature of every thought: clients insist on one, and the gateway knows its own answers by what they say."""
+"""The signature of every thought: clients require one; the gateway recognises its own answers by their content."""
 
 
 class AnthropicMessages:
-    """The API of Anthropic's SDK, and of the agents made for it."""
+    """The API of Anthropic's SDK and of agents written for it."""
 
     path = "/v1/messages"
 
@@ -51,7 +51,7 @@ class AnthropicMessages:
         return messages_request(parse_body(raw), read_messages)
 
     def writer(self, request: ChatRequest, *, id_: str, model: str) -> MessageWriter:
-        """Return what writes a `message` and its events."""
+        """Return a writer of a `message` and its events."""
         return MessageWriter(id=f"msg_{id_}", model=model)
 
     def error(self, error: ApiError) -> Mapping[str, Any]:
@@ -61,15 +61,15 @@ class AnthropicMessages:
 
 @define(kw_only=True, eq=False)
 class MessageWriter:
-    """Writes one message. Its stream is a row of blocks, each begun and ended by an event of its own."""
+    """Writes one message. Its stream is a sequence of blocks, each with a start and a stop event."""
 
     id: str
     model: str
     _started: bool = field(default=False, init=False)
     _blocks: int = field(default=0, init=False)
-    """How many were begun."""
+    """Number of blocks started."""
     _open: str | None = field(default=None, init=False)
-    """The type of the block that has not ended yet."""
+    """The type of the open block."""
 
     def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed."""
@@ -78,11 +78,11 @@ class MessageWriter:
         return encode_json({**self._message(), "content": list(_content(answer.reply)), **ending})
 
     def write_opening(self) -> bytes:
-        """Return nothing: the message starts with what its prompt counts, which its first part tells."""
+        """Return nothing: the message starts with its prompt's token count, which comes with the first part."""
         return b""
 
     def write_delta(self, delta: Delta) -> bytes:
-        """Return the next part of a block, and what begins the block if it is a new one."""
+        """Return the next part of a block, after the start event of a new block."""
         parts = [self._start(delta)]
         for name, value in delta.fields.items():
             if name == "tool_calls":
@@ -96,7 +96,7 @@ class MessageWriter:
         return self._start(answer) + self._end()
 
     def write_closing(self, answers: Sequence[Answer]) -> bytes:
-        """Return why the message ended and what it counts, and its end."""
+        """Return the stop reason, the usage and the end of the message."""
         ending = {"type": "message_delta", "delta": _describe_end(answers[0]), "usage": usage(answers[0])}
         return _event(ending) + _event({"type": "message_stop"})
 
@@ -144,7 +144,7 @@ class MessageWriter:
 
 
 def read_anthropic_key(headers: Headers) -> str:
-    """Return the key of a request; empty when it came with none."""
+    """Return the key of a request; empty if it has none."""
     key = next((value for name, value in headers if name == b"x-api-key"), b"")
     return key.decode("latin-1").strip() or read_bearer(headers)
 
@@ -158,7 +158,7 @@ def error_body(error: ApiError) -> Mapping[str, Any]:
 
 
 def usage(counted: Answer | Delta) -> Mapping[str, int]:
-    """Count tokens as Anthropic does: what was known already is not part of the input. A part has no output to count yet."""
+    """Count tokens as Anthropic does: cached ones are not part of the input. A delta has no output to count yet."""
     return {
         "input_tokens": counted.prompt_tokens - counted.cached_tokens,
         "cache_creation_input_tokens": 0,
@@ -188,7 +188,7 @@ def _block(kind: str, text: str) -> dict[str, Any]:
 
 
 def _input(arguments: str) -> Mapping[str, Any]:
-    """Return the arguments of a tool call as an object that any client can read."""
+    """Return the arguments of a tool call as an object that every client can parse."""
     try:
         found = json.loads(arguments)
         # What Python reads as a number need not be one: NaN, Infinity, 1e999.

@@ -1,4 +1,4 @@
-"""Bodies of Anthropic's Messages API, told as bodies of chat completions: one conversation is one, whichever API it came by."""
+"""Bodies of Anthropic's Messages API, translated to chat completions, so that a conversation is the same in every API."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import bad_request
 
 REFUSED = ("mcp_servers", "container")
-"""Fields that give the model tools which only Anthropic's own servers have."""
+"""Fields for tools that only Anthropic's own servers have."""
 
 THINKS = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
-"""Types of `thinking`, and whether the template opens the answer for it."""
+"""Types of `thinking`, and whether the template opens the answer with reasoning."""
 
 INVALID_JSON = "INVALID_JSON"
-"""The one key of an input that stands for arguments which are no JSON object: the API knows no other form."""
+"""The only key of an input that wraps arguments which are not a JSON object: the API has no other form."""
 
 Block = tuple[str, Mapping[str, Any]]
-"""A content block, after its place in the body."""
+"""A content block with its place in the body."""
 
 
 def messages_request(body: Mapping[str, Any], read_messages: Normalise = normalise, *, counting: bool = False) -> ChatRequest:
     """Read a body of the Messages API; raises ApiError (400) that names the reason and the place.
 
-    A body whose tokens are only to be counted need not say how many it wants.
+    With `counting`, `max_tokens` may be missing.
     """
     for name in REFUSED:
         if body.get(name):
@@ -64,7 +64,7 @@ def _system(system: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _conversation(messages: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the messages; neighbours of one role are one turn, as the API has it."""
+    """Yield the messages; as in the API, neighbouring messages of one role are one turn."""
     if not isinstance(messages, list) or not messages:
         raise bad_request("'messages' must be a list with at least one message.", "messages")
     turns: list[tuple[str, list[Block]]] = []
@@ -84,7 +84,7 @@ def _conversation(messages: Any) -> Iterator[Mapping[str, Any]]:
             turns.append((role, blocks))
     if turns[-1][0] == "assistant":
         raise bad_request(
-            "The last message is the assistant's, and no answer is begun in the middle; end with a message of the user.",
+            "The last message is the assistant's, but prefilled answers are not supported; end with a message of the user.",
             "messages",
         )
     for role, blocks in turns:
@@ -92,7 +92,7 @@ def _conversation(messages: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _split_turn(role: str, blocks: Sequence[Block]) -> Iterator[Mapping[str, Any]]:
-    """Yield a turn that is not the model's: its texts as one message, each tool result as one of its own."""
+    """Yield a turn of the user or system: its texts as one message, each tool result as a separate one."""
     texts: list[str] = []
     for place, block in blocks:
         if block.get("type") != "tool_result" or role != "user":
@@ -164,7 +164,7 @@ def _blocks(content: Any, place: str) -> list[Block]:
 def _text(block: Mapping[str, Any], place: str) -> str:
     if block.get("type") != "text":
         kind = format_value(block.get("type"))
-        raise bad_request(f"{place} is a block of type {kind} that is not served here, and nothing is dropped in silence.", place)
+        raise bad_request(f"{place} is a block of type {kind}, which is not served here; nothing is dropped silently.", place)
     return _string(block, "text", place)
 
 
@@ -176,9 +176,9 @@ def _string(block: Mapping[str, Any], name: str, place: str) -> str:
 
 
 def _thinking(wanted: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return the variables of the template, and what has no effect.
+    """Return the variables of the template, and the fields that have no effect.
 
-    `display` is not among it: what was thought is always shown, since an answer without it could not come back as it was.
+    `display` is not one of them: reasoning is always shown, since without it an answer could not be sent back unchanged.
     """
     kind = wanted.get("type")
     if not wanted:

@@ -9,11 +9,11 @@ from astuner.gateway.dialects.fields import format_value, read_flag
 from astuner.rendering.errors import bad_request
 
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
-"""Types of `tool_choice` that name no tool, and their names in chat completions."""
+"""Types of `tool_choice` without a tool name, and their names in chat completions."""
 
 
 def tool_list(tools: Any) -> list[Mapping[str, Any]]:
-    """Return the tools; raises ApiError (400) naming one that is not the agent's own."""
+    """Return the tools; raises ApiError (400) naming one that the agent does not run itself."""
     if tools is None:
         return []
     if not isinstance(tools, list):
@@ -45,8 +45,8 @@ def _tool(tool: Any, place: str) -> Mapping[str, Any]:
         raise bad_request(f"{place} must be an object.", place)
     if tool.get("type") not in (None, "custom"):
         raise bad_request(
-            f"{place}.type is {format_value(tool['type'])}, whose meaning only Anthropic's models know; "
-            "declare a tool of your own with a name, a description and an input_schema.",
+            f"{place}.type is {format_value(tool['type'])}, which only Anthropic's models support; "
+            "declare your own tool with a name, a description and an input_schema.",
             f"{place}.type",
         )
     if not isinstance(tool.get("name"), str) or not tool["name"] or not isinstance(tool.get("input_schema"), dict):

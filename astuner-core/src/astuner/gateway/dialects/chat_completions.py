@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`, as OpenAI has it."""
+"""`POST /v1/chat/completions`, OpenAI's API."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from astuner.rendering.errors import ApiError
 
 IGNORED = ("presence_penalty", "frequency_penalty", "repetition_penalty", "min_p", "logit_bias", "web_search_options")
-"""Fields that would change the distribution and that no engine is asked for."""
+"""Fields that would change the distribution; no engine receives them."""
 
 MOST_CHOICES = 128
 
@@ -52,7 +52,7 @@ class ChatCompletions:
         return chat_request(parse_body(raw), read_messages)
 
     def writer(self, request: ChatRequest, *, id_: str, model: str) -> ChatWriter:
-        """Return what writes `chat.completion` and its chunks."""
+        """Return a writer of `chat.completion` and its chunks."""
         return ChatWriter(request=request, id=f"chatcmpl-{id_}", model=model)
 
     def error(self, error: ApiError) -> Mapping[str, Any]:
@@ -129,7 +129,7 @@ class ChatWriter:
         return self._chunk(choice, {}, answer.finish_reason, answer.logprobs or None)
 
     def write_closing(self, answers: Sequence[Answer]) -> bytes:
-        """Return the usage, where it was asked for, and the end."""
+        """Return the usage, if requested, and the end."""
         if not self.request.include_usage:
             return END_OF_STREAM
         return encode_event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(answers)}) + END_OF_STREAM
@@ -193,7 +193,7 @@ def _tool_constraint(choice: Any, tools: tuple[Mapping[str, Any], ...]) -> Mappi
     named = tuple(tool for tool in tools if tool["function"]["name"] == name)
     if not named:
         known = ", ".join(tool["function"]["name"] for tool in tools)
-        raise bad_request(f"'tool_choice' is {choice!r}; say auto, none, required, or name one of: {known}.", "tool_choice")
+        raise bad_request(f"'tool_choice' is {choice!r}; use auto, none, required, or name one of: {known}.", "tool_choice")
     return {"type": "tool_call", "tools": named}
 
 

@@ -1,4 +1,4 @@
-"""`POST /v1/completions`, as OpenAI has it: a text or token ids go on as they are, without a chat template."""
+"""`POST /v1/completions`, OpenAI's API: a text or token ids are continued verbatim, without a chat template."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from astuner.rendering.errors import ApiError
 
 DEFAULT_MAX_TOKENS = 16
-"""What this API samples when it is not told."""
+"""This API's default."""
 
 
 class Completions:
-    """The API that came before chat, for agents that write their prompts themselves."""
+    """The API before chat, for agents that write their own prompts."""
 
     path = "/v1/completions"
 
@@ -46,7 +46,7 @@ class Completions:
         return completion_request(parse_body(raw))
 
     def writer(self, request: ChatRequest, *, id_: str, model: str) -> CompletionWriter:
-        """Return what writes `text_completion` and its chunks."""
+        """Return a writer of `text_completion` and its chunks."""
         return CompletionWriter(request=request, id=f"cmpl-{id_}", model=model)
 
     def error(self, error: ApiError) -> Mapping[str, Any]:
@@ -60,7 +60,7 @@ class Completions:
 def completion_request(body: Mapping[str, Any]) -> ChatRequest:
     """Read a body of completions; raises ApiError (400) that names the reason and the parameter."""
     if body.get("suffix"):
-        raise bad_request("'suffix' is not served; put all that the model shall see in 'prompt'.", "suffix")
+        raise bad_request("'suffix' is not served; put everything that the model should see in 'prompt'.", "suffix")
     if read_flag(body, "echo", False):
         raise bad_request("'echo' is not served; the client has the prompt.", "echo")
     choices = read_integer(body, "n", 1, MOST_CHOICES) or 1
@@ -123,7 +123,7 @@ class CompletionWriter:
         return self._chunk(self._choice(choice, "", answer.finish_reason, answer.logprobs or None))
 
     def write_closing(self, answers: Sequence[Answer]) -> bytes:
-        """Return the usage, where it was asked for, and the end."""
+        """Return the usage, if requested, and the end."""
         if not self.request.include_usage:
             return END_OF_STREAM
         return encode_event({**self._head(), "choices": [], "usage": self._usage(answers)}) + END_OF_STREAM

@@ -1,4 +1,4 @@
-"""Reading the fields of a JSON body: what is wrong is answered with the field's name and what it may be."""
+"""Reading the fields of a JSON body: errors name the field and its valid values."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 from astuner.rendering.errors import bad_request
 
 DEEPEST = 100
-"""Levels of lists and objects in a body. What is deeper would overrun those who walk it: templates, engines, encoders."""
+"""Levels of lists and objects in a body. Deeper bodies would overflow the stack of templates, engines and encoders."""
 
 LARGEST = 2**31 - 1
-"""What counts and sizes may be: engines keep them in 32 bits."""
+"""Largest count or size: engines keep them in 32 bits."""
 
 
 def parse_body(raw: bytes) -> dict[str, Any]:
@@ -100,7 +100,7 @@ _SHOWN = 80
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _parse_finite(digits: str) -> float:

@@ -1,4 +1,4 @@
-"""`POST /v1/responses`, as OpenAI has it."""
+"""`POST /v1/responses`, OpenAI's API."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ ECHOED: Mapping[str, Any] = {
     "truncation": "disabled",
     "user": None,
 }
-"""Fields of the request that a response repeats, and what stands there when they were not sent."""
+"""Fields of the request that a response repeats, with their values if they were not sent."""
 
 TEXTS = {"reasoning": "reasoning_text", "message": "output_text"}
 """The type of the one part that an item of text has; its events are named after it."""
 
 
 class Responses:
-    """The API of OpenAI's newer SDKs. It keeps nothing but what the episode records."""
+    """The API of OpenAI's newer SDKs. It stores nothing but the episode's records."""
 
     path = "/v1/responses"
 
@@ -55,11 +55,11 @@ class Responses:
         return responses_request(parse_body(raw), read_messages)
 
     def writer(self, request: ChatRequest, *, id_: str, model: str) -> ResponseWriter:
-        """Return what writes a `response` and its events."""
+        """Return a writer of a `response` and its events."""
         return ResponseWriter(request=request, id=id_, model=model)
 
     def error(self, error: ApiError) -> Mapping[str, Any]:
-        """Return OpenAI's error object, in the terms of this API."""
+        """Return OpenAI's error object, with the parameter names of this API."""
         body = error.body
         if (error.param or "").partition("[")[0] == "messages":
             body["error"]["param"] = "input"
@@ -68,7 +68,7 @@ class Responses:
 
 @define(kw_only=True, eq=False)
 class ResponseWriter:
-    """Writes one response: the same items, whether they are told as they come or at once."""
+    """Writes one response: the same items, streamed or at once."""
 
     request: ChatRequest
     id: str
@@ -79,10 +79,10 @@ class ResponseWriter:
     _open: dict[str, int] = field(factory=dict, init=False)
     """The items of text that have not ended, by type."""
     _texts: dict[int, list[str]] = field(factory=dict, init=False)
-    """What was said in them, by output index."""
+    """Their texts, by output index."""
     _logprobs: list[Mapping[str, Any]] = field(factory=list, init=False)
     _streamed: int = field(default=0, init=False)
-    """How many of those went into events."""
+    """Number of those that were streamed."""
     _events: int = field(default=0, init=False)
 
     def write_whole(self, answers: Sequence[Answer]) -> bytes:
@@ -119,7 +119,7 @@ class ResponseWriter:
         return self._event("response.failed", response=self._response("failed", error=failure))
 
     def _take(self, fields: Mapping[str, Any]) -> Iterator[bytes]:
-        """Add a part of the answer, in the form of a chat completion, to the items; yield the events of it."""
+        """Add a part of the answer, in the form of a chat completion, to the items; yield its events."""
         if fields.get("reasoning_content"):
             yield from self._write_text("reasoning", fields["reasoning_content"])
         if fields.get("content"):

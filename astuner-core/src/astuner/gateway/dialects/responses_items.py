@@ -1,4 +1,4 @@
-"""The items that go into `/v1/responses`, as chat messages."""
+"""The input items of `/v1/responses`, as chat messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASONING_PARTS = {"reasoning_text": "text", "summary_text": "text"}
 def read_items(given: Any) -> list[dict[str, Any]]:
     """Return the messages of an input, a text or a list of items; raises ApiError (400) naming the item that is not served.
 
-    What one answer said comes back as several items, its reasoning, its text and its calls: they are one message again.
+    One answer comes back as several items, its reasoning, text and calls: they become one message again.
     """
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
@@ -47,7 +47,8 @@ def _read(item: Any, place: str) -> dict[str, Any] | None:
     if reader is None:
         served = ", ".join(READERS)
         raise bad_request(
-            f"{place} is an item of type {format_value(kind)}, and nothing is dropped in silence; served: {served}.", place
+            f"{place} is an item of type {format_value(kind)}, which is not served and not dropped silently; served: {served}.",
+            place,
         )
     return reader(item, place)
 
@@ -103,7 +104,7 @@ def _string(item: Mapping[str, Any], key: str, place: str) -> str:
 
 
 def _continues(last: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
-    """Whether an item goes on with the answer of the items before it; thoughts begin an answer, and it has one text."""
+    """Whether an item continues the answer of the items before it; reasoning begins an answer, and an answer has one text."""
     if last["role"] != "assistant" or said["role"] != "assistant":
         return False
     if "reasoning_content" in said:

@@ -21,13 +21,13 @@ REFUSED: Mapping[str, str] = {
     "prompt": "there are no stored prompts; send 'instructions' and 'input'",
     "context_management": "the context is never shortened here; shorten 'input'",
 }
-"""Fields that ask for what the gateway has not, and why."""
+"""Fields that the gateway does not support, and why."""
 
 PREFIX = "resp_"
-"""Of the ids of responses."""
+"""Prefix of response ids."""
 
 SAME = ("temperature", "top_p", "top_k", "seed", "stop", "parallel_tool_calls", "chat_template_kwargs")
-"""Fields that chat completions has too; some servers of this API take them all."""
+"""Fields shared with chat completions; some servers of this API accept them all."""
 
 FUNCTION = ("name", "description", "parameters", "strict")
 

@@ -1,4 +1,4 @@
-"""Numbers and names that depend on what is asked and not on when: two runs of an episode give the same transcript."""
+"""Seeds and ids that depend on the request and not on time: two runs of an episode give the same transcript."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Seeds:
         self._times_sent: Counter[bytes] = Counter()
 
     def draw(self, request: ChatRequest, agent: str, prompt: bytes) -> list[int]:
-        """Return a seed per choice, keyed by the prompt and by how often this agent has sent it before."""
+        """Return a seed per choice, derived from the prompt and how often this agent has sent it before."""
         asked = blake2b(f"{self._seed}\0{agent}\0".encode() + prompt, digest_size=16).digest()
         earlier = self._times_sent[asked]
         self._times_sent[asked] += 1
@@ -32,18 +32,18 @@ class Seeds:
 
 
 class CallIds:
-    """Makes the ids that an episode's clients see, out of the seeds of its calls."""
+    """Makes the ids that an episode's clients see from the seeds of its calls."""
 
     def __init__(self, episode_id: str) -> None:
-        """Names of two episodes differ."""
+        """Ids of different episodes differ."""
         self._episode_id = episode_id
 
     def make_response_id(self, agent: str, seed: int) -> str:
-        """Return what is unique in the id of a response; each API puts a prefix of its own before it."""
+        """Return the unique part of a response's id; each API adds its own prefix."""
         return self._digest(agent, seed, "response")
 
     def number_tool_calls(self, agent: str, seed: int) -> Callable[[int], str]:
-        """Return what makes the id of the n-th tool call of an answer."""
+        """Return a function that makes the id of the n-th tool call of an answer."""
         # Nine letters and digits: the one form that every model's chat template accepts.
         return lambda number: self._digest(agent, seed, str(number))[:9]
 

@@ -1,4 +1,4 @@
-"""Chat messages as clients send them, made uniform, and what they mean."""
+"""Chat messages from clients, normalised, and the digests of their meaning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SORTED = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
 def normalise(messages: Any, known: Sequence[Message] = ()) -> tuple[Message, ...]:
-    """Return messages with plain text content, `developer` as `system`, and nothing but what carries meaning.
+    """Return messages with plain text content, `developer` as `system`, and only the fields that carry meaning.
 
     `known` are the first of them, normalised before. Raises ApiError (400) naming the part that cannot be served; nothing
     that a model should see is dropped.
@@ -48,7 +48,7 @@ def extend_digest(digest: bytes, message: Message) -> bytes:
 
 
 def encode_meaning(message: Message) -> bytes:
-    """Return what a message says, whatever the JSON formatting, null fields and call ids it came with."""
+    """Return a message's meaning, independent of JSON formatting, null fields and call ids."""
     role = message["role"]
     calls = [[call["function"]["name"], _canonical(call["function"]["arguments"])] for call in message.get("tool_calls") or ()]
     # Frameworks put a name on assistant messages that the gateway's own reply never had.
@@ -105,7 +105,7 @@ def _message(message: Any, place: str) -> Message:
 def join_text(content: Any, place: str, parts: Mapping[str, str] = TEXT_PARTS) -> str:
     """Return content that is a text or a list of parts as one text; `parts` names the types of part that are text.
 
-    Raises ApiError (400) at any other part, since nothing is dropped in silence.
+    Raises ApiError (400) for any other part, since nothing is dropped silently.
     """
     if content is None:
         return ""
@@ -120,7 +120,7 @@ def join_text(content: Any, place: str, parts: Mapping[str, str] = TEXT_PARTS) -
         text = part if isinstance(part, str) else None if key is None else part.get(key)
         if not isinstance(text, str):
             raise bad_request(
-                f"{place}[{number}] is a part of type {kind!r}; only text is served, and nothing is dropped in silence.",
+                f"{place}[{number}] is a part of type {kind!r}; only text is served, and nothing is dropped silently.",
                 f"{place}[{number}]",
             )
         texts.append(text)

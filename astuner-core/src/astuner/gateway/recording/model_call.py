@@ -1,4 +1,4 @@
-"""One model call under way: consumes the engine, speaks to the client, and ends as a record."""
+"""One running model call: consumes the engine's output, streams to the client, and ends as a record."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True, eq=False)
 class CallPlan:
-    """Everything that is settled about a call before it begins."""
+    """The settled parameters of a call before it begins."""
 
     index: int
     choice: int
@@ -38,7 +38,7 @@ class CallPlan:
     target_tag: str
     placement: Placement
     request: Request
-    """For the engine."""
+    """The engine's request."""
     stops: tuple[str, ...]
     fills_context: bool
     """Whether running out of tokens means that the context is full."""
@@ -54,7 +54,7 @@ class CallPlan:
 
 @frozen(kw_only=True, eq=False)
 class FinishedCall:
-    """What a call leaves behind."""
+    """The results of a call."""
 
     call: Call
     usable: int
@@ -67,7 +67,7 @@ class FinishedCall:
 
 @define(eq=False)
 class LiveCall:
-    """Runs one plan. `finished` is called exactly once, before the client hears of the end."""
+    """Runs one plan. `on_finished` is called exactly once, before the client sees the end."""
 
     plan: CallPlan
     engine: Engine
@@ -83,7 +83,7 @@ class LiveCall:
     _sent: int = field(default=0, init=False)
     """How many of those were streamed."""
     _lengths: list[int] = field(factory=list, init=False)
-    """Characters of text after each id, where stop strings must be found; -1 inside of a character."""
+    """Characters of text after each id, for finding stop strings; -1 inside a character."""
     _length: int = field(default=0, init=False)
     _reason: str = field(default="abort", init=False)
     _closed_by: int | None = field(default=None, init=False)
@@ -111,7 +111,7 @@ class LiveCall:
                         if self._reason != "abort" or chunk.finish_reason is not None:
                             break
             if self._reason == "abort":
-                raise ApiError(503, "The engine broke this generation off.", code="engine_error")
+                raise ApiError(503, "The engine aborted this generation.", code="engine_error")
             self._end()
         except TimeoutError as error:
             timed_out = limit.expired()
@@ -127,7 +127,7 @@ class LiveCall:
             self._fail("engine_error", ApiError(503, f"The engine failed: {error!r}", code="engine_error"))
 
     def abandon(self) -> None:
-        """Record a call that was cancelled, also before its task ran, and tell who still waits for it."""
+        """Record a cancelled call, even one whose task never ran, and notify its waiting client."""
         if not self._over:
             self._fail("aborted", ApiError(503, "The call was cancelled.", code="aborted", retry=False))
 
@@ -158,7 +158,7 @@ class LiveCall:
         self._logprobs += logprobs[:taken]
 
     def _read(self, ids: Sequence[int]) -> int:
-        """Pass ids on as text; return how many of them were wanted."""
+        """Pass ids on as text; return how many of them were used."""
         if not self.plan.stops:
             self._emit_pieces(self.parser.feed(self._text.feed(ids)))
             return len(ids)
@@ -181,7 +181,7 @@ class LiveCall:
                 self.emit(Delta(self.plan.choice, fields, logprobs, len(placement.ids), placement.kept))
 
     def _end(self) -> None:
-        """Close the text, record the call, tell the client."""
+        """Close the text, record the call, notify the client."""
         plan = self.plan
         if self._reason == "length" and plan.fills_context:
             self._reason = "context"

@@ -1,4 +1,4 @@
-"""What the clients of an episode have said before, so that a conversation that grows is read once and not with every request."""
+"""Caches an episode's normalised messages, so that a growing conversation is not normalised again with every request."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from astuner.gateway.recording.messages import normalise
 from astuner.schema import Message
 
 KEPT = 16
-"""Conversations that are remembered."""
+"""Number of cached conversations."""
 
 
 @define(eq=False)
 class MessageReader:
-    """Normalises messages as `messages.normalise` does, and gives those of an earlier request back as the same objects."""
+    """Normalises messages as `messages.normalise` does, returning those of an earlier request as the same objects."""
 
     _kept: OrderedDict[str, tuple[list[Any], tuple[Message, ...]]] = field(factory=OrderedDict, init=False)
 
@@ -38,14 +38,14 @@ class MessageReader:
 
 
 def _make_key(messages: Any) -> str | None:
-    """Return what tells conversations apart: what their first two messages say."""
+    """Return a key that identifies a conversation: the content of its first two messages."""
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages[:2]):
         return None
     return repr([message.get("content") for message in messages[:2]])
 
 
 def _count_exact(messages: list[Any], start: int) -> int:
-    """Return how many messages mean the same whenever they are equal: in JSON arguments 1 equals `true`, and is another text."""
+    """Count the messages whose equality implies equal text: in JSON arguments 1 equals `true`, but is another text."""
     for place in range(start, len(messages)):
         for call in messages[place].get("tool_calls") or ():
             if not isinstance(call.get("id"), str | None) or not isinstance(call["function"].get("arguments"), str | None):

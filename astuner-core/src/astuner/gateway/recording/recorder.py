@@ -45,7 +45,7 @@ class EpisodeRecorder:
         tuner: GatewayTuner,
         forget: Callable[[], None],
     ) -> None:
-        """Made by `Gateway.open_episode`; `serial` tells episodes of the same id apart, `forget` revokes the keys."""
+        """Made by `Gateway.open_episode`; `serial` distinguishes episodes of the same id, `forget` revokes the keys."""
         self.spec = spec
         self.tuner = tuner
         self.overflow = False
@@ -53,7 +53,7 @@ class EpisodeRecorder:
         self.read_messages = MessageReader()
         """Reads the messages of a request."""
         self.notices: list[str] = []
-        """What the user should know of how the calls were served, each once."""
+        """Notices for the user about how calls were served, each once."""
         self._engine = engine
         self._renderer = renderer
         self._tree = TokenTree(renderer) if renderer is not None else None
@@ -88,7 +88,7 @@ class EpisodeRecorder:
         if limit is not None and self._begun + request.choices > limit:
             raise ApiError(429, f"The episode has used its {limit} calls.", code="max_calls_exceeded", retry=False)
         for name in request.ignored:
-            self.notice(f"{caller.agent}: '{name}' has no effect; no engine is asked for it.")
+            self.notice(f"{caller.agent}: '{name}' has no effect; engines do not support it.")
         if request.previous is not None:
             request = request.with_earlier(self._conversations.collect_until(request.previous, self._calls))
         if self.spec.disable_tools and request.tools:
@@ -97,14 +97,14 @@ class EpisodeRecorder:
         return self._begin_chat(request, caller) if chat_only else self._begin_tokens(request, caller)
 
     def count(self, request: ChatRequest, caller: Caller) -> int:
-        """Return how many tokens the prompt of a request has, which nothing records; raises ApiError."""
+        """Return the number of tokens in a request's prompt without recording it; raises ApiError."""
         if self._tree is None:
             raise bad_request("The engine takes no token ids, so there are none to count.")
         request = request.without_tools() if self.spec.disable_tools and request.tools else request
         return len(self._tree.place(request, caller.agent).ids)
 
     async def close(self) -> None:
-        """Revoke the keys, cancel what is under way, and free what the engine keeps for the episode."""
+        """Revoke the keys, cancel running calls, and release the engine's sessions of the episode."""
         self._closed = True
         self._forget()
         await asyncio.gather(*(turn.cancel() for turn in tuple(self._turns)))
@@ -116,7 +116,7 @@ class EpisodeRecorder:
         self._sessions.clear()
 
     def notice(self, text: str) -> None:
-        """Say something once."""
+        """Add a notice, once."""
         if text not in self.notices:
             self.notices.append(text)
 
@@ -261,7 +261,7 @@ class EpisodeRecorder:
             if done.malformed:
                 self.notice(f"{caller.agent}: a tool call could not be read and stayed in the content.")
             if done.dropped:
-                why = "'parallel_tool_calls' is false, or the model's chat template shows but one"
+                why = "'parallel_tool_calls' is false, or the model's chat template shows only one"
                 self.notice(f"{caller.agent}: only the first of several tool calls was returned: {why}.")
             self._examine(done, tools)
 
@@ -278,5 +278,5 @@ class EpisodeRecorder:
 
 
 def _as_message(text: str) -> tuple[Message, ...]:
-    """Return the text that a raw prompt adds, as the records show it."""
+    """Return the text added by a raw prompt, as a message for the records."""
     return ({"role": "user", "content": text},) if text else ()

@@ -1,4 +1,4 @@
-"""A recorded call as the detectors of abnormal behaviour see it."""
+"""A recorded call in the form for detectors of abnormal behaviour."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 MARKUP = re.compile(
     r"tool.?(call|sep|use)|function.?call|python_tag|think|reason|arg_(key|value)|\[(ARGS|CALL_ID)\]", re.IGNORECASE
 )
-"""Special tokens that tool calls and reasoning are written with, in the formats of Hermes, Llama, Mistral, DeepSeek, GLM…"""
+"""Special tokens of tool calls and reasoning, in the formats of Hermes, Llama, Mistral, DeepSeek, GLM…"""
 
 HARMONY = frozenset({"<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|call|>", "<|return|>"})
-"""With these gpt-oss writes every answer."""
+"""gpt-oss uses these in every answer."""
 
 
 def find_leaky_tokens(renderer: Renderer) -> Mapping[int, str]:
-    """Return the special tokens of a renderer's tokenizer that have no place inside of an answer, by id."""
+    """Return the special tokens of a renderer's tokenizer that must not appear inside an answer, by id."""
     added = getattr(getattr(renderer, "tokenizer", None), "added_tokens_decoder", {})
     special = {int(number): str(token) for number, token in added.items() if token.special}
     harmony = HARMONY if "<|channel|>" in special.values() else frozenset()

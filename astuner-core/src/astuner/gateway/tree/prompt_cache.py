@@ -1,4 +1,4 @@
-"""What was worked out for the latest calls of an episode, so that the next call of a conversation costs what it adds."""
+"""Caches the prompts of an episode's latest calls, so that the next call of a conversation costs only what it adds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from astuner.schema import Ids, Message
 
 KEPT = 16
-"""Calls, and conversations, that are remembered: a few agents at a time, since each keeps its whole text."""
+"""Number of cached calls and conversations: a few agents at a time, since each keeps its whole text."""
 
 
 @frozen(eq=False)
@@ -47,18 +47,18 @@ def digest_text(text: str) -> bytes:
 
 @define(eq=False)
 class PromptCache:
-    """Answers as a computation from the beginning would; it only takes longer for what it does not remember."""
+    """Gives the same results as a computation from scratch; cache misses only take longer."""
 
     _prompts: OrderedDict[int, Prompt] = field(factory=OrderedDict, init=False)
     _chains: OrderedDict[tuple[Any, ...], tuple[tuple[Message, ...], list[bytes]]] = field(factory=OrderedDict, init=False)
     _roots: dict[str, tuple[tuple[Mapping[str, Any], ...], Mapping[str, Any], bytes]] = field(factory=dict, init=False)
 
     def find_prompt(self, call: int | None) -> Prompt | None:
-        """Return the prompt of a call that is not long ago."""
+        """Return the prompt of a recent call."""
         return None if call is None else self._prompts.get(call)
 
     def add_prompt(self, call: int, parent: int | None, text: str, ids: Ids) -> Prompt:
-        """Remember the prompt of a call; `parent` is the one that it may continue."""
+        """Cache the prompt of a call; `parent` is the call that it may continue."""
         earlier = self.find_prompt(parent)
         if earlier is not None and text.startswith(earlier.text):
             made = earlier.extend(text, ids)
@@ -68,7 +68,7 @@ class PromptCache:
         return made
 
     def digest_prefixes(self, request: ChatRequest, agent: str) -> list[bytes]:
-        """Return the rolling digest of every prefix of the messages, as `messages.digests` does; valid until the next call."""
+        """Return the rolling digests of all prefixes, as `messages.digest_prefixes`; valid until the next call."""
         messages, root = request.messages, self._root(request, agent)
         key = (root, *(message["content"] for message in messages[:2]))
         earlier, chain = self._chains.get(key, ((), [root]))

@@ -1,4 +1,4 @@
-"""Prompts that are texts or token ids, with no chat template about them: how they continue recorded streams."""
+"""Raw prompts, texts or token ids without a chat template: how they continue recorded streams."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PlainParser:
-    """Takes every text for content."""
+    """Treats all text as content."""
 
     malformed = 0
     dropped = 0
@@ -41,8 +41,8 @@ class RawTree:
     """Recorded streams of one episode that began with a raw prompt.
 
     A prompt of ids continues the longest recorded stream that it begins with. A prompt of text continues the longest one
-    whose text it begins with, sampled ids included, if those ids and the encoded rest decode to the prompt again; anything
-    else is a new root. So a sampled id is never encoded anew, and a text that nobody sampled is encoded in one piece.
+    whose text it begins with, sampled ids included, if those ids and the encoded rest decode to the prompt; anything
+    else is a new root. So a sampled id is never re-encoded, and text that was not sampled is encoded in one piece.
     """
 
     renderer: Renderer
@@ -145,13 +145,13 @@ class _Point:
 
 @define(eq=False)
 class _Beginnings:
-    """Points by what leads to them, found in one pass over what may begin with it."""
+    """Points by their prefixes, found in one pass over a prompt."""
 
     _lengths: list[int] = field(factory=list, init=False)
     _points: dict[bytes, _Point] = field(factory=dict, init=False)
 
     def add(self, data: bytes, point: _Point) -> None:
-        """Keep a point, unless the same was recorded before."""
+        """Add a point, unless it was recorded before."""
         if self._points.setdefault(_digest(data), point) is point and len(data) not in self._lengths:
             insort(self._lengths, len(data))
 

@@ -26,20 +26,20 @@ __all__ = ["Placement", "TokenTree", "stream_ids"]
 
 @frozen(kw_only=True, eq=False)
 class Placement:
-    """Where a request stands in the tree."""
+    """Position of a request in the tree."""
 
     parent: int | None
     kept: int
     prompt_ids: Ids
-    """What is fed after the kept prefix."""
+    """Ids fed after the kept prefix."""
     ids: Ids
     """The whole prompt."""
     text: str
-    """The whole prompt, rendered afresh: what the ids say, but for the sampled parts."""
+    """The whole prompt, rendered: the text of the ids, except for the sampled parts."""
     digest: bytes
     """Of the messages."""
     known: int
-    """How many of the messages the parent already had."""
+    """Number of messages that the parent already had."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -116,7 +116,7 @@ class TokenTree:
             self._points[digest] = (*points, point)
 
     def _continue(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
-        """Return how many ids stay and which are added, or None when the template does not just append here."""
+        """Return how many ids stay and which are added, or None if the template does more than append here."""
         recent = self._cache.find_prompt(point.call)
         if recent is not None:
             if not text.startswith(recent.text):
@@ -129,7 +129,7 @@ class TokenTree:
         return self._continue_verbatim(point, rest) or self._continue_rewritten(point, request, known, text)
 
     def _continue_verbatim(self, point: _Point, rest: str) -> tuple[int, Ids] | None:
-        """Continue after an answer that the template writes just as it was sampled."""
+        """Continue after an answer that the template renders exactly as sampled."""
         output = self._streams[point.call].output[: point.kept - point.prompt]
         said = self.renderer.decode(output.tolist())
         if not rest.startswith(said):
@@ -137,13 +137,13 @@ class TokenTree:
         if point.closed_by is None:
             added = self.renderer.encode(rest[len(said) :])
             return (point.kept, added) if self.renderer.decode(added.tolist()) == rest[len(said) :] else None
-        # Encoded with the closing token in front: tokenizers treat the start of a text in a way of their own.
+        # Encoded with the closing token in front: tokenizers treat the start of a text specially.
         closing = self.renderer.turn_ends.get(point.closed_by) or self.renderer.decode((point.closed_by,))
         added = self.renderer.encode(closing + rest[len(said) :])
         return (point.kept, _drop_first(added)) if added[0] == point.closed_by else None
 
     def _continue_rewritten(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
-        """Continue after an answer that the template writes in its own way, after which it only appends."""
+        """Continue after an answer that the template rewrites and then only appends to."""
         reply = point.reply or {}
         if reply.get("reasoning_content") and not reply.get("content") and not reply.get("tool_calls"):
             # The model never ended its reasoning, and the template does.
@@ -162,7 +162,7 @@ class TokenTree:
             return point.kept, added
         if point.closed_by == place:
             return point.kept, _drop_first(added)
-        # The model ended its turn with another token than the template does: the conversation goes on with the template's.
+        # The model ended its turn with another token than the template does: the conversation continues with the template's.
         return (point.kept - 1, added) if point.kept - 1 > point.prompt else None
 
     def _render_closings(self, request: ChatRequest, known: int) -> Iterator[str]:
@@ -212,7 +212,7 @@ def _drop_first(ids: Ids) -> Ids:
 
 
 def _shows_everything(reply: Message, rendered: str) -> bool:
-    """Whether a rendered answer still says all that was sampled: templates drop reasoning, or text beside tool calls."""
+    """Whether a rendered answer still shows everything sampled: templates drop reasoning, or text next to tool calls."""
     said = (reply.get("content"), reply.get("reasoning_content"))
     called = [call["function"]["name"] for call in reply.get("tool_calls") or ()]
     texts = all(text.strip() in rendered for text in said if text)
