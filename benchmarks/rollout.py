@@ -122,7 +122,7 @@ def write_project(directory: Path, given: argparse.Namespace, urls: Sequence[str
 def server(plan: Plan, given: argparse.Namespace, directory: Path) -> Iterator[tuple[str, int]]:
     """Run a vLLM server; yield its address and the pid of its group."""
     from astuner.config.model import Ready
-    from astuner.processes import free_port, launch, until_ready
+    from astuner.processes import free_port, launch, wait_until_ready
     from astuner_vllm.command import server_command
     from astuner_vllm.installed import installed
     from astuner_vllm.options import VllmOptions
@@ -132,7 +132,7 @@ def server(plan: Plan, given: argparse.Namespace, directory: Path) -> Iterator[t
     launched = launch(command.argv, kind="server", name="vllm", log=directory / "vllm.log", env=command.env)
     try:
         ready = Ready(url=f"http://127.0.0.1:{port}/health")
-        asyncio.run(until_ready(launched, ready, 600.0, lambda text: None))
+        asyncio.run(wait_until_ready(launched, ready, 600.0, lambda text: None))
         yield f"http://127.0.0.1:{port}", launched.record.pid
     except BaseException:
         print(launched.tail(400))

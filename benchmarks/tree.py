@@ -21,7 +21,7 @@ from words import help_tokenizer
 
 from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.gateway.dialects.chat_completions import chat_request
-from astuner.gateway.recording.normalised_messages import Said
+from astuner.gateway.recording.normalised_messages import MessageReader
 from astuner.gateway.tree.token_tree import TokenTree
 from astuner.protocols import EpisodeIdentity
 from astuner.rendering import TemplateRenderer
@@ -64,7 +64,7 @@ def record(renderer: TemplateRenderer, turns: int, name: str = "a") -> tuple[lis
     reply = {"role": "assistant", "content": ANSWER.partition("<tool_call>")[0]}
     reply["tool_calls"] = [{"id": "call00001", "type": "function", "function": function}]  # type: ignore[assignment]
     messages = opening(name)
-    said = Said()
+    said = MessageReader()
     calls: list[Call] = []
     spent = 0.0
     for turn in range(turns):

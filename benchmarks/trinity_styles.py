@@ -46,7 +46,7 @@ def main() -> None:
 
 def measured(made: Path, directory: Path, style: str, steps: int) -> str:
     """Return the cells of a style."""
-    with QuickstartProject.beside(made, directory / style.replace(" ", "_").replace(",", "")) as project:
+    with QuickstartProject.copy_beside(made, directory / style.replace(" ", "_").replace(",", "")) as project:
         with (project.home / "tune.yaml").open("a", encoding="utf-8") as file:
             file.write(f"\ntrinity: {{synchronizer: {STYLES[style]}}}\n")
         settings = {"total_training_steps": steps + WARM_UP, "val_before_train": "false", "optim.lr_scheduler_type": "constant"}

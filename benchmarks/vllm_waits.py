@@ -93,9 +93,9 @@ def main() -> None:
             first_transcript(project)
             load = os.getloadavg()
             transcripts = [first_transcript(project) for _ in range(rounds)]
-            from astuner.processes import started_programs
+            from astuner.processes import list_programs
 
-            (server,) = started_programs()
+            (server,) = list_programs()
             os.environ[KEY_VARIABLE] = str(server.facts["key"])
             syncs = asyncio.run(weight_syncs(project, str(server.url), rounds))
         finally:

@@ -26,7 +26,7 @@ from astuner.plugins.catalog import Candidate
 from astuner.protocols import Sampled
 from astuner.schema import Failure, Notice, StepReport, Task, Unjudged, ValidationReport, WorkflowTask
 from astuner.testing import episode, group, run_info
-from astuner.testing.contracts import HooksContract, rules_of, run_contract
+from astuner.testing.contracts import HooksContract, list_rules, run_contract
 
 DOCS = REPOSITORY / "docs"
 EXAMPLES = sorted((DOCS / "examples" / "hooks").glob("*.py"))
@@ -83,7 +83,7 @@ def test_every_hook_has_an_example():
 def test_an_example_keeps_the_contract_of_extensions(file: Path):
     contract = type("Example", (HooksContract,), {"component": extension_class(file)})
     found = run_contract(contract)
-    assert len(found) == len(rules_of(HooksContract))
+    assert len(found) == len(list_rules(HooksContract))
     assert [f"{outcome.rule}: {outcome.message}" for outcome in found if outcome.status != "passed"] == []
 
 
@@ -355,7 +355,7 @@ def test_the_extension_of_the_page_and_its_test_work(fake_distribution: Any, tmp
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path / "test_audit.py")]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=site, timeout=120, check=False)
     assert ended.returncode == 0, ended.stdout
-    assert f"{len(rules_of(HooksContract)) + 1} passed" in ended.stdout
+    assert f"{len(list_rules(HooksContract)) + 1} passed" in ended.stdout
 
 
 OPTIONS = """

@@ -12,9 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
-from astuner.processes import started_programs
+from astuner.processes import list_programs
 from astuner.services.ray import ray
-from astuner.services.running import Place, running_services
+from astuner.services.running import ServiceHost, run_services
 
 pytest.importorskip("ray")
 
@@ -43,12 +43,12 @@ def test_a_private_cluster_works_and_leaves_nothing(tmp_path: Path, monkeypatch:
     definition = ray(no_run_info)
     assert definition.scratch is not None
     silent: Callable[[str], None] = lambda text: None  # noqa: E731
-    place = Place(directory=tmp_path, say=silent, warn=silent, stopped=lambda: False)
-    with running_services({"ray": definition}, place):
+    place = ServiceHost(directory=tmp_path, say=silent, warn=silent, stopped=lambda: False)
+    with run_services({"ray": definition}, place):
         worked = subprocess.run([sys.executable, "-c", WORKS], capture_output=True, text=True, timeout=120, check=False)
         assert worked.stdout.strip() == "42 True", worked.stderr
         assert below(definition.scratch)
     assert below(definition.scratch) == []
     assert not definition.scratch.exists()
     assert "RAY_ADDRESS" not in os.environ
-    assert started_programs() == []
+    assert list_programs() == []

@@ -51,7 +51,7 @@ def groups_of(step: int, vocabulary: int, sizes: Sequence[int]) -> list[Group]:
             output=WorkflowOutput(),
             samples=tuple(sample(name, repeat) for _ in range(1 + repeat % 2)),
         )
-        return made.judged(Verdict(reward=float(random.random())))
+        return made.with_verdict(Verdict(reward=float(random.random())))
 
     return [
         Group(task=Task(task_id=f"t{n}"), step=step, split="train", episodes=tuple(episode(n, repeat) for repeat in range(size)))

@@ -48,9 +48,9 @@ class QuickstartProject:
 
     @classmethod
     @contextmanager
-    def beside(cls, made: Path, directory: Path) -> Iterator[Self]:
+    def copy_beside(cls, made: Path, directory: Path) -> Iterator[Self]:
         """Yield a copy of a project that shares its model; after that nothing that it started may be alive, and nothing is."""
-        from astuner.processes import attach, started_programs
+        from astuner.processes import attach, list_programs
 
         home, state = directory / "project", directory / "state"
         shutil.copytree(made, home, ignore=shutil.ignore_patterns("model", "launcher_record"))
@@ -59,7 +59,7 @@ class QuickstartProject:
         before = os.environ.get("ASTUNER_STATE_DIR")
         os.environ["ASTUNER_STATE_DIR"] = str(state)
         try:
-            left = started_programs()
+            left = list_programs()
             for record in left:
                 attach(record).end()
         finally:
@@ -103,7 +103,7 @@ class QuickstartProject:
             command, environment = self.command(*arguments), {**os.environ, **self.environment}
             return subprocess.Popen(command, cwd=self.home, env=environment, stdout=said, stderr=subprocess.STDOUT)
 
-    def processes(self) -> list[psutil.Process]:
+    def list_processes(self) -> list[psutil.Process]:
         """Return what lives of runs of this project, by the state directory in its environment."""
         found = []
         for process in psutil.process_iter():
@@ -114,17 +114,17 @@ class QuickstartProject:
                 continue
         return found
 
-    def process_of(self, word: str) -> psutil.Process:
+    def wait_for_process(self, word: str) -> psutil.Process:
         """Return a process with this word in its command, once there is one."""
 
-        def found() -> psutil.Process | None:
-            for process in self.processes():
+        def find() -> psutil.Process | None:
+            for process in self.list_processes():
                 with suppress(psutil.Error):
                     if word in " ".join(process.cmdline()):
                         return process
             return None
 
-        process = until(found, limit_s=START_S)
+        process = until(find, limit_s=START_S)
         assert process is not None
         return process
 

@@ -20,10 +20,10 @@ from one_quickstart import one_quickstart
 from astuner.judging.advantages import Weighted, weigh
 from astuner.planning.plan import plan_run
 from astuner.planning.replan import write_plan
-from astuner.processes.process_environment import exported
+from astuner.processes.process_environment import export_variables
 from astuner.schema import Group, Verdict
 from astuner.services.ray import ADDRESS, ray, read_key_again
-from astuner.services.running import Place, running_services
+from astuner.services.running import ServiceHost, run_services
 
 pytestmark = pytest.mark.skipif(find_spec("trinity") is None, reason="Trinity is not installed")
 
@@ -94,15 +94,15 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Tr
     layout.config.write_text(yaml.safe_dump(native), encoding="utf-8")
     write_plan(run, layout.plan, schedule={})
     with ExitStack() as stack:
-        stack.enter_context(exported(variables))
+        stack.enter_context(export_variables(variables))
         for place in variables["PYTHONPATH"].split(os.pathsep):
             if place not in sys.path:
                 sys.path.insert(0, place)
         from astuner_trinity_cpu import hooks
 
         hooks.install()
-        where = Place(directory=run.directory, say=print, warn=print, stopped=lambda: False)
-        stack.enter_context(running_services({"ray": ray(run)}, where))
+        where = ServiceHost(directory=run.directory, say=print, warn=print, stopped=lambda: False)
+        stack.enter_context(run_services({"ray": ray(run)}, where))
         import ray as cluster
         from trinity.common.config import load_config
         from trinity.trainer.verl.trainer import VERLTrainer
@@ -142,7 +142,7 @@ def test_a_step_without_gradient_moves_no_weight(trainers: tuple[Any, TrinityTra
     local, trinity = trainers
     take_weights(local, trinity.checkpoint())
     groups = [
-        evolve(group, episodes=tuple(episode.judged(Verdict(reward=0.5)) for episode in group.episodes))
+        evolve(group, episodes=tuple(episode.with_verdict(Verdict(reward=0.5)) for episode in group.episodes))
         for group in groups_of(50, local.renderer.tokenizer.vocab_size, SIZES)
     ]
     same = groups_of(51, local.renderer.tokenizer.vocab_size, SIZES)

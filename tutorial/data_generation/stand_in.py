@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from astuner.testing.scripted_api import completion, scripted_api
+from astuner.testing.scripted_api import make_completion, scripted_api
 
 FACT = re.compile(r"The ([a-z ]+?) of ((?:the|a) [\w ]+?) is ([^.]+)\.")
 
@@ -33,7 +33,7 @@ def answer(body: Mapping[str, Any], number: int) -> Any:
         if f"the {what} of {of}" not in there
     ]
     text = json.dumps({"questions": rows[:most]})
-    return completion(text, prompt_tokens=len(prompt) // 4, completion_tokens=len(text) // 4)
+    return make_completion(text, prompt_tokens=len(prompt) // 4, completion_tokens=len(text) // 4)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
-from astuner.testing.scripted_api import completion, scripted_api
+from astuner.testing.scripted_api import make_completion, scripted_api
 
 CRITERIA = {
     "The answer names the next step for the visitor.": r"Please",
@@ -42,7 +42,7 @@ def answer(body: Mapping[str, Any], number: int) -> Any:
         rubric = list(CRITERIA)[digest(prompt) % len(CRITERIA)]
         said = {"rubric": rubric} if '"rubric":' in prompt else {"rubrics": [rubric]}
     text = json.dumps(said)
-    return completion(text, prompt_tokens=len(prompt) // 4, completion_tokens=len(text) // 4)
+    return make_completion(text, prompt_tokens=len(prompt) // 4, completion_tokens=len(text) // 4)
 
 
 def scores(prompt: str) -> Any:

@@ -9,7 +9,7 @@ from attrs import frozen
 
 
 class AstunerError(Exception):
-    """Any error that is explained to the user without a traceback."""
+    """Any error that is shown to the user without a traceback."""
 
     exit_code = 1
 
@@ -48,13 +48,13 @@ class ConfigError(AstunerError):
 
 
 class UsageError(AstunerError):
-    """The command cannot be carried out as it was given."""
+    """The command cannot be run as given."""
 
     exit_code = 2
 
 
 class PluginError(AstunerError):
-    """A component could not be found, loaded or made, or it raised; the message carries the blame."""
+    """A component could not be found, loaded or made, or it raised; the message names its distribution."""
 
 
 class DataError(AstunerError):
@@ -64,7 +64,7 @@ class DataError(AstunerError):
 
 
 class RunFailed(AstunerError):
-    """The run ended before its end, with the reasons counted."""
+    """The run failed; the message counts the reasons."""
 
 
 class Interrupted(AstunerError):

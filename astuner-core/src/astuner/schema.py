@@ -40,17 +40,17 @@ class Task:
     main_query: str = ""
     """The question in one string; empty when only `init_messages` say it."""
     init_messages: tuple[Message, ...] = field(default=(), converter=_messages)
-    """Messages an agent starts from; empty for a bare query."""
+    """Messages that an agent starts from; empty for a bare query."""
     task_id: str = ""
-    """Unique within a split; readers make one from the content where the data has none."""
+    """Unique within a split; readers derive it from the content if the data has none."""
     env_type: str = "no_env"
     metadata: Mapping[str, Any] = field(factory=dict, converter=_mapping)
-    """Whatever else the row holds, for example `answer`. JSON values only: it crosses processes and lies in the run store."""
+    """All other fields of the row, for example `answer`. JSON values only: it crosses processes and is stored."""
 
 
 @frozen
 class WorkflowTask:
-    """What one episode of a workflow is given. Everything but `task` is filled in by the runner."""
+    """The input of one episode of a workflow. The runner fills in everything but `task`."""
 
     task: Task
     task_id: str = ""
@@ -68,11 +68,11 @@ class WorkflowTask:
 
 @frozen
 class WorkflowOutput:
-    """What a workflow hands back. A reward given here wins over the judge."""
+    """The result of a workflow. A reward given here takes precedence over the judge."""
 
     reward: float | Mapping[str, float] | None = None
-    """A float for the episode, or a mapping from agent names. In a mapping `"*"` is the reward of the episode and of the agents
-    that are not named; without it that is the mean of the values."""
+    """A float for the episode, or a mapping from agent names. In a mapping `"*"` is the reward of the episode and of agents
+    not named; if missing, the mean of the values."""
     is_success: bool | None = None
     metadata: Mapping[str, Any] = field(factory=dict, converter=_mapping)
     """For the judge, for example `final_answer`. JSON values only."""
@@ -95,7 +95,7 @@ class Verdict:
 
 @frozen(kw_only=True)
 class Unjudged:
-    """A judge's failure on one episode: the episode has no reward, and it is not a 0."""
+    """A judge's failure on one episode: the episode has no reward, not a reward of 0."""
 
     reason: str
     detail: str = ""
@@ -130,7 +130,7 @@ class Request:
     constraint: Mapping[str, Any] | None = None
     """A grammar or schema, for engines whose capabilities say `constrained`."""
     stream: bool = True
-    """Whether somebody reads the tokens as they come; False lets an engine hand them over in larger parts."""
+    """Whether a client reads the tokens as they arrive; False lets an engine return larger chunks."""
 
 
 FinishReason = Literal["stop", "length", "abort"]
@@ -154,17 +154,17 @@ class Capabilities:
     """What an engine can do; the gateway and the config check ask before anything is sent."""
 
     token_ids: bool = True
-    """Ids in and out. A chat-only API has none and cannot be trained through."""
+    """Ids in and out. A chat-only API has none, so nothing is trained through it."""
     logprobs: bool = True
     """Of the sampling distribution. Training needs them."""
     weight_updates: bool = False
     constrained: bool = False
     """Answers can be held to a grammar."""
     constraints: tuple[str, ...] = ("json_object", "json_schema", "tool_call")
-    """The kinds of grammar that are understood, where any is: `Request.constraint["type"]`."""
+    """The supported kinds of grammar: `Request.constraint["type"]`."""
     max_model_len: int | None = None
     reproducible: bool = False
-    """The same request gives the same ids and bits whatever else shares the batch."""
+    """The same request gives bit-identical results whatever else is in the batch."""
 
     def constrains(self, constraint: Mapping[str, Any]) -> bool:
         """Whether answers can be held to this grammar."""
@@ -237,7 +237,7 @@ class Sample:
 
 @frozen(kw_only=True)
 class Failure:
-    """Why an episode has no result."""
+    """The reason why an episode has no result."""
 
     reason: str
     """A code: `timeout`, `workflow_error`, `engine_lost`, `cancelled`, `no_calls`, `no_tokens`…"""
@@ -248,7 +248,7 @@ class Failure:
 
 @frozen(kw_only=True)
 class Finding:
-    """What a detector of abnormal behaviour saw in one call."""
+    """Evidence of abnormal behaviour that a detector found in one call."""
 
     call: int
     """Its index in the episode."""
@@ -272,20 +272,20 @@ class Episode:
     failures: tuple[Failure, ...] = ()
     """One per failed attempt, the last one final when `output` is None."""
     observations: Mapping[str, Any] = field(factory=dict)
-    """What the judge saw of the environment while it lived. JSON values only."""
+    """What the judge observed of the environment before it was closed. JSON values only."""
     verdict: Verdict | Unjudged | None = None
     findings: Mapping[str, tuple[Finding, ...]] = field(factory=dict)
-    """What each detector of abnormal behaviour found, by its name; empty for one that watched and found nothing."""
+    """What each detector of abnormal behaviour found, by its name; empty for one that found nothing."""
     duration_s: float = 0.0
 
     @property
     def completed(self) -> bool:
-        """Whether the workflow came to its end."""
+        """Whether the workflow finished."""
         return self.output is not None
 
     @property
     def abnormal(self) -> bool:
-        """Whether a detector found something; the reward is then `rollout.agent_madness_reward`, and no judge is asked."""
+        """Whether a detector found something; the reward is then `rollout.agent_madness_reward`, and the judge is skipped."""
         return any(self.findings.values())
 
     @property
@@ -295,16 +295,16 @@ class Episode:
 
     @property
     def is_success(self) -> bool | None:
-        """The verdict's success, or None when nobody said."""
+        """The verdict's success; None if unknown."""
         return self.verdict.is_success if isinstance(self.verdict, Verdict) else None
 
     def reward_of(self, agent: str) -> float | None:
-        """Return the reward of one agent: its own where the verdict names it, else the shared one."""
+        """Return the reward of one agent: its own if the verdict names it, else the shared one."""
         if not isinstance(self.verdict, Verdict):
             return None
         return float((self.verdict.rewards or {}).get(agent, self.verdict.reward))
 
-    def judged(self, verdict: Verdict | Unjudged) -> Episode:
+    def with_verdict(self, verdict: Verdict | Unjudged) -> Episode:
         """Return this episode with a verdict."""
         return evolve(self, verdict=verdict)
 
@@ -355,7 +355,7 @@ class CheckpointSaved:
 
 @frozen(kw_only=True)
 class Notice:
-    """Something a user should read once."""
+    """A message that a user should read once."""
 
     text: str
     level: Literal["info", "warning"] = "info"

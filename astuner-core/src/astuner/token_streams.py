@@ -1,4 +1,4 @@
-"""Reading the token streams of recorded calls off the tree that they share."""
+"""Reading the token streams of recorded calls from the tree they share."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True, eq=False)
 class Stretch:
-    """How much of one call lies in a stream."""
+    """The part of one call that lies in a stream."""
 
     call: Call
     start: int
-    """Where the ids that this call added begin in the stream."""
+    """Position in the stream of the first id that this call added."""
     fed: int
     """How many of its prompt ids are in the stream."""
     sampled: int
@@ -34,12 +34,12 @@ class Stretch:
         return np.concatenate((self.call.prompt_ids, self.call.output_ids[: self.sampled]))
 
 
-def by_index(calls: Sequence[Call]) -> Mapping[int, Call]:
+def index_calls(calls: Sequence[Call]) -> Mapping[int, Call]:
     """Return the calls by their position in the episode."""
     return {call.index: call for call in calls}
 
 
-def stretches(calls: Mapping[int, Call], index: int) -> list[Stretch]:
+def find_stretches(calls: Mapping[int, Call], index: int) -> list[Stretch]:
     """Return the calls whose ids make up the stream of a call, in the order of the stream."""
     found = []
     wanted: int | None = None
@@ -57,7 +57,7 @@ def stretches(calls: Mapping[int, Call], index: int) -> list[Stretch]:
     return found
 
 
-def leaves(calls: Mapping[int, Call]) -> list[int]:
+def find_leaves(calls: Mapping[int, Call]) -> list[int]:
     """Return the calls whose whole stream no other call continues, in their order."""
     continued = {
         call.parent for call in calls.values() if call.parent is not None and call.kept == stream_length(calls[call.parent])
@@ -67,10 +67,10 @@ def leaves(calls: Mapping[int, Call]) -> list[int]:
 
 def stream_ids(calls: Sequence[Call], index: int) -> Ids:
     """Return every id of a call's stream: its whole prompt and its output."""
-    return joined(stretches(by_index(calls), index))
+    return join_ids(find_stretches(index_calls(calls), index))
 
 
-def joined(parts: Sequence[Stretch]) -> Ids:
+def join_ids(parts: Sequence[Stretch]) -> Ids:
     """Return the ids of consecutive stretches."""
     return np.concatenate([part.ids for part in parts], dtype=np.int32)
 
@@ -86,13 +86,13 @@ def stream_length(call: Call) -> int:
 
 
 def conversation(calls: Sequence[Call], index: int) -> tuple[Message, ...]:
-    """Return every message that a call was asked with, those that its parents store included."""
-    known = by_index(calls)
+    """Return every message of a call's request, including those stored by its parents."""
+    known = index_calls(calls)
     call = known[index]
     parts = [call.messages]
     while call.parent is not None:
         parent = known[call.parent]
-        # A call that keeps no sampled id of its parent asks anew from the parent's prompt, without its reply.
+        # A call that keeps no sampled id of its parent starts again from the parent's prompt, without its reply.
         parts.append((*parent.messages, parent.reply) if call.kept > prompt_length(parent) else parent.messages)
         call = parent
     return tuple(message for part in reversed(parts) for message in part)

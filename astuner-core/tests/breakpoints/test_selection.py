@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import astuner
-from astuner.breakpoints.selection import REACHED, TAGS, asked_for, asked_tags, is_asked, note_first, split_tags
+from astuner.breakpoints.selection import REACHED, TAGS, is_selected, note_first, read_tags, select_breakpoints, split_tags
 from astuner.errors import UsageError
 
 
@@ -23,19 +23,19 @@ def test_a_list_without_a_tag_says_what_to_write() -> None:
 
 
 def test_only_what_was_asked_for_is() -> None:
-    with asked_for(("A",)):
-        assert [is_asked("A"), is_asked("B")] == [True, False]
-    assert asked_tags() == ()
+    with select_breakpoints(("A",)):
+        assert [is_selected("A"), is_selected("B")] == [True, False]
+    assert read_tags() == ()
 
 
 def test_all_is_every_tag() -> None:
-    with asked_for(("all",)):
-        assert is_asked("whatever")
+    with select_breakpoints(("all",)):
+        assert is_selected("whatever")
 
 
 @pytest.mark.parametrize("tag", ["", "all", "A,B", "A|B", "A B"])
 def test_a_tag_that_nobody_could_ask_for_is_refused(tag: str) -> None:
-    with asked_for(("A",)), pytest.raises(ValueError, match="a tag is a word"):
+    with select_breakpoints(("A",)), pytest.raises(ValueError, match="a tag is a word"):
         astuner.breakpoint(tag)
 
 
@@ -45,24 +45,24 @@ def test_without_a_question_a_breakpoint_loads_nothing_and_does_nothing() -> Non
 
 
 def test_what_other_processes_reached_is_known() -> None:
-    with asked_for(("A", "B", "C")) as asked:
+    with select_breakpoints(("A", "B", "C")) as asked:
         note_first("A")
         code = "from astuner.breakpoints.selection import note_first; assert note_first('B'); assert not note_first('A')"
         subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-        assert asked.unreached() == ["C"]
+        assert asked.list_unreached() == ["C"]
 
 
 def test_all_is_unreached_where_nothing_was() -> None:
-    with asked_for(("all",)) as asked:
+    with select_breakpoints(("all",)) as asked:
         note_first("no terminal")
-        assert asked.unreached() == ["all"]
+        assert asked.list_unreached() == ["all"]
         note_first("A")
-        assert asked.unreached() == []
+        assert asked.list_unreached() == []
 
 
 def test_what_was_asked_before_is_asked_again_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(TAGS, "X")
-    with asked_for(("A",)):
+    with select_breakpoints(("A",)):
         assert os.environ[TAGS] == "A"
     assert os.environ[TAGS] == "X"
     assert REACHED not in os.environ

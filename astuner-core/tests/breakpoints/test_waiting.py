@@ -8,7 +8,7 @@ import time
 
 from attrs import define, field
 
-from astuner.breakpoints.clock import standing_still
+from astuner.breakpoints.clock import stop_clock
 from astuner.breakpoints.terminal import Terminal
 
 
@@ -82,7 +82,7 @@ def test_no_time_limit_of_a_loop_passes_while_it_is_held() -> None:
     async def hold(seconds: float) -> str:
         async with asyncio.timeout(2):
             for _ in range(2):
-                with standing_still():
+                with stop_clock():
                     time.sleep(seconds)
                 await asyncio.sleep(0)
         return "in time"
@@ -92,7 +92,7 @@ def test_no_time_limit_of_a_loop_passes_while_it_is_held() -> None:
 
 def test_time_passes_on_when_it_is_not() -> None:
     async def hold() -> bool:
-        with standing_still():
+        with stop_clock():
             time.sleep(0.05)
         before = asyncio.get_running_loop().time()
         await asyncio.sleep(0.01)

@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 
 from astuner.cli.stop import _named
-from astuner.processes import Launched, Lease, launch, registered_run, started_programs
+from astuner.processes import Lease, ProgramHandle, launch, list_programs, register_run
 from astuner.testing import until
 from astuner.testing.project import write_project
 
 pytestmark = pytest.mark.usefixtures("own_state")
 
-Start = Callable[..., Launched]
+Start = Callable[..., ProgramHandle]
 SAVES = """
 import signal, sys, time
 from pathlib import Path
-from astuner.processes import registered_run
+from astuner.processes import register_run
 
-with registered_run("mine", Path(sys.argv[1])):
+with register_run("mine", Path(sys.argv[1])):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print("up", flush=True)
     time.sleep(60)
@@ -34,14 +34,14 @@ WAITS = "import asyncio\nclass Agent:\n    async def execute(self, workflow_task
 
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
-    def make(name: str, **more: Any) -> Launched:
+    def make(name: str, **more: Any) -> ProgramHandle:
         return launch(["sleep", "60"], kind="service", name=name, log=tmp_path / f"{name}.log", **more)
 
     return make
 
 
 def names() -> list[str]:
-    return [record.name for record in started_programs()]
+    return [record.name for record in list_programs()]
 
 
 def test_ps_json_is_one_document(cli: Any, start: Start, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_ps_json_of_nothing_is_an_empty_list(cli: Any) -> None:
 
 def test_ps_is_a_table(cli: Any, start: Start, tmp_path: Path) -> None:
     start("web", lease=Lease(idle_s=None))
-    with registered_run("mine", tmp_path):
+    with register_run("mine", tmp_path):
         heads, web, mine = cli("ps").out.splitlines()
     assert heads.split()[:4] == ["ID", "KIND", "NAME", "PID"]
     assert "until stopped" in web
@@ -148,8 +148,8 @@ def test_a_second_stop_lets_the_first_one_save(cli: Any, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", ["mine.debug", "mine", "record/mine.debug"])
 def test_a_run_has_a_name_an_experiment_and_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
-    with registered_run("mine.debug", tmp_path / "record" / "mine.debug", facts={"experiment_name": "mine"}) as record:
-        assert _named([name], started_programs()) == [record]
+    with register_run("mine.debug", tmp_path / "record" / "mine.debug", facts={"experiment_name": "mine"}) as record:
+        assert _named([name], list_programs()) == [record]
 
 
 def test_a_run_that_takes_longer_to_save_is_told_and_left(cli: Any, tmp_path: Path) -> None:

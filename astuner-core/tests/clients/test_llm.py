@@ -13,7 +13,7 @@ import pytest
 
 from astuner.clients.llm import LLMClient, LLMFailed, Patience
 from astuner.clients.llm_endpoint import Endpoint
-from astuner.testing.scripted_api import Reply, ScriptedApi, completion, scripted_api
+from astuner.testing.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
 
 QUESTION = [{"role": "user", "content": "2 + 2?"}]
 BUSY = Reply(429, {"error": {"message": "slow down"}})
@@ -67,7 +67,7 @@ def test_a_bad_request_is_not_sent_again(server: ScriptedApi) -> None:
 
 
 def test_an_answer_without_text_is_a_failure(server: ScriptedApi) -> None:
-    server.script = lambda body, number: completion(" ", finish_reason="length")
+    server.script = lambda body, number: make_completion(" ", finish_reason="length")
     with pytest.raises(LLMFailed, match=r"holds no text \(finish_reason: length\)"):
         ask(client(server))
     assert len(server.bodies) == 1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from astuner.clients.llm import LLMClient, LLMFailed, Patience
 from astuner.clients.llm_budget import Budget, Limits, LLMBudgetSpent, Spent
 from astuner.clients.llm_endpoint import find_endpoint
-from astuner.testing.scripted_api import Reply, ScriptedApi, completion, scripted_api
+from astuner.testing.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
 
 QUESTION = [{"role": "user", "content": "2 + 2?"}]
 
@@ -24,7 +24,7 @@ def client(api: ScriptedApi, **limits: Any) -> LLMClient:
 
 
 def test_tokens_and_cost_are_those_that_the_api_tells() -> None:
-    with scripted_api(lambda body, number: completion("4", prompt_tokens=2000, completion_tokens=500)) as api:
+    with scripted_api(lambda body, number: make_completion("4", prompt_tokens=2000, completion_tokens=500)) as api:
         llm = client(api, prompt_price=2.0, completion_price=8.0)
         answer = asyncio.run(llm.answer(QUESTION, max_tokens=500))
     assert (answer.text, answer.prompt_tokens, answer.completion_tokens, answer.cost) == ("4", 2000, 500, pytest.approx(0.008))
@@ -63,8 +63,8 @@ def test_a_request_that_failed_counts_and_leaves_room() -> None:
 @pytest.mark.parametrize(
     ("reply", "tokens"),
     [
-        (completion(" ", prompt_tokens=7, completion_tokens=20, finish_reason="length"), 27),
-        (completion("4"), 20 + len('[{"role": "user", "content": "2 + 2?"}]') // 3),
+        (make_completion(" ", prompt_tokens=7, completion_tokens=20, finish_reason="length"), 27),
+        (make_completion("4"), 20 + len('[{"role": "user", "content": "2 + 2?"}]') // 3),
     ],
     ids=["an answer of no use", "an API that does not tell"],
 )
@@ -92,7 +92,7 @@ def test_a_question_that_nobody_waits_for_any_more_counts_at_its_most() -> None:
 
 def test_an_answer_that_broke_off_counts_at_its_most() -> None:
     with scripted_api(
-        lambda body, number: Reply(0) if number < 1 else completion("4", prompt_tokens=7, completion_tokens=3)
+        lambda body, number: Reply(0) if number < 1 else make_completion("4", prompt_tokens=7, completion_tokens=3)
     ) as api:
         llm = client(api)
         assert asyncio.run(llm.ask(QUESTION, max_tokens=20)) == "4"

@@ -13,7 +13,7 @@ from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_cache import Kept, LLMCache
 from astuner.clients.llm_options import LLMOptions
 from astuner.errors import DataError
-from astuner.testing.scripted_api import Reply, ScriptedApi, completion, scripted_api
+from astuner.testing.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
 
 QUESTION = [{"role": "user", "content": "2 + 2?"}]
 
@@ -24,7 +24,7 @@ def client(api: ScriptedApi, directory: Path, **options: object) -> LLMClient:
 
 
 def test_the_same_question_is_asked_once(tmp_path: Path) -> None:
-    with scripted_api(lambda body, number: completion(str(number), prompt_tokens=5, completion_tokens=1)) as api:
+    with scripted_api(lambda body, number: make_completion(str(number), prompt_tokens=5, completion_tokens=1)) as api:
         for _ in range(2):
             llm = client(api, tmp_path)
             first, again = (asyncio.run(llm.answer(QUESTION, max_tokens=9)) for _ in range(2))

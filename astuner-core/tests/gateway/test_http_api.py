@@ -354,7 +354,7 @@ async def test_a_stream_ends_with_done(serving: Any) -> None:
 async def test_penalties_have_no_effect_and_say_so(serving: Any) -> None:
     response, recorder = await post(serving, {"messages": USER, "presence_penalty": 0.5})
     assert response.status_code == 200
-    assert recorder.notices == ["scout: 'presence_penalty' has no effect; no engine is asked for it."]
+    assert recorder.notices == ["scout: 'presence_penalty' has no effect; engines do not support it."]
 
 
 @pytest.mark.asyncio

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from astuner.protocols import RunInfo
-from astuner.testing.isolation import undone_after
+from astuner.testing.isolation import undo_after
 from astuner.testing.run_infos import run_info as made_up
 
 Install = Callable[..., Path]
@@ -24,7 +24,7 @@ def config_dir(tmp_path: Path, install: Install) -> Iterator[Path]:
     """The folder of a configuration; what is imported from it is forgotten with the test."""
     directory = tmp_path / "project"
     directory.mkdir()
-    with undone_after(tmp_path):
+    with undo_after(tmp_path):
         yield directory
 
 

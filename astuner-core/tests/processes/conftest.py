@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from astuner.processes import Launched, launch
+from astuner.processes import ProgramHandle, launch
 
 
 @pytest.fixture(autouse=True)
@@ -16,10 +16,10 @@ def _state(own_state: Path) -> None:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Callable[..., Launched]:
+def start(tmp_path: Path) -> Callable[..., ProgramHandle]:
     """Starts a line of shell, or of Python where `python=` gives it, as a service."""
 
-    def make(shell: str = "sleep 60", *, python: str | None = None, name: str = "one", **more: Any) -> Launched:
+    def make(shell: str = "sleep 60", *, python: str | None = None, name: str = "one", **more: Any) -> ProgramHandle:
         command = [sys.executable, "-c", python] if python is not None else ["/bin/sh", "-c", shell]
         return launch(command, **{"kind": "service", "name": name, "log": tmp_path / f"{name}.log", **more})
 

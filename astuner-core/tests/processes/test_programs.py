@@ -16,11 +16,11 @@ import pytest
 from attrs import evolve
 
 from astuner.errors import AstunerError
-from astuner.processes import Launched, Lease, attach, launch, started_programs
+from astuner.processes import Lease, ProgramHandle, attach, launch, list_programs
 from astuner.processes.program_record import RecordFiles, write_record
 from astuner.testing import until
 
-Start = Callable[..., Launched]
+Start = Callable[..., ProgramHandle]
 pytestmark = pytest.mark.usefixtures("token")
 
 STARTER = """
@@ -118,7 +118,7 @@ def test_whoever_started_it_knows_how_it_ended_when_somebody_else_ends_it(start:
 def test_a_program_is_ours_after_the_clock_was_set(start: Start) -> None:
     launched = start("sleep 60")
     write_record(evolve(launched.record, born=launched.record.born - 3600))
-    assert [record.id for record in started_programs()] == [launched.record.id]
+    assert [record.id for record in list_programs()] == [launched.record.id]
 
 
 def test_a_file_that_goes_away_meanwhile_hides_no_program(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +126,7 @@ def test_a_file_that_goes_away_meanwhile_hides_no_program(start: Start, monkeypa
     home = RecordFiles.of(launched.record.id).record.parent
     listed = [home / "0.lease", *home.iterdir()]
     monkeypatch.setattr(Path, "iterdir", lambda _: iter(listed))
-    assert [record.id for record in started_programs()] == [launched.record.id]
+    assert [record.id for record in list_programs()] == [launched.record.id]
 
 
 def test_a_handle_of_another_process_knows_the_exit_status_too(start: Start, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_ending_takes_everything_below_along(start: Start, token: str) -> None:
     until(lambda: len(launched.members()) == 4)
     launched.end()
     assert living(token) == []
-    assert started_programs() == []
+    assert list_programs() == []
 
 
 def test_ending_twice_is_as_good_as_once(start: Start) -> None:
@@ -231,10 +231,10 @@ def test_the_terminals_ctrl_c_reaches_the_starter_alone(tmp_path: Path, token: s
 def test_a_leased_program_outlives_its_starter_and_ends_when_it_is_idle(tmp_path: Path, token: str) -> None:
     parent = starter(tmp_path / "log", "start('sleep 60', Lease(idle_s=6)); print('started', flush=True)")
     parent.wait()
-    [record] = started_programs()
+    [record] = list_programs()
     assert attach(record).poll() is None
     until(lambda: not living(token))
-    assert started_programs() == []
+    assert list_programs() == []
     assert "nobody used it for 6 s" in (tmp_path / "log").read_text()
 
 
@@ -249,15 +249,15 @@ def test_a_leased_program_stays_as_long_as_it_is_used(start: Start) -> None:
 def test_a_program_that_another_one_leased_is_left_alone(tmp_path: Path) -> None:
     inner = STARTER.format(body="start('sleep 60', Lease(idle_s=60)); time.sleep(60)")
     outer = launch([sys.executable, "-c", inner, str(tmp_path / "inner.log")], kind="service", name="two", log=tmp_path / "log")
-    until(lambda: [one.name for one in started_programs()] == ["two", "one"])
+    until(lambda: [one.name for one in list_programs()] == ["two", "one"])
     outer.end()
-    assert [one.name for one in started_programs()] == ["one"]
+    assert [one.name for one in list_programs()] == ["one"]
 
 
 def test_a_command_that_does_not_exist_is_said_at_once(start: Start, tmp_path: Path) -> None:
     with pytest.raises(AstunerError, match=r"service 'one': cannot start 'nonesuch'.*No such file"):
         launch(["nonesuch"], kind="service", name="one", log=tmp_path / "log")
-    assert started_programs() == []
+    assert list_programs() == []
 
 
 def test_the_scratch_directory_goes_with_the_program(start: Start, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from astuner.config.model import Ready
 from astuner.errors import AstunerError
-from astuner.processes import Launched, free_port, readiness, until_ready
+from astuner.processes import ProgramHandle, free_port, readiness, wait_until_ready
 
-Start = Callable[..., Launched]
+Start = Callable[..., ProgramHandle]
 LISTENS = "import socket, time; s = socket.create_server(('127.0.0.1', {port})); print('up', flush=True); time.sleep(60)"
 ANSWERS = """
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -25,9 +25,9 @@ HTTPServer(('127.0.0.1', {port}), Handler).serve_forever()
 """
 
 
-def ready(launched: Launched, signs: Ready, timeout_s: float = 20) -> list[str]:
+def ready(launched: ProgramHandle, signs: Ready, timeout_s: float = 20) -> list[str]:
     said: list[str] = []
-    asyncio.run(until_ready(launched, signs, timeout_s, said.append))
+    asyncio.run(wait_until_ready(launched, signs, timeout_s, said.append))
     return said
 
 

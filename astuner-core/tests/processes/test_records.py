@@ -14,11 +14,11 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.processes import Launched, Lease, Started, registered_run, started_programs
+from astuner.processes import Lease, ProgramHandle, ProgramRecord, list_programs, register_run
 from astuner.processes.program_record import RecordFiles, read_record, records_directory, write_record
 
-Start = Callable[..., Launched]
-MINE = Started(
+Start = Callable[..., ProgramHandle]
+MINE = ProgramRecord(
     id="ab12", kind="run", name="mine", pid=os.getpid(), born=psutil.Process().create_time(), command=("x",), started="2026"
 )
 _texts = st.text(max_size=8)
@@ -32,25 +32,25 @@ _keys = st.sampled_from(["id", "kind", "name", "pid", "born", "command", "starte
 
 def test_a_program_is_listed_with_all_that_is_known(start: Start, tmp_path: Path) -> None:
     launched = start(port=81, url="http://x", directory=tmp_path, lease=Lease(idle_s=60), facts={"model": "tiny"})
-    assert started_programs() == [launched.record]
+    assert list_programs() == [launched.record]
 
 
 def test_a_run_is_listed_while_it_lasts(tmp_path: Path) -> None:
-    with registered_run("mine", tmp_path):
-        [record] = started_programs()
+    with register_run("mine", tmp_path):
+        [record] = list_programs()
         assert (record.kind, record.name, record.pid, record.directory) == ("run", "mine", os.getpid(), str(tmp_path))
-    assert started_programs() == []
+    assert list_programs() == []
 
 
 def test_a_pid_that_was_given_away_again_is_not_ours() -> None:
     write_record(evolve(MINE, born=MINE.born - 100))
-    assert started_programs() == []
+    assert list_programs() == []
     assert not RecordFiles.of(MINE.id).record.exists()
 
 
 def test_the_record_of_a_dead_process_is_removed() -> None:
     write_record(evolve(MINE, pid=2**22 + 1))
-    assert started_programs() == []
+    assert list_programs() == []
     assert not RecordFiles.of(MINE.id).record.exists()
 
 
@@ -63,7 +63,7 @@ def test_torn_and_foreign_files_are_passed_over_and_left_alone() -> None:
     (base / "other.json").write_text(whole)
     (base / "notes.txt").write_text("mine")
     (base / "directory.json").mkdir()
-    assert started_programs() == [MINE]
+    assert list_programs() == [MINE]
     assert {"torn.json", "list.json", "other.json", "notes.txt"} <= {path.name for path in base.iterdir()}
 
 
@@ -103,5 +103,5 @@ def test_a_state_directory_that_cannot_be_written_to_stops_no_run(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("ASTUNER_STATE_DIR", str(tmp_path / "file"))
-    with registered_run("mine", tmp_path):
+    with register_run("mine", tmp_path):
         assert "ASTUNER_STATE_DIR" in capsys.readouterr().err

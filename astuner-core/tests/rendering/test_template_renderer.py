@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from astuner.errors import AstunerError
-from astuner.gateway.recording.messages import meaning, normalise
+from astuner.gateway.recording.messages import encode_meaning, normalise
 from astuner.rendering import TemplateRenderer, load_renderer
 from astuner.rendering.errors import ApiError
 from astuner.testing.tokenizer import tiny_tokenizer
@@ -95,13 +95,13 @@ def test_encoding_adds_nothing(renderer: Any) -> None:
     ],
 )
 def test_the_same_answer_in_other_clothes_means_the_same(back: Any) -> None:
-    assert meaning(normalise([back])[0]) == meaning({"role": "assistant", "content": "hi"})
+    assert encode_meaning(normalise([back])[0]) == encode_meaning({"role": "assistant", "content": "hi"})
 
 
 def test_arguments_mean_what_they_hold() -> None:
     other = {**CALL, "id": "zz", "function": {"name": "add", "arguments": ' { "a" : 1 } '}}
     said = [normalise([{"role": "assistant", "content": None, "tool_calls": [call]}])[0] for call in (CALL, other)]
-    assert meaning(said[0]) == meaning(said[1])
+    assert encode_meaning(said[0]) == encode_meaning(said[1])
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_arguments_mean_what_they_hold() -> None:
     ],
 )
 def test_other_roles_texts_reasonings_and_calls_mean_something_else(other: Any) -> None:
-    assert meaning(normalise([other])[0]) != meaning({"role": "assistant", "content": "hi"})
+    assert encode_meaning(normalise([other])[0]) != encode_meaning({"role": "assistant", "content": "hi"})
 
 
 def tokenizer_with(template: str, *specials: str) -> Any:
@@ -208,7 +208,7 @@ def test_a_model_with_a_template_is_rendered_by_it_whatever_its_name(tmp_path: P
 
 
 def test_a_tokenizer_of_another_family_than_its_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(AstunerError, match=r"says llama-3, but its tokenizer is not of that family .* chat_template.jinja"):
+    with pytest.raises(AstunerError, match=r"says llama-3, but its tokenizer is of another family .* chat_template.jinja"):
         load_renderer(save(tiny_tokenizer(), tmp_path / "Llama-3.2-1B-Instruct"))
 
 

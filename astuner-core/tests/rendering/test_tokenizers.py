@@ -14,20 +14,20 @@ from astuner.testing.project import write_tokenizer
 def test_the_class_is_chosen_anew_where_anything_but_the_weights_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from astuner.rendering.tokenizers import _place_to_remember
+    from astuner.rendering.tokenizers import _find_memory_file
 
     write_tokenizer(tmp_path / "model")
-    before = _place_to_remember(str(tmp_path / "model"))
+    before = _find_memory_file(str(tmp_path / "model"))
     (tmp_path / "model/model.safetensors").write_text("new")
-    assert _place_to_remember(str(tmp_path / "model")) == before
+    assert _find_memory_file(str(tmp_path / "model")) == before
     (tmp_path / "model/chat_template.jinja").write_text("new")
-    assert _place_to_remember(str(tmp_path / "model")) != before
+    assert _find_memory_file(str(tmp_path / "model")) != before
 
 
 def test_a_hub_id_is_always_asked_about() -> None:
-    from astuner.rendering.tokenizers import _place_to_remember
+    from astuner.rendering.tokenizers import _find_memory_file
 
-    assert _place_to_remember("org/name") is None
+    assert _find_memory_file("org/name") is None
 
 
 def test_only_the_latest_folders_are_remembered(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from astuner.rollout.workflows import load_workflow
 from astuner.runs.episode_store import read_episodes
 from astuner.schema import Finding, Verdict, WorkflowOutput
 from astuner.testing.sampled_answers import function_tool
-from astuner.transcript.episode_text import transcript
+from astuner.transcript.episode_text import format_transcript
 
 ADD = function_tool("add", {"type": "object", "required": ["a"]})
 WRONG = '<tool_call>\n{"name": "add", "arguments": {}}\n</tool_call>'
@@ -244,7 +244,7 @@ def test_where_nobody_speaks_of_success_an_abnormal_episode_does_not_either(watc
 
 def test_the_transcript_shows_the_evidence_below_its_call(watched):
     (episode,) = watched().play().episodes
-    lines = transcript(episode).splitlines()
+    lines = format_transcript(episode).splitlines()
     assert lines[lines.index("  assistant: -> add({})") + 1] == f"    abnormal: wrong_toolcall: {EVIDENCE}"
 
 

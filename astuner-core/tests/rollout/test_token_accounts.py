@@ -22,10 +22,10 @@ from astuner.protocols import EpisodeIdentity
 from astuner.rollout.metrics import rollout_metrics
 from astuner.rollout.sample_limit import limit_samples
 from astuner.schema import Call, Episode, Failure, Group, Task, Unjudged, Verdict, WorkflowOutput
-from astuner.testing.calls import FIRST_SAMPLED, made_up_calls
+from astuner.testing.calls import FIRST_SAMPLED, make_up_calls
 from astuner.token_streams import stream_ids
-from astuner.transcript.signal_waterfall import waterfall
-from astuner.transcript.trained_tokens import trained_tokens
+from astuner.transcript.signal_waterfall import build_waterfall
+from astuner.transcript.trained_tokens import mark_trained_tokens
 
 TRACKERS: dict[str, Callable[[], Any]] = {
     "timeline": TimelineTracker,
@@ -38,7 +38,7 @@ TRACKERS: dict[str, Callable[[], Any]] = {
 
 def calls_with_a_history_told_again(random: Random) -> tuple[Call, ...]:
     """Return an episode whose last call was asked with everything before it, as new ids and without some of them."""
-    calls = list(made_up_calls(random))
+    calls = list(make_up_calls(random))
     last = random.choice(calls)
     again = [number for number in stream_ids(calls, last.index).tolist() if random.random() < 0.95]
     first = FIRST_SAMPLED + sum(len(call.output_ids) for call in calls)
@@ -58,7 +58,7 @@ def made_up_episode(random: Random, repeat: int, tracker: Any) -> Episode:
     tracked = limit_samples(tracker.samples(calls, identity), random.choice((0, 1, 20)))
     episode = evolve(blank, output=WorkflowOutput(), samples=tuple(tracked.samples), untrained=dict(tracked.untrained))
     judge_fails = random.random() < 0.2
-    return episode.judged(Unjudged(reason="judge_error") if judge_fails else Verdict(random.choice((0.0, 1.0))))
+    return episode.with_verdict(Unjudged(reason="judge_error") if judge_fails else Verdict(random.choice((0.0, 1.0))))
 
 
 @pytest.mark.parametrize("name", TRACKERS)
@@ -75,7 +75,7 @@ def test_the_waterfall_adds_up_and_says_what_the_metrics_say(name: str, seed: in
         )
     ]
     rows = weigh(groups, DrGrpo())
-    found, metrics = waterfall(groups, rows), rollout_metrics(groups, rows)
+    found, metrics = build_waterfall(groups, rows), rollout_metrics(groups, rows)
     assert found.unexplained == 0
     assert found.sampled == metrics["tokens/generated"]
     assert found.trainable == metrics["signal/tokens_trainable"]
@@ -99,7 +99,7 @@ def test_the_waterfall_adds_up_and_says_what_the_metrics_say(name: str, seed: in
 @example(seed=24777)  # only the end of an answer is trained in the place where another prompt repeats it
 def test_exactly_what_samples_train_is_shown_as_trained(name: str, seed: int) -> None:
     episode = made_up_episode(Random(seed), 0, TRACKERS[name]())
-    shown = trained_tokens(episode)
+    shown = mark_trained_tokens(episode)
     ids = [number for call in episode.calls for number in call.output_ids[shown[call.index]].tolist()]
     assert sorted(number for sample in episode.samples for number in sample.ids[sample.mask].tolist()) == sorted(ids)
 
@@ -107,6 +107,6 @@ def test_exactly_what_samples_train_is_shown_as_trained(name: str, seed: int) ->
 def test_tokens_that_a_tracker_forgets_are_told() -> None:
     episode = made_up_episode(Random(3), 0, TimelineTracker())
     forgetful = evolve(episode, output=WorkflowOutput(), samples=(), untrained={}, verdict=Verdict(1.0))
-    found = waterfall([Group(task=Task(), step=1, split="train", episodes=(forgetful,))], [])
+    found = build_waterfall([Group(task=Task(), step=1, split="train", episodes=(forgetful,))], [])
     assert found.unexplained == found.sampled
     assert f"- {found.sampled}  not accounted for by the tracker" in list(found.lines())

@@ -13,7 +13,7 @@ from astuner.config.components import TaskReader
 from astuner.errors import PluginError, UsageError
 from astuner.planning.plan import plan_run
 from astuner.plugins import install_hints
-from astuner.processes import started_programs
+from astuner.processes import list_programs
 from astuner.runs.launch import start_run
 from astuner.services import Definition
 from astuner.services.appworld import appworld
@@ -56,7 +56,7 @@ def test_a_package_can_bring_a_service_and_export_variables(tmp_path: Path) -> N
     conf = write_project(tmp_path, workflow="./agent.py:Agent")
     outcome = start_run(conf, services=["shown"])
     assert "serving project" in (outcome.directory / "logs" / "service-shown.log").read_text()
-    assert started_programs() == []
+    assert list_programs() == []
 
 
 @pytest.mark.usefixtures("acme")

@@ -17,7 +17,7 @@ import pytest
 
 from astuner.config.model import Ready, Service
 from astuner.errors import AstunerError, Interrupted, RunFailed, UsageError
-from astuner.processes import attach, free_port, started_programs
+from astuner.processes import attach, free_port, list_programs
 from astuner.processes.ports import accepts
 from astuner.runs.launch import evaluate_run, start_run
 from astuner.services import running
@@ -41,7 +41,7 @@ def log_of(conf: Path, name: str) -> str:
 
 
 def names() -> list[str]:
-    return [record.name for record in started_programs()]
+    return [record.name for record in list_programs()]
 
 
 def agent(tmp_path: Path, does: str) -> str:
@@ -56,7 +56,7 @@ def test_a_service_is_started_with_the_run_and_ended_with_it(tmp_path: Path, cap
     start_run(conf, services=["web"])
     assert f"{tmp_path}/inside\nhello\n" in log_of(conf, "web")
     assert "service 'web': ready" in capsys.readouterr().err
-    assert started_programs() == []
+    assert list_programs() == []
 
 
 def test_a_service_that_nobody_asks_for_is_not_started(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_service_ends_with_a_run_that_fails(tmp_path: Path) -> None:
     with pytest.raises(RunFailed):
         start_run(conf, overrides=["rollout.max_retries=0"], services=["web"])
     assert "service 'web'" in log_of(conf, "web")
-    assert started_programs() == []
+    assert list_programs() == []
 
 
 def test_a_service_ends_with_a_run_that_is_interrupted(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_service_ends_with_a_run_that_is_interrupted(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         start_run(conf, services=["web"])
     assert "service 'web'" in log_of(conf, "web")
-    assert started_programs() == []
+    assert list_programs() == []
 
 
 def test_ctrl_c_while_a_service_starts_ends_it_and_the_run(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_ctrl_c_while_a_service_starts_ends_it_and_the_run(tmp_path: Path) -> No
     threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(Interrupted, match="stopped while service 'web' was starting"):
         start_run(conf, services=["web"])
-    assert started_programs() == []
+    assert list_programs() == []
 
 
 def test_a_service_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
@@ -108,13 +108,13 @@ def test_a_service_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
     run = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=tmp_path)
     try:
         until(lambda: "web" in names())
-        [service] = [one for one in started_programs() if one.name == "web"]
+        [service] = [one for one in list_programs() if one.name == "web"]
         assert attach(service).members()
     finally:
         run.kill()
         run.wait()
     until(lambda: not attach(service).members())
-    assert started_programs() == []
+    assert list_programs() == []
 
 
 def test_one_that_is_never_ready_fails_the_run_with_its_last_lines(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_one_that_is_never_ready_fails_the_run_with_its_last_lines(tmp_path: Pat
     with pytest.raises(AstunerError, match=r"(?s)service 'web' was not ready after 2 s: port .*thinking") as raised:
         start_run(conf, services=["web"])
     assert raised.value.exit_code == 1
-    assert started_programs() == []
+    assert list_programs() == []
 
 
 def test_an_unknown_name_is_told_with_what_there_is(tmp_path: Path) -> None:
@@ -158,15 +158,15 @@ def test_a_service_of_another_run_is_named_with_that_run(tmp_path: Path) -> None
     port, said, warned = free_port(), [], []
     definition = Definition(service=Service(command=server(port), ready=Ready(port=port)))
 
-    def place(name: str) -> running.Place:
+    def place(name: str) -> running.ServiceHost:
         (tmp_path / name / "logs").mkdir(parents=True)
-        return running.Place(directory=tmp_path / name, say=said.append, warn=warned.append, stopped=lambda: False)
+        return running.ServiceHost(directory=tmp_path / name, say=said.append, warn=warned.append, stopped=lambda: False)
 
     with ExitStack() as stack:
         for name in ("first", "second"):
-            stack.enter_context(running.running_services({"web": definition}, place(name)))
+            stack.enter_context(running.run_services({"web": definition}, place(name)))
         assert f"the run in {tmp_path / 'first'} started it" in said[-1]
-        [record] = started_programs()
+        [record] = list_programs()
         attach(record).end()
         until(lambda: len(warned) == 2)
 
@@ -174,28 +174,28 @@ def test_a_service_of_another_run_is_named_with_that_run(tmp_path: Path) -> None
 def test_a_kept_service_is_found_again_by_the_next_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     conf = project(tmp_path, {"web": {"command": "echo up; sleep 60", "ready": {"log": "up"}, "keep": True}})
     start_run(conf, services=["web"])
-    [first] = started_programs()
+    [first] = list_programs()
     start_run(conf, overrides=[f"experiment_dir={tmp_path}/next"], services=["web"])
-    [second] = started_programs()
+    [second] = list_programs()
     assert first == second
     assert f"found again ({first.id}" in capsys.readouterr().err
 
 
 def test_two_runs_that_begin_together_share_one_kept_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    look = running._kept
+    look = running._find_kept
 
     def look_long(name: str, digest: str) -> Any:
         found = look(name, digest)
         time.sleep(0.5)
         return found
 
-    monkeypatch.setattr(running, "_kept", look_long)
+    monkeypatch.setattr(running, "_find_kept", look_long)
     web = Definition(service=Service(command="echo up; sleep 60", ready=Ready(log="up"), keep=True))
 
     def begin(number: int) -> None:
         home = tmp_path / str(number)
         (home / "logs").mkdir(parents=True)
-        with running.running_services({"web": web}, running.Place(directory=home, say=str, warn=str, stopped=lambda: False)):
+        with running.run_services({"web": web}, running.ServiceHost(directory=home, say=str, warn=str, stopped=lambda: False)):
             pass
 
     runs = [threading.Thread(target=begin, args=(number,)) for number in range(2)]
@@ -217,7 +217,7 @@ def test_a_kept_service_that_is_never_ready_is_not_kept(tmp_path: Path) -> None:
     conf = project(tmp_path, {"web": {"command": "sleep 60", "ready": {"log": "up"}, "timeout_s": 0.3, "keep": True}})
     with pytest.raises(AstunerError):
         start_run(conf, services=["web"])
-    assert started_programs() == []
+    assert list_programs() == []
 
 
 def test_one_that_dies_during_the_run_is_told_and_the_run_goes_on(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

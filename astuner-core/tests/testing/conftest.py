@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from astuner.testing.contracts import Contract, Outcome, rules_of, run_contract
+from astuner.testing.contracts import Contract, Outcome, list_rules, run_contract
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def outcome_of() -> Callable[..., Outcome]:
     """What becomes of one rule: `outcome_of(JudgeContract, "test_…", component=Bad)`; attributes are the author's."""
 
     def run(contract: type[Contract], rule: str, **attributes: Any) -> Outcome:
-        others = {name: None for name in rules_of(contract) if name != rule}
+        others = {name: None for name in list_rules(contract) if name != rule}
         (outcome,) = run_contract(type("Bad", (contract,), {**others, **attributes}))
         return outcome
 

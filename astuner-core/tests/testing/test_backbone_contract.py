@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from astuner.testing.contracts import Contract, leftovers, rules_of
+from astuner.testing.contracts import Contract, leftovers, list_rules
 from astuner.testing.contracts.backbone import BackboneContract
 from astuner.testing.project import write_project
 
@@ -100,7 +100,7 @@ def test_a_configuration_of_another_backbone_is_refused(outcome_of: Any):
 
 
 def test_every_rule_is_broken_by_a_bad_backbone():
-    assert {rule for rule, *_ in BAD} == set(rules_of(BackboneContract)) - set(rules_of(Contract))
+    assert {rule for rule, *_ in BAD} == set(list_rules(BackboneContract)) - set(list_rules(Contract))
 
 
 def test_a_pattern_may_mean_an_option_of_a_component(outcome_of: Any):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from astuner.schema import Call
-from astuner.testing.calls import AGENTS, FIRST_SAMPLED, REASONS, made_up_calls, origins
+from astuner.testing.calls import AGENTS, FIRST_SAMPLED, REASONS, find_origins, make_up_calls
 from astuner.token_streams import prompt_length, stream_ids, stream_length
 
-EPISODES = [made_up_calls(Random(seed)) for seed in range(300)]
+EPISODES = [make_up_calls(Random(seed)) for seed in range(300)]
 CALLS = [(calls, call) for calls in EPISODES for call in calls]
 
 
@@ -20,7 +20,7 @@ def parent_of(calls: tuple[Call, ...], call: Call) -> Call | None:
 
 
 def test_one_seed_gives_one_tree():
-    one, other = made_up_calls(Random(5)), made_up_calls(Random(5))
+    one, other = make_up_calls(Random(5)), make_up_calls(Random(5))
     assert [call.prompt_ids.tolist() for call in one] == [call.prompt_ids.tolist() for call in other]
 
 
@@ -72,7 +72,7 @@ def test_an_episode_may_be_a_single_call():
 
 def test_an_origin_says_under_what_an_id_was_sampled():
     calls = EPISODES[7]
-    for number, origin in origins(calls).items():
+    for number, origin in find_origins(calls).items():
         stream = stream_ids(calls, origin.call.index)
         assert stream[len(origin.prefix)] == number
         assert stream[: len(origin.prefix)].tolist() == origin.prefix.tolist()

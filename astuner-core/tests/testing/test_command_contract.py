@@ -5,7 +5,7 @@ from typing import Any
 import click
 import pytest
 
-from astuner.testing.contracts import CommandContract, Contract, rules_of, run_contract
+from astuner.testing.contracts import CommandContract, Contract, list_rules, run_contract
 
 
 @click.command()
@@ -69,7 +69,7 @@ def test_a_bad_command_breaks_its_rule(rule: str, given: dict[str, Any], words: 
 
 
 def test_each_rule_has_a_bad_command() -> None:
-    assert {rule for rule, _, _ in BAD} == set(rules_of(CommandContract)) - set(rules_of(Contract))
+    assert {rule for rule, _, _ in BAD} == set(list_rules(CommandContract)) - set(list_rules(Contract))
 
 
 @pytest.mark.parametrize("given", [{"component": good}, {"component": good, "name": "good"}])
@@ -78,8 +78,8 @@ def test_a_good_command_keeps_all_rules(given: dict[str, Any]) -> None:
 
 
 def test_all_rules_of_commands_need_nothing_from_the_author() -> None:
-    assert set(rules_of(CommandContract)) - {"test_options_cross_processes"} == set(
-        rules_of(CommandContract, only_self_contained=True)
+    assert set(list_rules(CommandContract)) - {"test_options_cross_processes"} == set(
+        list_rules(CommandContract, only_self_contained=True)
     )
 
 

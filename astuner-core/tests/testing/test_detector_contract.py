@@ -11,9 +11,9 @@ from astuner.builtin.detectors.non_ascii import NonAscii
 from astuner.builtin.detectors.nonsense import Nonsense
 from astuner.builtin.detectors.special_token_leak import SpecialTokenLeak
 from astuner.protocols import Sampled
-from astuner.testing.contracts import Contract, DetectorContract, rules_of, run_contract
+from astuner.testing.contracts import Contract, DetectorContract, list_rules, run_contract
 from astuner.testing.ordinary_texts import ORDINARY_TEXTS
-from astuner.testing.sampled_answers import function_tool, sampled
+from astuner.testing.sampled_answers import function_tool, make_sampled
 
 ADD = function_tool("add", {"type": "object", "required": ["a", "b"]})
 ONLY_ASCII = {name: text for name, text in ORDINARY_TEXTS.items() if text.isascii()}
@@ -21,30 +21,33 @@ ONLY_ASCII = {name: text for name, text in ORDINARY_TEXTS.items() if text.isasci
 
 class TestNonsense(DetectorContract):
     component = Nonsense
-    abnormal: ClassVar = (sampled("I will check it again.\n" * 300),)
+    abnormal: ClassVar = (make_sampled("I will check it again.\n" * 300),)
 
 
 class TestNonsenseThatIsFoundEarly(DetectorContract):
     component = Nonsense
     options: ClassVar = {"min_chars": 500, "min_chars_cut": 400}
     ordinary: ClassVar = {"a chorus": ORDINARY_TEXTS["a chorus"]}
-    abnormal: ClassVar = (sampled("I will check it again.\n" * 30),)
+    abnormal: ClassVar = (make_sampled("I will check it again.\n" * 30),)
 
 
 class TestWrongToolcall(DetectorContract):
     component = "astuner.builtin.detectors.wrong_toolcall:WrongToolcall"
-    abnormal: ClassVar = (sampled("", tools=(ADD,), tool_calls=[("add", {"a": 1})]), sampled("<tool_call>{", malformed=1))
+    abnormal: ClassVar = (
+        make_sampled("", tools=(ADD,), tool_calls=[("add", {"a": 1})]),
+        make_sampled("<tool_call>{", malformed=1),
+    )
 
 
 class TestSpecialTokenLeak(DetectorContract):
     component = SpecialTokenLeak
-    abnormal: ClassVar = (sampled("so <|im_start|>user", special_tokens=("<|im_start|>",)),)
+    abnormal: ClassVar = (make_sampled("so <|im_start|>user", special_tokens=("<|im_start|>",)),)
 
 
 class TestNonAscii(DetectorContract):
     component = NonAscii
     ordinary: ClassVar = ONLY_ASCII
-    abnormal: ClassVar = (sampled("π"), sampled("".join(map(chr, range(400, 900)))))
+    abnormal: ClassVar = (make_sampled("π"), make_sampled("".join(map(chr, range(400, 900)))))
 
 
 class Shouting:
@@ -112,7 +115,7 @@ BAD = [
 
 def contract_of(detector: type, abnormal: Sequence[Sampled] = ()) -> type[DetectorContract]:
     # Made anew each time: one of the bad ones writes into them.
-    return type("Bad", (DetectorContract,), {"component": detector, "abnormal": abnormal or (sampled("STOP"),)})
+    return type("Bad", (DetectorContract,), {"component": detector, "abnormal": abnormal or (make_sampled("STOP"),)})
 
 
 @pytest.mark.filterwarnings("ignore:coroutine 'IsAsync.look'")
@@ -123,7 +126,7 @@ def test_a_bad_detector_breaks_its_rule(rule: str, detector: type, words: str) -
 
 
 def test_each_rule_has_a_bad_detector() -> None:
-    assert {rule for rule, _, _ in BAD} == set(rules_of(DetectorContract)) - set(rules_of(Contract))
+    assert {rule for rule, _, _ in BAD} == set(list_rules(DetectorContract)) - set(list_rules(Contract))
 
 
 def test_a_good_detector_keeps_all_rules() -> None:
@@ -151,5 +154,5 @@ def test_a_detector_that_needs_options_is_not_blamed_where_nobody_gave_any() -> 
 
 
 def test_made_up_tool_calls_have_arguments_as_text() -> None:
-    (call,) = sampled("", tool_calls=[("add", {"a": "é"})]).call.reply["tool_calls"]
+    (call,) = make_sampled("", tool_calls=[("add", {"a": "é"})]).call.reply["tool_calls"]
     assert json.loads(call["function"]["arguments"]) == {"a": "é"}

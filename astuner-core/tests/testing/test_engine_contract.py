@@ -15,7 +15,7 @@ from attrs import evolve
 from astuner.config.model import Config, Model
 from astuner.protocols import RunInfo
 from astuner.schema import Capabilities, Chunk, Request
-from astuner.testing.contracts import Contract, rules_of
+from astuner.testing.contracts import Contract, list_rules
 from astuner.testing.contracts.engine import EngineContract
 from astuner.testing.project import write_tokenizer
 
@@ -331,7 +331,7 @@ def test_a_bad_engine_breaks_its_rule(outcome_of: Any, rule: str, bad: type, wor
 
 
 def test_every_rule_is_broken_by_a_bad_engine():
-    assert {rule for rule, *_ in BAD} == set(rules_of(EngineContract)) - set(rules_of(Contract))
+    assert {rule for rule, *_ in BAD} == set(list_rules(EngineContract)) - set(list_rules(Contract))
 
 
 class TestBabbler(EngineContract):

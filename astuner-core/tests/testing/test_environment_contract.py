@@ -9,7 +9,7 @@ from attrs import frozen
 
 from astuner.protocols import RunInfo
 from astuner.schema import Message, Task, WorkflowTask
-from astuner.testing.contracts import Contract, EnvironmentContract, rules_of, run_contract
+from astuner.testing.contracts import Contract, EnvironmentContract, list_rules, run_contract
 
 Found = tuple[Sequence[Message], float, bool, Mapping[str, Any]]
 
@@ -224,7 +224,7 @@ def test_a_bad_environment_breaks_its_rule(rule: str, environment: type, words: 
 
 
 def test_each_rule_has_a_bad_environment() -> None:
-    own = set(rules_of(EnvironmentContract)) - set(rules_of(Contract)) | {"test_it_is_made_as_core_makes_it"}
+    own = set(list_rules(EnvironmentContract)) - set(list_rules(Contract)) | {"test_it_is_made_as_core_makes_it"}
     assert {rule for rule, _, _ in BAD} == own
 
 

@@ -8,7 +8,7 @@ import pytest
 from attrs import frozen
 
 from astuner.judging.estimators import DrGrpo, ReinforcePlusPlus, Rloo
-from astuner.testing.contracts import Contract, EstimatorContract, rules_of, run_contract
+from astuner.testing.contracts import Contract, EstimatorContract, list_rules, run_contract
 from astuner.testing.contracts.estimator import Rewards
 
 
@@ -140,7 +140,7 @@ def test_a_bad_estimator_breaks_its_rule(rule: str, estimator: type, words: str)
 
 
 def test_each_rule_has_a_bad_estimator() -> None:
-    assert {rule for rule, _, _ in BAD} == set(rules_of(EstimatorContract)) - set(rules_of(Contract))
+    assert {rule for rule, _, _ in BAD} == set(list_rules(EstimatorContract)) - set(list_rules(Contract))
 
 
 def test_a_good_estimator_keeps_all_rules() -> None:
@@ -148,8 +148,8 @@ def test_a_good_estimator_keeps_all_rules() -> None:
 
 
 def test_all_rules_of_estimators_need_nothing_from_the_author() -> None:
-    own = set(rules_of(EstimatorContract)) - set(rules_of(Contract))
-    assert own <= set(rules_of(EstimatorContract, only_self_contained=True))
+    own = set(list_rules(EstimatorContract)) - set(list_rules(Contract))
+    assert own <= set(list_rules(EstimatorContract, only_self_contained=True))
 
 
 class Configured(Centred):

@@ -16,7 +16,7 @@ from astuner.errors import ConfigError, PluginError, RunFailed
 from astuner.plugins.hooks import Hooks
 from astuner.protocols import Engine
 from astuner.schema import Notice, Request, Sampling
-from astuner.testing.run_in_process import Played
+from astuner.testing.run_in_process import PlayedRun
 from astuner.testing.tokenizer import tiny_tokenizer
 
 FILES = {"acme_strict.py": "class Strict:\n    def compute_reward(self, task, output):\n        return 0.25\n"}
@@ -161,22 +161,22 @@ def test_cli_runs_in_the_directory_that_is_named(cli: Callable[..., Any], tmp_pa
     assert "mine" not in sys.modules
 
 
-def test_run_plays_the_tasks_and_returns_the_rewards(run: Callable[..., Played]) -> None:
+def test_run_plays_the_tasks_and_returns_the_rewards(run: Callable[..., PlayedRun]) -> None:
     tasks = [{"main_query": "2 + 2?", "answer": "4"}, {"main_query": "2 + 3?", "answer": "5"}]
     assert run(tasks=tasks, replies=["4"]).rewards == [1.0, 0.0]
 
 
-def test_run_judges_with_an_installed_judge(run: Callable[..., Played], fake_distribution: Callable[..., Path]) -> None:
+def test_run_judges_with_an_installed_judge(run: Callable[..., PlayedRun], fake_distribution: Callable[..., Path]) -> None:
     fake_distribution("acme-strict", files=FILES, entry_points=ENTRY_POINTS)
     assert run("acme-strict/strict").rewards == [0.25]
 
 
-def test_run_judges_with_a_file_beside_the_yaml(run: Callable[..., Played], tmp_path: Path) -> None:
+def test_run_judges_with_a_file_beside_the_yaml(run: Callable[..., PlayedRun], tmp_path: Path) -> None:
     (tmp_path / "judge.py").write_text(FILES["acme_strict.py"])
     assert run("./judge.py:Strict").rewards == [0.25]
 
 
-def test_run_plays_the_workflow_that_is_named(run: Callable[..., Played], tmp_path: Path) -> None:
+def test_run_plays_the_workflow_that_is_named(run: Callable[..., PlayedRun], tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(
         "from astuner import WorkflowOutput\n"
         "class Agent:\n"
@@ -186,20 +186,20 @@ def test_run_plays_the_workflow_that_is_named(run: Callable[..., Played], tmp_pa
     assert run(workflow="./agent.py:Agent").rewards == [0.5]
 
 
-def test_run_returns_metrics_notices_and_the_directory(run: Callable[..., Played]) -> None:
+def test_run_returns_metrics_notices_and_the_directory(run: Callable[..., PlayedRun]) -> None:
     played = run(replies=["four"])
     assert played.metrics["reward/mean"] == 0.0
     assert any("assistant: four" in notice for notice in played.notices)
     assert (played.directory / "metrics.jsonl").is_file()
 
 
-def test_settings_and_overrides_change_the_run(run: Callable[..., Played]) -> None:
+def test_settings_and_overrides_change_the_run(run: Callable[..., PlayedRun]) -> None:
     played = run(settings={"rollout": {"num_repeat": 3}, "seed": 5}, overrides=["rollout.num_repeat=2"])
     assert played.rewards == [1.0, 1.0]
     assert [episode.repeat for episode in played.episodes] == [0, 1]
 
 
-def test_the_loggers_of_the_settings_still_log(run: Callable[..., Played], tmp_path: Path) -> None:
+def test_the_loggers_of_the_settings_still_log(run: Callable[..., PlayedRun], tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "class Mine:\n"
         "    def log(self, step, metrics): open('logged', 'a').write(str(step))\n"
@@ -210,18 +210,18 @@ def test_the_loggers_of_the_settings_still_log(run: Callable[..., Played], tmp_p
     assert (tmp_path / "logged").read_text() == "1"
 
 
-def test_a_judge_that_fails_leaves_no_reward(run: Callable[..., Played], tmp_path: Path) -> None:
+def test_a_judge_that_fails_leaves_no_reward(run: Callable[..., PlayedRun], tmp_path: Path) -> None:
     (tmp_path / "judge.py").write_text("class J:\n    def compute_reward(self, task, output):\n        raise KeyError('x')\n")
     assert run("./judge.py:J", settings={"rollout": {"failure_budget": 1.0}}).rewards == [None]
 
 
-def test_a_run_that_fails_raises_the_reasons(run: Callable[..., Played], tmp_path: Path) -> None:
+def test_a_run_that_fails_raises_the_reasons(run: Callable[..., PlayedRun], tmp_path: Path) -> None:
     (tmp_path / "judge.py").write_text("class J:\n    def compute_reward(self, task, output):\n        raise KeyError('x')\n")
     with pytest.raises(RunFailed, match="judge_error"):
         run("./judge.py:J")
 
 
-def test_a_wrong_setting_raises_the_problems(run: Callable[..., Played]) -> None:
+def test_a_wrong_setting_raises_the_problems(run: Callable[..., PlayedRun]) -> None:
     with pytest.raises(ConfigError, match="Did you mean 'num_repeat'"):
         run(settings={"rollout": {"num_repeats": 3}})
 

@@ -12,7 +12,7 @@ from astuner import hookimpl
 from astuner.hookspecs import SPECS
 from astuner.plugins.extension import DECIDING
 from astuner.schema import Group
-from astuner.testing.contracts import Contract, rules_of
+from astuner.testing.contracts import Contract, list_rules
 from astuner.testing.contracts.hooks import EXAMPLES, METHODS, HooksContract
 
 
@@ -131,7 +131,7 @@ def test_a_bad_extension_breaks_its_rule(outcome_of: Any, rule: str, bad: type, 
 
 
 def test_every_rule_is_broken_by_a_bad_extension():
-    assert {rule for rule, *_ in BAD} == set(rules_of(HooksContract)) - set(rules_of(Contract))
+    assert {rule for rule, *_ in BAD} == set(list_rules(HooksContract)) - set(list_rules(Contract))
 
 
 def test_every_deciding_hook_is_asked_for_something():

@@ -12,8 +12,8 @@ from attrs import evolve
 
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
-from astuner.testing.contracts import Contract, JudgeContract, rules_of, run_contract
-from astuner.testing.contracts.sum_groups import sum_group
+from astuner.testing.contracts import Contract, JudgeContract, list_rules, run_contract
+from astuner.testing.contracts.sum_groups import make_sum_group
 
 
 def is_right(workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> tuple[float, bool]:
@@ -282,20 +282,20 @@ BAD: list[tuple[str, Any, str]] = [
     ("test_rewards_are_finite_numbers", InfiniteComponent, "components['length'] is inf (float)"),
     ("test_rewards_are_finite_numbers", SuccessInWords, "is_success is 'yes': give a bool or None"),
     ("test_rewards_are_finite_numbers", Words, "returned 'right'"),
-    ("test_findings_follow_the_episodes", BestFirst, "when its siblings stood in another order"),
-    ("test_findings_follow_the_episodes", FirstWins, "when its siblings stood in another order"),
+    ("test_findings_follow_the_episodes", BestFirst, "with its siblings in another order"),
+    ("test_findings_follow_the_episodes", FirstWins, "with its siblings in another order"),
     ("test_the_group_stays_as_it_is", WritesIntoTheOutput, "episodes[0].output.metadata['score']: nothing became 1.0"),
     ("test_the_group_stays_as_it_is", WritesIntoTheCalls, "episodes[0].calls[0].logprobs: "),
     (
         "test_a_failure_is_never_a_score",
         ZeroForAnError,
-        "is a Verdict (reward 0.0, is_success None) although reading task.metadata failed",
+        "is a Verdict (reward 0.0, is_success None) although task.metadata cannot be read",
     ),
-    ("test_a_failure_is_never_a_score", ZeroForABrokenReply, "although reading calls[…].reply failed: let the error out"),
+    ("test_a_failure_is_never_a_score", ZeroForABrokenReply, "although calls[…].reply cannot be read: raise"),
     (
         "test_a_failure_is_never_a_score",
         HalfForABrokenTask,
-        "(reward 0.5, is_success None) although reading task.metadata failed",
+        "(reward 0.5, is_success None) although task.metadata cannot be read",
     ),
     (
         "test_a_broken_call_is_never_a_score",
@@ -318,7 +318,7 @@ def test_a_bad_judge_breaks_its_rule(rule: str, judge: Any, words: str) -> None:
 
 
 def test_each_rule_has_a_bad_judge() -> None:
-    assert {rule for rule, _, _ in BAD} == set(rules_of(JudgeContract)) - set(rules_of(Contract))
+    assert {rule for rule, _, _ in BAD} == set(list_rules(JudgeContract)) - set(list_rules(Contract))
 
 
 def outcomes(contract: type[JudgeContract]) -> dict[str, str]:
@@ -376,6 +376,6 @@ class TestAGroupOfOnesOwn(JudgeContract):
     component = WantsAnotherField
 
     def group(self) -> Group:
-        group = sum_group(1, 1)
+        group = make_sum_group(1, 1)
         outputs = [WorkflowOutput(metadata={"sentiment": episode.repeat}) for episode in group.episodes]
         return evolve(group, episodes=tuple(evolve(e, output=output) for e, output in zip(group.episodes, outputs, strict=True)))

@@ -13,7 +13,7 @@ import pytest
 from astuner.builtin.loggers.jsonl_logger import JsonlLogger
 from astuner.protocols import RunInfo
 from astuner.schema import Group
-from astuner.testing.contracts import Contract, LoggerContract, leftovers, rules_of, run_contract
+from astuner.testing.contracts import Contract, LoggerContract, leftovers, list_rules, run_contract
 
 
 class TestConsoleLogger(LoggerContract):
@@ -196,7 +196,7 @@ def test_a_bad_logger_breaks_its_rule(rule: str, logger: type, words: str) -> No
 
 
 def test_each_rule_has_a_bad_logger() -> None:
-    assert {rule for rule, _, _ in BAD} == set(rules_of(LoggerContract)) - set(rules_of(Contract))
+    assert {rule for rule, _, _ in BAD} == set(list_rules(LoggerContract)) - set(list_rules(Contract))
 
 
 def test_a_good_logger_keeps_all_rules() -> None:

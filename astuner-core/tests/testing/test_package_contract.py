@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from astuner.testing.contracts import Contract, rules_of
+from astuner.testing.contracts import Contract, list_rules
 from astuner.testing.contracts.package import PackageContract
 
 JUDGE = "class Strict:\n    def compute_reward(self, workflow_task, workflow_output):\n        return 1.0\n"
@@ -103,14 +103,14 @@ def test_a_package_that_is_not_installed_is_named(outcome_of: Any):
 
 
 def test_every_rule_is_broken_by_a_bad_package():
-    assert {"test_it_is_installed", *(rule for rule, *_ in BAD)} == set(rules_of(PackageContract))
+    assert {"test_it_is_installed", *(rule for rule, *_ in BAD)} == set(list_rules(PackageContract))
 
 
 def test_rules_for_one_component_are_none_for_a_package():
-    assert not set(rules_of(PackageContract)) & set(rules_of(Contract))
+    assert not set(list_rules(PackageContract)) & set(list_rules(Contract))
 
 
-@pytest.mark.parametrize("rule", rules_of(PackageContract))
+@pytest.mark.parametrize("rule", list_rules(PackageContract))
 def test_a_good_package_keeps_every_rule(outcome_of: Any, fake_distribution: Install, rule: str):
     fake_distribution("acme-strict", **GOOD)
     outcome = outcome_of(PackageContract, rule, distribution="acme-strict")

@@ -15,7 +15,7 @@ from astuner.config.sections import DatasetFileSection
 from astuner.errors import ConfigError, PluginError
 from astuner.plugins.kinds import KINDS
 from astuner.protocols import RunInfo
-from astuner.testing.contracts import CONTRACTS, Contract, Outcome, rules_of, run_contract, self_contained
+from astuner.testing.contracts import CONTRACTS, Contract, Outcome, list_rules, run_contract, self_contained
 
 
 class Rules(Contract):
@@ -84,11 +84,11 @@ OWN = ["test_that_passes", "test_that_fails", "test_that_breaks", "test_that_is_
 
 
 def test_rules_come_in_the_order_of_writing_those_of_all_kinds_first() -> None:
-    assert rules_of(Rules) == (*rules_of(Contract), *OWN, "test_that_writes_again")
+    assert list_rules(Rules) == (*list_rules(Contract), *OWN, "test_that_writes_again")
 
 
 def test_rules_that_need_an_author_can_be_left_out() -> None:
-    assert [rule for rule in rules_of(Rules, only_self_contained=True) if rule in OWN] == ["test_that_passes"]
+    assert [rule for rule in list_rules(Rules, only_self_contained=True) if rule in OWN] == ["test_that_passes"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_rule_says_what_it_means_on_one_line() -> None:
 
 @pytest.mark.parametrize("kind", CONTRACTS)
 def test_every_rule_of_every_kind_says_what_it_means(kind: str) -> None:
-    silent = [rule for rule in rules_of(CONTRACTS[kind]) if not getattr(CONTRACTS[kind], rule).__doc__]
+    silent = [rule for rule in list_rules(CONTRACTS[kind]) if not getattr(CONTRACTS[kind], rule).__doc__]
     assert silent == []
 
 
@@ -246,7 +246,7 @@ def test_a_bad_component_breaks_its_rule(rule: str, component: Any, options: Map
 
 
 def test_each_rule_of_all_kinds_has_a_bad_component() -> None:
-    assert {rule for rule, *_ in BAD} == set(rules_of(Contract))
+    assert {rule for rule, *_ in BAD} == set(list_rules(Contract))
 
 
 @pytest.mark.parametrize(("component", "options"), [(Component, {"weights": [1, 2.5]}), (DatasetFileReader, {}), (object, {})])

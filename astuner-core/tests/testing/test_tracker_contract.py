@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from attrs import evolve, field, frozen
 
-from astuner.builtin.trackers.timeline import TimelineTracker, path_sample
+from astuner.builtin.trackers.timeline import TimelineTracker, take_path_sample
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Sample
-from astuner.testing.contracts import Contract, rules_of, run_contract
+from astuner.testing.contracts import Contract, list_rules, run_contract
 from astuner.testing.contracts.tracker import TrackerContract
-from astuner.token_streams import by_index, stretches
+from astuner.token_streams import find_stretches, index_calls
 
 
 class Spoilt:
@@ -147,8 +147,8 @@ class StringsAllTogether:
 
 class TrainsSharedPrefixesAgain:
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
-        known = by_index(calls)
-        rows = [path_sample(stretches(known, index), {}, identity) for index in known]
+        known = index_calls(calls)
+        rows = [take_path_sample(find_stretches(known, index), {}, identity) for index in known]
         return Tracked(samples=[row for row in rows if row is not None])
 
 
@@ -244,12 +244,12 @@ def test_a_bad_tracker_breaks_its_rule(outcome_of: Any, rule: str, bad: type, wo
 
 
 def test_every_rule_is_broken_by_a_bad_tracker():
-    assert {rule for rule, *_ in BAD} == set(rules_of(TrackerContract)) - set(rules_of(Contract))
+    assert {rule for rule, *_ in BAD} == set(list_rules(TrackerContract)) - set(list_rules(Contract))
 
 
 def test_a_failure_shows_the_calls_and_the_samples(outcome_of: Any):
     message = outcome_of(TrackerContract, "test_no_id_is_lost", component=LosesBranches).message
-    assert "made_up_calls(Random(" in message
+    assert "make_up_calls(Random(" in message
     assert "continues call" in message or "root: fed" in message
 
 

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from attrs import field, frozen
 
-from astuner.processes.process_members import lives
+from astuner.processes.process_members import is_living
 from astuner.testing.waiting import until
 
 TOKEN = "a-token-of-the-tests"
@@ -55,7 +55,7 @@ class Server:
     def processes(self) -> list[psutil.Process]:
         """Return the processes of its instances, without those that have ended and are about to be buried."""
         # Those below the one process that they are forked from.
-        return [one for one in psutil.Process(self.process.pid).children(recursive=True)[1:] if lives(one)]
+        return [one for one in psutil.Process(self.process.pid).children(recursive=True)[1:] if is_living(one)]
 
 
 Serve = Callable[..., Server]

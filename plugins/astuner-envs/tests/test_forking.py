@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from astuner.processes.process_members import lives
+from astuner.processes.process_members import is_living
 from astuner.schema import Task
 from astuner.testing.waiting import until_so
 from astuner_envs.server.faults import Full
@@ -44,7 +44,7 @@ async def test_an_order_whose_giver_was_cancelled_does_not_answer_the_next_one()
         assert forking._process is not None
         zygote = psutil.Process(forking._process.pid)
         # Those that nobody took have ended too.
-        await until_so(lambda: not any(map(lives, zygote.children())))
+        await until_so(lambda: not any(map(is_living, zygote.children())))
 
 
 @pytest.mark.asyncio

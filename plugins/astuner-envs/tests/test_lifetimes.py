@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Instance, Patience
-from astuner.processes.process_members import lives
+from astuner.processes.process_members import is_living
 from astuner.testing.waiting import until, until_so
 from astuner_envs.worlds.countdown import Countdown, puzzle_of
 
@@ -133,7 +133,7 @@ def test_with_the_server_all_its_processes_end(serve, end):
     server.process.send_signal(end)
     server.process.wait(30)
     assert server.process.returncode == (-9 if end is signal.SIGKILL else 0)
-    until(lambda: not any(map(lives, below)))
+    until(lambda: not any(map(is_living, below)))
     assert "Traceback" not in server.said
 
 
@@ -142,7 +142,7 @@ def test_where_the_process_that_forks_is_killed_another_one_takes_over(serve):
     instance_id = server.data("create", env_type="countdown", task_id="train-0")["info"]["instance_id"]
     below = psutil.Process(server.process.pid).children(recursive=True)
     psutil.Process(server.process.pid).children()[0].kill()
-    until(lambda: not any(map(lives, below)))
+    until(lambda: not any(map(is_living, below)))
     lost = server.post("step", instance_id=instance_id, messages=ACTION)
     assert lost.status_code in (400, 500)
     other = server.data("create", env_type="countdown", task_id="train-1")["info"]["instance_id"]
@@ -174,7 +174,7 @@ async def test_when_the_server_is_killed_and_restarted_every_episode_is_accounte
         await asyncio.sleep(0.2)
         again = await asyncio.to_thread(serve, "--env", "countdown", "--port", unused_tcp_port)
         ended = await asyncio.gather(*crowd, *late)
-    until(lambda: not any(map(lives, below)))
+    until(lambda: not any(map(is_living, below)))
     lost = [one for one in ended if isinstance(one, EnvServiceFailed)]
     assert lost
     assert [one for one in ended if one not in lost] == [1.0] * (80 - len(lost))

@@ -15,7 +15,7 @@ import pytest
 from astuner.config.loading import load_config
 from astuner.testing import write_project
 from astuner.testing.command_line import run_command
-from astuner.testing.run_in_process import play, with_recorder
+from astuner.testing.run_in_process import add_recorder, play
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
 from astuner_envs.commands import served
@@ -72,7 +72,7 @@ def project(home: Path, url: str, *, tasks: int = 3, **settings: Any) -> Path:
     (home / "script.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     reader = {"env_type": "countdown", "env_url": url, "env_action_preference": "text", "limit": tasks}
     rollout = {"user_workflow": "./plays.py:Plays", **settings.pop("rollout", {})}
-    given = with_recorder(
+    given = add_recorder(
         {
             "task_reader": {"type": "env_service", "env_service": reader},
             "task_judge": SHAPED,

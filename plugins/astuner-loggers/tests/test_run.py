@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from astuner.testing.contracts.leftovers import running, still_running
+from astuner.testing.contracts.leftovers import find_left_running, list_running
 
 pytest.importorskip("openai", reason="the debug backbone needs astuner-core[rollout]")
 
@@ -59,7 +59,7 @@ def rows(database: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def test_every_logger_has_the_run(play: Callable[..., tuple[Any, Path]], machine: Any) -> None:
-    before = running()
+    before = list_running()
     patience = {name: {} if name == "tensorboard" else {"timeout_s": 600.0} for name in ALL}
     loggers = [
         "console",
@@ -88,7 +88,7 @@ def test_every_logger_has_the_run(play: Callable[..., tuple[Any, Path]], machine
     # What core keeps for the next start is its own.
     littered = [path for path in machine.littered if ".cache/astuner/" not in str(path)]
     assert (told, machine.reached_for, littered) == ([], [], [])
-    assert still_running(before) == []
+    assert find_left_running(before) == []
 
 
 @pytest.mark.parametrize("loggers", ["console", ["console", "trackio"], ["console", {"trackio": {"episodes": 0}}], "trackio"])
@@ -130,12 +130,12 @@ def test_a_run_goes_on_without_services_that_do_not_answer(
     chosen = [{name: {**options, "timeout_s": 3.0}} for name, options in hanging.items() if name in ALL]
     monkeypatch.setenv("WANDB_BASE_URL", silent)
     monkeypatch.setenv("SWANLAB_API_HOST", silent)
-    before = running()
+    before = list_running()
     answered, run = play(["console", *chosen])
     assert answered.code == 0, answered.err
     assert left_out(answered) == [name for name in hanging if name in ALL]
     assert (run / "metrics.jsonl").exists()
-    assert still_running(before) == []
+    assert find_left_running(before) == []
 
 
 def test_a_run_goes_on_without_a_service_that_refuses(

@@ -20,7 +20,7 @@ import pytest
 from astuner.errors import PluginError
 from astuner.protocols import RunInfo
 from astuner.schema import Group
-from astuner.testing.contracts.leftovers import running, still_running
+from astuner.testing.contracts.leftovers import find_left_running, list_running
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
 from astuner_loggers import process_logger
@@ -156,13 +156,13 @@ def test_a_library_finds_a_home_and_variables_of_its_own(
 
 
 def test_what_was_refused_is_told_with_the_place_of_the_rest(logger: Callable[..., ProcessLogger], info_here: RunInfo) -> None:
-    before = running()
+    before = list_running()
     with pytest.raises(PluginError) as failed:
         logger("Refuses").log(1, {"reward/mean": 0.5})
     log = info_here.directory / "logs" / "logger-made_up.log"
     assert str(failed.value) == f"ConnectionError: the server is on fire; what it printed is in {log}"
     assert "Traceback" in log.read_text()
-    assert still_running(before) == []
+    assert find_left_running(before) == []
 
 
 def test_a_run_that_cannot_be_begun_is_told_with_its_first_report(logger: Callable[..., ProcessLogger]) -> None:
@@ -174,13 +174,13 @@ def test_a_run_that_cannot_be_begun_is_told_with_its_first_report(logger: Callab
 
 @pytest.mark.parametrize("writer", ["Hangs", "StartsAProgram"])
 def test_a_service_that_hangs_is_given_up_and_nothing_of_it_is_left(writer: str, logger: Callable[..., ProcessLogger]) -> None:
-    before = running()
+    before = list_running()
     made = logger(writer, timeout_s=2.0)
     programs = set(psutil.pids())
     with pytest.raises(PluginError, match=r"made_up did not answer within 2 s \(option 'timeout_s'\)"):
         made.log(1, {"reward/mean": 0.5})
     made.close()
-    assert still_running(before) == []
+    assert find_left_running(before) == []
 
     def left() -> list[int]:
         now = psutil.process_iter(["cmdline"])
@@ -217,11 +217,11 @@ def test_a_transcript_with_half_a_character_is_written_as_one_that_every_service
 
 
 def test_what_cannot_be_sent_leaves_no_process_behind(logger: Callable[..., ProcessLogger]) -> None:
-    before = running()
+    before = list_running()
     made = logger("Writes")
     with pytest.raises(TypeError):
         made._ask("log", step=1, metrics={"reward/mean": object()})
-    assert still_running(before) == []
+    assert find_left_running(before) == []
 
 
 def test_a_run_goes_on_with_its_own_in_a_directory_that_it_shares(

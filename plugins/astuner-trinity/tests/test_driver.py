@@ -83,7 +83,7 @@ class Trinity:
                 name = f"{split}/{step}/t{number}/{repeat}"
                 made = Episode(id=name, task=task, step=step, repeat=repeat, split=split, output=WorkflowOutput())
                 self.spool.add_episode(made)
-                episodes.append(made.judged(Verdict(reward=float(repeat))))
+                episodes.append(made.with_verdict(Verdict(reward=float(repeat))))
             group = Group(task=task, step=step, split=split, episodes=tuple(episodes))
             self.spool.add_verdicts(group)
             self.spool.add_group(group)

@@ -43,7 +43,7 @@ class Runner:
             calls=(0,),
         )
         made = Episode(id=sample.episode_id, task=TASK, step=1, repeat=repeat, output=WorkflowOutput(), samples=(sample,))
-        return made.judged(Verdict(reward=float(repeat)))
+        return made.with_verdict(Verdict(reward=float(repeat)))
 
 
 class Broken:

@@ -38,7 +38,7 @@ def episode(name: str, step: int = 1, repeat: int = 0) -> Episode:
 
 
 def group(name: str, step: int = 1) -> Group:
-    judged = [episode(name, step, repeat).judged(Verdict(reward=float(repeat))) for repeat in range(2)]
+    judged = [episode(name, step, repeat).with_verdict(Verdict(reward=float(repeat))) for repeat in range(2)]
     return Group(task=Task(main_query="?", task_id=name), step=step, split="train", episodes=tuple(judged))
 
 
@@ -151,7 +151,7 @@ def test_whatever_was_read_when_nothing_is_lost_or_doubled(tmp_path: Path, order
 
 def test_a_judge_that_failed_is_no_verdict(tmp_path: Path) -> None:
     spool, tail = Spool(tmp_path / "played" / "a.jsonl", nothing(tmp_path)), Tail(tmp_path / "played", nothing(tmp_path))
-    failed = evolve(group("t"), episodes=(episode("t").judged(Unjudged(reason="judge_error")),))
+    failed = evolve(group("t"), episodes=(episode("t").with_verdict(Unjudged(reason="judge_error")),))
     written(spool, failed)
     judged = [one for one in tail.new() if isinstance(one, Judged)]
     assert judged[0].group.episodes[0].reward is None

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from astuner.processes import Launched, started_programs
+from astuner.processes import ProgramHandle, list_programs
 from astuner.schema import Request, Sampling
 from astuner_vllm.client import ServerClient
 from astuner_vllm.command import ServerCommand
@@ -238,7 +238,7 @@ class Programs:
         return ServerPlan(name=name, command=command, directory=directory, **{"timeout_s": 60.0, **settings})
 
     def member(self, name: str = "vllm-0", **settings: Any) -> Member:
-        def connect(launched: Launched) -> ServerClient:
+        def connect(launched: ProgramHandle) -> ServerClient:
             return ServerClient(str(launched.record.url), model="policy", silence_s=5)
 
         plan = self.plan(name=name, **settings)
@@ -251,4 +251,4 @@ class Programs:
 @pytest.fixture
 def programs(tmp_path: Path, own_state: Path) -> Iterator[Programs]:
     yield Programs(tmp_path)
-    assert started_programs() == [], "a program was left behind"
+    assert list_programs() == [], "a program was left behind"

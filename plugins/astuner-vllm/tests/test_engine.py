@@ -17,7 +17,7 @@ from astuner.config.key_coverage import HonourTable
 from astuner.config.model import Config, Debug, Model
 from astuner.config.rollout import Rollout
 from astuner.errors import ConfigError
-from astuner.processes import Lease, attach, free_port, launch, started_programs
+from astuner.processes import Lease, attach, free_port, launch, list_programs
 from astuner.protocols import RunInfo
 from astuner.schema import Request
 from astuner.testing.run_infos import run_info
@@ -202,7 +202,7 @@ def test_a_kept_server_with_the_same_facts_is_found(kept: Any) -> None:
 def test_a_kept_server_that_does_not_fit_is_ended(kept: Any, facts: Any, fresh: bool, why: str) -> None:
     said: list[str] = []
     assert find_warm(kept.record.port, facts, lambda text, level: said.append(text), fresh=fresh) is None
-    assert started_programs() == []
+    assert list_programs() == []
     assert why in said[0]
 
 
@@ -221,7 +221,7 @@ def test_a_server_that_does_not_answer_yet_is_used_as_long_as_it_may_take_to_sta
     facts = {"model": "m"}
     launch(["sleep", "60"], kind="server", name="vllm-0", log=tmp_path / "log", port=port, lease=Lease(idle_s=60), facts=facts)
     assert (find_warm(port, facts, silent, startup_timeout_s=allowed_s) is not None) == found
-    assert bool(started_programs()) == found
+    assert bool(list_programs()) == found
 
 
 @pytest.mark.usefixtures("own_state")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.processes import attach, started_programs
+from astuner.processes import attach, list_programs
 from astuner.schema import Request
 from astuner.testing import until_so
 from astuner_vllm.client import ServerClient
@@ -240,8 +240,8 @@ async def test_a_request_waits_for_the_end_of_an_update(fake: Any, ask: Ask, tmp
 
 async def test_a_server_that_another_run_is_starting_is_waited_for(programs: Any, ask: Ask, tmp_path: Path) -> None:
     starting = asyncio.ensure_future(start_server(programs.slow_plan("late"), silent))
-    await until_so(started_programs)
-    member = evolve(programs.member(), find=lambda say: attach(started_programs()[0]))
+    await until_so(list_programs)
+    member = evolve(programs.member(), find=lambda say: attach(list_programs()[0]))
     fleet = await fleet_of(tmp_path, member)
     assert await answer(fleet, ask()) == [7]
     await fleet.close()

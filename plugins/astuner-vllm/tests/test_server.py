@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from astuner.processes import launch, started_programs
+from astuner.processes import launch, list_programs
 from astuner_vllm.failures import ServerError
 from astuner_vllm.server import start_server, until_serving
 from astuner_vllm.startup_faults import startup_fault
@@ -36,7 +36,7 @@ def start(programs: Any, program: str | None = None, **settings: Any) -> Any:
 
 def test_a_server_is_returned_when_it_answers(programs: Any) -> None:
     launched = start(programs)
-    assert [launched.record.id] == [record.id for record in started_programs()]
+    assert [launched.record.id] == [record.id for record in list_programs()]
     launched.end()
     assert [level for level, _ in programs.said] == ["info", "info"]
 
@@ -84,14 +84,14 @@ def test_a_port_that_was_asked_for_is_not_replaced(programs: Any) -> None:
 def test_cancelling_a_start_leaves_no_server(programs: Any) -> None:
     async def cancelled() -> None:
         starting = asyncio.ensure_future(start_server(programs.plan("import time\ntime.sleep(600)"), programs.say))
-        while not started_programs():
+        while not list_programs():
             await asyncio.sleep(0.05)
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting
 
     asyncio.run(cancelled())
-    assert started_programs() == []
+    assert list_programs() == []
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ _held_s: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 
 
 @contextmanager
-def standing_still() -> Iterator[None]:
+def stop_clock() -> Iterator[None]:
     """Hold the running event loop of this thread, if there is one, and set its clock back afterwards by as much."""
     try:
         loop = asyncio.get_running_loop()

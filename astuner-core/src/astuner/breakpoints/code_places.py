@@ -17,7 +17,7 @@ def current_place() -> str | None:
 
 
 @contextmanager
-def during(place: str) -> Iterator[None]:
+def name_place(place: str) -> Iterator[None]:
     """Name whose code runs inside; a debugger that was left there by stepping over its end gives the terminal back after it."""
     token = _place.set(place)
     try:

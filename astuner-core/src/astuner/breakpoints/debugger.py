@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from astuner.breakpoints.clock import standing_still
+from astuner.breakpoints.clock import stop_clock
 from astuner.breakpoints.terminal import TERMINAL
 
 
@@ -40,7 +40,7 @@ class Debugger(pdb.Pdb):
         if self._ending():
             self.set_quit()
             return
-        with standing_still(), _interruptible():
+        with stop_clock(), _allow_interrupt():
             super().interaction(*arguments, **keywords)
 
     def precmd(self, line: str) -> str:
@@ -69,17 +69,17 @@ class Debugger(pdb.Pdb):
             if self._end_run is None:
                 raise
             # No `except Exception` of the code that is debugged stops it, and no failure is made of it.
-            raise _ending_here() from None
+            raise _make_ending() from None
 
     def _release(self) -> None:
         TERMINAL.give_back(self)
         # Another one of this thread may be between two steps, in a coroutine that goes on later.
-        waiting = TERMINAL.latest_of(self.thread)
+        waiting = TERMINAL.find_latest(self.thread)
         if isinstance(waiting, Debugger) and not self._ending():
             sys.settrace(waiting.trace_dispatch)
 
 
-def _ending_here() -> BaseException:
+def _make_ending() -> BaseException:
     """Return what ends the code of this thread: a task is cancelled; the main thread, outside of any, is interrupted."""
     try:
         asyncio.get_running_loop()
@@ -90,7 +90,7 @@ def _ending_here() -> BaseException:
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def _allow_interrupt() -> Iterator[None]:
     """Let Ctrl-C end a command of the prompt, not the run; signals reach the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield

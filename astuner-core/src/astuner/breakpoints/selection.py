@@ -25,18 +25,18 @@ _BETWEEN = re.compile(r"[,|\s]+")
 
 
 @frozen
-class Asked:
+class BreakpointSelection:
     """What a run was asked to stop at."""
 
     tags: tuple[str, ...]
 
-    def unreached(self) -> list[str]:
+    def list_unreached(self) -> list[str]:
         """Return the tags at which nothing of the run arrived so far."""
-        reached = {word for word in _noted() if not _BETWEEN.search(word)}
+        reached = {word for word in _read_noted() if not _BETWEEN.search(word)}
         return [tag for tag in self.tags if (not reached if tag == EVERY else tag not in reached)]
 
 
-NOTHING_ASKED = Asked(())
+NO_BREAKPOINTS = BreakpointSelection(())
 
 
 def split_tags(given: Iterable[str]) -> tuple[str, ...]:
@@ -50,38 +50,38 @@ def split_tags(given: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def asked_tags() -> tuple[str, ...]:
+def read_tags() -> tuple[str, ...]:
     """Return the tags that this process was asked to stop at."""
     return tuple(tag for tag in _BETWEEN.split(os.environ.get(TAGS, "")) if tag)
 
 
-def is_asked(tag: str) -> bool:
+def is_selected(tag: str) -> bool:
     """Whether to stop at a tag; raises ValueError for one that no `--db` could name."""
     if not tag or tag == EVERY or _BETWEEN.search(tag):
         raise ValueError(f"astuner.breakpoint({tag!r}): a tag is a word without comma, | and space, and not '{EVERY}'")
-    return not {tag, EVERY}.isdisjoint(asked_tags())
+    return not {tag, EVERY}.isdisjoint(read_tags())
 
 
 @contextmanager
-def asked_for(tags: tuple[str, ...]) -> Iterator[Asked]:
+def select_breakpoints(tags: tuple[str, ...]) -> Iterator[BreakpointSelection]:
     """Ask for stops at these tags in this process and in those that it starts meanwhile; without any, leave all as it is."""
     if not tags:
-        yield NOTHING_ASKED
+        yield NO_BREAKPOINTS
         return
     import tempfile
 
-    from astuner.processes.process_environment import exported
+    from astuner.processes.process_environment import export_variables
 
     with (
         tempfile.TemporaryDirectory(prefix="astuner-breakpoints-") as home,
-        exported({TAGS: ",".join(tags), REACHED: str(Path(home) / "reached")}),
+        export_variables({TAGS: ",".join(tags), REACHED: str(Path(home) / "reached")}),
     ):
-        yield Asked(tags)
+        yield BreakpointSelection(tags)
 
 
 def note_first(word: str) -> bool:
     """Note something for the whole run; whether it is the first to be noted so."""
-    first = word not in _noted()
+    first = word not in _read_noted()
     path = os.environ.get(REACHED)
     if first and path is not None:
         with Path(path).open("a", encoding="utf-8") as file:
@@ -95,7 +95,7 @@ _here: set[str] = set()
 """What is noted in a process whose tags were not asked for by a run of this machine."""
 
 
-def _noted() -> set[str]:
+def _read_noted() -> set[str]:
     path = os.environ.get(REACHED)
     try:
         return set(Path(path).read_text(encoding="utf-8").splitlines()) if path is not None else _here

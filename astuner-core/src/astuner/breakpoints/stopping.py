@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from attrs import define, evolve
 
 from astuner.breakpoints.code_places import current_place
-from astuner.breakpoints.selection import asked_tags, is_asked, note_first
+from astuner.breakpoints.selection import is_selected, note_first, read_tags
 from astuner.breakpoints.terminal import TERMINAL
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @define(eq=False)
-class _Run:
+class _RunHandle:
     """What a debugger does to the run of this process, if there is one."""
 
     end: Callable[[], object] | None = None
@@ -28,7 +28,7 @@ class _Run:
     ending: Callable[[], bool] = lambda: False
 
 
-_run = _Run()
+_run = _RunHandle()
 
 
 class Stoppable(Protocol):
@@ -49,15 +49,15 @@ class Stoppable(Protocol):
 
 
 @contextmanager
-def stops_in(control: Stoppable, say: Callable[[str], object]) -> Iterator[None]:
+def connect_run(control: Stoppable, say: Callable[[str], object]) -> Iterator[None]:
     """Let a debugger of this process end the run when it is left, and tell what it has to say through `say`."""
 
-    def stopped() -> None:
+    def report_prompt() -> None:
         if TERMINAL.in_use:
             say("a debugger is still at its prompt: press Enter there to leave it")
 
     _run.end, _run.say, _run.ending = control.request_stop, say, lambda: control.stop
-    control.on_stop(stopped)
+    control.on_stop(report_prompt)
     try:
         yield
     finally:
@@ -70,35 +70,35 @@ TIME_LIMITS_OFF = (
 )
 
 
-def without_time_limits(run_info: RunInfo) -> RunInfo:
+def remove_time_limits(run_info: RunInfo) -> RunInfo:
     """Return what a run's components know, with the time limits of its episodes and calls taken off."""
     rollout = evolve(run_info.config.rollout, episode_timeout_s=None, llm_timeout_s=None)
     return evolve(run_info, config=evolve(run_info.config, rollout=rollout))
 
 
-def stops_expected() -> bool:
+def expects_stops() -> bool:
     """Whether somebody may sit at a prompt while the clock runs: breakpoints were asked for, or a debugger is attached."""
-    return bool(asked_tags()) or _attached_debugpy() is not None
+    return bool(read_tags()) or _find_debugpy() is not None
 
 
 def stop(tag: str, frame: FrameType) -> None:
     """Stop at the next line of a frame, if the tag was asked for."""
-    if not is_asked(tag) or _run.ending():
+    if not is_selected(tag) or _run.ending():
         return
     note_first(tag)
-    debugpy = _attached_debugpy()
+    debugpy = _find_debugpy()
     if debugpy is not None:
         _stop_in_debugpy(debugpy, frame)
         return
-    ray = _ray_of_worker()
+    ray = _find_worker_ray()
     if ray is not None:
         ray.util.pdb.set_trace()
         return
-    missing = _no_terminal()
+    missing = _explain_no_terminal()
     if missing is not None:
         # With a space it is no tag.
         if note_first("no terminal"):
-            (_run.say or _to_stderr)(f"astuner.breakpoint({tag!r}): {missing}")
+            (_run.say or _warn_on_stderr)(f"astuner.breakpoint({tag!r}): {missing}")
         return
     from astuner.breakpoints.debugger import Debugger
 
@@ -107,7 +107,7 @@ def stop(tag: str, frame: FrameType) -> None:
     Debugger(title, place, _run.end, _run.ending).set_trace(frame)
 
 
-def _attached_debugpy() -> Any:
+def _find_debugpy() -> Any:
     """Return debugpy where one of its clients, an editor, is connected to this process."""
     debugpy = sys.modules.get("debugpy")
     return debugpy if debugpy is not None and debugpy.is_client_connected() else None
@@ -122,7 +122,7 @@ def _stop_in_debugpy(debugpy: Any, frame: FrameType) -> None:
     pydevd.settrace(suspend=True, trace_only_current_thread=True, patch_multiprocessing=False, stop_at_frame=frame)
 
 
-def _ray_of_worker() -> Any:
+def _find_worker_ray() -> Any:
     """Return Ray in a process that is one of its workers: a driver has a terminal of its own."""
     ray = sys.modules.get("ray")
     if ray is None or not ray.is_initialized():
@@ -130,7 +130,7 @@ def _ray_of_worker() -> Any:
     return ray if ray.get_runtime_context().worker.mode == ray.WORKER_MODE else None
 
 
-def _no_terminal() -> str | None:
+def _explain_no_terminal() -> str | None:
     """Return why nobody could type here, or None."""
     if multiprocessing.parent_process() is not None:
         return (
@@ -144,5 +144,5 @@ def _no_terminal() -> str | None:
     return "there is no terminal to stop at, so the run goes on. Start it from one, or attach debugpy (see docs/debugging.md)"
 
 
-def _to_stderr(text: str) -> None:
+def _warn_on_stderr(text: str) -> None:
     print(f"warning: {text}", file=sys.stderr, flush=True)

@@ -83,7 +83,7 @@ class Terminal:
         if self._sessions:
             self._keep([one for one in self._sessions if one.place != place])
 
-    def latest_of(self, thread: threading.Thread) -> Session | None:
+    def find_latest(self, thread: threading.Thread) -> Session | None:
         """Return the session of a thread that began last, of those that have not ended."""
         return next((one for one in reversed(self._sessions) if one.thread is thread), None)
 

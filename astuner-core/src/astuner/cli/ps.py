@@ -11,7 +11,7 @@ import click
 from astuner.config.redaction import redact_tree
 
 if TYPE_CHECKING:
-    from astuner.processes import Started
+    from astuner.processes import ProgramRecord
 
 GIB, MIB = 2**30, 2**20
 
@@ -21,9 +21,9 @@ GIB, MIB = 2**30, 2**20
 def ps(in_json: bool) -> None:
     """List the runs, services and servers that astuner started on this machine and that are alive."""
     from astuner.cli.plugin_rows import aligned
-    from astuner.processes import started_programs
+    from astuner.processes import list_programs
 
-    rows = [_row(record) for record in started_programs()]
+    rows = [_row(record) for record in list_programs()]
     if in_json:
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
     elif not rows:
@@ -33,7 +33,7 @@ def ps(in_json: bool) -> None:
         click.echo(aligned([heads, *map(_cells, rows)]))
 
 
-def _row(record: Started) -> dict[str, Any]:
+def _row(record: ProgramRecord) -> dict[str, Any]:
     from astuner.processes.usage import idle_left_s, memory_bytes
 
     return {

@@ -15,7 +15,7 @@ import click
 from astuner.errors import AstunerError, Problem, UsageError
 
 if TYPE_CHECKING:
-    from astuner.processes import Started
+    from astuner.processes import ProgramRecord
 
 LOOK_S = 0.1
 
@@ -37,11 +37,11 @@ def stop(names: tuple[str, ...], everything: bool, wait_s: float) -> None:
     NAME is a service or a server, RUN an experiment name or a run directory, ID what `astuner ps` shows. A run saves its state
     first, and goes on with `astuner run --resume`.
     """
-    from astuner.processes import started_programs
+    from astuner.processes import list_programs
 
     if everything == bool(names):
         raise UsageError("astuner stop: name what to stop, or give --all; `astuner ps` lists what is there")
-    there = started_programs()
+    there = list_programs()
     failed = []
     # Runs first: they end the services and servers that they hold.
     for record in sorted(there if everything else _named(names, there), key=lambda one: one.kind != "run"):
@@ -53,9 +53,9 @@ def stop(names: tuple[str, ...], everything: bool, wait_s: float) -> None:
         raise AstunerError("\n".join(failed))
 
 
-def _named(names: Sequence[str], there: Sequence[Started]) -> list[Started]:
+def _named(names: Sequence[str], there: Sequence[ProgramRecord]) -> list[ProgramRecord]:
     """Return what the names mean, each once; raises `UsageError` for a name of nothing, or of several things."""
-    meant: dict[str, Started] = {}
+    meant: dict[str, ProgramRecord] = {}
     for name in names:
         found = [one for one in there if name in (one.id, one.name)] or [one for one in there if _is_run_of(name, one)]
         if not found:
@@ -67,28 +67,28 @@ def _named(names: Sequence[str], there: Sequence[Started]) -> list[Started]:
     return list(meant.values())
 
 
-def _is_run_of(name: str, record: Started) -> bool:
+def _is_run_of(name: str, record: ProgramRecord) -> bool:
     """Whether a name is the experiment of a run or its directory, whose own name may say what kind of run it is."""
     if record.kind != "run" or record.directory is None:
         return False
     return name == record.facts.get("experiment_name") or Path(name).resolve() == Path(record.directory).resolve()
 
 
-def _nothing(name: str, there: Sequence[Started]) -> str:
+def _nothing(name: str, there: Sequence[ProgramRecord]) -> str:
     listed = ", ".join(f"{one.what} ({one.id})" for one in there)
     close = difflib.get_close_matches(name, [one.name for one in there], n=1)
     message = f"astuner stop {name}: nothing of this name is running; there is {listed or 'nothing'}."
     return str(Problem(message=message, suggestion=close[0] if close else None))
 
 
-def _end_program(record: Started) -> str:
+def _end_program(record: ProgramRecord) -> str:
     from astuner.processes import attach
 
     attach(record).end()
     return f"{record.what} (pid {record.program or record.pid}): ended"
 
 
-def _end_run(record: Started, wait_s: float) -> str:
+def _end_run(record: ProgramRecord, wait_s: float) -> str:
     """Ask a run to save its state and leave; raises when it has not by then."""
     import psutil
 
@@ -120,7 +120,7 @@ def _end_run(record: Started, wait_s: float) -> str:
     return f"{record.what} (pid {record.pid}): ended, {_state(record)}"
 
 
-def _state(record: Started) -> str:
+def _state(record: ProgramRecord) -> str:
     from astuner.runs.directory import RunDirectory
 
     if record.directory is None:

@@ -11,7 +11,7 @@ from attrs import frozen
 
 @frozen
 class Caller:
-    """Who a key belongs to."""
+    """The owner of a key."""
 
     secret: str
     agent: str
@@ -30,7 +30,7 @@ def mint(secret: str, agent: str, target_tag: str | None) -> str:
 
 
 def read_key(key: str) -> Caller | None:
-    """Take a key apart; None when it is not one of ours."""
+    """Parse a key; None if it is not one of our keys."""
     secret, dot, who = key.partition(".")
     try:
         agent, target = json.loads(urlsafe_b64decode(who + "=" * (-len(who) % 4)))

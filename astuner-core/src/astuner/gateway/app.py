@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from astuner.gateway.api_keys import Caller, read_key
 from astuner.gateway.dialects import DIALECTS, Dialect, Writer
-from astuner.gateway.dialects.anthropic_messages import AnthropicMessages, anthropic_key, error_body
+from astuner.gateway.dialects.anthropic_messages import AnthropicMessages, error_body, read_anthropic_key
 from astuner.gateway.dialects.anthropic_request import messages_request
-from astuner.gateway.dialects.fields import json_object
+from astuner.gateway.dialects.fields import parse_body
 from astuner.gateway.recording.choice_events import Answer, Delta, Done
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import ApiError, bad_request
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Episodes(Protocol):
-    """Where the routes find the episode of a key."""
+    """Looks up the episode of a key."""
 
     def recorder(self, secret: str) -> EpisodeRecorder | None:
         """Return the open episode with this secret."""
@@ -50,47 +50,49 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
 
     the_model = {"id": model_name, "object": "model", "created": 0, "owned_by": "astuner"}
 
-    async def healthy(request: Request) -> Response:
+    async def report_health(request: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
-    async def models(request: Request) -> Response:
-        authorise(episodes, anthropic_key(request.scope["headers"]))
+    async def list_models(request: Request) -> Response:
+        authorise(episodes, read_anthropic_key(request.scope["headers"]))
         return JSONResponse({"object": "list", "data": [the_model]})
 
-    async def model(request: Request) -> Response:
-        authorise(episodes, anthropic_key(request.scope["headers"]))
+    async def show_model(request: Request) -> Response:
+        authorise(episodes, read_anthropic_key(request.scope["headers"]))
         name = request.path_params["name"]
         if name != model_name:
-            raise ApiError(404, f"There is no model '{name}' here; '{model_name}' is.", code="model_not_found", param="model")
+            raise ApiError(404, f"Model '{name}' is not served here; '{model_name}' is.", code="model_not_found", param="model")
         return JSONResponse(the_model)
 
-    async def count(request: Request) -> Response:
-        recorder, caller = authorise(episodes, anthropic_key(request.scope["headers"]))
+    async def count_tokens(request: Request) -> Response:
+        recorder, caller = authorise(episodes, read_anthropic_key(request.scope["headers"]))
         raw = await read_body(request.scope, request.receive, max_body_bytes)
-        return JSONResponse({"input_tokens": recorder.count(messages_request(json_object(raw), counting=True), caller)})
+        return JSONResponse({"input_tokens": recorder.count(messages_request(parse_body(raw), counting=True), caller)})
 
-    async def refused(request: Request, error: Exception) -> Response:
+    async def handle_refusal(request: Request, error: Exception) -> Response:
         assert isinstance(error, ApiError)
-        return JSONResponse(_body(request, error), error.status, {name.decode(): value.decode() for name, value in error.headers})
+        return JSONResponse(
+            _error_body(request, error), error.status, {name.decode(): value.decode() for name, value in error.headers}
+        )
 
-    async def unknown(request: Request, error: Exception) -> Response:
+    async def handle_unknown(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         served = ", ".join(f"POST {dialect.path}" for dialect in DIALECTS)
         text = f"{request.method} {request.url.path} is not served; {served} and GET /v1/models are."
         headers = error.headers if isinstance(error, HTTPException) else None
-        return JSONResponse(_body(request, ApiError(status, text)), status, headers)
+        return JSONResponse(_error_body(request, ApiError(status, text)), status, headers)
 
     turnstile = asyncio.Lock()
     generations = {dialect.path: Generation(episodes, dialect, model_name, max_body_bytes, turnstile) for dialect in DIALECTS}
     others = Starlette(
         routes=[
             *(Route(path, generation, methods=["POST"]) for path, generation in generations.items()),
-            Route(f"{AnthropicMessages.path}/count_tokens", count, methods=["POST"]),
-            Route("/v1/models", models, methods=["GET"]),
-            Route("/v1/models/{name:path}", model, methods=["GET"]),
-            Route("/healthz", healthy, methods=["GET"]),
+            Route(f"{AnthropicMessages.path}/count_tokens", count_tokens, methods=["POST"]),
+            Route("/v1/models", list_models, methods=["GET"]),
+            Route("/v1/models/{name:path}", show_model, methods=["GET"]),
+            Route("/healthz", report_health, methods=["GET"]),
         ],
-        exception_handlers={HTTPException: unknown, ApiError: refused},
+        exception_handlers={HTTPException: handle_unknown, ApiError: handle_refusal},
     )
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -98,7 +100,7 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
         posted = scope["type"] == "http" and scope["method"] == "POST"
         try:
             await (generations.get(scope["path"], others) if posted else others)(scope, receive, send)
-        except Exception as error:  # noqa: BLE001 - it is raised again, without what it may quote
+        except Exception as error:  # noqa: BLE001 - it is raised again, without a message that may quote a body
             _log(error)
             # The server logs what reaches it, message and all.
             raise RuntimeError(f"the gateway failed: {type(error).__name__}") from None
@@ -107,12 +109,12 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
 
 
 class Generation:
-    """Answers the requests of one API. An ASGI application of its own, so that nothing is buffered or parsed twice."""
+    """Answers the requests of one API. A separate ASGI application, so that nothing is buffered or parsed twice."""
 
     def __init__(
         self, episodes: Episodes, dialect: Dialect, model_name: str, max_body_bytes: int, turnstile: asyncio.Lock
     ) -> None:
-        """See `make_app`; the turnstile is one for all."""
+        """See `make_app`; all APIs share the turnstile."""
         self._episodes = episodes
         self._dialect = dialect
         self._model_name = model_name
@@ -120,13 +122,13 @@ class Generation:
         self._turnstile = turnstile
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; every failure is an answer in the API's own error shape."""
+        """Serve one request; every failure is answered in the API's own error shape."""
         try:
             recorder, caller = authorise(self._episodes, self._dialect.key(scope["headers"]))
             body = await read_body(scope, receive, self._max_body_bytes)
             await self._turnstile.acquire()
             try:
-                request = self._dialect.read(body, recorder.said)
+                request = self._dialect.read(body, recorder.read_messages)
                 turn = recorder.begin(request, caller)
             finally:
                 # Of many requests at once each reaches the engine before the next one is read, not all after the last.
@@ -135,7 +137,7 @@ class Generation:
             await self._refuse(send, error)
         except RecursionError:
             await self._refuse(send, bad_request("The body is nested too deeply to be read."))
-        except Exception as error:  # noqa: BLE001 - whatever it was, the client is answered; it is logged below
+        except Exception as error:  # noqa: BLE001 - the client gets an answer to any error; it is logged below
             _log(error)
             await self._refuse(send, ApiError(500, f"The gateway failed: {error!r}"))
         else:
@@ -148,7 +150,7 @@ class Generation:
             if request.stream:
                 await _stream(turn, request.choices, writer, send)
             else:
-                await _reply(send, 200, writer.whole(await _answers(turn, request.choices)))
+                await _send_reply(send, 200, writer.write_whole(await _collect_answers(turn, request.choices)))
         except ApiError as error:
             await self._refuse(send, error)
         except ConnectionAbortedError:
@@ -158,17 +160,17 @@ class Generation:
             await turn.cancel()
 
     async def _refuse(self, send: Send, error: ApiError) -> None:
-        await _reply(send, error.status, json.dumps(self._dialect.error(error)).encode(), error.headers)
+        await _send_reply(send, error.status, json.dumps(self._dialect.error(error)).encode(), error.headers)
 
 
 def _log(error: Exception) -> None:
-    """Say where the gateway failed; the message is left out, since it may quote a body."""
+    """Log where the gateway failed, without the message, since it may quote a body."""
     places = "".join(traceback.format_tb(error.__traceback__))
     log.error("the gateway failed on a request: %s\n%s", type(error).__name__, places)
 
 
-def _body(request: Request, error: ApiError) -> Mapping[str, Any]:
-    """Return a refusal in the shape of the API that the request's path belongs to."""
+def _error_body(request: Request, error: ApiError) -> Mapping[str, Any]:
+    """Return a refusal in the shape of the API of the request's path."""
     return error_body(error) if request.url.path.startswith(AnthropicMessages.path) else error.body
 
 
@@ -206,8 +208,8 @@ async def _watch(receive: Receive, turn: Turn) -> None:
     turn.events.put_nowait(None)
 
 
-async def _next(turn: Turn) -> Delta | Done:
-    """Wait for the next event; raises ConnectionAbortedError when nobody listens any more, and a choice's failure."""
+async def _wait_for_event(turn: Turn) -> Delta | Done:
+    """Wait for the next event; raises ConnectionAbortedError if the client is gone, and a choice's failure."""
     happened = await turn.events.get()
     if happened is None:
         raise ConnectionAbortedError
@@ -216,10 +218,10 @@ async def _next(turn: Turn) -> Delta | Done:
     return happened
 
 
-async def _answers(turn: Turn, choices: int) -> list[Answer]:
+async def _collect_answers(turn: Turn, choices: int) -> list[Answer]:
     answers: dict[int, Answer] = {}
     while len(answers) < choices:
-        happened = await _next(turn)
+        happened = await _wait_for_event(turn)
         if isinstance(happened, Done) and isinstance(happened.result, Answer):
             answers[happened.choice] = happened.result
     return [answers[number] for number in range(choices)]
@@ -227,37 +229,37 @@ async def _answers(turn: Turn, choices: int) -> list[Answer]:
 
 async def _stream(turn: Turn, choices: int, writer: Writer, send: Send) -> None:
     # Nothing is sent before the first tokens: an engine that fails at once is answered with a status.
-    happened = await _next(turn)
+    happened = await _wait_for_event(turn)
     await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
-    await _part(send, writer.opening())
+    await _send_part(send, writer.write_opening())
     answers: dict[int, Answer] = {}
     try:
         while True:
             if isinstance(happened, Delta):
-                await _part(send, writer.delta(happened))
+                await _send_part(send, writer.write_delta(happened))
             elif isinstance(happened.result, Answer):
                 answers[happened.choice] = happened.result
-                await _part(send, writer.done(happened.choice, happened.result))
+                await _send_part(send, writer.write_done(happened.choice, happened.result))
                 if len(answers) == choices:
                     break
-            happened = await _next(turn)
+            happened = await _wait_for_event(turn)
     except ApiError as error:
         # The status is out.
-        await _part(send, writer.broken(error), more=False)
+        await _send_part(send, writer.write_failure(error), more=False)
         return
-    await _part(send, writer.closing([answers[number] for number in range(choices)]), more=False)
+    await _send_part(send, writer.write_closing([answers[number] for number in range(choices)]), more=False)
 
 
-async def _part(send: Send, body: bytes, *, more: bool = True) -> None:
+async def _send_part(send: Send, body: bytes, *, more: bool = True) -> None:
     await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
-async def _reply(send: Send, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
+async def _send_reply(send: Send, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
     length = (b"content-length", str(len(body)).encode())
     await send(
         {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"application/json"), length, *headers]}
     )
-    await _part(send, body, more=False)
+    await _send_part(send, body, more=False)
 
 
 _STREAM_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]

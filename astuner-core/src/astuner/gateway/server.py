@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 LONGEST_IDLE_S = 600
-"""For a connection that waits for its next request. Clients give idle ones up after seconds; a server that does so first, just as
-the next request is on its way, loses that request."""
+"""For an idle connection. Clients drop theirs after seconds; a server that closes first, just as the next request
+arrives, loses that request."""
 
 
 class Gateway:
@@ -43,7 +43,7 @@ class Gateway:
     ) -> None:
         """`engine` is started by the caller; `renderer` may be None for a chat-only engine.
 
-        `port` 0 takes a free one. `public_url` is how agents elsewhere reach the gateway, without `/v1`.
+        `port` 0 picks a free one. `public_url` is the gateway's address for remote agents, without `/v1`.
         """
         if renderer is None and engine.capabilities.token_ids:
             raise AstunerError("gateway: an engine that takes token ids needs a renderer; give `load_renderer(model.path)`.")
@@ -65,7 +65,7 @@ class Gateway:
 
     @property
     def base_url(self) -> str:
-        """The URL that clients are given, with `/v1`."""
+        """The URL for clients, with `/v1`."""
         if self._public_url is not None:
             return f"{self._public_url.rstrip('/').removesuffix('/v1')}/v1"
         if self._socket is None:
@@ -78,7 +78,7 @@ class Gateway:
         import uvicorn
 
         class Server(uvicorn.Server):
-            """Leaves signals to the run."""
+            """Leaves signal handling to the run."""
 
             @contextlib.contextmanager
             def capture_signals(self) -> Iterator[None]:
@@ -121,7 +121,7 @@ class Gateway:
             self._socket = None
 
     def open_episode(self, spec: EpisodeSpec) -> EpisodeRecorder:
-        """Begin to record an episode; its keys are valid until its recorder is closed."""
+        """Start recording an episode; its keys are valid until its recorder is closed."""
         secret = new_secret()
         tuner = GatewayTuner(self.base_url, secret, self._model_name, spec.trainable_targets, self._http_client)
         recorder = EpisodeRecorder(

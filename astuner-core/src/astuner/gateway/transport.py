@@ -1,4 +1,4 @@
-"""An HTTP client that reaches the gateway without a socket, when it runs in the gateway's event loop."""
+"""An HTTP client that bypasses the socket when it runs in the gateway's event loop."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
             timeout = request.extensions.get("timeout", {}).get("read")
             exchange = _Exchange(await request.aread())
             if b'"stream"' not in exchange.body:
-                return await whole(exchange, request, timeout)
+                return await send_at_once(exchange, request, timeout)
             exchange.task = asyncio.create_task(exchange.run(app, _scope(request)))
             try:
                 async with asyncio.timeout(timeout):
@@ -73,7 +73,7 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
                 raise
             return http.Response(status, headers=headers, stream=Parts(exchange, timeout, request))
 
-    async def whole(exchange: _Exchange, request: Any, timeout: float | None) -> Any:
+    async def send_at_once(exchange: _Exchange, request: Any, timeout: float | None) -> Any:
         # Without a task and a stream of its own, an answer that comes in one piece costs half.
         try:
             async with asyncio.timeout(timeout):
@@ -84,7 +84,7 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
         return http.Response(status, headers=headers, content=exchange.content())
 
     class SharedClient(http.AsyncClient):  # type: ignore[misc] # as above
-        """Stays open when one of its many holders closes it."""
+        """Stays open when one of its users closes it."""
 
         async def aclose(self) -> None:
             return None
@@ -107,7 +107,7 @@ class _Exchange:
         self._given = False
 
     def content(self) -> bytes:
-        """Return the body of an answer that is over."""
+        """Return the body of a finished answer."""
         parts = [self.parts.get_nowait() for _ in range(self.parts.qsize())]
         return b"".join(part for part in parts if part is not None)
 

@@ -1,4 +1,4 @@
-"""How a workflow reaches the model under training."""
+"""A workflow's access to the model under training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from astuner.gateway.api_keys import mint
 
 @define
 class Endpoint:
-    """What any OpenAI-compatible client needs. Its fields can be set, as those of `ChatModel` can."""
+    """The settings of an OpenAI-compatible client. Its fields can be set, like those of `ChatModel`."""
 
     base_url: str
     api_key: str = field(repr=False)
@@ -40,15 +40,15 @@ class RemoteTuner:
         return Endpoint(self.base_url, mint(self.secret, agent_name, target_tag), self.model)
 
     def as_raw_openai_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
-        """Return an `openai.AsyncOpenAI` client; `kwargs` go to its constructor. It does not retry unless asked to."""
+        """Return an `openai.AsyncOpenAI` client; `kwargs` go to its constructor. It does not retry by default."""
         import openai
 
         found = self.as_oai_baseurl_apikey(agent_name, target_tag)
         return openai.AsyncOpenAI(**{"base_url": found.base_url, "api_key": found.api_key, "max_retries": 0, **kwargs})
 
     def as_raw_anthropic_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
-        """Return an `anthropic.AsyncAnthropic` client; `kwargs` go to its constructor. It does not retry unless asked to."""
-        anthropic = anthropic_sdk()
+        """Return an `anthropic.AsyncAnthropic` client; `kwargs` go to its constructor. It does not retry by default."""
+        anthropic = import_anthropic()
         found = self.as_oai_baseurl_apikey(agent_name, target_tag)
         known = {"base_url": found.anthropic_base_url, "api_key": found.api_key, "max_retries": 0}
         return anthropic.AsyncAnthropic(**{**known, **kwargs})
@@ -62,7 +62,7 @@ class RemoteTuner:
         """
         if debug_model is not None and not _trains(self.trainable_targets, target_tag or agent_name):
             return debug_model
-        return agentscope_model(self.as_oai_baseurl_apikey(agent_name, target_tag), {}, kwargs)
+        return make_agentscope_model(self.as_oai_baseurl_apikey(agent_name, target_tag), {}, kwargs)
 
 
 class GatewayTuner:
@@ -92,7 +92,7 @@ class GatewayTuner:
 
     def as_raw_anthropic_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
         """Return an `anthropic.AsyncAnthropic` client that skips the socket; `kwargs` go to its constructor."""
-        anthropic_sdk()
+        import_anthropic()
         given = {"http_client": self._http_client("anthropic"), **kwargs}
         return self._remote.as_raw_anthropic_sdk_client(agent_name, target_tag, **given)
 
@@ -103,14 +103,14 @@ class GatewayTuner:
         if debug_model is not None and not _trains(self._remote.trainable_targets, target_tag or agent_name):
             return debug_model
         client_kwargs = {"http_client": self._http_client("openai")}
-        return agentscope_model(self.as_oai_baseurl_apikey(agent_name, target_tag), client_kwargs, kwargs)
+        return make_agentscope_model(self.as_oai_baseurl_apikey(agent_name, target_tag), client_kwargs, kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
         found = self._remote
         return RemoteTuner, (found.base_url, found.secret, found.model, found.trainable_targets)
 
 
-def anthropic_sdk() -> Any:
+def import_anthropic() -> Any:
     """Import Anthropic's SDK, which an agent may bring; raises ImportError with what to install."""
     try:
         return importlib.import_module("anthropic")
@@ -120,7 +120,7 @@ def anthropic_sdk() -> Any:
         raise ImportError("tuner.as_raw_anthropic_sdk_client() needs Anthropic's SDK: pip install anthropic.") from None
 
 
-def agentscope_model(endpoint: Endpoint, client_kwargs: Mapping[str, Any], kwargs: Mapping[str, Any]) -> Any:
+def make_agentscope_model(endpoint: Endpoint, client_kwargs: Mapping[str, Any], kwargs: Mapping[str, Any]) -> Any:
     """Make the chat model of AgentScope 1.x or 2.x, whichever is installed."""
     try:
         version = importlib.metadata.version("agentscope")

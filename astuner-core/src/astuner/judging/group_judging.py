@@ -29,7 +29,7 @@ async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float | N
         completed = [episode for episode in shown.episodes if episode.completed]
         for episode, verdict in zip(completed, found, strict=True):
             decided[episode.id] = decided[episode.id] or verdict
-    return evolve(group, episodes=tuple(e.judged(decided[e.id]) if decided.get(e.id) else e for e in group.episodes))  # type: ignore[arg-type]  # None is filtered by the condition
+    return evolve(group, episodes=tuple(e.with_verdict(decided[e.id]) if decided.get(e.id) else e for e in group.episodes))  # type: ignore[arg-type]  # None is filtered by the condition
 
 
 def _own_reward(episode: Episode) -> Verdict | Unjudged | None:

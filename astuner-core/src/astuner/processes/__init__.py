@@ -1,21 +1,21 @@
 """Programs that we start: each under a guard of its own, written down on disk, and ended exactly."""
 
 from astuner.processes.ports import free_port
-from astuner.processes.program_handle import Launched
+from astuner.processes.program_handle import ProgramHandle
 from astuner.processes.program_launch import attach, launch
-from astuner.processes.program_record import Kind, Lease, Started
-from astuner.processes.program_registry import registered_run, started_programs
-from astuner.processes.readiness import until_ready
+from astuner.processes.program_record import Kind, Lease, ProgramRecord
+from astuner.processes.program_registry import list_programs, register_run
+from astuner.processes.readiness import wait_until_ready
 
 __all__ = [
     "Kind",
-    "Launched",
     "Lease",
-    "Started",
+    "ProgramHandle",
+    "ProgramRecord",
     "attach",
     "free_port",
     "launch",
-    "registered_run",
-    "started_programs",
-    "until_ready",
+    "list_programs",
+    "register_run",
+    "wait_until_ready",
 ]

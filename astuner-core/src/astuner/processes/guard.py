@@ -37,10 +37,10 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def main() -> None:
     """Start what standard input says, and leave when it and everything below it has ended."""
-    order = json.loads(_line())
+    order = json.loads(_read_line())
     members = _load_members()
     lifeline = _start_warden(order, members)
-    wakeup = _hear_signals()
+    wakeup = _catch_signals()
     try:
         program = _start(order)
     except OSError as error:
@@ -56,7 +56,7 @@ def main() -> None:
         os.write(lifeline, b".")
 
 
-def _line() -> bytes:
+def _read_line() -> bytes:
     line = b""
     while not line.endswith(b"\n"):
         more = os.read(STARTER, 65536)
@@ -98,13 +98,13 @@ def _start_warden(order: dict[str, Any], members: ModuleType) -> int:
     os.dup2(null, ANSWER)
     if not os.read(heard, 1):
         _forget(order)
-        members.end_members(lambda: members.members(order["id"], guard), GRACE_S)
+        members.end_members(lambda: members.find_members(order["id"], guard), GRACE_S)
         _sweep(order)
-        _say(order, "its guard was killed")
+        _log_end(order, "its guard was killed")
     os._exit(0)
 
 
-def _hear_signals() -> int:
+def _catch_signals() -> int:
     """Let signals and the end of the program wake the loop; return what becomes readable then, with the signals' numbers."""
     readable, written = os.pipe()
     for end in (readable, written):
@@ -136,7 +136,7 @@ def _watch(program: subprocess.Popen[bytes], order: dict[str, Any], wakeup: int)
     parent, idle_s = os.getppid(), order["idle_s"]
     look_s = LOOK_S if idle_s is None else min(LOOK_S, idle_s / 4)
     watched, recorded = [STARTER, wakeup], False
-    touched, since = _touched(order), time.monotonic()
+    touched, since = _read_touch_time(order), time.monotonic()
     while program.poll() is None:
         ready, _, _ = select.select(watched, [], [], look_s)
         if wakeup in ready and set(os.read(wakeup, 64)) & set(ENDING):
@@ -151,14 +151,14 @@ def _watch(program: subprocess.Popen[bytes], order: dict[str, Any], wakeup: int)
         if gone and not (order["leased"] and recorded):
             return "who started it is gone"
         # Measured by the change, not by the file's time: clocks are set, and machines sleep.
-        if (now := _touched(order)) != touched:
+        if (now := _read_touch_time(order)) != touched:
             touched, since = now, time.monotonic()
         if idle_s is not None and time.monotonic() - since > idle_s:
             return f"nobody used it for {idle_s:g} s"
     return "it ended"
 
 
-def _touched(order: dict[str, Any]) -> int:
+def _read_touch_time(order: dict[str, Any]) -> int:
     try:
         return os.stat(order["lease"]).st_mtime_ns
     except OSError:
@@ -169,7 +169,7 @@ def _finish(program: subprocess.Popen[bytes], order: dict[str, Any], why: str, m
     if program.returncode is not None:
         _write_end(order, program.returncode, why)
     _forget(order)
-    members.end_members(lambda: members.members(order["id"], os.getpid()), GRACE_S)
+    members.end_members(lambda: members.find_members(order["id"], os.getpid()), GRACE_S)
     if program.poll() is None:
         program.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -178,7 +178,7 @@ def _finish(program: subprocess.Popen[bytes], order: dict[str, Any], why: str, m
     elif why != "it ended":
         _write_end(order, program.returncode, why)
     _sweep(order)
-    _say(order, f"{why} (exit status {program.returncode})")
+    _log_end(order, f"{why} (exit status {program.returncode})")
 
 
 def _write_end(order: dict[str, Any], status: int | None, why: str) -> None:
@@ -199,7 +199,7 @@ def _forget(order: dict[str, Any]) -> None:
             os.unlink(path)
 
 
-def _say(order: dict[str, Any], why: str) -> None:
+def _log_end(order: dict[str, Any], why: str) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     with contextlib.suppress(OSError), Path(order["log"]).open("a", encoding="utf-8") as log:
         log.write(f"--- {now} {order['what']}: {why}\n")

@@ -18,11 +18,11 @@ def free_port() -> int:
     chosen = random.SystemRandom().sample(OURS, TRIES)
     for port in chosen:
         with suppress(OSError):
-            return _bound(port)
-    return _bound(0)
+            return _bind(port)
+    return _bind(0)
 
 
-def _bound(port: int) -> int:
+def _bind(port: int) -> int:
     """Return the port that was bound: 0 stands for any that the system has. Raises `OSError` where it is taken."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, port))

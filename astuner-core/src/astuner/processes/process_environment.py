@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def exported(variables: Mapping[str, str]) -> Iterator[None]:
+def export_variables(variables: Mapping[str, str]) -> Iterator[None]:
     """Set variables for this process and those that it starts, as long as the block lasts; then put back what was there."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)

@@ -22,7 +22,7 @@ GIVE_UP_S = 10.0
 """A process that SIGKILL does not end in this time hangs in the kernel, and nobody can end it."""
 
 
-def members(program: str, guard: int) -> list[psutil.Process]:
+def find_members(program: str, guard: int) -> list[psutil.Process]:
     """Return the living processes of a program: all that it started, also in groups and sessions of their own.
 
     They are known by the mark in their environment. One whose environment cannot be read, or was overwritten by a changed process
@@ -30,7 +30,7 @@ def members(program: str, guard: int) -> list[psutil.Process]:
     one started through us carries another mark, and is left alone.
     """
     table = {process.pid: process for process in psutil.process_iter()}
-    marks = {pid: mark_of(process) for pid, process in table.items()}
+    marks = {pid: read_mark(process) for pid, process in table.items()}
     known: dict[int, bool] = {}
 
     def belongs(pid: int) -> bool:
@@ -48,7 +48,7 @@ def members(program: str, guard: int) -> list[psutil.Process]:
             return marks.get(parent) == f"guard:{program}" or belongs(parent) or os.getsid(pid) == guard
         return False
 
-    return [process for pid, process in table.items() if belongs(pid) and lives(process)]
+    return [process for pid, process in table.items() if belongs(pid) and is_living(process)]
 
 
 def end_members(find: Callable[[], list[psutil.Process]], grace_s: float) -> list[int]:
@@ -75,11 +75,11 @@ def end_members(find: Callable[[], list[psutil.Process]], grace_s: float) -> lis
 def _wait(processes: list[psutil.Process], timeout_s: float) -> None:
     # Not psutil's waiting: for a child it would take the exit status away from whoever started it.
     until = time.monotonic() + timeout_s
-    while time.monotonic() < until and any(map(lives, processes)):
+    while time.monotonic() < until and any(map(is_living, processes)):
         time.sleep(0.02)
 
 
-def lives(process: psutil.Process) -> bool:
+def is_living(process: psutil.Process) -> bool:
     """Whether a process has not ended: one that has may wait for long to be buried."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
@@ -87,7 +87,7 @@ def lives(process: psutil.Process) -> bool:
         return False
 
 
-def mark_of(process: psutil.Process) -> str | None:
+def read_mark(process: psutil.Process) -> str | None:
     """Return the mark that a process carries; None without one, or where its environment cannot be read."""
     try:
         return process.environ().get(MARK)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from astuner.errors import AstunerError
-from astuner.processes.program_record import RecordFiles, Started
+from astuner.processes.program_record import ProgramRecord, RecordFiles
 from astuner.processes.program_registry import is_alive
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ GUARD_LEAVES_S = 5.0
 
 
 @define(eq=False, kw_only=True)
-class Launched:
+class ProgramHandle:
     """A program that this process started, or found again."""
 
-    record: Started
+    record: ProgramRecord
     _guard: subprocess.Popen[bytes] | None = field(default=None, alias="guard")
     """Held also for its pipe: the program is ended when that closes."""
     _status: int | None = None
@@ -68,15 +68,15 @@ class Launched:
 
     def members(self) -> list[psutil.Process]:
         """Return its living processes, without the guard."""
-        from astuner.processes.process_members import members
+        from astuner.processes.process_members import find_members
 
-        return members(self.record.id, self.record.pid)
+        return find_members(self.record.id, self.record.pid)
 
     def tail(self, lines: int = 20) -> str:
         """Return the last lines of what it printed."""
         return "\n".join(self._output(TAIL_BYTES).splitlines()[-lines:])
 
-    def printed(self) -> str:
+    def read_output(self) -> str:
         """Return all that it printed."""
         return self._output(None)
 
@@ -145,7 +145,7 @@ class Launched:
             time.sleep(0.02)
 
 
-def _status_on_disk(record: Started) -> int | None:
+def _status_on_disk(record: ProgramRecord) -> int | None:
     try:
         status = json.loads(RecordFiles.of(record.id).ended.read_text(encoding="utf-8"))["status"]
     except (OSError, ValueError, KeyError, TypeError):

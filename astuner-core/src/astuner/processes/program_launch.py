@@ -17,9 +17,9 @@ from attrs import evolve
 
 from astuner.errors import AstunerError
 from astuner.processes import process_members
-from astuner.processes.program_handle import Launched
-from astuner.processes.program_record import STATE_VARIABLE, Kind, Lease, RecordFiles, Started, write_record
-from astuner.processes.program_registry import new_id, now
+from astuner.processes.program_handle import ProgramHandle
+from astuner.processes.program_record import STATE_VARIABLE, Kind, Lease, ProgramRecord, RecordFiles, write_record
+from astuner.processes.program_registry import format_now, make_id
 
 GUARD = Path(__file__).with_name("guard.py")
 
@@ -38,7 +38,7 @@ def launch(
     lease: Lease | None = None,
     facts: Mapping[str, Any] | None = None,
     scratch: Path | None = None,
-) -> Launched:
+) -> ProgramHandle:
     """Start a program that ends with this process, however that ends, unless a lease keeps it; raises when it cannot be started.
 
     Its output is appended to `log`. `env` goes on top of this process's environment; `port`, `url` and `facts` are written down
@@ -46,8 +46,8 @@ def launch(
     """
     from astuner.config.secrets import redact_command
 
-    started = Started(
-        id=new_id(),
+    started = ProgramRecord(
+        id=make_id(),
         kind=kind,
         name=name,
         pid=0,
@@ -55,7 +55,7 @@ def launch(
         command=tuple(redact_command(command)),
         directory=None if directory is None else str(directory),
         log=str(log.absolute()),
-        started=now(),
+        started=format_now(),
         port=port,
         url=url,
         lease=lease,
@@ -87,23 +87,23 @@ def launch(
     try:
         if scratch is not None:
             scratch.mkdir(mode=0o700)
-        program = _handed(guard, order)
-        started = evolve(started, pid=guard.pid, born=_born(guard.pid), program=program)
+        program = _hand_over(guard, order)
+        started = evolve(started, pid=guard.pid, born=_read_birth(guard.pid), program=program)
         write_record(started)
         # One that has ended by now wrote down how, and `poll` tells.
-        with suppress(_NotStarted):
+        with suppress(_StartFailed):
             _send(guard, b"\n")
     except BaseException as error:
         _close(guard)
         files.remove()
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
-        if isinstance(error, _NotStarted):
+        if isinstance(error, _StartFailed):
             raise AstunerError(f"{started.what}: cannot start {command[0]!r} in {place}: {error}") from None
         raise
     # Whoever holds the handle may let it go; the guard is waited for, and its pipe held open, all the same.
     threading.Thread(target=guard.wait, name=f"guard {started.id}", daemon=True).start()
-    return Launched(record=started, guard=guard)
+    return ProgramHandle(record=started, guard=guard)
 
 
 def _make_directories(records: Path, logs: Path) -> None:
@@ -115,12 +115,12 @@ def _make_directories(records: Path, logs: Path) -> None:
         raise AstunerError(f"{error.filename}: {error.strerror}, so nothing can be started{remedy}") from error
 
 
-def attach(record: Started) -> Launched:
+def attach(record: ProgramRecord) -> ProgramHandle:
     """Return a handle on a program that was found again."""
-    return Launched(record=record)
+    return ProgramHandle(record=record)
 
 
-class _NotStarted(Exception):
+class _StartFailed(Exception):
     """What the guard answered."""
 
 
@@ -136,17 +136,17 @@ def _start_guard(program: str, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     )
 
 
-def _handed(guard: subprocess.Popen[bytes], order: Mapping[str, Any]) -> int:
+def _hand_over(guard: subprocess.Popen[bytes], order: Mapping[str, Any]) -> int:
     """Give the guard its order and return the program's pid."""
     _send(guard, json.dumps(order).encode() + b"\n")
     assert guard.stdout is not None
     with guard.stdout as answers:
         answer = answers.readline()
     if not answer:
-        raise _NotStarted("its guard failed; the log says why")
+        raise _StartFailed("its guard failed; the log says why")
     said = json.loads(answer)
     if "error" in said:
-        raise _NotStarted(f"{said['error']}: {said['at']}" if said["at"] else said["error"])
+        raise _StartFailed(f"{said['error']}: {said['at']}" if said["at"] else said["error"])
     pid: int = said["program"]
     return pid
 
@@ -157,7 +157,7 @@ def _send(guard: subprocess.Popen[bytes], data: bytes) -> None:
         guard.stdin.write(data)
         guard.stdin.flush()
     except BrokenPipeError:
-        raise _NotStarted("its guard failed; the log says why") from None
+        raise _StartFailed("its guard failed; the log says why") from None
 
 
 def _close(guard: subprocess.Popen[bytes]) -> None:
@@ -169,7 +169,7 @@ def _close(guard: subprocess.Popen[bytes]) -> None:
     guard.wait()
 
 
-def _born(pid: int) -> float:
+def _read_birth(pid: int) -> float:
     import psutil
 
     return psutil.Process(pid).create_time()

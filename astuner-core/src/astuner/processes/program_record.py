@@ -25,7 +25,7 @@ class Lease:
 
 
 @frozen(kw_only=True)
-class Started:
+class ProgramRecord:
     """A program that was started, as the file on disk says."""
 
     id: str
@@ -94,7 +94,7 @@ def records_directory() -> Path:
     return state_directory() / "programs" / socket.gethostname()
 
 
-def write_record(started: Started) -> None:
+def write_record(started: ProgramRecord) -> None:
     """Write a record, whole or not at all, readable by its user alone."""
     path = RecordFiles.of(started.id).record
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -103,15 +103,15 @@ def write_record(started: Started) -> None:
     beside.replace(path)
 
 
-def read_record(path: Path) -> Started | None:
+def read_record(path: Path) -> ProgramRecord | None:
     """Return what a file says, or None where it is no record of ours, is torn, or is gone."""
     try:
-        return _record(json.loads(path.read_text(encoding="utf-8")), path.stem)
+        return _parse_record(json.loads(path.read_text(encoding="utf-8")), path.stem)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
-def _record(data: Any, name: str) -> Started | None:
+def _parse_record(data: Any, name: str) -> ProgramRecord | None:
     if not isinstance(data, dict):
         return None
     known = {key: data[key] for key in _FORMS if key in data}
@@ -123,7 +123,7 @@ def _record(data: Any, name: str) -> Started | None:
         if not isinstance(idle_s, int | float | None):
             return None
         known["lease"] = Lease(idle_s=idle_s)
-    record = Started(**{**known, "command": tuple(map(str, known["command"]))})
+    record = ProgramRecord(**{**known, "command": tuple(map(str, known["command"]))})
     return record if record.id == name and record.kind in get_args(Kind) and record.pid > 0 else None
 
 

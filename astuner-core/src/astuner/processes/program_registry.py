@@ -13,14 +13,21 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from astuner.processes.program_record import STATE_VARIABLE, RecordFiles, Started, read_record, records_directory, write_record
+from astuner.processes.program_record import (
+    STATE_VARIABLE,
+    ProgramRecord,
+    RecordFiles,
+    read_record,
+    records_directory,
+    write_record,
+)
 
 BORN_WITHIN_S = 1.0
 """The system tells a process's birth to some hundredths of a second, and moves it a little when the clock is set."""
 KEEP_S = 3600.0
 
 
-def started_programs() -> list[Started]:
+def list_programs() -> list[ProgramRecord]:
     """Return what is alive of what we started on this machine, oldest first; the records of the dead are removed."""
     found = []
     with contextlib.suppress(OSError):
@@ -44,50 +51,50 @@ def _sweep(path: Path) -> None:
             path.unlink()
 
 
-def is_alive(record: Started) -> bool:
+def is_alive(record: ProgramRecord) -> bool:
     """Whether the process of a record lives, and is the one that was meant: pids are given away again."""
     import psutil
 
-    from astuner.processes.process_members import mark_of
+    from astuner.processes.process_members import read_mark
 
     try:
         process = psutil.Process(record.pid)
         same = abs(process.create_time() - record.born) < BORN_WITHIN_S
         # A clock that is set moves every birth; no other process carries the mark of a guard.
-        same = same or (record.kind != "run" and mark_of(process) == f"guard:{record.id}")
+        same = same or (record.kind != "run" and read_mark(process) == f"guard:{record.id}")
         return same and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
 
 
-def new_id() -> str:
+def make_id() -> str:
     """Return an id that no program has."""
     while RecordFiles.of(program := token_hex(4)).record.exists():
         pass
     return program
 
 
-def now() -> str:
+def format_now() -> str:
     """Return the time as records have it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @contextmanager
-def registered_run(name: str, directory: Path, *, facts: Mapping[str, Any] | None = None) -> Iterator[Started]:
+def register_run(name: str, directory: Path, *, facts: Mapping[str, Any] | None = None) -> Iterator[ProgramRecord]:
     """Let this process be found as a run, as long as the block lasts; where nothing can be written it is not, with a warning."""
     import psutil
 
     from astuner.config.secrets import redact_command
 
-    record = Started(
-        id=new_id(),
+    record = ProgramRecord(
+        id=make_id(),
         kind="run",
         name=name,
         pid=os.getpid(),
         born=psutil.Process().create_time(),
         command=tuple(redact_command(sys.argv)),
         directory=str(directory),
-        started=now(),
+        started=format_now(),
         facts=dict(facts or {}),
     )
     try:

@@ -17,7 +17,7 @@ from astuner.processes.ports import accepts
 
 if TYPE_CHECKING:
     from astuner.config.model import Ready
-    from astuner.processes.program_handle import Launched
+    from astuner.processes.program_handle import ProgramHandle
 
 LOOK_S, LOOK_LESS_S = 0.1, 1.0
 """At first one looks often; a program that takes minutes writes a long log, which is read each time."""
@@ -25,43 +25,47 @@ TELL_S = 5.0
 ANSWER_S = 2.0
 
 
-async def until_ready(launched: Launched, signs: Ready, timeout_s: float, progress: Callable[[str], None]) -> None:
+async def wait_until_ready(launched: ProgramHandle, signs: Ready, timeout_s: float, progress: Callable[[str], None]) -> None:
     """Wait until every sign is there; raises `AstunerError` with the last log lines when the program ends first, or time does."""
     began = told = time.monotonic()
     while True:
-        lacking = await asyncio.to_thread(missing_sign, signs, launched)
+        lacking = await asyncio.to_thread(find_missing_sign, signs, launched)
         # Looked at after the signs: a port that answers may be somebody else's, and ours has ended over it.
         if (status := launched.poll()) is not None:
-            raise AstunerError(f"{launched.record.what} ended before it was ready (exit status {status}){last_lines(launched)}")
+            raise AstunerError(
+                f"{launched.record.what} ended before it was ready (exit status {status}){describe_last_lines(launched)}"
+            )
         if lacking is None:
             return
         waited_s = time.monotonic() - began
         if waited_s > timeout_s:
-            raise AstunerError(f"{launched.record.what} was not ready after {timeout_s:g} s: {lacking}{last_lines(launched)}")
+            raise AstunerError(
+                f"{launched.record.what} was not ready after {timeout_s:g} s: {lacking}{describe_last_lines(launched)}"
+            )
         if time.monotonic() - told >= TELL_S:
             told = time.monotonic()
             progress(f"{launched.record.what}: waiting, {waited_s:.0f} of {timeout_s:g} s: {lacking}")
         await asyncio.sleep(min(LOOK_LESS_S, LOOK_S + waited_s / 50))
 
 
-def missing_sign(signs: Ready, launched: Launched | None) -> str | None:
+def find_missing_sign(signs: Ready, launched: ProgramHandle | None) -> str | None:
     """Return the first sign that is not there, in words; None when all are. Without a program its log counts for nothing."""
     if signs.port is not None and not accepts(signs.port):
         return f"port {signs.port} accepts no connection"
-    if signs.url is not None and (reason := _refusal(signs.url)) is not None:
+    if signs.url is not None and (reason := _find_refusal(signs.url)) is not None:
         return f"{signs.url} {reason}"
-    if signs.log is not None and launched is not None and not re.search(signs.log, launched.printed(), re.MULTILINE):
+    if signs.log is not None and launched is not None and not re.search(signs.log, launched.read_output(), re.MULTILINE):
         return f"no line of its output matches {signs.log!r}"
     return None
 
 
-def last_lines(launched: Launched, lines: int = 20) -> str:
+def describe_last_lines(launched: ProgramHandle, lines: int = 20) -> str:
     """Return the end of an error's text: the last lines of the log, and where it lies."""
     tail = launched.tail(lines)
     return f"; last lines of {launched.record.log}:\n{tail}" if tail else f"; it printed nothing to {launched.record.log}"
 
 
-def _refusal(url: str) -> str | None:
+def _find_refusal(url: str) -> str | None:
     """Return why an address does not count as answering, or None."""
     # A proxy has no business between two programs of one machine.
     direct = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 
 
-def bound(kind: int, soft: int, hard: int | None = None) -> None:
+def set_limit(kind: int, soft: int, hard: int | None = None) -> None:
     """Set a limit (`resource.RLIMIT_…`) of this process, where there is not a stricter one: that cannot be raised."""
     _, most = resource.getrlimit(kind)
     wanted = (soft, soft if hard is None else hard)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 
-from astuner.processes.process_members import mark_of, members
-from astuner.processes.program_record import RecordFiles, Started
+from astuner.processes.process_members import find_members, read_mark
+from astuner.processes.program_record import ProgramRecord, RecordFiles
 
 
-def memory_bytes(record: Started) -> int:
+def memory_bytes(record: ProgramRecord) -> int:
     """Return the resident memory of all processes of a program; pages that they share count for each."""
     import psutil
 
@@ -19,16 +19,16 @@ def memory_bytes(record: Started) -> int:
         found.append(psutil.Process(record.pid))
     if record.program is None:
         with contextlib.suppress(psutil.Error):
-            found += [child for one in found for child in one.children(recursive=True) if mark_of(child) is None]
+            found += [child for one in found for child in one.children(recursive=True) if read_mark(child) is None]
     else:
-        found += members(record.id, record.pid)
+        found += find_members(record.id, record.pid)
     for process in found:
         with contextlib.suppress(psutil.Error):
             total += process.memory_info().rss
     return total
 
 
-def idle_left_s(record: Started) -> float | None:
+def idle_left_s(record: ProgramRecord) -> float | None:
     """Return how long a leased program may still be idle; None for one without such a limit."""
     if record.lease is None or record.lease.idle_s is None:
         return None

@@ -31,7 +31,7 @@ class CompiledTemplate:
     ) -> str:
         """Return the text of a conversation."""
         variables = self._variables(tools, generate, kwargs)
-        if self._compile is None or variables is None or not messages or any(map(_changed, messages)):
+        if self._compile is None or variables is None or not messages or any(map(_is_rewritten, messages)):
             return str(
                 self._tokenizer.apply_chat_template(
                     messages, tools=list(tools) or None, add_generation_prompt=generate, tokenize=False, **kwargs
@@ -40,7 +40,7 @@ class CompiledTemplate:
         return str(self._compile(self._source(tools)).render(messages=messages, **variables))
 
     def _variables(self, tools: Sequence[Mapping[str, Any]], generate: bool, kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return what a template is given besides the messages; None for arguments that mean something to the tokenizer."""
+        """Return the template's variables besides the messages; None if an argument means something to the tokenizer."""
         if not self._reserved.isdisjoint(kwargs):
             return None
         known = {"tools": list(tools) or None, "documents": None, "add_generation_prompt": generate}
@@ -50,8 +50,8 @@ class CompiledTemplate:
         return str(self._tokenizer.get_chat_template(None, list(tools) or None))
 
 
-def _changed(message: Message) -> bool:
-    """Whether a field would be dropped, or be given to the template under further names."""
+def _is_rewritten(message: Message) -> bool:
+    """Whether a field would be dropped or passed to the template under additional names."""
     return not _ALIASED.isdisjoint(message) or None in message.values()
 
 

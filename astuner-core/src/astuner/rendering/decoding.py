@@ -1,15 +1,15 @@
-"""Sampled ids to text while they come: never half a character, never past a stop string."""
+"""Turns sampled ids into text as they arrive: never half a character, never past a stop string."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 LONGEST_WAIT = 16
-"""Tokens to wait for a character to complete; no valid one takes as many."""
+"""Tokens to wait for a character to complete; every valid one takes fewer."""
 
 
 class TextStream:
-    """Decodes ids incrementally; what was emitted is never taken back."""
+    """Decodes ids incrementally; emitted text is final."""
 
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
         """`decode` gives the whole text of a sequence of ids."""
@@ -40,7 +40,7 @@ class TextStream:
         return text[before:]
 
     def finish(self) -> str:
-        """Return what was held back, broken characters included."""
+        """Return the held-back text, broken characters included."""
         before = len(self._decode(self._context))
         rest = self._text(len(self._waiting))[before:]
         self._context, self._waiting = [], []
@@ -55,7 +55,7 @@ class StopFinder:
     """Cuts a text at the first of its stop strings."""
 
     def __init__(self, stops: Sequence[str]) -> None:
-        """`stops` may be empty: then every text passes."""
+        """With empty `stops` every text passes."""
         self._stops = tuple(stops)
         self._held = ""
         self.found = False
@@ -65,7 +65,7 @@ class StopFinder:
         """Characters that lie before a stop string or, until one is found, cannot belong to one."""
 
     def feed(self, text: str) -> str:
-        """Return the text that certainly lies before a stop string."""
+        """Return the text known to lie before a stop string."""
         if not self._stops:
             self.passed += len(text)
             return text
@@ -75,21 +75,21 @@ class StopFinder:
             self.found = True
             end, self.reached = min(places)
         else:
-            end = len(self._held) - begun(self._held, self._stops)
+            end = len(self._held) - partial_marker_length(self._held, self._stops)
         passed, self._held = self._held[:end], self._held[end:]
         self.passed += len(passed)
         return passed
 
     def finish(self) -> str:
-        """Return what was held back in case it became a stop string."""
+        """Return the text held back because it could have become a stop string."""
         rest = "" if self.found else self._held
         self._held = ""
         self.passed += len(rest)
         return rest
 
 
-def begun(text: str, markers: Sequence[str]) -> int:
-    """Return the length of the longest end of the text with which a marker begins, without being complete."""
+def partial_marker_length(text: str, markers: Sequence[str]) -> int:
+    """Return the length of the longest suffix of the text that is a proper prefix of a marker."""
     for size in range(min(max(map(len, markers)) - 1, len(text)), 0, -1):
         end = text[-size:]
         if any(marker.startswith(end) for marker in markers):

@@ -18,7 +18,7 @@ def check_contents(messages: Sequence[Message], text: str) -> None:
     for number, message in enumerate(messages):
         content = message["content"].strip()
         if message["role"] == "assistant":
-            # A template may strip old reasoning, and the text beside tool calls; an answer itself must stay.
+            # A template may strip old reasoning, and the text next to tool calls; the answer itself must stay.
             content = "" if message.get("tool_calls") else content.rpartition("</think>")[2].strip()
         if content:
             place = _find(content, text, reached)
@@ -32,7 +32,7 @@ def check_contents(messages: Sequence[Message], text: str) -> None:
 
 
 def _find(content: str, text: str, reached: int) -> int:
-    """Return where a content stands, preferably after the messages before it; -1 if it is nowhere."""
+    """Return where a content appears, preferably after the earlier messages; -1 if it is missing."""
     place = text.find(content, reached)
     if place < 0:
         place = text.find(content)

@@ -1,4 +1,4 @@
-"""Text to token ids, special token by special token: what stands between two of them is encoded once and remembered."""
+"""Text to token ids, special token by special token: the text between two of them is encoded once and cached."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from astuner.schema import Ids
 
 LONGEST_KEPT = 1 << 13
-"""Characters of a part whose ids are kept."""
+"""Longest part, in characters, whose ids are cached."""
 
 PARTS_KEPT = 1 << 10
-"""A system prompt, a list of tools, an example: what the prompts of all episodes have in common."""
+"""Parts that are cached: a system prompt, a list of tools, an example, whatever prompts have in common."""
 
 POSITIONAL = ("Metaspace", "Prepend")
 """Steps of a tokenizer that may treat the start of a text unlike the start of a part."""
@@ -26,8 +26,8 @@ POSITIONAL = ("Metaspace", "Prepend")
 class PartwiseEncoder:
     """Encodes as the tokenizer does.
 
-    A tokenizer cuts a text at its special tokens before anything else, and treats each part for itself; so the ids of a text are
-    the ids of its parts. Where this does not hold (tokens that take blanks beside them along, steps that look at the start
+    A tokenizer cuts a text at its special tokens before anything else, and encodes each part on its own; so the ids of a text are
+    the ids of its parts. Where this does not hold (tokens that absorb the spaces around them, steps that look at the start
     of the text), a text is encoded whole.
     """
 
@@ -39,31 +39,31 @@ class PartwiseEncoder:
         self._ids: Mapping[str, int] = cutting if _cuts_cleanly(backend, added.values()) else {}
         longest_first = sorted(cutting, key=len, reverse=True)
         self._cut = re.compile(f"({'|'.join(map(re.escape, longest_first))})") if self._ids else None
-        self._kept: Callable[[str], tuple[int, ...]] = lru_cache(PARTS_KEPT)(self._whole)
+        self._kept: Callable[[str], tuple[int, ...]] = lru_cache(PARTS_KEPT)(self._encode_whole)
 
     @property
     def in_parts(self) -> bool:
-        """Whether this tokenizer encodes part by part."""
+        """Whether the tokenizer encodes part by part."""
         return self._cut is not None
 
     def __call__(self, text: str) -> Ids:
         """Return the ids of a text, as a read-only array."""
-        found: Sequence[int] = self._whole(text) if self._cut is None else self._in_parts(self._cut, text)
+        found: Sequence[int] = self._encode_whole(text) if self._cut is None else self._encode_parts(self._cut, text)
         ids = np.asarray(found, dtype=np.int32)
         ids.setflags(write=False)
         return ids
 
-    def _in_parts(self, cut: re.Pattern[str], text: str) -> list[int]:
+    def _encode_parts(self, cut: re.Pattern[str], text: str) -> list[int]:
         ids: list[int] = []
         # Every second one is a special token.
         for place, part in enumerate(cut.split(text)):
             if place % 2:
                 ids.append(self._ids[part])
             elif part:
-                ids += self._kept(part) if len(part) <= LONGEST_KEPT else self._whole(part)
+                ids += self._kept(part) if len(part) <= LONGEST_KEPT else self._encode_whole(part)
         return ids
 
-    def _whole(self, text: str) -> tuple[int, ...]:
+    def _encode_whole(self, text: str) -> tuple[int, ...]:
         return tuple(self._backend.encode(text, add_special_tokens=False).ids)
 
 
@@ -75,14 +75,14 @@ def _cuts_cleanly(backend: Any, added: Iterable[Any]) -> bool:
     if backend.truncation is not None or backend.padding is not None or getattr(backend, "encode_special_tokens", False):
         return False
     steps = [step for step in (backend.normalizer, backend.pre_tokenizer) if step is not None]
-    return not any(name in POSITIONAL for step in steps for name in _types(json.loads(step.__getstate__())))
+    return not any(name in POSITIONAL for step in steps for name in _collect_types(json.loads(step.__getstate__())))
 
 
-def _types(state: Any) -> list[str]:
-    """Return the types of a step and of those it is made of."""
+def _collect_types(state: Any) -> list[str]:
+    """Return the types of a step and of its inner steps."""
     if isinstance(state, list):
-        return [name for part in state for name in _types(part)]
+        return [name for part in state for name in _collect_types(part)]
     if not isinstance(state, dict):
         return []
     own = [state["type"]] if isinstance(state.get("type"), str) else []
-    return own + [name for part in state.values() for name in _types(part)]
+    return own + [name for part in state.values() for name in _collect_types(part)]

@@ -1,4 +1,4 @@
-"""What the gateway answers in place of a completion, in OpenAI's error shape."""
+"""Error responses of the gateway, in OpenAI's shape."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPES: Mapping[int, str] = {
 
 
 class ApiError(Exception):
-    """A refusal that travels to the client as it is."""
+    """A refusal that is sent to the client unchanged."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class ApiError(Exception):
         param: str | None = None,
         retry: bool | None = None,
     ) -> None:
-        """`retry` tells the client's own retry logic what to do; None leaves it to the status."""
+        """`retry` instructs the client's own retry logic; None leaves it to the status."""
         super().__init__(message)
         self.status = status
         self.message = message
@@ -43,7 +43,7 @@ class ApiError(Exception):
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Headers beside the content type."""
+        """Headers besides the content type."""
         found = []
         if self.status == 503:
             found.append((b"retry-after", b"1"))

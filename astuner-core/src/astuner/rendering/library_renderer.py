@@ -1,4 +1,4 @@
-"""Rendering through the `renderers` library, for models whose tokenizer brings no chat template."""
+"""Rendering through the `renderers` library, for models whose tokenizer has no chat template."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from astuner.rendering.template_renderer import TemplateRenderer
 
 
 class LibraryRenderer(TemplateRenderer):
-    """Renders a family of models as the `renderers` library has it written down.
+    """Renders a family of models as the `renderers` library defines it.
 
     Only the text is the library's. Ids are made from it, and conversations continued, as for a template: the library's
     own way to continue a conversation keeps parts of a prompt that a full rendering would write differently.
     """
 
     def __init__(self, tokenizer: Any, family: str, turn_ends: Sequence[int] = (), *, tool_call_format: str = "auto") -> None:
-        """`family` is a name of the library, as `family_of` gives it; raises AstunerError when the tokenizer is of another."""
+        """`family` comes from `family_of`; raises AstunerError if the tokenizer belongs to another family."""
         self.family = family
         self._renderers: dict[str, Any] = {}
         self.tokenizer = tokenizer
@@ -26,7 +26,7 @@ class LibraryRenderer(TemplateRenderer):
         super().__init__(tokenizer, [*ends, *turn_ends], tool_call_format=tool_call_format)
 
     def _check(self, tokenizer: Any) -> None:
-        """Need no chat template: the library's code stands for it."""
+        """Do nothing: the library's code replaces the chat template."""
 
     def _apply(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], generate: bool, kwargs: Mapping[str, Any]
@@ -47,14 +47,14 @@ class LibraryRenderer(TemplateRenderer):
                     # The library names the arguments that it does not know, and the client is told.
                     raise
                 raise AstunerError(
-                    f"model.path: the model's name says {self.family}, but its tokenizer is not of that family ({error}), and "
-                    "it has no chat template. Add a chat_template.jinja beside its tokenizer."
+                    f"model.path: the model's name says {self.family}, but its tokenizer is of another family ({error}), and "
+                    "it has no chat template. Add a chat_template.jinja next to its tokenizer."
                 ) from error
         return self._renderers[key]
 
 
 def family_of(model: str) -> str | None:
-    """Return the library's name for the family of a model, a hub id or the last part of one; None when it knows none."""
+    """Return the library's name for a model's family, given a hub id or its last part; None if the library has none."""
     try:
         from renderers.base import MODEL_RENDERER_MAP
     except ModuleNotFoundError:

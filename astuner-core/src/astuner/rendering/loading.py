@@ -1,4 +1,4 @@
-"""Loading what renders for a model: its own chat template, or a library that knows the model by name."""
+"""Loading a model's renderer: its own chat template, or a library that knows the model by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seam between messages and token ids."""
+"""The boundary between messages and token ids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Renderer(Protocol):
-    """The seam between messages and ids. One per gateway, shared by all episodes."""
+    """Converts between messages and ids. One per gateway, shared by all episodes."""
 
     @property
     def turn_ends(self) -> Mapping[int, str]:
@@ -20,7 +20,7 @@ class Renderer(Protocol):
 
     @property
     def closers(self) -> Mapping[int, str]:
-        """The token ids that close an answer in a rendered conversation: the turn ends, and what stands in their place."""
+        """The token ids that close an answer in a rendered conversation: the turn ends, and the tokens used in their place."""
         ...
 
     @property
@@ -38,7 +38,7 @@ class Renderer(Protocol):
         ...
 
     def encode(self, text: str) -> Ids:
-        """Return the ids of a text; special tokens in it become their ids, and none is added. The array is read-only."""
+        """Return the ids of a text; special tokens in it become their ids, none is added. The array is read-only."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -7,18 +7,18 @@ from typing import Any, Literal, Protocol
 
 from attrs import field, frozen
 
-from astuner.rendering.decoding import begun
+from astuner.rendering.decoding import partial_marker_length
 
 
 @frozen
 class Piece:
-    """A part of a reply that will not change any more."""
+    """A part of a reply that is final."""
 
     kind: Literal["content", "reasoning", "tool_call"]
     text: str
-    """The text, or the arguments of a tool call: as the model wrote them where they are JSON, and as JSON where they are not."""
+    """The text, or the arguments of a tool call: verbatim if they are JSON, else encoded as JSON."""
     name: str = ""
-    """Of the tool."""
+    """Name of the tool."""
 
 
 class ReplyParser(Protocol):
@@ -27,10 +27,10 @@ class ReplyParser(Protocol):
     malformed: int
     """Tool calls that could not be read; they stay in the content as they were written."""
     dropped: int
-    """Tool calls beyond the first, where only one was wanted."""
+    """Tool calls beyond the first, if only one was allowed."""
 
     def feed(self, text: str) -> Iterator[Piece]:
-        """Yield what is certain after some more text."""
+        """Yield what is certain after more text."""
         ...
 
     def finish(self) -> Iterator[Piece]:
@@ -39,8 +39,8 @@ class ReplyParser(Protocol):
 
 
 @frozen(kw_only=True)
-class Found:
-    """What a format read at the start of a text."""
+class ParsedCalls:
+    """The tool calls at the start of a text."""
 
     end: int
     """Where it ends."""
@@ -67,7 +67,7 @@ class CallFormat(Protocol):
         """The characters of which one is the last of every call."""
         ...
 
-    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> Found | None:
+    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
         """Read the calls that a text begins with; None when more text is needed, which `final` rules out."""
         ...
 
@@ -78,7 +78,7 @@ class Style:
 
     calls: CallFormat
     think: tuple[str, str] = field(default=("<think>", "</think>"))
-    """What stands around the reasoning, at the start of an answer."""
+    """The markers around the reasoning, at the start of an answer."""
 
     def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
         """Return a parser for the answer to a rendered prompt."""
@@ -107,7 +107,7 @@ class AnswerParser:
         self._said = False
 
     def feed(self, text: str) -> Iterator[Piece]:
-        """Yield what is certain after some more text."""
+        """Yield what is certain after more text."""
         self._held += text
         self._fresh = text
         yield from self._proceed()
@@ -152,7 +152,7 @@ class AnswerParser:
             if text.rstrip():
                 yield Piece("reasoning", text.rstrip())
             return
-        certain = text[: len(text) - begun(text, (self._think_end,))].rstrip()
+        certain = text[: len(text) - partial_marker_length(text, (self._think_end,))].rstrip()
         self._held = text[len(certain) :]
         if certain:
             self._said = True
@@ -180,7 +180,7 @@ class AnswerParser:
                 self._enter_call(place)
                 self._gap = self._gap[len(certain) :]
             else:
-                certain = self._held[: len(self._held) - begun(self._held, openers)].rstrip()
+                certain = self._held[: len(self._held) - partial_marker_length(self._held, openers)].rstrip()
                 self._held = self._held[len(certain) :]
         if self._calls and not self._said:
             certain = certain.lstrip()

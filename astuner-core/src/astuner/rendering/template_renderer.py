@@ -1,4 +1,4 @@
-"""Messages to text to token ids and back, as the model's own chat template has it."""
+"""Messages to text to token ids and back, through the model's own chat template."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ LONGEST_CACHED = 1 << 15
 class TemplateRenderer:
     """Renders through the chat template of a Hugging Face tokenizer.
 
-    What a template does not know is put where the model still sees it: tool calls into the text of the assistant,
-    tool results into a user message. A message that would vanish all the same is refused.
+    What a template does not support is moved to where the model still sees it: tool calls into the text of the assistant,
+    tool results into a user message. A message that would still vanish is refused.
     """
 
     def __init__(self, tokenizer: Any, turn_ends: Sequence[int] = (), *, tool_call_format: str = "auto") -> None:
         """`tokenizer` is a `transformers` tokenizer with a chat template; `turn_ends` adds to the ends found in it.
 
-        `tool_call_format` names a style of `formats.STYLES`; `auto` is the one in which the template writes calls.
+        `tool_call_format` names a style of `tool_calls.STYLES`; `auto` is the one in which the template writes calls.
         """
         self._check(tokenizer)
         self.tokenizer = tokenizer
@@ -80,7 +80,7 @@ class TemplateRenderer:
         self._refuse_parallel(messages)
         try:
             text = self._apply(self.shape.prepare(messages), tools, generate, kwargs)
-        except Exception as error:  # noqa: BLE001 - a template is code of the model's author and raises what it likes
+        except Exception as error:  # noqa: BLE001 - a template is the model author's code and may raise anything
             raise bad_request(f"The model's chat template refuses these messages: {error}", "messages") from None
         try:
             text.encode()
@@ -102,7 +102,7 @@ class TemplateRenderer:
     def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
         """Return a parser of the model's own tool calls and reasoning.
 
-        Where the template shows but one call of an answer, the parser reads but one.
+        If the template shows only one call of an answer, the parser reads only one.
         """
         return self._style.parser(prompt, tools=tools, parallel=parallel and self.shape.many_calls)
 
@@ -122,7 +122,7 @@ class TemplateRenderer:
         if not getattr(tokenizer, "chat_template", None):
             raise AstunerError(
                 f"model.path: the tokenizer of '{getattr(tokenizer, 'name_or_path', '')}' has no chat template, so messages "
-                "cannot become tokens. Use an instruct model, or add a chat_template.jinja beside its tokenizer."
+                "cannot become tokens. Use an instruct model, or add a chat_template.jinja next to its tokenizer."
             )
 
     def _refuse_parallel(self, messages: Sequence[Message]) -> None:

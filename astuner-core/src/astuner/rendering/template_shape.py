@@ -1,4 +1,4 @@
-"""What a chat template can show, found by trying it once, and messages put into a shape that it does show."""
+"""What a chat template supports, found by trying it once, and messages adapted to that."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ USER: Mapping[str, Any] = {"role": "user", "content": "x"}
 FIELDS = ("role", "content", "reasoning_content", "tool_calls", "name", "tool_call_id")
 CALL_FIELDS = ("id", "type", "function")
 FUNCTION_FIELDS = ("name", "arguments")
-"""Templates may write a mapping as it is, so its order is always this."""
+"""Templates may print a mapping verbatim, so its order is fixed."""
 
 Apply = Callable[[Sequence[Mapping[str, Any]]], str]
-"""Renders messages; raises what it likes when it refuses them."""
+"""Renders messages; raises anything when it refuses them."""
 
 
 @frozen(kw_only=True)
@@ -33,53 +33,53 @@ class TemplateShape:
     """What a template does with tool calls and tool results."""
 
     inline_calls: bool
-    """It knows no tool calls: they go into the text of the assistant."""
+    """Without support for tool calls: they go into the text of the assistant."""
     tools_as_user: bool
-    """It knows no tool results: they go into a user message."""
+    """Without support for tool results: they go into a user message."""
     named_ids: bool
     """It shows the id of a call and not its name: ids get the form `functions.name:0` that holds the name (Kimi)."""
     many_calls: bool
     """It shows more than one call of a message."""
     called: str
-    """A conversation in which a tool is called, as the template writes it; empty where it cannot."""
+    """A conversation with a tool call, as the template renders it; empty if it cannot."""
 
     def prepare(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """Return messages as the template takes them."""
+        """Return messages in the template's form."""
         preparation = _Preparation(self)
         for message in messages:
             preparation.add(message)
         return preparation.messages
 
     def with_calls(self, message: Message) -> dict[str, Any]:
-        """Return a message with its tool calls as the template takes them, which may be in the text."""
+        """Return a message with its tool calls in the template's form, possibly inside the text."""
         if not message.get("tool_calls"):
-            return _ordered(message, FIELDS)
+            return _order_fields(message, FIELDS)
         calls = [
             {
-                **_ordered(call, CALL_FIELDS),
+                **_order_fields(call, CALL_FIELDS),
                 "function": {
-                    **_ordered(call["function"], FUNCTION_FIELDS),
+                    **_order_fields(call["function"], FUNCTION_FIELDS),
                     "arguments": parse_arguments(call["function"]["arguments"]),
                 },
             }
             for call in message["tool_calls"]
         ]
         if not self.inline_calls:
-            return {**_ordered(message, FIELDS), "tool_calls": calls}
+            return {**_order_fields(message, FIELDS), "tool_calls": calls}
         functions = [{key: call["function"][key] for key in ("name", "arguments")} for call in calls]
         blocks = [f"<tool_call>\n{json.dumps(function, ensure_ascii=False)}\n</tool_call>" for function in functions]
         content = "\n".join([message["content"], *blocks] if message["content"] else blocks)
         kept = {key: value for key, value in message.items() if key != "tool_calls"}
-        return {**_ordered(kept, FIELDS), "content": content}
+        return {**_order_fields(kept, FIELDS), "content": content}
 
 
 @define(eq=False)
 class _Preparation:
-    """A conversation as a template takes it, message by message."""
+    """A conversation in a template's form, built message by message."""
 
     shape: TemplateShape
     messages: list[dict[str, Any]] = field(factory=list)
-    """As the template takes them."""
+    """In the template's form."""
     _ids: dict[str, list[str]] = field(factory=lambda: defaultdict(list))
     _calls: int = 0
 
@@ -110,36 +110,36 @@ class _Preparation:
 def find_shape(apply: Apply) -> TemplateShape:
     """Try a template on a few conversations."""
 
-    def shown(*messages: Mapping[str, Any]) -> str:
+    def render(*messages: Mapping[str, Any]) -> str:
         try:
             return apply(messages)
-        except Exception:  # noqa: BLE001 - the template refuses what is tried here, which is the answer
+        except Exception:  # noqa: BLE001 - the template does not support what is tried here
             return ""
 
-    def calling(*calls: Mapping[str, Any], **more: Any) -> str:
+    def render_calls(*calls: Mapping[str, Any], **more: Any) -> str:
         results = [_result(call["id"]) for call in calls]
-        return shown(USER, {"role": "assistant", "content": "", "tool_calls": list(calls), **more}, *results, USER)
+        return render(USER, {"role": "assistant", "content": "", "tool_calls": list(calls), **more}, *results, USER)
 
-    called = calling(_call(PROBE, "123456789"))
-    named = calling(_call(PROBE, f"functions.{PROBE}:0"))
+    called = render_calls(_call(PROBE, "123456789"))
+    named = render_calls(_call(PROBE, f"functions.{PROBE}:0"))
     named_ids = PROBE not in called and PROBE in named
     first, second = ("functions.x:0", f"functions.{PROBE}:1") if named_ids else ("123456789", "123456780")
     called = named if named_ids else called
     inline = PROBE not in called
     call = _call("x", first)
     result = {**_result(first), "content": PROBE}
-    asked = {"role": "assistant", "content": "x"} if inline else {"role": "assistant", "content": "", "tool_calls": [call]}
+    assistant = {"role": "assistant", "content": "x"} if inline else {"role": "assistant", "content": "", "tool_calls": [call]}
 
     return TemplateShape(
         inline_calls=inline,
-        tools_as_user=PROBE not in shown(USER, asked, result),
+        tools_as_user=PROBE not in render(USER, assistant, result),
         named_ids=named_ids,
-        many_calls=inline or PROBE in calling(call, _call(PROBE, second)),
+        many_calls=inline or PROBE in render_calls(call, _call(PROBE, second)),
         called="" if inline else called,
     )
 
 
-def _ordered(mapping: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
+def _order_fields(mapping: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     return {**{key: mapping[key] for key in fields if key in mapping}, **mapping}
 
 

@@ -1,7 +1,7 @@
-"""Loading a tokenizer without loading torch, where it is known what would come of it.
+"""Loading a tokenizer without loading torch, when its class is already known.
 
-`AutoTokenizer` reads the model's configuration to choose a class, and that imports torch, which takes seconds that a process
-without a model of its own has no other use for. What it chose for a local folder is remembered; as long as no file there and
+`AutoTokenizer` reads the model's configuration to choose a class, and that imports torch, which costs seconds in a process
+that needs no torch otherwise. The class chosen for a local folder is remembered; as long as no file there and
 no version of transformers changes, the same class loads the same tokenizer.
 """
 
@@ -17,30 +17,30 @@ from pathlib import Path
 from typing import Any
 
 REMEMBERED = 100
-"""So many folders, the latest ones."""
+"""Number of folders remembered, the most recent ones."""
 
 NOT_THE_TOKENIZERS = (".safetensors", ".bin", ".pt", ".gguf")
-"""Endings of the files of a model that a tokenizer is not made from: a step of training rewrites them."""
+"""Endings of model files that do not affect the tokenizer: a training step rewrites them."""
 
 
 def load_tokenizer(model_path: str) -> Any:
     """Return the tokenizer of a local folder or a hub id, as `AutoTokenizer` does; raises OSError or ValueError as it does."""
-    remembered = _place_to_remember(model_path)
-    chosen = None if remembered is None or "torch" in sys.modules else _chosen(remembered)
+    remembered = _find_memory_file(model_path)
+    chosen = None if remembered is None or "torch" in sys.modules else _load_class(remembered)
     if chosen is not None:
         return chosen.from_pretrained(model_path)
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model_path)
-    if remembered is not None and not remembered.exists() and _same(tokenizer, model_path):
+    if remembered is not None and not remembered.exists() and _is_reproducible(tokenizer, model_path):
         _remember(remembered, type(tokenizer))
     return tokenizer
 
 
 def generation_ends(model_path: str) -> tuple[int, ...]:
-    """Return the ids at which a model ends its turn, as `generation_config.json` of a local folder or a hub id says; often none.
+    """Return the ids at which a model ends its turn, from the `generation_config.json` of a local folder or a hub id; often none.
 
-    Read as the JSON that it is: transformers' own class for it imports torch.
+    Read as plain JSON: transformers' own class for it imports torch.
     """
     from transformers.utils.hub import cached_file
 
@@ -54,24 +54,24 @@ def generation_ends(model_path: str) -> tuple[int, ...]:
     return (ends,) if isinstance(ends, int) else tuple(ends or ())
 
 
-def _same(tokenizer: Any, model_path: str) -> bool:
+def _is_reproducible(tokenizer: Any, model_path: str) -> bool:
     """Whether the class alone makes the same tokenizer again."""
     if type(tokenizer).__module__.partition(".")[0] != "transformers":
         # A class that came with the model lives in a module that exists only once its folder was loaded.
         return False
     again = type(tokenizer).from_pretrained(model_path)
-    return _facts(again) == _facts(tokenizer)
+    return _describe(again) == _describe(tokenizer)
 
 
-def _facts(tokenizer: Any) -> list[Any]:
+def _describe(tokenizer: Any) -> list[Any]:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     added = {number: str(word) for number, word in tokenizer.added_tokens_decoder.items()}
     text = None if backend is None else backend.to_str()
     return [text, added, tokenizer.special_tokens_map, tokenizer.chat_template, tokenizer.init_kwargs.keys()]
 
 
-def _place_to_remember(model_path: str) -> Path | None:
-    """Return the file that names the class for a folder as it is now; None for what is not a folder of this machine."""
+def _find_memory_file(model_path: str) -> Path | None:
+    """Return the file that names the class for a folder in its current state; None if it is not a local folder."""
     home = Path(model_path)
     if not home.is_dir():
         return None
@@ -85,7 +85,7 @@ def _place_to_remember(model_path: str) -> Path | None:
     return cache / "astuner" / "tokenizers" / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.txt"
 
 
-def _chosen(remembered: Path) -> Any:
+def _load_class(remembered: Path) -> Any:
     try:
         module, _, name = remembered.read_text(encoding="utf-8").partition(":")
         return getattr(importlib.import_module(module), name) if module.startswith("transformers.") else None

@@ -10,7 +10,7 @@ import numpy as np
 
 from astuner.judging.advantages import Weighted, trained_agents, without_signal
 from astuner.schema import Episode, Group, Unjudged, Verdict
-from astuner.token_streams import by_index, leaves, stream_length
+from astuner.token_streams import find_leaves, index_calls, stream_length
 
 
 def rollout_metrics(groups: Sequence[Group], rows: Sequence[Weighted], *, by_agent: bool = True) -> dict[str, float]:
@@ -55,8 +55,8 @@ def _staleness(episodes: Sequence[Episode]) -> dict[str, float]:
 def branches(episode: Episode) -> int:
     """Count the paths of the token tree beyond one per agent."""
     # Calls through an engine without token ids have no place in the tree.
-    calls = by_index([call for call in episode.calls if stream_length(call)])
-    return len(leaves(calls)) - len({call.agent for call in calls.values()})
+    calls = index_calls([call for call in episode.calls if stream_length(call)])
+    return len(find_leaves(calls)) - len({call.agent for call in calls.values()})
 
 
 def losses(episodes: Iterable[Episode]) -> Counter[str]:

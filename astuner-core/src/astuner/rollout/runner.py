@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
-from astuner.breakpoints.code_places import during
-from astuner.breakpoints.stopping import stops_expected
+from astuner.breakpoints.code_places import name_place
+from astuner.breakpoints.stopping import expects_stops
 from astuner.errors import RunFailed
 from astuner.judging.failures import observations_of
 from astuner.judging.group_judging import absent_agents, judge_group
@@ -82,7 +82,7 @@ class RolloutRunner:
         self._told: set[str] = set()
         self._limit = SampleLimit(self._config.multi_turn.max_sample_per_task)
         # Nobody is hurried, or blamed for a loop that stands still, while he sits at a breakpoint.
-        self._at_leisure = stops_expected()
+        self._at_leisure = expects_stops()
         self._judge_timeout_s = None if self._at_leisure else JUDGE_TIMEOUT_S
 
     def start(self) -> None:
@@ -125,7 +125,7 @@ class RolloutRunner:
         if all(e.verdict is not None for e in group.episodes if e.completed):
             return group
         # The barrier is behind us and no slot is held: a slow judge keeps no episode from running.
-        with during(f"the judge, on {group.key}"):
+        with name_place(f"the judge, on {group.key}"):
             judged = await judge_group(group, self._parts.judge, timeout_s=self._judge_timeout_s)
         for text in absent_agents(judged):
             self._tell_once(text)
@@ -228,7 +228,7 @@ class RolloutRunner:
             duration_s=time.perf_counter() - began,
         )
         if episode.completed and episode.abnormal:
-            return episode.judged(abnormal_verdict(episode.findings, config.agent_madness_reward))
+            return episode.with_verdict(abnormal_verdict(episode.findings, config.agent_madness_reward))
         return await self._observed(episode, living)
 
     async def _execute(
@@ -246,7 +246,7 @@ class RolloutRunner:
                 executor = OnLoop(partial(self._loops.make, living, tracker))
         try:
             async with asyncio.timeout(self._config.episode_timeout_s) as limit:
-                with during(f"episode {workflow_task.episode_id}"):
+                with name_place(f"episode {workflow_task.episode_id}"):
                     output = await watch.unless_ended(executor.run(workflow_task, recorder.tuner))
         except TimeoutError as error:
             # A workflow may raise a TimeoutError of its own; only the limit's is ours.
@@ -264,9 +264,9 @@ class RolloutRunner:
         judge = self._parts.judge
         if judge is None or not episode.completed:
             return episode
-        with during(f"the judge, on {episode.id}"):
+        with name_place(f"the judge, on {episode.id}"):
             seen = await observations_of(judge, episode, living and living.facade, self._judge_timeout_s)
-        return episode.judged(seen) if isinstance(seen, Unjudged) else evolve(episode, observations=seen)
+        return episode.with_verdict(seen) if isinstance(seen, Unjudged) else evolve(episode, observations=seen)
 
     def _track(self, tracker: Tracker, calls: Sequence[Call], episode: Episode) -> Tracked:
         identity = EpisodeIdentity(episode_id=episode.id, task_id=episode.task.task_id, repeat=episode.repeat)

@@ -45,7 +45,7 @@ class StoredEpisodes:
             episode = load_episode(json.loads(file.readline())["episode"])
         self.reused += 1
         verdict = self._verdicts.pop(identity, None)
-        return episode if verdict is None else episode.judged(verdict)
+        return episode if verdict is None else episode.with_verdict(verdict)
 
     def _index(self, split: Split, replay_after: int) -> None:
         path = self.path(split)
@@ -155,5 +155,5 @@ def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> 
                 elif record["kind"] == "verdicts":
                     for identity, data in record["verdicts"].items():
                         if identity in found and (verdict := load_verdict(data)) is not None:
-                            found[identity] = found[identity].judged(verdict)
+                            found[identity] = found[identity].with_verdict(verdict)
     yield from found.values()

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, frozen
 
-from astuner.breakpoints.code_places import during
-from astuner.breakpoints.selection import NOTHING_ASKED, Asked, asked_for, split_tags
-from astuner.breakpoints.stopping import TIME_LIMITS_OFF, stops_expected, stops_in, without_time_limits
+from astuner.breakpoints.code_places import name_place
+from astuner.breakpoints.selection import NO_BREAKPOINTS, BreakpointSelection, select_breakpoints, split_tags
+from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_stops, remove_time_limits
 from astuner.config.secrets import redact_command
 from astuner.errors import AstunerError, Interrupted, UsageError
 from astuner.planning.plan import Plan, plan_run
 from astuner.planning.service_choice import check_names, choose_services
 from astuner.plugins.requirements import CORE
-from astuner.processes.program_registry import registered_run
+from astuner.processes.program_registry import register_run
 from astuner.protocols.optional import ReportsProgress, Throwaway, Truncates, find_offer
 from astuner.rollout.sampler import TaskSampler
 from astuner.runs.control import RunControl, stop_on_signals, terminated_in_order
@@ -31,7 +31,7 @@ from astuner.runs.loop import Progress, drive
 from astuner.runs.reporting import Loggers, NamedLogger
 from astuner.runs.resume import check_same_run, same_length
 from astuner.schema import Event, Group, Notice
-from astuner.transcript.terminal_text import without_colours
+from astuner.transcript.terminal_text import strip_colours
 
 if TYPE_CHECKING:
     from astuner.protocols import Backbone
@@ -68,13 +68,13 @@ def start_run(
     """
     with ExitStack() as stack:
         stack.enter_context(terminated_in_order())
-        asked = stack.enter_context(asked_for(split_tags(stop_at)))
+        asked = stack.enter_context(select_breakpoints(split_tags(stop_at)))
         plan = plan_run(conf, overrides, backbone)
         check_names(services, plan.run_info(), plan.catalog)
         directory = RunDirectory(_place_of(plan))
         directory.open()
         stack.callback(directory.close)
-        stack.enter_context(registered_run(directory.path.name, directory.path, facts=_told_of(plan)))
+        stack.enter_context(register_run(directory.path.name, directory.path, facts=_told_of(plan)))
         if _is_throwaway(plan) and not resume:
             _empty(directory)
         step = _place_to_start(directory, plan, resume)
@@ -104,7 +104,7 @@ def evaluate_run(
         directory.open()
         stack.callback(directory.close)
         _empty(directory)
-        stack.enter_context(registered_run(directory.path.name, directory.path, facts=_told_of(plan)))
+        stack.enter_context(register_run(directory.path.name, directory.path, facts=_told_of(plan)))
         run = _Run(plan, directory, resume_step=0, resumed=False, stack=stack)
         run.serve(services)
         return run.execute(lambda run, backbone, tasks: backbone.evaluate(run.info, tasks, plan.recipe, checkpoint, run.control))
@@ -166,7 +166,7 @@ class _Run:
         resumed: bool,
         stack: ExitStack,
         fresh: bool = False,
-        asked: Asked = NOTHING_ASKED,
+        asked: BreakpointSelection = NO_BREAKPOINTS,
     ) -> None:
         from astuner.plugins.hooks import Hooks
 
@@ -179,8 +179,8 @@ class _Run:
         hooks = Hooks(plan.catalog, on_listener_error=self.notify, options=config.plugins.options)
         hooks.check_pending()
         self.info = evolve(plan.run_info(attempt=directory.attempts + 1, fresh=fresh), directory=directory.path)
-        if stops_expected():
-            self.info = without_time_limits(self.info)
+        if expects_stops():
+            self.info = remove_time_limits(self.info)
             self.notify(TIME_LIMITS_OFF, "info")
         self._asked = asked
         self._hooks = hooks
@@ -189,24 +189,24 @@ class _Run:
         stack.callback(store.close)
         stack.callback(self._tell_early)
         self.control = RunControl(store=store, hooks=hooks, resume_step=resume_step, notify=self.notify, progress=self._progress)
-        stack.enter_context(stops_in(self.control, self.notify))
+        stack.enter_context(connect_run(self.control, self.notify))
         self._resumed, self._resume_step = resumed, resume_step
 
     def serve(self, names: Sequence[str]) -> None:
         """Start the services that were asked for: the tasks may already come from one."""
         if not names:
             return
-        from astuner.services.running import Place, running_services
+        from astuner.services.running import ServiceHost, run_services
 
         def say(text: str) -> None:
             # The loggers come later, and a start may take minutes.
             with suppress(OSError):
                 print(self._secrets.hide(text), file=sys.stderr, flush=True)
 
-        place = Place(directory=self._directory.path, say=say, warn=self.notify, stopped=lambda: self.control.stop)
+        place = ServiceHost(directory=self._directory.path, say=say, warn=self.notify, stopped=lambda: self.control.stop)
         services = choose_services(names, self.info, self._plan.catalog, self._hooks)
         with stop_on_signals(self.control, say):
-            self._stack.enter_context(running_services(services, place))
+            self._stack.enter_context(run_services(services, place))
 
     def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
         """Tell the user something; before the loggers are there it waits for them."""
@@ -218,7 +218,7 @@ class _Run:
         with suppress(OSError):
             if not self._loggers.notice(text, level):
                 print(f"{level}: {text}", file=sys.stderr)
-        self._hooks.notice(Notice(text=without_colours(text), level=level))
+        self._hooks.notice(Notice(text=strip_colours(text), level=level))
 
     def _tell_early(self) -> None:
         """Show what waited for loggers that were never made."""
@@ -234,7 +234,7 @@ class _Run:
     def execute(self, begin: Callable[[_Run, Backbone, TaskSampler], Generator[Event]]) -> RunOutcome:
         """Make what is left, consume the backbone's events, and write down how it ended."""
         plan, info, hooks = self._plan, self.info, self._hooks
-        with during("the reader"):
+        with name_place("the reader"):
             reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
             if (reporting := find_offer(reader, ReportsProgress)) is not None:
                 reporting.report_to(self.notify)
@@ -284,7 +284,7 @@ class _Run:
             self._write_failure(error)
             raise
         finally:
-            for tag in self._asked.unreached():
+            for tag in self._asked.list_unreached():
                 self.notify(f"--db {tag}: no breakpoint with this tag was reached")
             self._write_provenance()
             hooks.run_finished(info, exit_code)

@@ -30,7 +30,7 @@ def appworld(run_info: RunInfo) -> Definition:
         )
     if not Path(directory).expanduser().is_dir():
         raise UsageError(f"--with-appworld: {DIRECTORY}: there is no directory {directory}")
-    url = _server_of(run_info)
+    url = _find_server(run_info)
     service = Service(
         # Those who have this line wrote it for bash.
         command=("bash", "-c", script),
@@ -43,7 +43,7 @@ def appworld(run_info: RunInfo) -> Definition:
     return Definition(service=service, url=url)
 
 
-def _server_of(run_info: RunInfo) -> str | None:
+def _find_server(run_info: RunInfo) -> str | None:
     """Return the server that the tasks are read from, if that is how they are read, and on this machine."""
     reader = run_info.config.task_reader
     url = reader.options_of(READER).get("env_url") if reader.type == READER else None

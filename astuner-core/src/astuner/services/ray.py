@@ -41,7 +41,7 @@ def check_answers(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
     except OSError as error:
-        raise RunFailed(unreachable(address, error)) from error
+        raise RunFailed(describe_unreachable(address, error)) from error
 
 
 def read_key_again() -> None:
@@ -51,7 +51,7 @@ def read_key_again() -> None:
     raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
-def unreachable(address: str, error: Exception) -> str:
+def describe_unreachable(address: str, error: Exception) -> str:
     """Say what to do about a cluster that does not answer."""
     return (
         f"{ADDRESS} is {address}, and no Ray cluster answers there: {error}. Start it (ray start --head), or unset {ADDRESS} for "

@@ -15,10 +15,10 @@ from attrs import define, field, frozen
 
 from astuner.config.model import Service
 from astuner.errors import Interrupted, UsageError
-from astuner.processes import Launched, Lease, Started, attach, launch, started_programs, until_ready
-from astuner.processes.process_environment import exported
+from astuner.processes import Lease, ProgramHandle, ProgramRecord, attach, launch, list_programs, wait_until_ready
+from astuner.processes.process_environment import export_variables
 from astuner.processes.program_record import state_directory
-from astuner.processes.readiness import missing_sign
+from astuner.processes.readiness import find_missing_sign
 from astuner.services.definition import Definition
 from astuner.services.digest import digest_of
 
@@ -28,7 +28,7 @@ NO_SUCH_COMMAND = 127
 
 
 @frozen(kw_only=True)
-class Place:
+class ServiceHost:
     """What services need of their run."""
 
     directory: Path
@@ -42,36 +42,36 @@ class Place:
 
 
 @contextmanager
-def running_services(definitions: Mapping[str, Definition], place: Place) -> Iterator[None]:
+def run_services(definitions: Mapping[str, Definition], place: ServiceHost) -> Iterator[None]:
     """Let services run as long as the block lasts: each is awaited before the next is started."""
     with ExitStack() as stack:
         services = _Services(place=place, stack=stack)
         for name, definition in definitions.items():
             services.start(name, definition)
-        stack.enter_context(_watched(services.alive, place.warn))
+        stack.enter_context(_watch(services.alive, place.warn))
         yield
 
 
 @define(eq=False, kw_only=True)
 class _Services:
-    place: Place
+    place: ServiceHost
     stack: ExitStack
-    alive: list[Launched] = field(factory=list)
+    alive: list[ProgramHandle] = field(factory=list)
 
     def start(self, name: str, definition: Definition) -> None:
         """Start a service, or take one that is there, and wait until it is ready."""
         if definition.notice:
             self.place.say(definition.notice)
         if definition.service is not None:
-            self._have(name, definition, definition.service)
-        self.stack.enter_context(exported(definition.exports))
+            self._provide(name, definition, definition.service)
+        self.stack.enter_context(export_variables(definition.exports))
 
-    def _have(self, name: str, definition: Definition, service: Service) -> None:
+    def _provide(self, name: str, definition: Definition, service: Service) -> None:
         digest = digest_of(service)
         # Two runs that begin at the same moment would each start a service that is to be kept.
-        with _alone(name):
-            kept = _kept(name, digest)
-            if kept is None and self._answers(name, service):
+        with _lock_name(name):
+            kept = _find_kept(name, digest)
+            if kept is None and self._is_served(name, service):
                 return
             launched = None if kept is not None else self._launch(name, definition, service, digest)
         if launched is not None:
@@ -83,13 +83,13 @@ class _Services:
             self.alive.append(found)
             self.place.say(f"{kept.what}: found again ({kept.id}, since {kept.started}); `astuner stop {name}` ends it")
 
-    def _answers(self, name: str, service: Service) -> bool:
+    def _is_served(self, name: str, service: Service) -> bool:
         """Whether something that is not ours does already what the service is for."""
         seen = service.ready.port is not None or service.ready.url is not None
-        if not seen or missing_sign(service.ready, None) is not None:
+        if not seen or find_missing_sign(service.ready, None) is not None:
             return False
         place = service.ready.url or f"port {service.ready.port}"
-        theirs = next((one for one in started_programs() if _is_service(one, name) and one.port == service.ready.port), None)
+        theirs = next((one for one in list_programs() if _is_service(one, name) and one.port == service.ready.port), None)
         if theirs is None:
             self.place.say(f"service '{name}': {place} answers already, so nothing is started; what is there is left alone")
         else:
@@ -98,7 +98,7 @@ class _Services:
             self.place.say(f"service '{name}': {place} answers already: {whose}")
         return True
 
-    def _launch(self, name: str, definition: Definition, service: Service, digest: str) -> Launched:
+    def _launch(self, name: str, definition: Definition, service: Service, digest: str) -> ProgramHandle:
         _check_command(name, service)
         words = ["/bin/sh", "-c", service.command] if isinstance(service.command, str) else list(service.command)
         self.place.say(f"service '{name}': starting")
@@ -117,7 +117,7 @@ class _Services:
             scratch=definition.scratch,
         )
 
-    def _begin(self, launched: Launched, name: str, service: Service) -> None:
+    def _begin(self, launched: ProgramHandle, name: str, service: Service) -> None:
         """Wait for what was started, and end it with the run unless it is kept."""
         try:
             self._await(launched, service)
@@ -133,9 +133,9 @@ class _Services:
         kept = f"; it stays after the run until `astuner stop {name}`" if service.keep else ""
         self.place.say(f"service '{name}': ready{kept}")
 
-    def _await(self, launched: Launched, service: Service) -> None:
+    def _await(self, launched: ProgramHandle, service: Service) -> None:
         async def wait() -> None:
-            ready = asyncio.ensure_future(until_ready(launched, service.ready, service.timeout_s, self.place.say))
+            ready = asyncio.ensure_future(wait_until_ready(launched, service.ready, service.timeout_s, self.place.say))
             while not ready.done():
                 if self.place.stopped():
                     ready.cancel()
@@ -158,13 +158,13 @@ def _check_command(name: str, service: Service) -> None:
         raise UsageError(f"services.{name}.command: there is no program {first!r}, neither on PATH nor in {service.cwd}")
 
 
-def _is_service(record: Started, name: str) -> bool:
+def _is_service(record: ProgramRecord, name: str) -> bool:
     return record.kind == "service" and record.name == name
 
 
-def _kept(name: str, digest: str) -> Started | None:
+def _find_kept(name: str, digest: str) -> ProgramRecord | None:
     """Return the service that an earlier run has kept; raises when it was started otherwise than it would be now."""
-    kept = [one for one in started_programs() if _is_service(one, name) and one.lease is not None]
+    kept = [one for one in list_programs() if _is_service(one, name) and one.lease is not None]
     same = [one for one in kept if one.facts.get("digest") == digest]
     if kept and not same:
         raise UsageError(
@@ -175,7 +175,7 @@ def _kept(name: str, digest: str) -> Started | None:
 
 
 @contextmanager
-def _alone(name: str) -> Iterator[None]:
+def _lock_name(name: str) -> Iterator[None]:
     """Let one run of this user at a time look for a service of a name and start it."""
     with ExitStack() as stack:
         # Where nothing can be written, no service is written down and so none is kept.
@@ -188,7 +188,7 @@ def _alone(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _watched(services: list[Launched], warn: Callable[[str], None]) -> Iterator[None]:
+def _watch(services: list[ProgramHandle], warn: Callable[[str], None]) -> Iterator[None]:
     """Say once of each service that it has ended, while the run goes on."""
     over = threading.Event()
 

@@ -10,11 +10,11 @@ from decimal import Decimal
 from typing import Any
 
 from astuner.errors import DataError
-from astuner.tabular.strict_json import OutsideOfJson, parsed
+from astuner.tabular.strict_json import StrictJsonError, parse_json
 from astuner.tabular.task_rows import Row
 
 
-def with_json_columns(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[Row]:
+def parse_json_columns(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[Row]:
     """Yield the rows with the texts in some of their columns read as JSON; an empty text is null, and what is no text stays."""
     for row in rows:
         values = dict(row.values)
@@ -22,25 +22,25 @@ def with_json_columns(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[R
             if column not in values:
                 there = ", ".join(values) or "none"
                 raise DataError(f"{row.place}: no column '{column}', which is in `json_columns`; there are: {there}")
-            values[column] = _read(values[column], column, row.place)
+            values[column] = _parse_cell(values[column], column, row.place)
         yield Row(row.place, values)
 
 
-def _read(value: Any, column: str, place: str) -> Any:
+def _parse_cell(value: Any, column: str, place: str) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return parsed(value) if value.strip() else None
+        return parse_json(value) if value.strip() else None
     except json.JSONDecodeError as error:
         raise DataError(
             f"{place}: column '{column}' is in `json_columns`, and its cell is no JSON ({error.msg} in column {error.colno} of "
             f"the cell): {value[:80]!r}; mend the cell, or leave the column out of `json_columns` to take its text"
         ) from error
-    except OutsideOfJson as error:
+    except StrictJsonError as error:
         raise DataError(f"{place}: column '{column}': {error}") from error
 
 
-def as_json_value(value: Any, column: str, place: str) -> Any:
+def convert_to_json(value: Any, column: str, place: str) -> Any:
     """Return the value with dates, times and decimals as text; anything else that is not JSON raises `DataError`."""
     if value is None or isinstance(value, str | int):
         return value
@@ -49,9 +49,9 @@ def as_json_value(value: Any, column: str, place: str) -> Any:
             return value
         raise DataError(f"{place}: column '{column}' holds {value}, which is no JSON value; store null in its place")
     if isinstance(value, list | tuple):
-        return [as_json_value(item, column, place) for item in value]
+        return [convert_to_json(item, column, place) for item in value]
     if isinstance(value, dict):
-        return {str(key): as_json_value(item, column, place) for key, item in value.items()}
+        return {str(key): convert_to_json(item, column, place) for key, item in value.items()}
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal | timedelta):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from astuner.errors import DataError
 from astuner.tabular.task_rows import Row
-from astuner.tabular.text_lines import HEAD_BYTES, check_encoding, text_lines
+from astuner.tabular.text_lines import HEAD_BYTES, check_encoding, read_text_lines
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -21,7 +21,7 @@ _LONGEST_CELL = 1 << 26
 """A whole document is a cell like any other; a quote that is never closed still ends here, and not at the end of the memory."""
 
 
-def csv_rows(path: Path, separator: str) -> Iterator[Row]:
+def read_csv_rows(path: Path, separator: str) -> Iterator[Row]:
     """Yield a row for each record with the line on which it begins; a cell is text, also where it looks like a number.
 
     Cells are quoted by `"`, and may then hold the separator, line ends and, doubled, the quote itself. Lines without anything in
@@ -32,16 +32,16 @@ def csv_rows(path: Path, separator: str) -> Iterator[Row]:
     with path.open("rb") as file:
         check_encoding(path, file.read(HEAD_BYTES))
         file.seek(0)
-        records = _records(path, csv.reader(text_lines(path, file), delimiter=separator, strict=True))
+        records = _read_records(path, csv.reader(read_text_lines(path, file), delimiter=separator, strict=True))
         line, columns = next(records, (1, []))
         _check_columns(f"{path}:{line}", columns, separator)
         for line, cells in records:
             if len(cells) != len(columns):
-                raise _ragged(f"{path}:{line}", cells, columns, separator)
+                raise _make_ragged_error(f"{path}:{line}", cells, columns, separator)
             yield Row(f"{path}:{line}", dict(zip(columns, cells, strict=True)))
 
 
-def _records(path: Path, reader: Reader) -> Iterator[tuple[int, list[str]]]:
+def _read_records(path: Path, reader: Reader) -> Iterator[tuple[int, list[str]]]:
     """Yield the records that are not empty, each with the line on which it begins."""
     while True:
         line = reader.line_num + 1
@@ -74,7 +74,7 @@ def _check_columns(place: str, columns: Sequence[str], separator: str) -> None:
         )
 
 
-def _ragged(place: str, cells: Sequence[str], columns: Sequence[str], separator: str) -> DataError:
+def _make_ragged_error(place: str, cells: Sequence[str], columns: Sequence[str], separator: str) -> DataError:
     what = f"{len(cells)} cell{'s' if len(cells) > 1 else ''}, but the first line names {len(columns)} columns"
     remedy = f'put a cell that holds a {_NAMES[separator]} or a line end in quotes ("…"), and write an empty cell as nothing'
     return DataError(f"{place}: {what} ({', '.join(columns)[:200]}); {remedy}")

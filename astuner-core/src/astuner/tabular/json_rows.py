@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from astuner.errors import DataError
-from astuner.tabular.strict_json import DECODER, OutsideOfJson, parsed
+from astuner.tabular.strict_json import DECODER, StrictJsonError, parse_json
 from astuner.tabular.task_rows import Row
-from astuner.tabular.text_lines import BYTE_ORDER_MARK, HEAD_BYTES, check_encoding, text_lines
+from astuner.tabular.text_lines import BYTE_ORDER_MARK, HEAD_BYTES, check_encoding, read_text_lines
 
 _CHUNK = 1 << 16
 _NO_SPACE = re.compile(r"\S")
@@ -19,31 +19,31 @@ _TAIL = 16
 """An error this close to the end of what was read may only mean that more has to be read."""
 
 
-def json_rows(path: Path) -> Iterator[Row]:
+def read_json_rows(path: Path) -> Iterator[Row]:
     """Yield the objects of a file with the line on which each begins; blank lines and a byte-order mark are skipped."""
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
         check_encoding(path, head)
         file.seek(0)
         if not head.removeprefix(BYTE_ORDER_MARK).lstrip().startswith(b"["):
-            yield from _lines(path, file)
+            yield from _read_lines(path, file)
             return
     with path.open(encoding="utf-8-sig", newline="") as text:
-        yield from _List(path, text).rows()
+        yield from _List(path, text).read_rows()
 
 
-def _lines(path: Path, file: BinaryIO) -> Iterator[Row]:
-    for number, line in enumerate(text_lines(path, file), 1):
+def _read_lines(path: Path, file: BinaryIO) -> Iterator[Row]:
+    for number, line in enumerate(read_text_lines(path, file), 1):
         if line.isspace() or not line:
             continue
         try:
             # Without its end, or a row that stops too early is reported in the first column of the next line.
-            value = parsed(line.rstrip("\r\n"))
+            value = parse_json(line.rstrip("\r\n"))
         except json.JSONDecodeError as error:
-            raise _broken(path, number, error.colno, error.msg, line) from error
-        except OutsideOfJson as error:
+            raise _make_error(path, number, error.colno, error.msg, line) from error
+        except StrictJsonError as error:
             raise DataError(f"{path}:{number}: {error}") from error
-        yield _row(path, number, value)
+        yield _make_row(path, number, value)
 
 
 class _List:
@@ -55,14 +55,14 @@ class _List:
         self._line, self._column = 1, 1
         self._decode = DECODER.raw_decode
 
-    def rows(self) -> Iterator[Row]:
+    def read_rows(self) -> Iterator[Row]:
         self._next_mark()
         self._advance(self._at + 1)
         if self._next_mark() == "]":
             return
         while True:
             line = self._line
-            yield _row(self._path, line, self._value())
+            yield _make_row(self._path, line, self._read_value())
             mark = self._next_mark()
             if mark not in (",", "]"):
                 raise self._error(
@@ -75,7 +75,7 @@ class _List:
                     raise self._error("something follows the end of the list")
                 return
 
-    def _value(self) -> Any:
+    def _read_value(self) -> Any:
         size = _CHUNK
         while True:
             try:
@@ -117,10 +117,10 @@ class _List:
         self._at = to
 
     def _error(self, message: str) -> DataError:
-        return _broken(self._path, self._line, self._column, message, "")
+        return _make_error(self._path, self._line, self._column, message, "")
 
 
-def _row(path: Path, line: int, value: Any) -> Row:
+def _make_row(path: Path, line: int, value: Any) -> Row:
     if not isinstance(value, dict):
         kind = "null" if value is None else type(value).__name__
         raise DataError(
@@ -129,6 +129,6 @@ def _row(path: Path, line: int, value: Any) -> Row:
     return Row(f"{path}:{line}", value)
 
 
-def _broken(path: Path, line: int, column: int, message: str, text: str) -> DataError:
+def _make_error(path: Path, line: int, column: int, message: str, text: str) -> DataError:
     hint = " (JSON writes strings in double quotes)" if text.lstrip().startswith("{'") else ""
     return DataError(f"{path}:{line}:{column}: broken JSON in column {column}: {message}{hint}; mend this line or remove it")

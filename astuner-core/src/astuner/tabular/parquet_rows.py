@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from astuner.errors import DataError, PluginError
-from astuner.tabular.cell_values import as_json_value
+from astuner.tabular.cell_values import convert_to_json
 from astuner.tabular.task_rows import Row
 
 _ROWS_AT_ONCE = 1024
 _BUFFER_BYTES = 1 << 20
 
 
-def parquet_rows(path: Path) -> Iterator[Row]:
+def read_parquet_rows(path: Path) -> Iterator[Row]:
     """Yield the rows, which are counted from 1; needs pyarrow, the extra `parquet`."""
-    parquet = _parquet()
+    parquet = _import_parquet()
     from pyarrow import ArrowException
 
     try:
@@ -25,20 +25,20 @@ def parquet_rows(path: Path) -> Iterator[Row]:
             _check_columns(path, file.schema_arrow.names)
             number = 0
             for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE, use_threads=False):
-                for values in _decoded(batch, path, number):
+                for values in _decode_rows(batch, path, number):
                     number += 1
                     place = f"{path}: row {number}"
-                    yield Row(place, {name: as_json_value(value, name, place) for name, value in values.items()})
+                    yield Row(place, {name: convert_to_json(value, name, place) for name, value in values.items()})
     except (ArrowException, OSError) as error:
         raise DataError(f"{path}: broken parquet file: {error}; it may be cut off: write or copy it again") from error
 
 
 def check_pyarrow() -> None:
     """Raise `PluginError` where pyarrow is not installed."""
-    _parquet()
+    _import_parquet()
 
 
-def _parquet() -> Any:
+def _import_parquet() -> Any:
     try:
         import pyarrow.parquet
     except ImportError as error:
@@ -48,23 +48,23 @@ def _parquet() -> Any:
     return pyarrow.parquet
 
 
-def _decoded(batch: Any, path: Path, before: int) -> Iterable[dict[str, Any]]:
+def _decode_rows(batch: Any, path: Path, before: int) -> Iterable[dict[str, Any]]:
     """Return the rows of a batch as Python's values; one that Python has no value for is looked for, and said, only then."""
     try:
         return batch.to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
     except (ValueError, OverflowError):
-        return _one_by_one(batch, path, before)
+        return _decode_one_by_one(batch, path, before)
 
 
-def _one_by_one(batch: Any, path: Path, before: int) -> Iterator[dict[str, Any]]:
+def _decode_one_by_one(batch: Any, path: Path, before: int) -> Iterator[dict[str, Any]]:
     for row in range(batch.num_rows):
         yield {
-            name: _cell(batch.column(name)[row], f"{path}: row {before + row + 1}: column '{name}'")
+            name: _decode_cell(batch.column(name)[row], f"{path}: row {before + row + 1}: column '{name}'")
             for name in batch.schema.names
         }
 
 
-def _cell(cell: Any, where: str) -> Any:
+def _decode_cell(cell: Any, where: str) -> Any:
     try:
         return cell.as_py()
     except UnicodeDecodeError as error:

@@ -31,7 +31,7 @@ class Row:
     """JSON values only."""
 
 
-def tasks_of(
+def make_tasks(
     rows: Callable[[], Iterator[Row]], columns: Mapping[str, str] | None = None, limit: int | None = None
 ) -> Iterator[Task]:
     """Yield a task per row, with unique ids; `rows` starts the data anew each time, in the same order.
@@ -43,16 +43,16 @@ def tasks_of(
     mapping = dict(columns or {})
     known = UniqueIds()
     for index, row in enumerate(islice(rows(), limit)):
-        task, made = _task(row, mapping)
+        task, made = _make_task(row, mapping)
         # The compact set may be wrong about a hit, so the earlier row is looked up again: almost never, unless there is one.
-        if known.seen(task.task_id):
+        if known.add(task.task_id):
             for earlier in islice(rows(), index):
-                if _task(earlier, mapping)[0].task_id == task.task_id:
-                    raise _duplicate(earlier, row, task.task_id, made)
+                if _make_task(earlier, mapping)[0].task_id == task.task_id:
+                    raise _make_duplicate_error(earlier, row, task.task_id, made)
         yield task
 
 
-def _duplicate(first: Row, second: Row, task_id: str, made: bool) -> DataError:
+def _make_duplicate_error(first: Row, second: Row, task_id: str, made: bool) -> DataError:
     if made:
         return DataError(
             f"{second.place}: the same content as {first.place}, and without an id of its own (the one made from the content is "
@@ -64,7 +64,7 @@ def _duplicate(first: Row, second: Row, task_id: str, made: bool) -> DataError:
     )
 
 
-def content_id(values: Mapping[str, Any], place: str) -> str:
+def make_content_id(values: Mapping[str, Any], place: str) -> str:
     """Return 20 hex digits that depend on the content of a row and on nothing else, also not on the order of its columns."""
     try:
         text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -73,35 +73,35 @@ def content_id(values: Mapping[str, Any], place: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
 
 
-def _task(row: Row, columns: Mapping[str, str]) -> tuple[Task, bool]:
+def _make_task(row: Row, columns: Mapping[str, str]) -> tuple[Task, bool]:
     """Return the task of a row, and whether its id was made from the content."""
     rest = dict(row.values)
-    chosen = {target: _mapped(row, rest, target, column) for target, column in columns.items()}
+    chosen = {target: _find_column(row, rest, target, column) for target, column in columns.items()}
     for column in columns.values():
         rest.pop(column, None)
 
-    query, messages = _query(row, chosen, rest)
-    given = chosen["task_id"] if "task_id" in chosen else _first(ID_COLUMNS, rest)
+    query, messages = _read_query(row, chosen, rest)
+    given = chosen["task_id"] if "task_id" in chosen else _pop_first(ID_COLUMNS, rest)
     env_type = chosen["env_type"] if "env_type" in chosen else rest.pop("env_type", None)
-    metadata = _metadata(row, chosen, rest)
-    task_id = _id(given, row)
+    metadata = _merge_metadata(row, chosen, rest)
+    task_id = _read_id(given, row)
     task = Task(
         main_query=query,
         init_messages=messages,
-        task_id=task_id or content_id(row.values, row.place),
+        task_id=task_id or make_content_id(row.values, row.place),
         env_type="no_env" if env_type is None else str(env_type),
         metadata=metadata,
     )
     return task, task_id is None
 
 
-def _mapped(row: Row, values: Mapping[str, Any], target: str, column: str) -> Any:
+def _find_column(row: Row, values: Mapping[str, Any], target: str, column: str) -> Any:
     if column not in values:
         raise DataError(f"{row.place}: no column '{column}', from which `columns` takes '{target}'; there are: {_names(values)}")
     return values[column]
 
 
-def _first(names: tuple[str, ...], values: dict[str, Any]) -> Any:
+def _pop_first(names: tuple[str, ...], values: dict[str, Any]) -> Any:
     """Take out the first of some columns that holds a value; None when none does."""
     for name in names:
         if values.get(name) not in (None, "", []):
@@ -109,9 +109,9 @@ def _first(names: tuple[str, ...], values: dict[str, Any]) -> Any:
     return None
 
 
-def _query(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> tuple[str, tuple[Message, ...]]:
-    query = chosen["main_query"] if "main_query" in chosen else _first(QUERY_COLUMNS, rest)
-    messages = chosen["init_messages"] if "init_messages" in chosen else _first(MESSAGE_COLUMNS, rest)
+def _read_query(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> tuple[str, tuple[Message, ...]]:
+    query = chosen["main_query"] if "main_query" in chosen else _pop_first(QUERY_COLUMNS, rest)
+    messages = chosen["init_messages"] if "init_messages" in chosen else _pop_first(MESSAGE_COLUMNS, rest)
     if isinstance(query, list):
         if messages:
             raise DataError(f"{row.place}: two lists of messages, one of them in the place of the query; name one by `columns`")
@@ -125,10 +125,10 @@ def _query(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> tuple[s
             f"{row.place}: no query: none of the columns {', '.join((*QUERY_COLUMNS, *MESSAGE_COLUMNS))} holds one; "
             f"there are: {_names(row.values)}. Name it by `columns: {{main_query: NAME}}`"
         )
-    return query or "", _messages(messages, row)
+    return query or "", _read_messages(messages, row)
 
 
-def _messages(value: Any, row: Row) -> tuple[Message, ...]:
+def _read_messages(value: Any, row: Row) -> tuple[Message, ...]:
     if not value:
         return ()
     if not isinstance(value, list) or not all(isinstance(message, dict) and message.get("role") for message in value):
@@ -139,7 +139,7 @@ def _messages(value: Any, row: Row) -> tuple[Message, ...]:
     return tuple({key: part for key, part in message.items() if part is not None or key == "content"} for message in value)
 
 
-def _id(value: Any, row: Row) -> str | None:
+def _read_id(value: Any, row: Row) -> str | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -147,7 +147,7 @@ def _id(value: Any, row: Row) -> str | None:
     return str(value)
 
 
-def _metadata(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+def _merge_metadata(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
     """Merge what is left, the object in `metadata`, and what `columns` names, the last winning."""
     held = chosen["metadata"] if "metadata" in chosen else rest.get("metadata")
     if "metadata" not in chosen and (held is None or isinstance(held, dict)):

@@ -19,7 +19,7 @@ def check_encoding(path: Path, head: bytes) -> None:
         raise DataError(f"{path}: the file is UTF-16 or UTF-32, not UTF-8; save it as UTF-8: iconv -f UTF-16 -t UTF-8")
 
 
-def text_lines(path: Path, file: BinaryIO) -> Iterator[str]:
+def read_text_lines(path: Path, file: BinaryIO) -> Iterator[str]:
     """Yield the lines, each with its end; a byte-order mark before the first one is skipped."""
     for number, raw in enumerate(file, 1):
         try:

@@ -17,7 +17,7 @@ class UniqueIds:
         # The top 16 bits choose a shard and are not stored. Shards are sorted, and short enough for an insertion in the middle.
         self._shards: list[array[int] | None] = [None] * 65536
 
-    def seen(self, text: str) -> bool:
+    def add(self, text: str) -> bool:
         """Add a string and return whether it, or one with the same hash, was there."""
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest()
         index, rest = int.from_bytes(digest[:2], "big"), int.from_bytes(digest[2:], "big")

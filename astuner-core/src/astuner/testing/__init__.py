@@ -4,7 +4,7 @@
 * `run_info`: what a component is told of its run;
 * `write_distribution`, `write_wheel`: a distribution made on the spot, installed in a directory or as a file for pip;
 * `write_project`: a YAML and all that it names, for a run without any model;
-* `Played`: what the fixture `run` returns;
+* `PlayedRun`: what the fixture `run` returns;
 * `until`, `until_so`: waiting for another process, and for another task;
 * `tiny_tokenizer`: a real tokenizer of transformers, of 420 ids.
 """
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from astuner.testing.distribution import write_distribution, write_wheel
     from astuner.testing.episodes import episode, group, sample
     from astuner.testing.project import write_project
-    from astuner.testing.run_in_process import Played
+    from astuner.testing.run_in_process import PlayedRun
     from astuner.testing.run_infos import run_info
     from astuner.testing.tokenizer import tiny_tokenizer
     from astuner.testing.waiting import until, until_so
 
 __all__ = [
-    "Played",
+    "PlayedRun",
     "episode",
     "group",
     "run_info",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Played": "run_in_process",
+    "PlayedRun": "run_in_process",
     "episode": "episodes",
     "group": "episodes",
     "run_info": "run_infos",

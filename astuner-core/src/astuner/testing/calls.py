@@ -41,7 +41,7 @@ class Origin:
         return float(self.call.logprobs[self.place])
 
 
-def made_up_calls(random: Random, most: int = 12) -> tuple[Call, ...]:
+def make_up_calls(random: Random, most: int = 12) -> tuple[Call, ...]:
     """Return the calls of an episode: conversations that go on, branch, are retried, are cut, or may not be trained.
 
     Every agent has its own trees. All sampled ids of the episode are different, and so are their log-probabilities.
@@ -54,11 +54,11 @@ def made_up_calls(random: Random, most: int = 12) -> tuple[Call, ...]:
         untrained = "frozen_agent" if agent in frozen_agents else None
         if untrained is None and random.random() < 0.2:
             untrained = random.choice(REASONS[1:])
-        calls.append(_next_call(random, calls, agent, untrained))
+        calls.append(_make_up_call(random, calls, agent, untrained))
     return tuple(calls)
 
 
-def origins(calls: Sequence[Call]) -> Mapping[int, Origin]:
+def find_origins(calls: Sequence[Call]) -> Mapping[int, Origin]:
     """Return where each sampled id of an episode comes from."""
     found = {}
     for call in calls:
@@ -69,12 +69,12 @@ def origins(calls: Sequence[Call]) -> Mapping[int, Origin]:
     return found
 
 
-def _next_call(random: Random, calls: Sequence[Call], agent: str, untrained: str | None) -> Call:
+def _make_up_call(random: Random, calls: Sequence[Call], agent: str, untrained: str | None) -> Call:
     own = [call for call in calls if call.agent == agent]
     move = random.choice(MOVES) if own else "root"
     # Mostly the last one: conversations grow.
     parent = None if move == "root" else own[-1] if random.random() < 0.7 else random.choice(own)
-    kept = 0 if parent is None else _kept(random, parent, move)
+    kept = 0 if parent is None else _choose_kept(random, parent, move)
     fed = random.randint(1, 5) if parent is None or move != "retry" else 0
     sampled = 0 if random.random() < 0.1 else random.randint(1, 6)
     first = FIRST_SAMPLED + sum(len(call.output_ids) for call in calls)
@@ -96,7 +96,7 @@ def _next_call(random: Random, calls: Sequence[Call], agent: str, untrained: str
     )
 
 
-def _kept(random: Random, parent: Call, move: str) -> int:
+def _choose_kept(random: Random, parent: Call, move: str) -> int:
     if move == "retry":
         return prompt_length(parent)
     if move == "inside" and len(parent.output_ids) > 1:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.testing.isolation import undone_after
+from astuner.testing.isolation import undo_after
 
 
 @frozen(kw_only=True)
@@ -29,6 +29,6 @@ def run_command(*arguments: object, cwd: Path) -> CommandResult:
 
     out, err = io.StringIO(), io.StringIO()
     streams = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
-    with undone_after(cwd), contextlib.chdir(cwd), streams[0], streams[1]:
+    with undo_after(cwd), contextlib.chdir(cwd), streams[0], streams[1]:
         code = exit_code_of([str(argument) for argument in arguments])
     return CommandResult(code=code, out=out.getvalue(), err=err.getvalue())

@@ -13,7 +13,7 @@ from types import ModuleType
 
 
 @contextmanager
-def undone_after(*directories: Path) -> Iterator[None]:
+def undo_after(*directories: Path) -> Iterator[None]:
     """Put back `sys.path` and `os.environ` at the end, and forget every module whose code lies below `directories`."""
     path, environment = list(sys.path), dict(os.environ)
     try:
@@ -30,15 +30,15 @@ def forget_modules(*directories: Path) -> None:
     """Drop the modules below some directories from `sys.modules`, and what the import system remembers of any directory."""
     places = tuple(f"{place}{os.sep}" for directory in directories for place in {directory.absolute(), directory.resolve()})
     for name, module in list(sys.modules.items()):
-        if any(origin.startswith(places) for origin in _origins(module)):
+        if any(origin.startswith(places) for origin in _find_origins(module)):
             del sys.modules[name]
     for place in list(sys.path_importer_cache):
         if f"{place}{os.sep}".startswith(places):
             del sys.path_importer_cache[place]
-    look_again()
+    refresh_imports()
 
 
-def look_again() -> None:
+def refresh_imports() -> None:
     """Let the import system, and `importlib.metadata`, find what was written a moment ago."""
     importlib.invalidate_caches()
     # Python 3.11 leaves this one out. On an instance, since there it is no classmethod either.
@@ -52,7 +52,7 @@ def _set_variable(name: str, value: str | None) -> None:
         os.environ[name] = value
 
 
-def _origins(module: ModuleType) -> list[str]:
+def _find_origins(module: ModuleType) -> list[str]:
     """Return where a module's code lies; read from its dict, since a lazy module would be loaded by asking it."""
     facts = vars(module) if isinstance(module, ModuleType) else {}
     file, path = facts.get("__file__"), facts.get("__path__", ())

@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 
 from astuner.errors import PluginError, Problem, UsageError
 from astuner.plugins.catalog import Candidate, Catalog
-from astuner.testing.contracts import CONTRACTS, Outcome, PackageContract, rules_of, run_contract
+from astuner.testing.contracts import CONTRACTS, Outcome, PackageContract, list_rules, run_contract
 
 IMPORTED = "test_it_is_imported"
 """The rule that every component is held against first."""
@@ -88,7 +88,7 @@ def _check_component(candidate: Candidate) -> ComponentCheck:
         candidate=candidate,
         contract=named,
         outcomes=(imported, *done),
-        waiting=tuple(rule for rule in rules_of(contract) if rule not in {outcome.rule for outcome in done}),
+        waiting=tuple(rule for rule in list_rules(contract) if rule not in {outcome.rule for outcome in done}),
     )
 
 

@@ -57,7 +57,7 @@ def write_project(
         judge = EXACT_ANSWER
     if judge is not None:
         section["task_judge"] = {"judge_protocol": judge}
-    for tree in ((_scripted(len(rows), replies) if backbone == "debug" else {}), given):
+    for tree in ((_make_script_settings(len(rows), replies) if backbone == "debug" else {}), given):
         section = merge(section, tree)
     write_tokenizer(directory / "model")
     conf = directory / f"{name}.yaml"
@@ -74,7 +74,7 @@ def write_tokenizer(directory: Path) -> None:
     tiny_tokenizer().save_pretrained(directory)
 
 
-def _scripted(tasks: int, replies: Sequence[str]) -> dict[str, Any]:
+def _make_script_settings(tasks: int, replies: Sequence[str]) -> dict[str, Any]:
     return {
         "rollout": {"name": "scripted", "scripted": {"replies": list(replies)}, "num_repeat": 1},
         "debug": {"debug_first_n_tasks": max(tasks, 1)},

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from astuner.builtin.engines.scripted_engine import ScriptedEngine
     from astuner.plugins.hooks import Hooks
     from astuner.testing.command_line import CommandResult
-    from astuner.testing.run_in_process import Played
+    from astuner.testing.run_in_process import PlayedRun
 
 # Their rules are asserts: a failing one shows its values.
 pytest.register_assert_rewrite("astuner.testing.contracts")
@@ -33,7 +33,7 @@ def fake_distribution(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call
     directory that holds them, which is on `sys.path` and on `PYTHONPATH`. `metadata` are further fields, as `Summary`.
     """
     from astuner.testing.distribution import write_distribution
-    from astuner.testing.isolation import look_again, undone_after
+    from astuner.testing.isolation import refresh_imports, undo_after
 
     site = tmp_path_factory.mktemp("site")
 
@@ -46,10 +46,10 @@ def fake_distribution(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call
         metadata: Mapping[str, str] | None = None,
     ) -> Path:
         write_distribution(site, name, version, files or {}, entry_points or {}, requires, metadata)
-        look_again()
+        refresh_imports()
         return site
 
-    with undone_after(site):
+    with undo_after(site):
         sys.path.insert(0, str(site))
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(site), os.environ.get("PYTHONPATH")]))
         yield install
@@ -102,12 +102,12 @@ def scripted_engine(request: pytest.FixtureRequest) -> Callable[..., ScriptedEng
 @pytest.fixture
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A state directory of the test's own, so `astuner ps` shows nothing else; what was started in it is ended after the test."""
-    from astuner.processes import attach, started_programs
+    from astuner.processes import attach, list_programs
 
     home = tmp_path / "state"
     monkeypatch.setenv("ASTUNER_STATE_DIR", str(home))
     yield home
-    for record in started_programs():
+    for record in list_programs():
         if record.kind != "run":
             attach(record).end(0)
 
@@ -128,15 +128,15 @@ def cli(tmp_path: Path, own_state: Path) -> Callable[..., CommandResult]:
 
 
 @pytest.fixture
-def run(tmp_path: Path, own_state: Path) -> Iterator[Callable[..., Played]]:
+def run(tmp_path: Path, own_state: Path) -> Iterator[Callable[..., PlayedRun]]:
     """Plays a tiny run in this process, without any model: `run("strict", replies=["4"]).rewards == [1.0]`.
 
     The arguments are those of `astuner.testing.project.write_project`: a judge, `tasks` (rows of the data file), `replies` of the
     model, `workflow`, `backbone`, and `settings` for the section `astuner` of the YAML; `overrides` are those of `--set`.
-    The YAML lies in `tmp_path`, so `./judge.py:Mine` is a file there. Returns `astuner.testing.Played`; raises the
+    The YAML lies in `tmp_path`, so `./judge.py:Mine` is a file there. Returns `astuner.testing.PlayedRun`; raises the
     `AstunerError` of a run that fails. It starts an event loop of its own, so it is for plain tests, not `async` ones.
     """
-    from astuner.testing.isolation import undone_after
+    from astuner.testing.isolation import undo_after
 
     numbers = itertools.count(1)
 
@@ -149,9 +149,9 @@ def run(tmp_path: Path, own_state: Path) -> Iterator[Callable[..., Played]]:
         backbone: str = "debug",
         settings: Mapping[str, Any] | None = None,
         overrides: Sequence[str] = (),
-    ) -> Played:
+    ) -> PlayedRun:
         from astuner.testing.project import write_project
-        from astuner.testing.run_in_process import play, with_recorder
+        from astuner.testing.run_in_process import add_recorder, play
 
         conf = write_project(
             tmp_path,
@@ -160,10 +160,10 @@ def run(tmp_path: Path, own_state: Path) -> Iterator[Callable[..., Played]]:
             replies=replies,
             workflow=workflow,
             backbone=backbone,
-            settings=with_recorder(settings or {}),
+            settings=add_recorder(settings or {}),
             name=f"run{next(numbers)}",
         )
         return play(conf, overrides)
 
-    with undone_after(tmp_path):
+    with undo_after(tmp_path):
         yield start

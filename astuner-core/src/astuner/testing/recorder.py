@@ -14,7 +14,7 @@ from astuner.schema import Group, Notice
 
 
 @frozen(kw_only=True)
-class Logged:
+class LoggedMetrics:
     """One call of `log`."""
 
     step: int
@@ -29,7 +29,7 @@ class LoggedEpisodes:
     groups: tuple[Group, ...]
 
 
-Record = Logged | LoggedEpisodes | Notice
+Record = LoggedMetrics | LoggedEpisodes | Notice
 
 
 class Recorder:
@@ -47,7 +47,7 @@ class Recorder:
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Keep the metrics of a step."""
-        self._keep(Logged(step=step, metrics=dict(metrics)))
+        self._keep(LoggedMetrics(step=step, metrics=dict(metrics)))
 
     def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
         """Keep the groups of a step."""
@@ -66,7 +66,7 @@ class Recorder:
         self._file.flush()
 
 
-def recorded(directory: Path) -> Iterator[Record]:
+def read_records(directory: Path) -> Iterator[Record]:
     """Yield what the recorder of a run kept, in order."""
     with (directory / Recorder.FILE).open("rb") as file:
         while file.peek(1):

@@ -9,13 +9,13 @@ from typing import Any
 from attrs import field, frozen
 
 from astuner.schema import Episode, Group, Notice
-from astuner.testing.recorder import Logged, LoggedEpisodes, Recorder, recorded
+from astuner.testing.recorder import LoggedEpisodes, LoggedMetrics, Recorder, read_records
 
 RECORDER = f"{Recorder.__module__}:{Recorder.__qualname__}"
 
 
 @frozen(kw_only=True, eq=False)
-class Played:
+class PlayedRun:
     """What came of a run."""
 
     directory: Path
@@ -40,7 +40,7 @@ class Played:
         return [episode.reward for episode in self.episodes]
 
 
-def with_recorder(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+def add_recorder(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return settings of a project in which all is recorded, beside the loggers that they name (by default the console)."""
     trainer = settings.get("trainer_common", {})
     named = trainer.get("logger", ["console"])
@@ -48,21 +48,23 @@ def with_recorder(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**settings, "trainer_common": {**trainer, "logger": [*loggers, RECORDER]}}
 
 
-def play(conf: Path, overrides: Sequence[str] = ()) -> Played:
-    """Play a project whose settings come from `with_recorder`; raises the `AstunerError` of a run that fails."""
+def play(conf: Path, overrides: Sequence[str] = ()) -> PlayedRun:
+    """Play a project whose settings come from `add_recorder`; raises the `AstunerError` of a run that fails."""
     from astuner.runs.launch import start_run
 
-    return read_played(start_run(conf, overrides=overrides).directory)
+    return read_run(start_run(conf, overrides=overrides).directory)
 
 
-def read_played(directory: Path) -> Played:
+def read_run(directory: Path) -> PlayedRun:
     """Return what the recorder of a run kept in its directory."""
-    records = list(recorded(directory))
+    records = list(read_records(directory))
     groups = [group for record in records if isinstance(record, LoggedEpisodes) for group in record.groups]
-    return Played(
+    return PlayedRun(
         directory=directory,
         groups=tuple(group for group in groups if group.split == "train"),
         validation_groups=tuple(group for group in groups if group.split == "validation"),
-        metrics={name: value for record in records if isinstance(record, Logged) for name, value in record.metrics.items()},
+        metrics={
+            name: value for record in records if isinstance(record, LoggedMetrics) for name, value in record.metrics.items()
+        },
         notices=tuple(record.text for record in records if isinstance(record, Notice)),
     )

@@ -13,7 +13,7 @@ from astuner.protocols import Sampled
 from astuner.testing.episodes import episode
 
 
-def sampled(
+def make_sampled(
     text: str,
     *,
     tool_calls: Sequence[tuple[str, Any]] = (),

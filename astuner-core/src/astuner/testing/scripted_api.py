@@ -59,7 +59,9 @@ class ScriptedApi:
         return [body["messages"][-1]["content"] for body in self.bodies if "messages" in body]
 
 
-def completion(text: str | None, *, prompt_tokens: int = 0, completion_tokens: int = 0, finish_reason: str = "stop") -> Reply:
+def make_completion(
+    text: str | None, *, prompt_tokens: int = 0, completion_tokens: int = 0, finish_reason: str = "stop"
+) -> Reply:
     """Return a chat completion with its usage."""
     message = {"role": "assistant", "content": text}
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
@@ -110,7 +112,7 @@ def scripted_api(script: Script | str = "ok") -> Iterator[ScriptedApi]:
             finally:
                 with made.lock:
                     made.under_way -= 1
-            self._send(completion(reply) if isinstance(reply, str) else reply)
+            self._send(make_completion(reply) if isinstance(reply, str) else reply)
 
         def _embedded(self, body: Mapping[str, Any]) -> Reply:
             if made.embed is None:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import psutil
 
-from astuner.processes.process_members import lives
+from astuner.processes.process_members import is_living
 
 T = TypeVar("T")
 LOOK_S = 0.02
@@ -36,6 +36,6 @@ async def until_so(holds: Callable[[], T], limit_s: float = 30.0) -> T:
 def is_alive(pid: int) -> bool:
     """Whether there is a process of this number that has not ended."""
     try:
-        return lives(psutil.Process(pid))
+        return is_living(psutil.Process(pid))
     except psutil.NoSuchProcess:
         return False

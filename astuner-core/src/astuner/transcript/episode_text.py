@@ -15,7 +15,7 @@ from astuner.rendering.decoding import TextStream
 from astuner.schema import Call, Episode, Message, Unjudged, Verdict
 from astuner.token_streams import stream_length
 from astuner.transcript.terminal_text import Page
-from astuner.transcript.trained_tokens import trained_tokens
+from astuner.transcript.trained_tokens import mark_trained_tokens
 
 if TYPE_CHECKING:
     from astuner.schema import Mask
@@ -34,7 +34,9 @@ class Details:
     """Where the episode is kept whole, to be named below one that is shown without its middle."""
 
 
-def transcript(episode: Episode, *, tokens: bool | Details = False, page: Page | None = None, with_outcome: bool = True) -> str:
+def format_transcript(
+    episode: Episode, *, tokens: bool | Details = False, page: Page | None = None, with_outcome: bool = True
+) -> str:
     """Return the episode as lines of text; with `tokens`, each call says what of it was fed, sampled and trained, and why not.
 
     On a page with colours what is trained is green, and what was sampled and is not is yellow. `with_outcome=False` leaves the
@@ -44,7 +46,7 @@ def transcript(episode: Episode, *, tokens: bool | Details = False, page: Page |
     return "\n".join(_Transcript(episode, page or Page(), details).lines(with_outcome))
 
 
-def outcome(episode: Episode) -> str:
+def format_outcome(episode: Episode) -> str:
     """Return what the judge found: the reward, its parts, each agent's where they differ, and the reasons."""
     verdict = episode.verdict
     if isinstance(verdict, Unjudged):
@@ -52,21 +54,21 @@ def outcome(episode: Episode) -> str:
     if verdict is None:
         return "no reward" if episode.completed else "no reward: the episode failed"
     success = {True: ", success", False: ", no success", None: ""}[verdict.is_success]
-    parts = [_listed(verdict.components), _listed(verdict.rewards or {}, "by agent: ")]
+    parts = [_format_values(verdict.components), _format_values(verdict.rewards or {}, "by agent: ")]
     told = "".join(f"; {part}" for part in parts if part)
     why = verdict.rationale or ""
     reasons = f"\n{why}" if "\n" in why else f" ({why})" if why else ""
     return f"reward {verdict.reward:g}{success}{told}{reasons}"
 
 
-def outcome_kind(episode: Episode) -> str | None:
+def find_outcome_colour(episode: Episode) -> str | None:
     """Return the colour of an outcome: good, bad, or neither where nobody speaks of success."""
     if not isinstance(episode.verdict, Verdict):
         return "bad"
     return {True: "good", False: "bad", None: None}[episode.is_success]
 
 
-def _listed(values: Mapping[str, float], lead: str = "") -> str:
+def _format_values(values: Mapping[str, float], lead: str = "") -> str:
     return lead + ", ".join(f"{name} {value:g}" for name, value in values.items()) if values else ""
 
 
@@ -75,14 +77,14 @@ class _Transcript:
 
     def __init__(self, episode: Episode, page: Page, details: Details | None) -> None:
         self._episode, self._page, self._details = episode, page, details
-        self._trained = trained_tokens(episode) if details is not None else {}
+        self._trained = mark_trained_tokens(episode) if details is not None else {}
         self._said: dict[str, list[Message]] = {}
         """By agent, the conversation of its last call without token ids: such calls hold all of theirs."""
         self._is_shortened = False
 
     def lines(self, with_outcome: bool) -> Iterator[str]:
         episode, page = self._episode, self._page
-        yield page.block(f"episode {episode.id}: ", self._shortened(episode.task.main_query), indent=INDENT, lead_kind="title")
+        yield page.block(f"episode {episode.id}: ", self._shorten(episode.task.main_query), indent=INDENT, lead_kind="title")
         for call in episode.calls:
             for message in self._new_messages(call):
                 yield from self._message(message)
@@ -95,7 +97,7 @@ class _Transcript:
             again = ", tried again" if failure.retried else ""
             yield page.block("  failed: ", f"{failure.reason}: {failure.detail}{again}", indent=INDENT, lead_kind="bad")
         if with_outcome:
-            yield page.block("  ", outcome(episode), indent=INDENT, kind=outcome_kind(episode))
+            yield page.block("  ", format_outcome(episode), indent=INDENT, kind=find_outcome_colour(episode))
         if self._is_shortened and self._details is not None and self._details.full_text_in is not None:
             yield page.paint(f"  the full text is in {self._details.full_text_in}", "tokens")
 
@@ -103,15 +105,15 @@ class _Transcript:
         name = f" ({agent})" if agent not in (None, "agent") else ""
         speaker = f"  {message.get('role', '?')}{name}: "
         if message.get("reasoning_content"):
-            thought = self._shortened(f"<think> {message['reasoning_content']}")
+            thought = self._shorten(f"<think> {message['reasoning_content']}")
             yield self._page.block(speaker, thought, indent=INDENT, kind="reasoning", lead_kind="speaker")
-        text = self._shortened(_text(message.get("content")))
+        text = self._shorten(_text(message.get("content")))
         calls = message.get("tool_calls") or ()
         if text or not calls:
             yield self._page.block(speaker, text, indent=INDENT, kind=kind, lead_kind="speaker")
         for call in calls:
             function: Mapping[str, Any] = call.get("function", {})
-            called = self._shortened(f"-> {function.get('name')}({function.get('arguments')})")
+            called = self._shorten(f"-> {function.get('name')}({function.get('arguments')})")
             yield self._page.block(speaker, called, indent=INDENT, kind=kind, lead_kind="speaker")
 
     def _reply(self, call: Call) -> Iterator[str]:
@@ -124,7 +126,7 @@ class _Transcript:
         yield from self._message(reply, call.agent, kind)
         yield self._page.paint(f"    [{self._tokens(call, trained)}]", "tokens")
         if trained.any() and not trained.all() and self._details.decode is not None:
-            text = _marked(call, trained, self._details.decode, self._page)
+            text = _mark_trained(call, trained, self._details.decode, self._page)
             yield self._page.block("    trained in part, [[so]]: ", text, indent=INDENT)
 
     def _tokens(self, call: Call, trained: Mask) -> str:
@@ -149,17 +151,17 @@ class _Transcript:
         if stream_length(call):
             return call.messages
         known = self._said.get(call.agent, [])
-        goes_on = len(known) < len(call.messages) and all(map(_alike, known, call.messages))
+        goes_on = len(known) < len(call.messages) and all(map(_is_same_message, known, call.messages))
         self._said[call.agent] = [*call.messages, call.reply]
         return call.messages[len(known) :] if goes_on else call.messages
 
-    def _shortened(self, text: str) -> str:
-        found = self._page.shortened(text)
+    def _shorten(self, text: str) -> str:
+        found = self._page.shorten(text)
         self._is_shortened |= found != text
         return found
 
 
-def _marked(call: Call, trained: Mask, decode: Callable[[Sequence[int]], str], page: Page) -> str:
+def _mark_trained(call: Call, trained: Mask, decode: Callable[[Sequence[int]], str], page: Page) -> str:
     """Return the sampled text with what is trained of it in double brackets."""
     text = TextStream(decode)
     borders = [0, *(np.flatnonzero(np.diff(trained)) + 1).tolist(), len(trained)]
@@ -171,11 +173,11 @@ def _marked(call: Call, trained: Mask, decode: Callable[[Sequence[int]], str], p
     return "".join(found)
 
 
-def _alike(one: Message, other: Message) -> bool:
-    return _compared(one) == _compared(other)
+def _is_same_message(one: Message, other: Message) -> bool:
+    return _make_key(one) == _make_key(other)
 
 
-def _compared(message: Message) -> tuple[Any, ...]:
+def _make_key(message: Message) -> tuple[Any, ...]:
     calls = [call.get("function") for call in message.get("tool_calls") or ()]
     return message.get("role"), _text(message.get("content")), calls
 

@@ -27,7 +27,7 @@ WIDEST = 160
 """Longer lines are hard to read, however wide the terminal is."""
 
 
-def without_colours(text: str) -> str:
+def strip_colours(text: str) -> str:
     """Return what a page has painted as plain text."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
@@ -56,7 +56,7 @@ class Page:
             return text
         return "\n".join(f"\x1b[{COLOURS[kind]}m{line}\x1b[0m" if line else line for line in text.split("\n"))
 
-    def shortened(self, text: str) -> str:
+    def shorten(self, text: str) -> str:
         """Return the text without its middle where it is too long, with a note of how much that was."""
         if self.longest is None or len(text) <= self.longest:
             return text
@@ -69,11 +69,11 @@ class Page:
         lines = []
         for number, line in enumerate(text.split("\n")):
             first = len(lead) if number == 0 else indent
-            lines += self._wrapped(line, first, indent)
+            lines += self._wrap(line, first, indent)
         body = f"\n{margin}".join(self.paint(line, kind) for line in lines)
         return self.paint(lead, lead_kind) + body
 
-    def _wrapped(self, line: str, first: int, indent: int) -> list[str]:
+    def _wrap(self, line: str, first: int, indent: int) -> list[str]:
         if self.width is None or len(line) + max(first, indent) <= self.width:
             return [line]
         width = max(self.width, indent + 20)

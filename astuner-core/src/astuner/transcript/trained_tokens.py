@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from astuner.schema import Call, Episode, Sample
-from astuner.token_streams import by_index, stretches
+from astuner.token_streams import find_stretches, index_calls
 
 if TYPE_CHECKING:
     from astuner.schema import Mask
 
 
-def trained_tokens(episode: Episode) -> dict[int, Mask]:
+def mark_trained_tokens(episode: Episode) -> dict[int, Mask]:
     """Return by call, for each sampled token, whether it is trained; every sampled token is in exactly one of them."""
-    calls = by_index(episode.calls)
+    calls = index_calls(episode.calls)
     found = {index: np.zeros(len(call.output_ids), bool) for index, call in calls.items()}
     for sample in episode.samples:
-        rest = _on_the_path(sample, calls, found)
+        rest = _mark_on_path(sample, calls, found)
         # A tracker may have put answers where another prompt repeats them; each is there as it was sampled, in their order.
         for index in sample.calls:
-            rest = _as_repeated(sample, calls[index], rest, found[index])
+            rest = _mark_repeated(sample, calls[index], rest, found[index])
     return found
 
 
-def _on_the_path(sample: Sample, calls: Mapping[int, Call], found: Mapping[int, Mask]) -> Mask:
+def _mark_on_path(sample: Sample, calls: Mapping[int, Call], found: Mapping[int, Mask]) -> Mask:
     """Mark what lies in the sample where its last call's stream has it; return what is left of the mask."""
     rest = sample.mask.copy()
-    for part in stretches(calls, sample.calls[-1]):
+    for part in find_stretches(calls, sample.calls[-1]):
         first = part.start + part.fed
         last = min(first + part.sampled, len(rest))
         if part.call.index in sample.calls and last > first:
@@ -39,7 +39,7 @@ def _on_the_path(sample: Sample, calls: Mapping[int, Call], found: Mapping[int, 
     return rest
 
 
-def _as_repeated(sample: Sample, call: Call, rest: Mask, found: Mask) -> Mask:
+def _mark_repeated(sample: Sample, call: Call, rest: Mask, found: Mask) -> Mask:
     """Mark the longest run of a call's tokens that stands in what is left of a sample's mask; return what is left then."""
     best = (0, 0, 0)
     for first in map(int, np.flatnonzero(~found)):

@@ -13,7 +13,7 @@ import pytest
 from astuner.errors import Interrupted, RunFailed
 from astuner.runs.launch import start_run
 from astuner.testing.project import write_project
-from astuner.testing.run_in_process import Played, read_played
+from astuner.testing.run_in_process import PlayedRun, read_run
 
 TWO = [{"task_id": "one", "main_query": "1 + 1?", "answer": "2"}, {"task_id": "two", "main_query": "2 + 2?", "answer": "4"}]
 
@@ -31,7 +31,7 @@ class Agent(Workflow):
         return WorkflowOutput(REWARDmetadata={"final_answer": answer.choices[0].message.content})
 """
 
-Run = Callable[..., Played]
+Run = Callable[..., PlayedRun]
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def agent(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
-def shown(played: Played) -> list[str]:
+def shown(played: PlayedRun) -> list[str]:
     """Return the first word or two of everything that the backbone showed, and what is between."""
     starts = ("episode ", "judged ", "the samples", "from what")
     return [text.split(":")[0].split("\n")[0] for text in played.notices if text.startswith(starts)]
@@ -84,7 +84,7 @@ def test_ctrl_c_leaves_what_was_played(run: Run, agent: Callable[..., str], tmp_
     workflow = agent("os.kill(os.getpid(), signal.SIGINT); await asyncio.sleep(60)", reward="reward=1.0, ")
     with pytest.raises(Interrupted):
         run(tasks=TWO, workflow=workflow, settings={"debug": {"debug_max_parallel": 1}})
-    played = read_played(tmp_path / "launcher_record/run1.debug")
+    played = read_run(tmp_path / "launcher_record/run1.debug")
     assert shown(played) == ["episode train/1/one/0", "the samples of a training step", "from what was sampled to what is learnt"]
 
 
@@ -102,14 +102,14 @@ def test_so_does_ctrl_c_while_the_judge_is_asked(run: Run, tmp_path: Path) -> No
     (tmp_path / "judge.py").write_text(SLOW_JUDGE)
     with pytest.raises(Interrupted):
         run("./judge.py:Slow", workflow="astuner.testing.workflows:OneTurn")
-    assert shown(read_played(tmp_path / "launcher_record/run1.debug")) == ["episode train/1/sum/0"]
+    assert shown(read_run(tmp_path / "launcher_record/run1.debug")) == ["episode train/1/sum/0"]
 
 
 def test_a_run_that_loses_its_episodes_shows_them_all_the_same(run: Run, agent: Callable[..., str], tmp_path: Path) -> None:
     settings = {"rollout": {"max_retries": 0, "failure_budget": 0.1}, "debug": {"debug_max_parallel": 1}}
     with pytest.raises(RunFailed, match="1 of 2 episodes"):
         run("astuner.testing.judges:ExactAnswer", tasks=TWO, workflow=agent("raise KeyError('answer')"), settings=settings)
-    played = read_played(tmp_path / "launcher_record/run1.debug")
+    played = read_run(tmp_path / "launcher_record/run1.debug")
     assert "= 2  trainable" in played.notices[-1]
     assert "- 2  untrained: failed" in played.notices[-1]
 

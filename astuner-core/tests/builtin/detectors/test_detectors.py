@@ -15,7 +15,7 @@ from astuner.builtin.detectors.nonsense import Nonsense
 from astuner.builtin.detectors.special_token_leak import SpecialTokenLeak
 from astuner.builtin.detectors.wrong_toolcall import WrongToolcall
 from astuner.testing.ordinary_texts import ORDINARY_TEXTS
-from astuner.testing.sampled_answers import function_tool, sampled
+from astuner.testing.sampled_answers import function_tool, make_sampled
 
 BY_DEFAULT = (Nonsense(), WrongToolcall(), SpecialTokenLeak())
 ANSWERS = [json.loads(line) for line in (Path(__file__).parent / "data" / "gsm8k_answers.jsonl").read_text().splitlines()]
@@ -49,54 +49,56 @@ def in_a_loop(piece: str, length: int) -> str:
 @pytest.mark.parametrize("name", ORDINARY_TEXTS)
 def test_an_ordinary_text_triggers_nothing(name: str, finish_reason: str) -> None:
     text = ORDINARY_TEXTS[name]
-    answer = sampled(text if finish_reason == "stop" else text[: len(text) * 2 // 3], finish_reason=finish_reason)
+    answer = make_sampled(text if finish_reason == "stop" else text[: len(text) * 2 // 3], finish_reason=finish_reason)
     assert [detector.look(answer) for detector in BY_DEFAULT] == [None, None, None]
 
 
 @pytest.mark.parametrize("finish_reason", ["stop", "length"])
 def test_solutions_of_word_problems_trigger_nothing(finish_reason: str) -> None:
-    assert {Nonsense().look(sampled(answer, finish_reason=finish_reason)) for answer in ANSWERS} == {None}
+    assert {Nonsense().look(make_sampled(answer, finish_reason=finish_reason)) for answer in ANSWERS} == {None}
 
 
 def test_many_solutions_after_each_other_trigger_nothing() -> None:
-    assert Nonsense().look(sampled("\n\n".join(ANSWERS))) is None
+    assert Nonsense().look(make_sampled("\n\n".join(ANSWERS))) is None
 
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_that_only_the_limit_ended_is_nonsense(name: str) -> None:
-    found = Nonsense().look(sampled(in_a_loop(LOOPS[name], 3000), finish_reason="length"))
+    found = Nonsense().look(make_sampled(in_a_loop(LOOPS[name], 3000), finish_reason="length"))
     assert found is not None
     assert "times in a row" in found
 
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_inside_of_an_answer_is_nonsense(name: str) -> None:
-    assert Nonsense().look(sampled(in_a_loop(LOOPS[name], 4500) + "\nThat is all, and the answer is 7.")) is not None
+    assert Nonsense().look(make_sampled(in_a_loop(LOOPS[name], 4500) + "\nThat is all, and the answer is 7.")) is not None
 
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_of_a_refrains_length_is_ordinary(name: str) -> None:
-    assert Nonsense().look(sampled(in_a_loop(LOOPS[name], 300), finish_reason="length")) is None
+    assert Nonsense().look(make_sampled(in_a_loop(LOOPS[name], 300), finish_reason="length")) is None
 
 
 def test_the_evidence_quotes_the_repeated_piece_and_counts_it() -> None:
-    found = Nonsense().look(sampled(BEGIN + "So the answer is 42. " * 200, finish_reason="length"))
+    found = Nonsense().look(make_sampled(BEGIN + "So the answer is 42. " * 200, finish_reason="length"))
     assert found == "'So the answer is 42. ' 200 times in a row, over 4200 characters"
 
 
 def test_the_quote_of_a_long_piece_is_cut() -> None:
-    found = Nonsense().look(sampled(LOOPS["a paragraph"] * 20))
+    found = Nonsense().look(make_sampled(LOOPS["a paragraph"] * 20))
     assert found is not None
     assert found.startswith("'Let me start over. ")
     assert len(found) < 150
 
 
 def test_a_run_of_one_mark_up_to_the_limit_needs_no_length() -> None:
-    assert Nonsense().look(sampled(BEGIN + "!" * 600, finish_reason="length")) == "'!' 600 times in a row, over 600 characters"
+    assert (
+        Nonsense().look(make_sampled(BEGIN + "!" * 600, finish_reason="length")) == "'!' 600 times in a row, over 600 characters"
+    )
 
 
 def test_half_a_character_at_the_end_does_not_hide_a_loop() -> None:
-    assert Nonsense().look(sampled(BEGIN + "the " * 750 + "\ufffd", finish_reason="length")) is not None
+    assert Nonsense().look(make_sampled(BEGIN + "the " * 750 + "\ufffd", finish_reason="length")) is not None
 
 
 @pytest.mark.parametrize("finish_reason", ["stop", "length"])
@@ -104,23 +106,23 @@ def test_a_piece_that_holds_repetition_itself_is_found(finish_reason: str) -> No
     # All places that are looked at lie inside of the dashes.
     piece = "- " * 60 + "one more row" + "- " * 30 + "*" * 8
     assert len(piece) == 200
-    assert Nonsense().look(sampled(piece * 40 + "- " * 60, finish_reason=finish_reason)) is not None
+    assert Nonsense().look(make_sampled(piece * 40 + "- " * 60, finish_reason=finish_reason)) is not None
 
 
 def test_the_same_few_sentences_in_any_order_are_nonsense() -> None:
-    found = Nonsense().look(sampled("".join(Random(0).choices(FEW, k=300))))
+    found = Nonsense().look(make_sampled("".join(Random(0).choices(FEW, k=300))))
     assert found is not None
     assert found.startswith("4 different ones among 300 lines and sentences; ")
 
 
 @given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=300), st.integers(0, 5))
 def test_whatever_repeats_for_long_is_found(piece: str, before: int) -> None:
-    assert Nonsense().look(sampled(BEGIN * before + piece * (9000 // len(piece)) + " Done.")) is not None
+    assert Nonsense().look(make_sampled(BEGIN * before + piece * (9000 // len(piece)) + " Done.")) is not None
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), max_size=200, unique=True))
 def test_what_never_repeats_is_not_found(words: list[str]) -> None:
-    assert Nonsense().look(sampled(" ".join(words), finish_reason="length")) is None
+    assert Nonsense().look(make_sampled(" ".join(words), finish_reason="length")) is None
 
 
 ADD = function_tool(
@@ -135,7 +137,7 @@ PLAIN = {"type": "function", "function": {"name": "now"}}
 
 
 def calling(name: str, arguments: object, **more: object) -> str | None:
-    return WrongToolcall().look(sampled("…", tools=(ADD, PLAIN), tool_calls=[(name, arguments)], **more))  # type: ignore[arg-type]
+    return WrongToolcall().look(make_sampled("…", tools=(ADD, PLAIN), tool_calls=[(name, arguments)], **more))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -169,22 +171,22 @@ def test_a_call_that_its_tool_cannot_take_is_wrong(name: str, arguments: object,
 
 
 def test_a_call_that_cannot_be_read_is_wrong() -> None:
-    answer = sampled('<tool_call>{"name": add}</tool_call>', malformed=1, tools=(ADD,))
+    answer = make_sampled('<tool_call>{"name": add}</tool_call>', malformed=1, tools=(ADD,))
     assert WrongToolcall().look(answer) == "1 tool call that cannot be read: '<tool_call>{\"name\": add}</tool_call>'"
 
 
 def test_a_call_that_the_limit_cut_off_is_not_wrong() -> None:
-    assert WrongToolcall().look(sampled('<tool_call>{"name"', malformed=1, tools=(ADD,), finish_reason="length")) is None
+    assert WrongToolcall().look(make_sampled('<tool_call>{"name"', malformed=1, tools=(ADD,), finish_reason="length")) is None
 
 
 def test_an_odd_schema_of_a_tool_is_no_fault_of_the_model() -> None:
     odd = function_tool("odd", {"type": ["object", "null"], "required": ["a"], "properties": {"a": True}})
-    assert WrongToolcall().look(sampled("…", tools=(odd,), tool_calls=[("odd", {"b": 1})])) is None
+    assert WrongToolcall().look(make_sampled("…", tools=(odd,), tool_calls=[("odd", {"b": 1})])) is None
 
 
 def test_a_leak_is_told_with_its_surroundings() -> None:
     found = SpecialTokenLeak().look(
-        sampled("It is 4.<|im_start|>user<|im_start|>", special_tokens=("<|im_start|>", "<|im_start|>"))
+        make_sampled("It is 4.<|im_start|>user<|im_start|>", special_tokens=("<|im_start|>", "<|im_start|>"))
     )
     assert found == "sampled <|im_start|> (2 times): 'It is 4.<|im_start|>user<|im_start|>'"
 
@@ -194,5 +196,5 @@ def test_a_leak_is_told_with_its_surroundings() -> None:
     [("plain ASCII\n\t~", None), ("πππ", "'π' (U+03C0)"), ("áéíóúàèìòù", "'ó' (U+00F3), 'ú' (U+00FA), 'à' (U+00E0)")],
 )
 def test_other_characters_are_found_only_where_it_is_asked_for(text: str, evidence: str | None) -> None:
-    found = NonAscii().look(sampled(text))
+    found = NonAscii().look(make_sampled(text))
     assert found is None if evidence is None else evidence in (found or "")

@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from astuner.builtin.trackers.linear_think import LinearThinkTracker
-from astuner.builtin.trackers.thinking import last_boxed, without_thinking
+from astuner.builtin.trackers.thinking import find_last_boxed, strip_thinking
 from astuner.protocols import ContextRoom, EpisodeIdentity
 from astuner.schema import Call
 
@@ -65,7 +65,7 @@ def test_old_reasoning_is_not_shown() -> None:
     ],
 )
 def test_reasoning_is_what_comes_before_the_answer(text: str, answer: str) -> None:
-    assert without_thinking(text) == answer
+    assert strip_thinking(text) == answer
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_reasoning_is_what_comes_before_the_answer(text: str, answer: str) -> No
     ],
 )
 def test_the_last_closed_box_counts(text: str, box: str | None) -> None:
-    assert last_boxed(text) == box
+    assert find_last_boxed(text) == box
 
 
 def test_the_environment_is_given_the_reply_as_it_is() -> None:

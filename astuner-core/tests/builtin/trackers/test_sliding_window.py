@@ -11,7 +11,7 @@ from attrs import evolve
 
 from astuner.builtin.trackers.auto_context import AutoContextTracker
 from astuner.builtin.trackers.sliding_window import SlidingWindowTracker
-from astuner.builtin.trackers.summaries import summary_by_model, summary_prompt
+from astuner.builtin.trackers.summaries import make_model_summariser, read_summary_prompt
 from astuner.clients.llm_endpoint import NoEndpoint
 from astuner.config.model import Config
 from astuner.config.rollout import Rollout
@@ -66,7 +66,7 @@ def play(policy: Any, turns: int, room: ContextRoom) -> list[list[str]]:
 def summarising() -> AutoContextTracker:
     """Summarises above 7 messages, and keeps one turn."""
     options = AutoContextTracker.Options(train_sp_action=True, token_num_trigger_clip=7)
-    return AutoContextTracker(options, summarise=summary_by_model(50), summary_tokens=0)
+    return AutoContextTracker(options, summarise=make_model_summariser(50), summary_tokens=0)
 
 
 def test_the_window_stays_until_the_conversation_no_longer_fits() -> None:
@@ -92,7 +92,7 @@ def test_a_summary_takes_the_place_of_what_falls_out() -> None:
     asked = Asked("both were wrong", "all were wrong")
     policy = AutoContextTracker(
         AutoContextTracker.Options(train_sp_action=True, token_num_trigger_clip=7),
-        summarise=summary_by_model(50),
+        summarise=make_model_summariser(50),
         summary_tokens=0,
     )
     shown = play(policy, 5, room(100, asked))
@@ -106,19 +106,19 @@ def test_the_model_is_asked_for_a_summary_after_what_it_was_shown() -> None:
     asked = Asked("first", "second")
     policy = AutoContextTracker(
         AutoContextTracker.Options(train_sp_action=True, token_num_trigger_clip=7),
-        summarise=summary_by_model(50),
+        summarise=make_model_summariser(50),
         summary_tokens=0,
     )
     play(policy, 5, room(100, asked))
     first, second = ([message["content"] for message in messages] for messages in asked.messages)
-    assert first == ["be brief", "task", "a0", "e0", "a1", f"e1\n\n{summary_prompt()}"]
+    assert first == ["be brief", "task", "a0", "e0", "a1", f"e1\n\n{read_summary_prompt()}"]
     assert second == [
         "be brief",
         "task\n\n[Summary of 4 earlier messages]\nfirst",
         "a2",
         "e2",
         "a3",
-        f"e3\n\n{summary_prompt()}",
+        f"e3\n\n{read_summary_prompt()}",
     ]
     assert asked.max_tokens == [50, 50]
 
@@ -126,17 +126,17 @@ def test_the_model_is_asked_for_a_summary_after_what_it_was_shown() -> None:
 def test_the_question_for_a_summary_fits_too() -> None:
     asked = Asked("short")
     window = AutoContextTracker.Options(train_sp_action=True, keep_turns=1)
-    policy = AutoContextTracker(window, summarise=summary_by_model(50), summary_tokens=0)
+    policy = AutoContextTracker(window, summarise=make_model_summariser(50), summary_tokens=0)
     asyncio.run(policy.view(said(0), room(6, asked)))
     asyncio.run(policy.view(said(6), room(6, asked)))
-    assert [message["content"] for message in asked.messages[0]][2:] == ["a3", "e3", "a4", f"e4\n\n{summary_prompt()}"]
+    assert [message["content"] for message in asked.messages[0]][2:] == ["a3", "e3", "a4", f"e4\n\n{read_summary_prompt()}"]
 
 
 @pytest.mark.parametrize("answer", ["", "  \n", "<think>what was it", RuntimeError("the server is down")])
 def test_without_a_summary_the_oldest_are_left_out_and_it_is_said(answer: Any) -> None:
     policy = AutoContextTracker(
         AutoContextTracker.Options(train_sp_action=True, token_num_trigger_clip=7),
-        summarise=summary_by_model(50),
+        summarise=make_model_summariser(50),
         summary_tokens=0,
     )
     shown = play(policy, 3, room(100, Asked(answer)))
@@ -147,7 +147,7 @@ def test_without_a_summary_the_oldest_are_left_out_and_it_is_said(answer: Any) -
 def test_an_earlier_summary_outlives_a_later_failure() -> None:
     policy = AutoContextTracker(
         AutoContextTracker.Options(train_sp_action=True, token_num_trigger_clip=7),
-        summarise=summary_by_model(50),
+        summarise=make_model_summariser(50),
         summary_tokens=0,
     )
     shown = play(policy, 5, room(100, Asked("all wrong", "")))

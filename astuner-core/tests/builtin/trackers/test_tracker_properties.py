@@ -20,7 +20,7 @@ from astuner.builtin.trackers.sliding_window import SlidingWindowTracker
 from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call
-from astuner.testing.calls import FIRST_SAMPLED, made_up_calls, origins
+from astuner.testing.calls import FIRST_SAMPLED, find_origins, make_up_calls
 from astuner.token_streams import stream_ids
 
 IDENTITY = EpisodeIdentity(episode_id="e", task_id="t", repeat=0)
@@ -43,7 +43,7 @@ EVERY = {**EXACT, **INEXACT}
 
 def edited(random: Random) -> tuple[Call, ...]:
     """Return an episode in which some prompts hold earlier answers word for word, in a history that was edited."""
-    calls = list(made_up_calls(random))
+    calls = list(make_up_calls(random))
     for _ in range(random.randint(0, 6)):
         last = random.choice(calls)
         stream = stream_ids(calls, last.index).tolist()
@@ -91,7 +91,7 @@ def test_each_sampled_token_is_trained_once_or_counted(make: Callable[[], Any], 
 @settings(max_examples=25)
 @given(calls=episodes)
 def test_what_is_trained_was_sampled_by_that_agent_with_that_logprob(make: Callable[[], Any], calls: Sequence[Call]) -> None:
-    known = origins(calls)
+    known = find_origins(calls)
     for sample, place, number in trained(make().samples(calls, IDENTITY)):
         origin = known[number]
         assert (origin.call.agent, origin.call.untrained, origin.logprob) == (sample.agent, None, float(sample.logprobs[place]))
@@ -112,7 +112,7 @@ def test_samples_are_well_formed_and_end_with_what_they_train(make: Callable[[],
 @settings(max_examples=25)
 @given(calls=episodes)
 def test_a_token_is_trained_under_the_ids_it_was_sampled_under(make: Callable[[], Any], calls: Sequence[Call]) -> None:
-    known = origins(calls)
+    known = find_origins(calls)
     for sample, place, number in trained(make().samples(calls, IDENTITY)):
         assert np.array_equal(sample.ids[:place], known[number].prefix)
 
@@ -129,7 +129,7 @@ def test_text_trains_what_token_does_in_no_more_rows(calls: Sequence[Call]) -> N
 @settings(max_examples=25)
 @given(calls=episodes)
 def test_under_text_an_answer_keeps_its_words_in_their_order(calls: Sequence[Call]) -> None:
-    known = origins(calls)
+    known = find_origins(calls)
     for sample, place, number in trained(TimelineTracker(merges_text=True).samples(calls, IDENTITY)):
         origin = known[number]
         start = place - origin.place

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from astuner.gateway.recording.call_policy import Terms
+from astuner.gateway.recording.call_policy import CallPolicy
 from astuner.gateway.recording.episode_spec import EpisodeSpec
 from astuner.gateway.recording.request import ChatRequest
 from astuner.schema import Capabilities, Sampling
@@ -15,7 +15,7 @@ def asked_for(kind: str, capabilities: Capabilities) -> tuple[str | None, list[s
     told: list[str] = []
     spec = EpisodeSpec(episode_id="e", seed=0, sampling=Sampling(), max_model_len=64, trainable_targets=None)
     request = ChatRequest(messages=(), constraint={"type": kind}, template_kwargs={}, body={})
-    return Terms(spec, capabilities, told.append).untrained(request, trained=True), told
+    return CallPolicy(spec, capabilities, told.append).untrained(request, trained=True), told
 
 
 @pytest.mark.parametrize(
@@ -30,4 +30,4 @@ def asked_for(kind: str, capabilities: Capabilities) -> tuple[str | None, list[s
 def test_a_grammar_that_the_engine_does_not_understand_is_told_of(kind: str, capabilities: Capabilities, told: bool) -> None:
     untrained, notices = asked_for(kind, capabilities)
     assert untrained == "constrained"
-    assert told == any(f"'{kind}' was asked for in vain" in text for text in notices)
+    assert told == any(f"'{kind}' has no effect" in text for text in notices)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astuner.gateway.recording.messages import normalise
-from astuner.gateway.recording.normalised_messages import KEPT, Said
+from astuner.gateway.recording.normalised_messages import KEPT, MessageReader
 from astuner.rendering.errors import ApiError
 
 ARGUMENTS = st.sampled_from([{"a": 1}, {"a": True}, {"a": 1.0}, '{"a": 1}', '{"a": true}', None])
@@ -41,7 +41,7 @@ def outcome(read: Any, messages: Any) -> Any:
 
 @given(turns=GROWING)
 def test_a_request_reads_the_same_whatever_was_said_before(turns: list[tuple[str, list[dict[str, Any]]]]) -> None:
-    said, messages = Said(), [{"role": "user", "content": "a"}]
+    said, messages = MessageReader(), [{"role": "user", "content": "a"}]
 
     for what, more in turns:
         messages = {"more": [*messages, *more], "other": [*messages[:1], *more], "again": messages}[what]
@@ -51,7 +51,7 @@ def test_a_request_reads_the_same_whatever_was_said_before(turns: list[tuple[str
 
 @pytest.mark.parametrize(("first", "second"), [({"a": 1}, {"a": True}), ({"a": [1.0]}, {"a": [1]}), ({"a": 0}, {"a": False})])
 def test_equal_arguments_of_other_types_are_other_texts(first: Any, second: Any) -> None:
-    said = Said()
+    said = MessageReader()
 
     def request(arguments: Any) -> list[Any]:
         calls = [{"id": "x", "function": {"name": "f", "arguments": arguments}}]
@@ -63,7 +63,7 @@ def test_equal_arguments_of_other_types_are_other_texts(first: Any, second: Any)
 
 
 def test_equal_ids_of_other_types_are_other_ids() -> None:
-    said = Said()
+    said = MessageReader()
 
     def request(id_: Any) -> list[Any]:
         calls = [{"id": id_, "function": {"name": "f", "arguments": "{}"}}]
@@ -75,7 +75,7 @@ def test_equal_ids_of_other_types_are_other_ids() -> None:
 
 
 def test_what_is_said_again_is_the_same_object() -> None:
-    said, first = Said(), [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+    said, first = MessageReader(), [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
     before = said(first)
 
     assert all(old is new for old, new in zip(before, said([*map(dict, first), {"role": "user", "content": "v"}]), strict=False))
@@ -83,11 +83,11 @@ def test_what_is_said_again_is_the_same_object() -> None:
 
 @pytest.mark.parametrize("messages", [None, [], "text", [1], [{"role": "user"}], [{"content": "x"}]])
 def test_what_cannot_be_served_is_refused_with_the_same_words(messages: Any) -> None:
-    assert outcome(normalise, messages) == outcome(Said(), messages)
+    assert outcome(normalise, messages) == outcome(MessageReader(), messages)
 
 
 def test_the_oldest_conversations_are_forgotten() -> None:
-    said = Said()
+    said = MessageReader()
     first = said([{"role": "user", "content": "0"}])
     for number in range(KEPT):
         said([{"role": "user", "content": str(number + 1)}])

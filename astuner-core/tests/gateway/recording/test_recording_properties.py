@@ -27,7 +27,7 @@ from astuner.gateway import EpisodeRecorder, EpisodeSpec
 from astuner.gateway.api_keys import Caller
 from astuner.gateway.dialects.chat_completions import chat_request
 from astuner.gateway.recording.choice_events import Answer, Done
-from astuner.gateway.recording.messages import meaning
+from astuner.gateway.recording.messages import encode_meaning
 from astuner.gateway.recording.request import ChatRequest
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.rendering import TemplateRenderer
@@ -122,7 +122,7 @@ class Client:
         body = {"model": "m", "messages": self.messages, **extra}
         if self.agent != "toolless":
             body["tools"] = TOOLS if self.agent != "changer" or self.rng.random() < 0.7 else TOOLS[:1]
-        request = chat_request(json.loads(json.dumps(body)), self.recorder.said)
+        request = chat_request(json.loads(json.dumps(body)), self.recorder.read_messages)
         first = self.recorder._begun
         turn = self.recorder.begin(request, Caller("s", self.agent, self.agent))
         for index in range(first, first + request.n):
@@ -317,7 +317,9 @@ def check_messages(calls: Sequence[Call], requests: Mapping[int, ChatRequest]) -
     """Every record holds, with those before it, the messages that were asked."""
     for call in calls:
         asked = requests[call.index].messages
-        assert [meaning(message) for message in conversation(calls, call.index)] == [meaning(message) for message in asked]
+        assert [encode_meaning(message) for message in conversation(calls, call.index)] == [
+            encode_meaning(message) for message in asked
+        ]
 
 
 def check_tracked(engine: Memory, calls: Sequence[Call], tracked: Tracked) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from astuner.gateway.recording.sampled_answer import leaky_tokens
+from astuner.gateway.recording.sampled_answer import find_leaky_tokens
 
 QWEN = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|fim_prefix|>", "<tool_call>", "</tool_call>", "<think>", "</think>"]
 LLAMA = ["<|begin_of_text|>", "<|start_header_id|>", "<|eot_id|>", "<|python_tag|>"]
@@ -20,7 +20,7 @@ GPT_OSS = ["<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>"
 def leaks(specials: Sequence[str], ordinary: Sequence[str] = ()) -> list[str]:
     added = {number: AddedToken(token, True) for number, token in enumerate(specials)}
     added |= {len(specials) + number: AddedToken(token, False) for number, token in enumerate(ordinary)}
-    return list(leaky_tokens(SimpleNamespace(tokenizer=SimpleNamespace(added_tokens_decoder=added))).values())  # type: ignore[arg-type]
+    return list(find_leaky_tokens(SimpleNamespace(tokenizer=SimpleNamespace(added_tokens_decoder=added))).values())  # type: ignore[arg-type]
 
 
 class AddedToken(str):
@@ -54,4 +54,4 @@ def test_an_added_token_that_is_not_special_is_no_leak():
 
 
 def test_a_renderer_without_a_tokenizer_knows_no_special_tokens():
-    assert leaky_tokens(object()) == {}  # type: ignore[arg-type]
+    assert find_leaky_tokens(object()) == {}  # type: ignore[arg-type]

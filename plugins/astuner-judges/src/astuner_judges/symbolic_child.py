@@ -17,9 +17,9 @@ def main() -> None:
     if sys.platform == "linux":
         import resource
 
-        from astuner.processes.resource_bounds import bound
+        from astuner.processes.resource_bounds import set_limit
 
-        bound(resource.RLIMIT_AS, _MEMORY_BYTES)
+        set_limit(resource.RLIMIT_AS, _MEMORY_BYTES)
     logging.disable()
     try:
         from math_verify import parse, verify

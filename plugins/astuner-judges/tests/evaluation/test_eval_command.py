@@ -16,7 +16,7 @@ import yaml
 
 from astuner.testing.command_line import CommandResult, run_command
 from astuner.testing.contracts import CommandContract
-from astuner.testing.scripted_api import Reply, ScriptedApi, completion, scripted_api
+from astuner.testing.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
 
 LONG_FIRST = """
 from astuner import Judge, Verdict
@@ -275,7 +275,7 @@ def test_another_right_answer_is_another_task(tmp_path: Path) -> None:
 def grade(body: Mapping[str, Any], number: int) -> str | Reply:
     asked = body["messages"][1]["content"]
     if '"verdicts"' in asked:
-        return completion(
+        return make_completion(
             json.dumps({"verdicts": [{"rubric": 1, "score": float("polite" in asked.split("The answer:")[1])}]}),
             prompt_tokens=100,
             completion_tokens=10,

@@ -12,7 +12,7 @@ import pytest
 from astuner.clients.prompts import load_user_prompt
 from astuner.config.loading import load_config
 from astuner.plugins.options import options_for
-from astuner.testing import Played
+from astuner.testing import PlayedRun
 from astuner_judges import MathAnswerAsJudge
 from astuner_judges.llm.judge import LlmAsJudge
 from astuner_judges.llm.math_and_llm import MathAnswerAndLlmAsJudge
@@ -55,7 +55,7 @@ def test_the_slots_are_those_of_the_modes() -> None:
         assert tuple(re.findall(r"`(\w+)`", row[1])) == others
 
 
-def test_the_class_of_one_s_own_judges_a_run(run: Callable[..., Played], tmp_path: Path) -> None:
+def test_the_class_of_one_s_own_judges_a_run(run: Callable[..., PlayedRun], tmp_path: Path) -> None:
     (code,) = blocks("python")
     (tmp_path / "exact.py").write_text(code)
     played = run("./exact.py:ExactAnswer", replies=["4 "])

@@ -14,7 +14,7 @@ from astuner.config.components import TaskJudge
 from astuner.config.model import Config
 from astuner.errors import ConfigError, DataError
 from astuner.schema import Task, Unjudged, Verdict
-from astuner.testing.scripted_api import Reply, completion
+from astuner.testing.scripted_api import Reply, make_completion
 
 SCORES = {"4": 10, "four, I think": 7.5, "5": 0}
 
@@ -117,7 +117,7 @@ def test_an_answer_of_another_form_is_followed_by_a_good_one(bench: Any) -> None
         (Reply(429, {"error": {"message": "slow down"}}), "answered 429"),
         (Reply(500, {}), "answered 500"),
         (Reply(0), "could not be reached"),
-        (completion(None, finish_reason="content_filter"), "finish_reason: content_filter"),
+        (make_completion(None, finish_reason="content_filter"), "finish_reason: content_filter"),
     ],
     ids=["rate limit", "server error", "lost connection", "refusal"],
 )
@@ -151,7 +151,7 @@ def test_a_spent_budget_is_no_verdict_and_what_was_judged_stays(bench: Any) -> N
 
 
 def test_a_cost_limit_counts_the_tokens_that_the_api_tells(bench: Any) -> None:
-    bench.api.script = lambda body, number: completion('{"score": 1}', prompt_tokens=900, completion_tokens=100)
+    bench.api.script = lambda body, number: make_completion('{"score": 1}', prompt_tokens=900, completion_tokens=100)
     prices = {"prompt_price": 1000.0, "completion_price": 1000.0, "max_cost": 2.5, "concurrency": 1}
     findings = bench("1", "2", "3", max_tokens=10, llm=prices)
     assert [type(finding) for finding in findings] == [Verdict, Verdict, Unjudged]
@@ -212,7 +212,7 @@ def test_the_model_and_the_length_are_those_of_the_section_where_the_options_nam
 
 
 def test_the_totals_of_a_process_are_kept_beside_the_run(bench: Any) -> None:
-    bench.api.script = lambda body, number: completion('{"score": 1}', prompt_tokens=100, completion_tokens=10)
+    bench.api.script = lambda body, number: make_completion('{"score": 1}', prompt_tokens=100, completion_tokens=10)
     bench("1", "2", llm={"prompt_price": 10.0})
     (line,) = (bench.home / "run" / "logs" / "llm_judge.jsonl").read_text().splitlines()
     row = json.loads(line)

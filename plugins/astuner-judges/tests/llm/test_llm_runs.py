@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from astuner.testing import Played
+from astuner.testing import PlayedRun
 from astuner.testing.command_line import CommandResult
 from astuner.testing.project import write_project
 from astuner.testing.scripted_api import Reply
@@ -21,7 +21,7 @@ TASKS = (
 
 FEW = {"max_retries": 0, "concurrency": 4}
 
-Run = Callable[..., Played]
+Run = Callable[..., PlayedRun]
 Cli = Callable[..., CommandResult]
 
 

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from astuner.config.secrets import Secrets
 from astuner.schema import Episode, Group
-from astuner.transcript.episode_text import transcript
+from astuner.transcript.episode_text import format_transcript
 
 
 @frozen(kw_only=True)
@@ -42,7 +42,7 @@ def summarise(groups: Sequence[Group], count: int, secrets: Secrets) -> EpisodeS
         prefix="val/" if groups[0].split == "validation" else "",
         rewards=tuple(float(reward) for reward, _ in ranked),
         shown=tuple(
-            ShownEpisode(id=episode.id, reward=float(reward), text=encodable(secrets.hide(transcript(episode))))
+            ShownEpisode(id=episode.id, reward=float(reward), text=encodable(secrets.hide(format_transcript(episode))))
             for reward, episode in _spread(ranked, count)
         ),
     )

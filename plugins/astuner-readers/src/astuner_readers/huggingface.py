@@ -11,8 +11,8 @@ from typing import Any
 from astuner.errors import DataError, PluginError
 from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
-from astuner.tabular.cell_values import as_json_value, with_json_columns
-from astuner.tabular.task_rows import Row, tasks_of
+from astuner.tabular.cell_values import convert_to_json, parse_json_columns
+from astuner.tabular.task_rows import Row, make_tasks
 from astuner_readers.hub import HubCopy, located
 from astuner_readers.huggingface_options import HuggingFaceOptions
 from astuner_readers.split_slices import PartsOfStreams, split_parts
@@ -54,7 +54,7 @@ class HuggingFaceReader:
         if name not in self._loaded:
             self._loaded[name] = self._load(name, "training_split" if split == "train" else "validation_split")
         rows = partial(_rows, self._loaded[name], f"{options.dataset_path}:{name}", options.json_columns)
-        return tasks_of(rows, options.columns, options.limit)
+        return make_tasks(rows, options.columns, options.limit)
 
     def _load(self, name: str, key: str) -> Rows:
         datasets = _datasets()
@@ -163,7 +163,7 @@ def _datasets() -> Any:
 
 def _rows(loaded: Rows, place: str, json_columns: tuple[str, ...]) -> Iterator[Row]:
     rows = _plain_rows(loaded, place)
-    return with_json_columns(rows, json_columns) if json_columns else rows
+    return parse_json_columns(rows, json_columns) if json_columns else rows
 
 
 def _plain_rows(loaded: Rows, place: str) -> Iterator[Row]:
@@ -177,7 +177,7 @@ def _plain_rows(loaded: Rows, place: str) -> Iterator[Row]:
             raise DataError(f"{where}: the row cannot be read: {type(error).__name__}: {error}") from error
         if values is None:
             return
-        yield Row(where, {name: as_json_value(value, name, where) for name, value in values.items()})
+        yield Row(where, {name: convert_to_json(value, name, where) for name, value in values.items()})
         index += 1
 
 

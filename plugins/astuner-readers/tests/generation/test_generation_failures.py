@@ -18,7 +18,7 @@ import pytest
 
 from astuner.clients.llm_endpoint import NoEndpoint
 from astuner.errors import RunFailed
-from astuner.testing.scripted_api import Reply, ScriptedApi, completion
+from astuner.testing.scripted_api import Reply, ScriptedApi, make_completion
 from astuner_readers.generation.reader import DataGenerationReader
 from astuner_readers.generation.task_files import write_atomically
 
@@ -51,7 +51,7 @@ def failing(author: Author, which: Callable[[int], bool], reply: str | Reply) ->
     ("reply", "reason"),
     [
         ("I'm sorry, I cannot help with that.", "not_json"),
-        (completion(None), "no_text"),
+        (make_completion(None), "no_text"),
         (Reply(429, {"error": {"message": "slow down"}}), "rate_limited"),
         (Reply(500, {"error": {"message": "oh"}}), "status_500"),
         (Reply(0), "unreachable"),
@@ -153,7 +153,7 @@ def test_what_a_budget_left_out_is_made_later_and_nothing_asked_twice(llm: Scrip
 
 def test_a_budget_of_tokens_lets_requests_wait_for_each_other(llm: ScriptedApi, reader: Read, asked: Any, author: Author) -> None:
     # Each request under way counts with 1000 tokens, and takes 10: one at a time fits.
-    llm.script = lambda body, number: completion(author(body, number), prompt_tokens=5, completion_tokens=5)
+    llm.script = lambda body, number: make_completion(author(body, number), prompt_tokens=5, completion_tokens=5)
     limits = {**SOON, "max_total_tokens": 2500}
     made = reader(**{**asked, "num_workers": 4, "llm_response_length": 1000, "llm": limits})
     assert len(list(made.read("validation"))) == 8
@@ -223,7 +223,7 @@ def test_of_a_limit_as_much_is_kept_as_comparing_takes(
 def test_of_a_limit_on_tokens_enough_is_kept_to_compare_what_it_paid_for(
     llm: ScriptedApi, reader: Read, asked: Any, author: Author
 ) -> None:
-    llm.script = lambda body, number: completion(author(body, number), prompt_tokens=500, completion_tokens=60)
+    llm.script = lambda body, number: make_completion(author(body, number), prompt_tokens=500, completion_tokens=60)
     llm.embed = vector
     # Three answers would leave ten tokens, in which their questions cannot be compared.
     asked |= {"llm_response_length": 60, "llm": {**SOON, "max_total_tokens": 3 * 560 + 10}}

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from astuner.errors import RunFailed, UsageError
-from astuner.processes import Launched, launch
-from astuner.processes.process_environment import exported
+from astuner.processes import ProgramHandle, launch
+from astuner.processes.process_environment import export_variables
 from astuner.protocols import Control, RunInfo
 from astuner.services.ray import ADDRESS, check_answers, ray
-from astuner.services.running import Place, running_services
+from astuner.services.running import ServiceHost, run_services
 from astuner_trinity.cluster import with_gpus_of
 from astuner_trinity.layout import Layout
 from astuner_trinity.process_environment import SILENCE, Machine, check_versions, look_at_machine
@@ -51,7 +51,7 @@ class Program:
     """Trinity, started."""
 
     layout: Layout
-    launched: Launched
+    launched: ProgramHandle
     home: Path
     """Where Trinity's directories are."""
     limit_s: float
@@ -137,7 +137,7 @@ def cluster_for(run: RunInfo, control: Control) -> Iterator[Machine]:
     check_versions()
     machine, variables = look_at_machine()
     with ExitStack() as stack:
-        stack.enter_context(exported(variables))
+        stack.enter_context(export_variables(variables))
         address = os.environ.get(ADDRESS, "")
         if address.startswith(CLIENT):
             raise UsageError(
@@ -149,13 +149,13 @@ def cluster_for(run: RunInfo, control: Control) -> Iterator[Machine]:
             if machine.stand_in is None:
                 machine = with_gpus_of(machine, address)
         else:
-            place = Place(
+            place = ServiceHost(
                 directory=run.directory,
                 say=lambda text: control.notify(text, "info"),
                 warn=control.notify,
                 stopped=lambda: control.stop,
             )
-            stack.enter_context(running_services({"ray": ray(run)}, place))
+            stack.enter_context(run_services({"ray": ray(run)}, place))
         yield machine
 
 

@@ -138,7 +138,7 @@ class Tail:
                     verdict = load_verdict(data)
                     known = self._find(identity)
                     if known is not None and verdict is not None:
-                        self._open[identity] = known.judged(verdict)
+                        self._open[identity] = known.with_verdict(verdict)
                         self._fresh.add(identity)
             case "group":
                 episodes = [self._find(identity) for identity in record["episodes"]]

@@ -45,9 +45,9 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def project(quickstart: Path, tmp_path: Path) -> Iterator[Project]:
     """A project to run in; after the test no process of it is left."""
-    with Project.beside(quickstart, tmp_path) as project:
+    with Project.copy_beside(quickstart, tmp_path) as project:
         yield project
-    _, left = psutil.wait_procs(project.processes(), timeout=30)
+    _, left = psutil.wait_procs(project.list_processes(), timeout=30)
     assert [process.cmdline() for process in left] == []
 
 

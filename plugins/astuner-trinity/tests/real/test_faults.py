@@ -11,10 +11,10 @@ import pytest
 from quickstart_project import START_S
 
 from astuner.processes.ports import accepts
-from astuner.processes.process_environment import exported
+from astuner.processes.process_environment import export_variables
 from astuner.runs.episode_store import read_episodes
 from astuner.services.ray import PLACES, ray
-from astuner.services.running import Place, running_services
+from astuner.services.running import ServiceHost, run_services
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
 from astuner_trinity.cluster import gpus_of
@@ -26,7 +26,7 @@ from .conftest import succeeded
 def test_a_trainer_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> None:
     running = project.begin(*project.short("trinity", 40, trainer_common__save_freq=1))
     until(lambda: len(project.rows) >= 2, limit_s=START_S)
-    project.process_of("WorkerDict").kill()
+    project.wait_for_process("WorkerDict").kill()
     assert running.wait(180) == 1
     said = (project.home / "said").read_text()
     assert "go on with --resume" in said
@@ -47,7 +47,7 @@ def test_a_trainer_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> 
 def test_an_explorer_that_dies_ends_the_run(project: Any) -> None:
     running = project.begin(*project.short("trinity", 40))
     until(lambda: project.rows, limit_s=START_S)
-    project.process_of("ray::Explorer").kill()
+    project.wait_for_process("ray::Explorer").kill()
     assert running.wait(180) == 1
     assert "go on with --resume" in (project.home / "said").read_text()
 
@@ -56,7 +56,7 @@ def test_an_explorer_that_dies_ends_the_run(project: Any) -> None:
 def test_a_process_that_plays_dies_and_the_run_says_what_is_missing(project: Any) -> None:
     running = project.begin(*project.short("trinity", 40))
     until(lambda: project.rows, limit_s=START_S)
-    project.process_of("ray::WorkflowRunner").kill()
+    project.wait_for_process("ray::WorkflowRunner").kill()
     assert running.wait(180) == 1
     said = (project.home / "said").read_text()
     # Whichever is seen first: its task fails, or the step ends without its group.
@@ -78,10 +78,10 @@ def test_ctrl_c_saves_the_state(project: Any) -> None:
 @pytest.mark.slow
 def test_a_driver_that_is_killed_leaves_nothing(project: Any) -> None:
     running = project.begin(*project.short("trinity", 40))
-    project.process_of("ray::Trainer")
+    project.wait_for_process("ray::Trainer")
     running.kill()
     running.wait(60)
-    until(lambda: project.processes() == [], limit_s=60)
+    until(lambda: project.list_processes() == [], limit_s=60)
 
 
 @pytest.mark.slow
@@ -96,10 +96,10 @@ def test_a_small_buffer_makes_the_explorer_wait(project: Any) -> None:
 def test_a_cluster_that_is_there_is_used_and_left(project: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASTUNER_STATE_DIR", str(project.state))
     _, variables = look_at_machine()
-    place = Place(directory=tmp_path, say=print, warn=print, stopped=lambda: False)
-    with exported(variables), running_services({"ray": ray(run_info(tmp_path))}, place):
+    place = ServiceHost(directory=tmp_path, say=print, warn=print, stopped=lambda: False)
+    with export_variables(variables), run_services({"ray": ray(run_info(tmp_path))}, place):
         assert gpus_of(os.environ["RAY_ADDRESS"]) == [PLACES]
-        with exported({"RAY_AUTH_TOKEN": "f" * 64}):
+        with export_variables({"RAY_AUTH_TOKEN": "f" * 64}):
             assert gpus_of(os.environ["RAY_ADDRESS"]) is None
         ended = project.train(steps=1, variables={"RAY_AUTH_TOKEN": "f" * 64})
         assert ended.returncode == 1

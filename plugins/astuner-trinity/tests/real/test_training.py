@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from quickstart_project import START_S
 
-from astuner.processes.process_environment import exported
+from astuner.processes.process_environment import export_variables
 from astuner.services.ray import ray
-from astuner.services.running import Place, running_services
+from astuner.services.running import ServiceHost, run_services
 from astuner.testing.run_infos import run_info
 from astuner_trinity.process_environment import look_at_machine
 
@@ -158,10 +158,10 @@ def test_the_configuration_in_the_run_directory_runs_by_itself(project: Any) -> 
     for path in (project.run / "trinity" / "quickstart").glob("*"):
         shutil.rmtree(path)
     _, variables = look_at_machine()
-    place = Place(directory=project.home, say=print, warn=print, stopped=lambda: False)
+    place = ServiceHost(directory=project.home, say=print, warn=print, stopped=lambda: False)
     with (
-        exported({**variables, "ASTUNER_STATE_DIR": str(project.state)}),
-        running_services({"ray": ray(run_info(project.home))}, place),
+        export_variables({**variables, "ASTUNER_STATE_DIR": str(project.state)}),
+        run_services({"ray": ray(run_info(project.home))}, place),
     ):
         command = [Path(sys.executable).with_name("trinity"), "run", "--config", project.run / "trinity.yaml"]
         ended = subprocess.run(

@@ -13,10 +13,10 @@ from attrs import frozen
 
 from astuner.errors import ConfigError, Problem, RunFailed, UsageError
 from astuner.processes.gpus import gpu_count
-from astuner.processes.process_environment import exported
+from astuner.processes.process_environment import export_variables
 from astuner.protocols import Control, RunInfo
-from astuner.services.ray import ADDRESS, DIRECTORY, check_answers, ray, read_key_again, unreachable
-from astuner.services.running import Place, running_services
+from astuner.services.ray import ADDRESS, DIRECTORY, check_answers, describe_unreachable, ray, read_key_again
+from astuner.services.running import ServiceHost, run_services
 from astuner_verl.process_environment import WANTED, Device, variables
 
 CLIENT = "ray://"
@@ -62,13 +62,13 @@ def attached(run: RunInfo, control: Control) -> Iterator[Cluster]:
                 f"{ADDRESS}=auto (see docs/verl.md)"
             )
         if not address:
-            place = Place(
+            place = ServiceHost(
                 directory=run.directory,
                 say=lambda text: control.notify(text, "info"),
                 warn=control.notify,
                 stopped=lambda: control.stop,
             )
-            stack.enter_context(running_services({"ray": ray(run)}, place))
+            stack.enter_context(run_services({"ray": ray(run)}, place))
             address = os.environ[ADDRESS]
         yield _attach(address, stack)
 
@@ -83,7 +83,7 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
     try:
         ray.init(address=address, runtime_env={"env_vars": dict(variables(device))}, **options)
     except (ConnectionError, TimeoutError, ValueError, RuntimeError) as error:
-        raise RunFailed(unreachable(address, error)) from error
+        raise RunFailed(describe_unreachable(address, error)) from error
     stack.callback(_detach)
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     accelerated = [node for node in nodes if any(name.startswith("accelerator_type:") for name in node)]
@@ -94,7 +94,7 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
         _detach()
         device = found
         ray.init(address=address, runtime_env={"env_vars": dict(variables(device))}, **options)
-    stack.enter_context(exported(variables(device)))
+    stack.enter_context(export_variables(variables(device)))
     home = os.environ.get(DIRECTORY)
     return Cluster(
         device=device,

@@ -12,7 +12,7 @@ from quickstart_project import START_S
 
 from astuner.processes.ports import accepts
 from astuner.services.ray import ray
-from astuner.services.running import Place, running_services
+from astuner.services.running import ServiceHost, run_services
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
 
@@ -22,7 +22,7 @@ from .conftest import succeeded
 def test_a_worker_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> None:
     running = project.begin(*project.short("verl", 40))
     until(lambda: project.rows, limit_s=START_S)
-    project.process_of("WorkerDict").kill()
+    project.wait_for_process("WorkerDict").kill()
     assert running.wait(120) == 1
     said = (project.home / "said").read_text()
     assert "a process of the trainer died" in said
@@ -45,10 +45,10 @@ def test_ctrl_c_saves_the_state(project: Any) -> None:
 @pytest.mark.slow
 def test_a_driver_that_is_killed_leaves_nothing(project: Any) -> None:
     running = project.begin(*project.short("verl", 40))
-    project.process_of("WorkerDict")
+    project.wait_for_process("WorkerDict")
     running.kill()
     running.wait(60)
-    until(lambda: project.processes() == [], limit_s=60)
+    until(lambda: project.list_processes() == [], limit_s=60)
 
 
 def test_more_workers_than_there_are_places_are_refused(project: Any) -> None:
@@ -61,8 +61,8 @@ def test_more_workers_than_there_are_places_are_refused(project: Any) -> None:
 def test_a_cluster_that_is_there_is_used_and_left(project: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASTUNER_STATE_DIR", str(project.state))
     notes: list[str] = []
-    place = Place(directory=tmp_path, say=notes.append, warn=notes.append, stopped=lambda: False)
-    with running_services({"ray": ray(run_info(tmp_path))}, place):
+    place = ServiceHost(directory=tmp_path, say=notes.append, warn=notes.append, stopped=lambda: False)
+    with run_services({"ray": ray(run_info(tmp_path))}, place):
         succeeded(project.train(steps=1))
         assert "service 'ray'" not in project.said.stderr
         _, _, port = os.environ["RAY_ADDRESS"].rpartition(":")

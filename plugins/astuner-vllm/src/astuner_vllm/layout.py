@@ -21,7 +21,7 @@ from astuner_vllm.server import Say, ServerPlan
 from astuner_vllm.warm import SERVER_KEY, find_warm, fingerprint
 
 if TYPE_CHECKING:
-    from astuner.processes import Launched
+    from astuner.processes import ProgramHandle
 
 MOST_SERVERS = 2
 """Where the user does not say how many."""
@@ -87,7 +87,7 @@ def _member(name: str, options: VllmOptions, run_info: RunInfo, command: partial
 
     extra: dict[str, Any] = {}
     port = None
-    find: Callable[[Say], Launched | None] | None = None
+    find: Callable[[Say], ProgramHandle | None] | None = None
     lease = None
     if run_info.backbone == "debug":
         port, lease = run_info.config.debug.debug_vllm_port, Lease(idle_s=options.idle_timeout_s)
@@ -105,7 +105,7 @@ def _member(name: str, options: VllmOptions, run_info: RunInfo, command: partial
         facts={**extra, SERVER_KEY: key},
     )
 
-    def connect(launched: Launched) -> ServerClient:
+    def connect(launched: ProgramHandle) -> ServerClient:
         return _client(str(launched.record.url), options, run_info, key=launched.record.facts.get(SERVER_KEY), model=SERVED_NAME)
 
     return Member(name=name, client=ServerClient(""), connect=connect, plan=plan, find=find)

@@ -13,7 +13,7 @@ from astuner_vllm.client import ServerClient
 from astuner_vllm.server import Say, ServerPlan, start_server, until_serving
 
 if TYPE_CHECKING:
-    from astuner.processes import Launched
+    from astuner.processes import ProgramHandle
 
 LOOK_S = 2.0
 """How often a server of somebody else, that is gone, is looked for."""
@@ -24,13 +24,13 @@ class Member:
     """A server and what is known of it."""
 
     name: str
-    connect: Callable[[Launched], ServerClient] | None = None
+    connect: Callable[[ProgramHandle], ServerClient] | None = None
     """Makes a client for a server of ours."""
     client: ServerClient
     """Before a server of ours is started, one for an address where there is none."""
     plan: ServerPlan | None = None
     """How it is started; None for a server of somebody else."""
-    find: Callable[[Say], Launched | None] | None = None
+    find: Callable[[Say], ProgramHandle | None] | None = None
     """Finds one that was kept from an earlier run."""
     up: bool = field(default=False, init=False)
     """Whether it takes requests."""
@@ -39,7 +39,7 @@ class Member:
     sessions: int = field(default=0, init=False)
     load: int = field(default=0, init=False)
     """Requests under way."""
-    _launched: Launched | None = field(default=None, init=False)
+    _launched: ProgramHandle | None = field(default=None, init=False)
     _lease: ExitStack = field(factory=ExitStack, init=False)
 
     async def start(self, say: Say) -> None:
@@ -79,7 +79,7 @@ class Member:
         if self._launched is not None and self._launched.record.lease is None:
             await asyncio.to_thread(self._launched.end)
 
-    def _hold(self, launched: Launched) -> None:
+    def _hold(self, launched: ProgramHandle) -> None:
         self._launched = launched
         self._lease = ExitStack()
         if launched.record.lease is not None:

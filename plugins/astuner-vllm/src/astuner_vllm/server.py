@@ -15,7 +15,7 @@ from astuner_vllm.failures import ServerError
 from astuner_vllm.startup_faults import startup_fault, without_prefix
 
 if TYPE_CHECKING:
-    from astuner.processes import Launched, Lease
+    from astuner.processes import Lease, ProgramHandle
     from astuner_vllm.command import ServerCommand
 
 PORTS = 5
@@ -56,7 +56,7 @@ class ServerPlan:
         return self.directory / "logs" / f"{self.name}.log"
 
 
-async def start_server(plan: ServerPlan, say: Say) -> Launched:
+async def start_server(plan: ServerPlan, say: Say) -> ProgramHandle:
     """Start a server and return it when it serves; raises `ServerError` with the reason, leaving nothing behind."""
     from astuner.processes import free_port
 
@@ -70,18 +70,20 @@ async def start_server(plan: ServerPlan, say: Say) -> Launched:
                 raise
 
 
-async def until_serving(plan: ServerPlan, launched: Launched, say: Say) -> None:
+async def until_serving(plan: ServerPlan, launched: ProgramHandle, say: Say) -> None:
     """Wait until a server answers, at once where it does already; raises `ServerError` with the reason when it does not."""
     from astuner.config.model import Ready
-    from astuner.processes import until_ready
+    from astuner.processes import wait_until_ready
 
     try:
-        await until_ready(launched, Ready(url=f"{launched.record.url}/health"), plan.timeout_s, _Progress(plan, launched, say))
+        await wait_until_ready(
+            launched, Ready(url=f"{launched.record.url}/health"), plan.timeout_s, _Progress(plan, launched, say)
+        )
     except AstunerError as error:
         raise await asyncio.to_thread(_explained, plan, launched, error) from error
 
 
-async def _held(launching: asyncio.Future[Launched]) -> Launched:
+async def _held(launching: asyncio.Future[ProgramHandle]) -> ProgramHandle:
     """Return what is launched; where nobody waits for it any more, end it."""
     try:
         return await asyncio.shield(launching)
@@ -94,7 +96,7 @@ class _PortTakenError(ServerError):
     """Somebody else was sooner."""
 
 
-async def _start_at(port: int, plan: ServerPlan, say: Say) -> Launched:
+async def _start_at(port: int, plan: ServerPlan, say: Say) -> ProgramHandle:
     from astuner.processes import launch
 
     command, url = plan.command(port), f"http://127.0.0.1:{port}"
@@ -126,8 +128,8 @@ async def _start_at(port: int, plan: ServerPlan, say: Say) -> Launched:
     return launched
 
 
-def _explained(plan: ServerPlan, launched: Launched, error: AstunerError) -> ServerError:
-    status, fault = launched.poll(), startup_fault(launched.printed())
+def _explained(plan: ServerPlan, launched: ProgramHandle, error: AstunerError) -> ServerError:
+    status, fault = launched.poll(), startup_fault(launched.read_output())
     if status is None:
         what = f"{plan.name} did not serve within rollout.vllm.startup_timeout_s = {plan.timeout_s:g}"
     else:
@@ -145,7 +147,7 @@ def _explained(plan: ServerPlan, launched: Launched, error: AstunerError) -> Ser
 class _Progress:
     """Says from time to time how long a server has been starting, and the last that it logged."""
 
-    def __init__(self, plan: ServerPlan, launched: Launched, say: Say) -> None:
+    def __init__(self, plan: ServerPlan, launched: ProgramHandle, say: Say) -> None:
         self._plan, self._launched, self._say = plan, launched, say
         self._began = self._told = time.monotonic()
 

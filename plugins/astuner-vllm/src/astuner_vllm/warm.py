@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from astuner.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
-    from astuner.processes import Launched, Started
+    from astuner.processes import ProgramHandle, ProgramRecord
     from astuner_vllm.server import Say
 
 PORT_KEY = "astuner.debug.debug_vllm_port"
@@ -22,17 +22,17 @@ SERVER_KEY = "key"
 
 def find_warm(
     port: int, facts: Mapping[str, Any], say: Say, *, fresh: bool = False, startup_timeout_s: float = 600.0
-) -> Launched | None:
+) -> ProgramHandle | None:
     """Return the server at a port that has all of these facts, None when the port is free.
 
     It may still be starting. One of ours that serves something else is ended, or does not answer after `startup_timeout_s`, and
     any with `fresh`. Raises `ConfigError` when another run uses it, or a program that is not ours has the port.
     """
-    from astuner.processes import attach, started_programs
+    from astuner.processes import attach, list_programs
     from astuner.processes.ports import accepts
 
     wanted = json.loads(json.dumps(dict(facts)))
-    for record in started_programs():
+    for record in list_programs():
         if record.kind != "server" or record.port != port or record.lease is None:
             continue
         found = attach(record)
@@ -57,7 +57,7 @@ def find_warm(
     return None
 
 
-def _age_s(record: Started) -> float:
+def _age_s(record: ProgramRecord) -> float:
     return (datetime.now(UTC) - datetime.fromisoformat(record.started)).total_seconds()
 
 

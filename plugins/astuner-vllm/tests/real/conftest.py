@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
 from astuner.config.model import Config, Model, Ready
 from astuner.config.rollout import Rollout
-from astuner.processes import free_port, launch, until_ready
+from astuner.processes import free_port, launch, wait_until_ready
 from astuner.testing.run_infos import run_info
 from astuner_local.tiny.tokenizer import train_tokenizer
 from astuner_vllm.command import server_command
@@ -137,7 +137,7 @@ def serving(model: Path, home: Path, *, lora_rank: int = 0) -> Iterator[Server]:
     url = f"http://127.0.0.1:{port}"
     started = launch(command.argv, kind="server", name="test", log=home / "server.log", cwd=home, env=command.env, port=port)
     try:
-        asyncio.run(until_ready(started, Ready(url=f"{url}/health"), START_S, print))
+        asyncio.run(wait_until_ready(started, Ready(url=f"{url}/health"), START_S, print))
         server = Server(url, key)
         assert server.post("/init_weight_transfer_engine", {"init_info": {}}).status_code == 200
         yield server
@@ -188,5 +188,5 @@ def quickstart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def project(quickstart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     """A project to run in; after the test nothing that it started may be alive, and nothing of it be in memory."""
     monkeypatch.setenv("ASTUNER_STATE_DIR", str(tmp_path / "state"))
-    with Project.beside(quickstart, tmp_path) as project:
+    with Project.copy_beside(quickstart, tmp_path) as project:
         yield project

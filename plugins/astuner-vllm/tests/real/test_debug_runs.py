@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from astuner.processes import free_port, started_programs
+from astuner.processes import free_port, list_programs
 
 WARM = "uses the vLLM server that was kept"
 
@@ -19,10 +19,10 @@ def test_the_next_debug_run_finds_the_server_of_the_last_one(project: Any) -> No
 
     try:
         assert WARM not in debug()
-        [kept] = started_programs()
+        [kept] = list_programs()
         assert WARM in debug()
-        assert [record.program for record in started_programs()] == [kept.program]
+        assert [record.program for record in list_programs()] == [kept.program]
         assert project.cli("stop", kept.name).returncode == 0
-        assert started_programs() == []
+        assert list_programs() == []
     finally:
         project.cli("stop", "--all")

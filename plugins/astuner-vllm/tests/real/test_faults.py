@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from astuner.processes import attach, started_programs
+from astuner.processes import attach, list_programs
 from astuner.testing import until
 
 START_S = 300
@@ -21,7 +21,7 @@ START_S = 300
 
 
 def servers() -> list[Any]:
-    return [record for record in started_programs() if record.kind == "server"]
+    return [record for record in list_programs() if record.kind == "server"]
 
 
 class Running:
@@ -60,7 +60,7 @@ def running(project: Any) -> Any:
         if run.process.poll() is None:
             run.process.kill()
         run.process.wait()
-    until(lambda: started_programs() == [], 60)
+    until(lambda: list_programs() == [], 60)
 
 
 def test_a_missing_model_is_named_before_anything_starts(project: Any) -> None:

@@ -55,7 +55,7 @@ class DebugBackbone:
         from astuner.rollout.metrics import rollout_metrics
         from astuner.rollout.runner import Round
 
-        run = _with_small_concurrency(run)
+        run = _limit_concurrency(run)
         repeats, by_agent = run.config.rollout.num_repeat, run.config.trainer_common.algorithm.norm_adv_by_agent
         round_ = Round(step=1, split="train", repeats=repeats, sampling=training_sampling(run))
         report = DebugReport(run, control, "train", repeats)
@@ -66,7 +66,7 @@ class DebugBackbone:
         finally:
             # Also of a run that was stopped, or lost too many episodes, all is shown that was played.
             rows = weigh(groups or report.groups, estimator, by_agent=by_agent)
-            report.samples(rows)
+            report.show_samples(rows)
         if groups is not None:
             yield StepReport(step=1, metrics=rollout_metrics(groups, rows, by_agent=by_agent), groups=tuple(groups))
 
@@ -83,7 +83,7 @@ class DebugBackbone:
             raise UsageError(
                 "--checkpoint: the debug backbone loads no checkpoints; use the backbone that wrote it, or model.path"
             )
-        run = _with_small_concurrency(run)
+        run = _limit_concurrency(run)
         repeats = run.config.trainer_common.val_pass_n
         round_ = Round(step=0, split="validation", repeats=repeats, sampling=validation_sampling(run))
         report = DebugReport(run, control, "validation", repeats)
@@ -99,7 +99,7 @@ class DebugBackbone:
         """Nothing is kept."""
 
 
-def _with_small_concurrency(run: RunInfo) -> RunInfo:
+def _limit_concurrency(run: RunInfo) -> RunInfo:
     rollout = evolve(run.config.rollout, max_env_worker=run.config.debug.debug_max_parallel)
     return evolve(run, config=evolve(run.config, rollout=rollout))
 
@@ -127,7 +127,7 @@ def _play(
         def show(episode: Episode) -> None:
             nonlocal finished
             finished += 1
-            report.episode(episode)
+            report.show_episode(episode)
             control.progress("episodes", finished, len(tasks) * round_.repeats)
 
         async with open_rollouts(
@@ -138,7 +138,7 @@ def _play(
             store=control.store,
             notify=control.notify,
             on_episode=show,
-            on_group=report.group,
+            on_group=report.show_group,
             say=control.notify,
         ) as runner:
             return await runner.run(tasks, round_)
@@ -157,4 +157,4 @@ def _play(
     try:
         return asyncio.run(play_until_stopped())
     finally:
-        report.played()
+        report.show_unjudged()

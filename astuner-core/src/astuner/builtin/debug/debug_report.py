@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from astuner.protocols import Control, RunInfo
-from astuner.transcript.episode_text import Details, outcome, outcome_kind, transcript
-from astuner.transcript.signal_waterfall import waterfall
+from astuner.transcript.episode_text import Details, find_outcome_colour, format_outcome, format_transcript
+from astuner.transcript.signal_waterfall import build_waterfall
 from astuner.transcript.terminal_text import Page
 
 if TYPE_CHECKING:
@@ -45,14 +45,14 @@ class DebugReport:
         """Show sampled ids as text."""
         self._decode = None if renderer is None else renderer.decode
 
-    def episode(self, episode: Episode) -> None:
+    def show_episode(self, episode: Episode) -> None:
         """Show an episode as soon as it has ended; of several siblings the judge says its word later."""
         if self._repeats == 1:
             self._unjudged[episode.id] = episode
             return
         self._show(episode, with_outcome=episode.verdict is not None or not episode.completed)
 
-    def group(self, group: Group) -> None:
+    def show_group(self, group: Group) -> None:
         """Show what the judge found."""
         self.groups.append(group)
         if self._repeats == 1:
@@ -61,18 +61,18 @@ class DebugReport:
                 self._show(episode, with_outcome=True)
             return
         lines = [
-            self._page.block(f"  {episode.id}: ", outcome(episode), indent=6, kind=outcome_kind(episode))
+            self._page.block(f"  {episode.id}: ", format_outcome(episode), indent=6, kind=find_outcome_colour(episode))
             for episode in group.episodes
         ]
         self._say("\n".join((self._page.paint(f"judged {group.key}", "title"), *lines)))
 
-    def played(self) -> None:
+    def show_unjudged(self) -> None:
         """Show what was played and never came to its judge."""
         for episode in self._unjudged.values():
             self._show(episode, with_outcome=False)
         self._unjudged.clear()
 
-    def samples(self, rows: Sequence[Weighted]) -> None:
+    def show_samples(self, rows: Sequence[Weighted]) -> None:
         """Show the samples that a training step would have had, and what became of all that was sampled."""
         if not self.groups:
             return
@@ -80,11 +80,11 @@ class DebugReport:
             self._say(NO_SAMPLES)
             return
         self._say("\n".join(("the samples of a training step", *self._table(rows))))
-        self._say("\n".join(("from what was sampled to what is learnt", *waterfall(self.groups, rows).lines())))
+        self._say("\n".join(("from what was sampled to what is learnt", *build_waterfall(self.groups, rows).lines())))
 
     def _show(self, episode: Episode, *, with_outcome: bool) -> None:
         details = Details(decode=self._decode, full_text_in=self._file)
-        self._say(transcript(episode, tokens=details, page=self._page, with_outcome=with_outcome))
+        self._say(format_transcript(episode, tokens=details, page=self._page, with_outcome=with_outcome))
 
     def _table(self, rows: Sequence[Weighted]) -> Iterator[str]:
         rewards = {e.id: e for group in self.groups for e in group.episodes}

@@ -83,16 +83,16 @@ class Nonsense:
         cut = output.call.finish_reason in ("length", "context")
         if cut:
             # Cut inside of a character, a text ends with a replacement character.
-            loop = loop_at_end(text.rstrip("\ufffd"), self._options.min_chars_cut)
+            loop = find_loop_at_end(text.rstrip("\ufffd"), self._options.min_chars_cut)
         if loop is None and len(text) >= self._options.min_chars:
-            loop = loop_inside(text, self._options.min_chars)
+            loop = find_loop_inside(text, self._options.min_chars)
         if loop is not None:
-            return f"{_quoted(loop.piece)} {loop.times} times in a row, over {loop.length} characters"
+            return f"{_quote(loop.piece)} {loop.times} times in a row, over {loop.length} characters"
         least = self._options.min_chars_cut if cut else self._options.min_chars
-        return same_few(text) if len(text) >= least else None
+        return find_same_few(text) if len(text) >= least else None
 
 
-def loop_at_end(text: str, least: int) -> Loop | None:
+def find_loop_at_end(text: str, least: int) -> Loop | None:
     """Return the loop with which a text ends, when it takes `least` characters, or is one mark and takes fewer."""
     if len(text) < min(least, ONE_MARK_CUT):
         return None
@@ -110,7 +110,7 @@ def loop_at_end(text: str, least: int) -> Loop | None:
     return None
 
 
-def loop_inside(text: str, least: int) -> Loop | None:
+def find_loop_inside(text: str, least: int) -> Loop | None:
     """Return the first loop of at least `least` characters, wherever it stands."""
     characters = None
     # A loop of that length covers several of these places, and each is found again one piece later.
@@ -129,7 +129,7 @@ def loop_inside(text: str, least: int) -> Loop | None:
     return None
 
 
-def same_few(text: str) -> str | None:
+def find_same_few(text: str) -> str | None:
     """Return the evidence for a text of many lines and sentences which are nearly all the same few; None for any other."""
     for end in _SENTENCE_ENDS:
         text = text.replace(end, f"{end}\n")
@@ -141,7 +141,7 @@ def same_few(text: str) -> str | None:
     # Grids of numbers, symbols and empty markup repeat their lines; sentences do not.
     if len({character for character in most if character.isalpha()}) < FEWEST_LETTERS:
         return None
-    return f"{len(counted)} different ones among {total} lines and sentences; {_quoted(most)} {times} times"
+    return f"{len(counted)} different ones among {total} lines and sentences; {_quote(most)} {times} times"
 
 
 def _loop_around(characters: NDArray[np.uint32], text: str, place: int, period: int) -> Loop:
@@ -157,5 +157,5 @@ def _characters(text: str) -> NDArray[np.uint32]:
     return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
 
 
-def _quoted(piece: str) -> str:
+def _quote(piece: str) -> str:
     return repr(piece if len(piece) <= 80 else f"{piece[:80]}…")

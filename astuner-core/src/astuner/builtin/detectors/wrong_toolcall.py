@@ -24,15 +24,15 @@ class WrongToolcall:
         reply = output.call.reply
         unreadable = reply.get("malformed_tool_call", 0)
         if unreadable and output.call.finish_reason == "stop":
-            return f"{unreadable} tool call{'s' if unreadable > 1 else ''} that cannot be read: {_quoted(output.text)}"
+            return f"{unreadable} tool call{'s' if unreadable > 1 else ''} that cannot be read: {_quote(output.text)}"
         offered = {name: schema for name, schema in map(_name_and_schema, output.tools) if name}
         for call in reply.get("tool_calls") or ():
             name, arguments = call["function"]["name"], call["function"]["arguments"]
             if name not in offered:
                 return f"calls the tool {name!r}, which was not offered; offered: {', '.join(sorted(offered)) or 'none'}"
-            problem = next(_problems(_parsed(arguments), {"type": "object", **offered[name]}, "arguments"), None)
+            problem = next(_find_problems(_parse(arguments), {"type": "object", **offered[name]}, "arguments"), None)
             if problem is not None:
-                return f"calls {name!r} with {_quoted(arguments)}: {problem}"
+                return f"calls {name!r} with {_quote(arguments)}: {problem}"
         return None
 
 
@@ -41,14 +41,14 @@ def _name_and_schema(tool: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return function.get("name", ""), function.get("parameters") or {}
 
 
-def _parsed(arguments: str) -> Any:
+def _parse(arguments: str) -> Any:
     try:
         return json.loads(arguments)
     except (ValueError, RecursionError):
         return None
 
 
-def _problems(value: Any, schema: Any, place: str) -> Iterator[str]:
+def _find_problems(value: Any, schema: Any, place: str) -> Iterator[str]:
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         return
     if not isinstance(value, dict):
@@ -59,8 +59,8 @@ def _problems(value: Any, schema: Any, place: str) -> Iterator[str]:
         yield f"{place}: missing {', '.join(map(repr, missing))}"
     for name, inner in (schema.get("properties") or {}).items():
         if name in value:
-            yield from _problems(value[name], inner, f"{place}.{name}")
+            yield from _find_problems(value[name], inner, f"{place}.{name}")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return repr(text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…")

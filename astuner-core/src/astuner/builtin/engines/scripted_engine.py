@@ -61,7 +61,7 @@ class ScriptedEngine:
         self._tokenizer = tokenizer
         self._model_path = model_path
         self._script = script
-        self._reply = reply or self._scripted
+        self._reply = reply or self._find_reply
         self._chunk_tokens = chunk_tokens
         self._calls: dict[str, int] = {}
         self._running = asyncio.Event()
@@ -94,7 +94,7 @@ class ScriptedEngine:
         await self._running.wait()
         text = self._reply(self._tokenizer.decode(request.prompt_ids, skip_special_tokens=False), request)
         self._calls[request.session] = self._calls.get(request.session, 0) + 1
-        ids, reason = self._ids(text, request)
+        ids, reason = self._encode(text, request)
         for start in range(0, max(len(ids), 1), self._chunk_tokens):
             if self._options.delay_s:
                 await asyncio.sleep(self._options.delay_s)
@@ -122,7 +122,7 @@ class ScriptedEngine:
         """Forget all conversations."""
         self._calls.clear()
 
-    def _ids(self, text: str, request: Request) -> tuple[list[int], Any]:
+    def _encode(self, text: str, request: Request) -> tuple[list[int], Any]:
         sampling = request.sampling
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         if not any(number in sampling.stop_token_ids for number in ids) and self._tokenizer.eos_token_id is not None:
@@ -130,8 +130,8 @@ class ScriptedEngine:
         end = next((place + 1 for place, number in enumerate(ids) if number in sampling.stop_token_ids), len(ids))
         return ids[: min(end, sampling.max_tokens)], "stop" if end <= sampling.max_tokens else "length"
 
-    def _scripted(self, prompt: str, request: Request) -> str:
-        last = self._last_message(prompt, request)
+    def _find_reply(self, prompt: str, request: Request) -> str:
+        last = self._find_last_message(prompt, request)
         for line in self._script:
             if line.match.search(last):
                 return line.reply
@@ -140,7 +140,7 @@ class ScriptedEngine:
             raise PluginError(f"engine 'scripted': no line of the script matches the last message: {last.strip()[-200:]!r}")
         return replies[min(self._calls.get(request.session, 0), len(replies) - 1)]
 
-    def _last_message(self, prompt: str, request: Request) -> str:
+    def _find_last_message(self, prompt: str, request: Request) -> str:
         """Cut out what stands between the last two ends of a turn; all of the prompt where its template marks none."""
         ends = [self._tokenizer.decode((number,), skip_special_tokens=False) for number in request.sampling.stop_token_ids]
         turns = re.split("|".join(map(re.escape, ends)), prompt) if ends else [prompt]

@@ -33,7 +33,7 @@ class ConsoleLogger:
 
     def __init__(self, title: str, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._live = _Live(title, self._stream) if self._stream.isatty() else None
+        self._live = _LiveTable(title, self._stream) if self._stream.isatty() else None
 
     @classmethod
     def from_run(cls, options: Any, run_info: RunInfo) -> ConsoleLogger:
@@ -45,8 +45,8 @@ class ConsoleLogger:
         if self._live is not None:
             self._live.show(step, metrics)
             return
-        parts = [f"{name} {text}" for name, text in _figures(metrics)]
-        waterfall = _waterfall(metrics)
+        parts = [f"{name} {text}" for name, text in _format_figures(metrics)]
+        waterfall = _format_waterfall(metrics)
         print(f"step {step}: {'  '.join([*parts, *([waterfall] if waterfall else [])])}", file=self._stream, flush=True)
 
     def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
@@ -72,7 +72,7 @@ class ConsoleLogger:
             self._live.stop()
 
 
-class _Live:
+class _LiveTable:
     """A table of the last steps that is drawn anew in place, below whatever else is printed."""
 
     def __init__(self, title: str, stream: TextIO) -> None:
@@ -84,7 +84,7 @@ class _Live:
         self._progress: tuple[str, int, int] | None = None
         # Drawn when something changes, without a thread. What is piped elsewhere from stdout stays as it is.
         self._live = Live(
-            self._drawn(),
+            self._build_table(),
             console=Console(file=stream),
             auto_refresh=False,
             redirect_stdout=bool(sys.stdout and sys.stdout.isatty()),
@@ -136,9 +136,9 @@ class _Live:
 
     def _draw(self) -> None:
         with self._lock:
-            self._live.update(self._drawn(), refresh=self._held is None)
+            self._live.update(self._build_table(), refresh=self._held is None)
 
-    def _drawn(self) -> RenderableType:
+    def _build_table(self) -> RenderableType:
         from rich import box
         from rich.console import Group
         from rich.table import Table
@@ -146,7 +146,8 @@ class _Live:
 
         # Steps and validations share their columns, so that the table fits a terminal of 80.
         rows = [
-            (_label(step, metrics), {k.removeprefix("val "): v for k, v in _figures(metrics)}) for step, metrics in self._rows
+            (_format_label(step, metrics), {k.removeprefix("val "): v for k, v in _format_figures(metrics)})
+            for step, metrics in self._rows
         ]
         names = list(dict.fromkeys(name for _, found in rows for name in found))
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -154,12 +155,12 @@ class _Live:
             table.add_column(name, justify="right", no_wrap=True)
         for label, found in rows:
             table.add_row(label, *(found.get(name, "") for name in names))
-        latest = next((text for _, metrics in reversed(self._rows) if (text := _waterfall(metrics))), "")
+        latest = next((text for _, metrics in reversed(self._rows) if (text := _format_waterfall(metrics))), "")
         parts: list[RenderableType] = [Text(self._title), *([table] if rows else []), *([Text(latest)] if latest else [])]
-        return Group(*parts, *([_bar(*self._progress)] if self._progress else []))
+        return Group(*parts, *([_make_bar(*self._progress)] if self._progress else []))
 
 
-def _bar(what: str, done: int, total: int) -> RenderableType:
+def _make_bar(what: str, done: int, total: int) -> RenderableType:
     from rich.columns import Columns
     from rich.progress_bar import ProgressBar
     from rich.text import Text
@@ -167,11 +168,11 @@ def _bar(what: str, done: int, total: int) -> RenderableType:
     return Columns([Text(what), ProgressBar(total=total, completed=done, width=40), Text(f"{done} of {total}")])
 
 
-def _label(step: int, metrics: Mapping[str, float]) -> str:
+def _format_label(step: int, metrics: Mapping[str, float]) -> str:
     return f"{step} val" if any(name.startswith("val/") for name in metrics) and "reward/mean" not in metrics else str(step)
 
 
-def _figures(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
+def _format_figures(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
     """Return what is worth a look, named and formatted, in the order of reading."""
     found: list[tuple[str, str]] = []
     for prefix, name in (("", ""), ("val/", "val ")):
@@ -189,7 +190,7 @@ def _figures(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
     return found
 
 
-def _waterfall(metrics: Mapping[str, float]) -> str:
+def _format_waterfall(metrics: Mapping[str, float]) -> str:
     stages = [(name, metrics[key]) for name, key in _WATERFALL if key in metrics]
     prefix = "signal/lost/"
     lost = [f"{key.removeprefix(prefix)} {value:,.0f}" for key, value in metrics.items() if key.startswith(prefix) and value]

@@ -36,7 +36,7 @@ class JsonlLogger:
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Append the metrics: one row, or two when those of a step and of a validation come together."""
-        rows = "".join(_row(step, kind, part) for kind, part in _by_kind(metrics))
+        rows = "".join(_encode_row(step, kind, part) for kind, part in _split_by_kind(metrics))
         with explained(self._path):
             self._file.write(rows.encode())
             self._file.flush()
@@ -48,7 +48,7 @@ class JsonlLogger:
     def truncate_after(self, step: int) -> None:
         """Drop the rows of later steps, as a run does that goes on from the checkpoint of `step`."""
         self._file.close()
-        kept = [line for number, line in enumerate(self._lines(), 1) if self._step(number, line) <= step]
+        kept = [line for number, line in enumerate(self._read_lines(), 1) if self._read_step(number, line) <= step]
         write_text(self._path, "".join(kept))
         with explained(self._path):
             self._file = self._path.open("ab")
@@ -64,17 +64,17 @@ class JsonlLogger:
             if content and not content.endswith(b"\n"):
                 self._file.truncate(content.rfind(b"\n") + 1)
 
-    def _lines(self) -> list[str]:
+    def _read_lines(self) -> list[str]:
         return self._path.read_text(encoding="utf-8").splitlines(keepends=True)
 
-    def _step(self, number: int, line: str) -> int:
+    def _read_step(self, number: int, line: str) -> int:
         try:
             return int(json.loads(line)["step"])
         except (ValueError, KeyError, TypeError) as error:
             raise RunFailed(f"{self._path}:{number}: not a row of metrics: {line[:80]!r}; remove the line to resume") from error
 
 
-def _by_kind(metrics: Mapping[str, float]) -> list[tuple[str, dict[str, float]]]:
+def _split_by_kind(metrics: Mapping[str, float]) -> list[tuple[str, dict[str, float]]]:
     validation = {name: value for name, value in metrics.items() if name.startswith("val/")}
     if not validation:
         return [("train", dict(metrics))]
@@ -84,12 +84,12 @@ def _by_kind(metrics: Mapping[str, float]) -> list[tuple[str, dict[str, float]]]
     return [("train", {name: metrics[name] for name in metrics if name not in validation}), ("validation", validation)]
 
 
-def _row(step: int, kind: str, metrics: Mapping[str, float]) -> str:
-    numbers = {name: _number(value) for name, value in metrics.items() if name != "step"}
+def _encode_row(step: int, kind: str, metrics: Mapping[str, float]) -> str:
+    numbers = {name: _drop_non_finite(value) for name, value in metrics.items() if name != "step"}
     return json.dumps({"step": int(step), "kind": kind, **numbers}, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _number(value: Any) -> int | float | None:
+def _drop_non_finite(value: Any) -> int | float | None:
     if isinstance(value, int):
         return int(value)
     number = float(value)

@@ -11,11 +11,11 @@ from astuner.config.sections import DatasetFileSection, FileSplit
 from astuner.errors import DataError
 from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
-from astuner.tabular.cell_values import with_json_columns
-from astuner.tabular.csv_rows import SEPARATORS, csv_rows
-from astuner.tabular.json_rows import json_rows
-from astuner.tabular.parquet_rows import check_pyarrow, parquet_rows
-from astuner.tabular.task_rows import Row, tasks_of
+from astuner.tabular.cell_values import parse_json_columns
+from astuner.tabular.csv_rows import SEPARATORS, read_csv_rows
+from astuner.tabular.json_rows import read_json_rows
+from astuner.tabular.parquet_rows import check_pyarrow, read_parquet_rows
+from astuner.tabular.task_rows import Row, make_tasks
 
 _PACKED = {".gz": "gunzip -k", ".bz2": "bunzip2 -k", ".xz": "unxz -k", ".zst": "unzstd", ".zip": "unzip"}
 _PACKED_MARKS = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PK\x03\x04": ".zip"}
@@ -48,12 +48,12 @@ class DatasetFileReader:
         source = self._options.training if split == "train" else self._options.validation
         if source is None:
             return iter(())
-        path = self._found(source.file_path, f"astuner.task_reader.dataset_file.{section}.file_path")
+        path = self._find_file(source.file_path, f"astuner.task_reader.dataset_file.{section}.file_path")
         if path.suffix.lower() == ".parquet":
             check_pyarrow()
-        return tasks_of(partial(_rows, path, source), source.columns, source.limit)
+        return make_tasks(partial(_read_rows, path, source), source.columns, source.limit)
 
-    def _found(self, given: str, key: str) -> Path:
+    def _find_file(self, given: str, key: str) -> Path:
         path = (self._config_dir / Path(given).expanduser()).resolve()
         if not path.is_file():
             what = "is a directory" if path.is_dir() else "does not exist"
@@ -84,10 +84,10 @@ def _check_format(path: Path, key: str) -> None:
         raise DataError(f"{key}: {path} is {is_one}; formats go by the ending: rename the file")
 
 
-def _rows(path: Path, source: FileSplit) -> Iterator[Row]:
-    rows = _rows_by_ending(path)
+def _read_rows(path: Path, source: FileSplit) -> Iterator[Row]:
+    rows = _open_rows(path)
     if source.json_columns:
-        rows = with_json_columns(rows, source.json_columns)
+        rows = parse_json_columns(rows, source.json_columns)
     empty = True
     for row in rows:
         empty = False
@@ -96,8 +96,8 @@ def _rows(path: Path, source: FileSplit) -> Iterator[Row]:
         raise DataError(f"{path}: the file holds no rows")
 
 
-def _rows_by_ending(path: Path) -> Iterator[Row]:
+def _open_rows(path: Path) -> Iterator[Row]:
     suffix = path.suffix.lower()
     if suffix in SEPARATORS:
-        return csv_rows(path, SEPARATORS[suffix])
-    return parquet_rows(path) if suffix == ".parquet" else json_rows(path)
+        return read_csv_rows(path, SEPARATORS[suffix])
+    return read_parquet_rows(path) if suffix == ".parquet" else read_json_rows(path)

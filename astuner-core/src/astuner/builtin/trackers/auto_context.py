@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve, field, frozen
 from attrs.validators import ge
 
-from astuner.builtin.trackers.summaries import Summarise, summary_by_llm, summary_by_model
+from astuner.builtin.trackers.summaries import Summarise, make_llm_summariser, make_model_summariser
 from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.builtin.trackers.window_policy import WindowPolicy
 from astuner.protocols import ContextRoom, EpisodeIdentity, Tracked
@@ -47,10 +47,10 @@ class AutoContextTracker:
         config = run_info.config
         tokens = config.context_tracker.alien_llm_response_length
         if options.train_sp_action:
-            return cls(options, summarise=summary_by_model(tokens), summary_tokens=tokens)
+            return cls(options, summarise=make_model_summariser(tokens), summary_tokens=tokens)
         if config.rollout.use_agentscope_protocol:
             return cls(options)
-        summarise = summary_by_llm(run_info, "context_tracker.auto_context with train_sp_action: false")
+        summarise = make_llm_summariser(run_info, "context_tracker.auto_context with train_sp_action: false")
         return cls(options, summarise=summarise, summary_tokens=tokens)
 
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
@@ -59,7 +59,7 @@ class AutoContextTracker:
 
     async def view(self, messages: Sequence[Message], room: ContextRoom) -> Sequence[Message]:
         """Return the conversation, or what a summary makes of it."""
-        shown = self._policy.shown(messages)
+        shown = self._policy.show(messages)
         if room.count_tokens(shown) <= min(self._options.token_num_trigger_clip, room.max_prompt_tokens):
             return shown
         return await self._policy.move(messages, room)

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from astuner.protocols import EpisodeIdentity
 from astuner.schema import Call
-from astuner.token_streams import by_index, stream_length
+from astuner.token_streams import index_calls, stream_length
 
 
 def describe_branches(calls: Sequence[Call], identity: EpisodeIdentity) -> dict[str, str]:
     """Return, for each agent whose calls do not all lie on one path, where the first of them left it."""
     # Calls through an engine without token ids have no place in the tree.
-    known = by_index([call for call in calls if stream_length(call)])
+    known = index_calls([call for call in calls if stream_length(call)])
     seen: set[str] = set()
     continued: set[int] = set()
     found: dict[str, str] = {}
@@ -23,12 +23,12 @@ def describe_branches(calls: Sequence[Call], identity: EpisodeIdentity) -> dict[
         if whole and parent is not None:
             continued.add(parent.index)
         elif call.agent in seen:
-            found.setdefault(f"timeline_snap/{call.agent}", _told(call, parent, identity))
+            found.setdefault(f"timeline_snap/{call.agent}", _describe_branch(call, parent, identity))
         seen.add(call.agent)
     return found
 
 
-def _told(call: Call, parent: Call | None, identity: EpisodeIdentity) -> str:
+def _describe_branch(call: Call, parent: Call | None, identity: EpisodeIdentity) -> str:
     place = (
         "which no call was asked with before"
         if parent is None

@@ -32,25 +32,25 @@ class ContextWindow:
     """How many these are."""
 
     @classmethod
-    def opened(cls, messages: Sequence[Message]) -> ContextWindow:
+    def begin(cls, messages: Sequence[Message]) -> ContextWindow:
         """Return the window of a conversation in which the model has not spoken yet: all of it stays."""
         return cls(head=len(messages), start=len(messages))
 
-    def shown(self, messages: Sequence[Message]) -> list[Message]:
+    def show(self, messages: Sequence[Message]) -> list[Message]:
         """Return what is shown, with a note where something is left out. System messages always are."""
         head = list(messages[: self.head])
-        note = self._note(self.left_out(messages))
-        return [*(with_text(head, note) if note else head), *self._late_system(messages), *messages[self.start :]]
+        note = self._note(self.count_left_out(messages))
+        return [*(append_text(head, note) if note else head), *self._late_system(messages), *messages[self.start :]]
 
-    def left_out(self, messages: Sequence[Message]) -> int:
+    def count_left_out(self, messages: Sequence[Message]) -> int:
         """Return how many messages are not shown."""
         return max(0, self.start - self.head - len(self._late_system(messages)))
 
-    def turns(self, messages: Sequence[Message]) -> list[int]:
+    def find_turns(self, messages: Sequence[Message]) -> list[int]:
         """Return where the turns begin that are shown and not part of the head."""
-        return [place for place in turn_starts(messages) if place >= max(self.start, self.head)]
+        return [place for place in find_turn_starts(messages) if place >= max(self.start, self.head)]
 
-    def moved(self, messages: Sequence[Message], keep: int, fits: Callable[[Sequence[Message]], bool]) -> ContextWindow:
+    def move_on(self, messages: Sequence[Message], keep: int, fits: Callable[[Sequence[Message]], bool]) -> ContextWindow:
         """Return the window moved on to the last `keep` turns, or to fewer, down to one, until it fits.
 
         Where even one does not fit beside everything that the conversation began with, its first system messages and its first
@@ -58,11 +58,11 @@ class ContextWindow:
         """
         found = self
         passed = self.start if self.start > self.head else 0
-        for head in dict.fromkeys((self.head, min(self.head, core_head(messages)))):
-            places = [place for place in turn_starts(messages) if place >= max(passed, head)]
+        for head in dict.fromkeys((self.head, min(self.head, measure_core_head(messages)))):
+            places = [place for place in find_turn_starts(messages) if place >= max(passed, head)]
             for place in places[max(0, len(places) - keep) :]:
                 found = evolve(self, head=head, start=place)
-                if fits(found.shown(messages)):
+                if fits(found.show(messages)):
                     return found
         return found
 
@@ -75,7 +75,7 @@ class ContextWindow:
         return "\n\n".join([*parts, *([LEFT_OUT.format(count=dropped)] if dropped > 0 else [])])
 
 
-def with_text(messages: Sequence[Message], text: str) -> list[Message]:
+def append_text(messages: Sequence[Message], text: str) -> list[Message]:
     """Return messages that end with a text of the user, added to the last one where that is the user's.
 
     Many templates refuse two messages of the user in a row.
@@ -86,7 +86,7 @@ def with_text(messages: Sequence[Message], text: str) -> list[Message]:
     return [*messages[:-1], {**last, "content": f"{last['content']}\n\n{text}"}]
 
 
-def core_head(messages: Sequence[Message]) -> int:
+def measure_core_head(messages: Sequence[Message]) -> int:
     """Return how many messages come up to the first of the user, where only system messages stand before it."""
     for place, message in enumerate(messages):
         if message["role"] not in SYSTEM:
@@ -94,7 +94,7 @@ def core_head(messages: Sequence[Message]) -> int:
     return len(messages)
 
 
-def turn_starts(messages: Sequence[Message]) -> list[int]:
+def find_turn_starts(messages: Sequence[Message]) -> list[int]:
     """Return where assistant messages begin a turn: no later message is the result of an earlier tool call."""
     starts: list[int] = []
     callers: dict[object, int] = {}

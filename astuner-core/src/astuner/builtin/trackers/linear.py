@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astuner.builtin.trackers.path_rows import row_of, sample_of, untrained_tokens
+from astuner.builtin.trackers.path_rows import count_untrained, make_sample, take_row
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call
-from astuner.token_streams import Stretch, by_index, leaves, stretches
+from astuner.token_streams import Stretch, find_leaves, find_stretches, index_calls
 
 
 class LinearTracker:
@@ -15,16 +15,16 @@ class LinearTracker:
 
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
         """Return at most one sample; sampled tokens off its path are untrained for the reason `branch_not_linear`."""
-        known = by_index(calls)
+        known = index_calls(calls)
         first = min((call.index for call in calls if call.untrained is None and len(call.output_ids)), default=None)
         row = None
         done: dict[int, int] = {}
         if first is not None:
-            paths = [stretches(known, leaf) for leaf in leaves(known)]
-            row = row_of(max((path for path in paths if _holds(path, first)), key=_length), done)
+            paths = [find_stretches(known, leaf) for leaf in find_leaves(known)]
+            row = take_row(max((path for path in paths if _holds(path, first)), key=_measure), done)
         return Tracked(
-            samples=[sample_of(row, identity)] if row is not None else [],
-            untrained=untrained_tokens(calls, done, "branch_not_linear"),
+            samples=[make_sample(row, identity)] if row is not None else [],
+            untrained=count_untrained(calls, done, "branch_not_linear"),
         )
 
 
@@ -32,6 +32,6 @@ def _holds(path: Sequence[Stretch], first: int) -> bool:
     return any(part.call.index == first and part.sampled for part in path)
 
 
-def _length(path: Sequence[Stretch]) -> tuple[int, int]:
+def _measure(path: Sequence[Stretch]) -> tuple[int, int]:
     """Count the calls with a sampled token on the path; of equals, the longer one, then the first recorded."""
     return sum(part.sampled > 0 for part in path), sum(part.fed + part.sampled for part in path)

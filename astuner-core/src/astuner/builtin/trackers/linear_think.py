@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from attrs import frozen
 
-from astuner.builtin.trackers.path_rows import every_answer, sample_of, untrained_tokens
-from astuner.builtin.trackers.thinking import last_boxed, without_reasoning
-from astuner.builtin.trackers.timeline import path_rows
+from astuner.builtin.trackers.path_rows import accept_every_answer, count_untrained, make_sample
+from astuner.builtin.trackers.thinking import find_last_boxed, strip_reasoning
+from astuner.builtin.trackers.timeline import take_path_rows
 from astuner.protocols import ContextRoom, EpisodeIdentity, Tracked
 from astuner.schema import Call, Message
 from astuner.token_streams import Stretch
@@ -38,26 +38,26 @@ class LinearThinkTracker:
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
         """Return one sample per path; answers before a path's last are untrained for the reason `history_answer` on demand."""
         done: dict[int, int] = {}
-        wanted = every_answer if self._options.train_history_infer_token else _last_answer
-        rows = path_rows(calls, done, wanted)
+        wanted = accept_every_answer if self._options.train_history_infer_token else _is_last_answer
+        rows = take_path_rows(calls, done, wanted)
         return Tracked(
-            samples=[sample_of(row, identity) for row in rows], untrained=untrained_tokens(calls, done, "history_answer")
+            samples=[make_sample(row, identity) for row in rows], untrained=count_untrained(calls, done, "history_answer")
         )
 
     async def view(self, messages: Sequence[Message], room: ContextRoom) -> Sequence[Message]:
         """Return all messages, without the reasoning of answers."""
-        return [without_reasoning(message) for message in messages]
+        return [strip_reasoning(message) for message in messages]
 
     def action(self, reply: Message) -> Message:
         """Return the part of the reply that the environment is to see."""
         if self._options.remove_think_before_submit_as_action:
-            reply = without_reasoning(reply)
+            reply = strip_reasoning(reply)
         content = reply.get("content")
         if self._options.extract_box_before_submit_as_action and isinstance(content, str):
-            boxed = last_boxed(content)
+            boxed = find_last_boxed(content)
             reply = reply if boxed is None else {**reply, "content": boxed}
         return reply
 
 
-def _last_answer(part: Stretch, path: Sequence[Stretch]) -> bool:
+def _is_last_answer(part: Stretch, path: Sequence[Stretch]) -> bool:
     return part is next(other for other in reversed(path) if other.sampled)

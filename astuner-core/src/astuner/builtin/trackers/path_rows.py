@@ -10,9 +10,9 @@ from attrs import frozen
 
 from astuner.protocols import EpisodeIdentity
 from astuner.schema import Call, Sample
-from astuner.token_streams import Stretch, joined
+from astuner.token_streams import Stretch, join_ids
 
-Wanted = Callable[[Stretch, Sequence[Stretch]], bool]
+AnswerFilter = Callable[[Stretch, Sequence[Stretch]], bool]
 """Whether an answer is to be trained in a path that holds it."""
 
 
@@ -47,12 +47,12 @@ class Row:
         return self.path[-1].call.agent
 
 
-def every_answer(part: Stretch, path: Sequence[Stretch]) -> bool:
+def accept_every_answer(part: Stretch, path: Sequence[Stretch]) -> bool:
     """Train every answer of a path."""
     return True
 
 
-def row_of(path: Sequence[Stretch], done: dict[int, int], wanted: Wanted = every_answer) -> Row | None:
+def take_row(path: Sequence[Stretch], done: dict[int, int], wanted: AnswerFilter = accept_every_answer) -> Row | None:
     """Take what is wanted of a path and not trained yet, and count it in `done` (sampled tokens by call).
 
     None when that is nothing.
@@ -66,10 +66,10 @@ def row_of(path: Sequence[Stretch], done: dict[int, int], wanted: Wanted = every
     return Row(path=path, spans=tuple(spans)) if spans else None
 
 
-def sample_of(row: Row, identity: EpisodeIdentity) -> Sample:
+def make_sample(row: Row, identity: EpisodeIdentity) -> Sample:
     """Make the sample of a row. It ends with its last trained token: what follows teaches nothing."""
     end = max(span.end for span in row.spans)
-    ids = joined(row.path)[:end]
+    ids = join_ids(row.path)[:end]
     mask = np.zeros(end, bool)
     logprobs = np.zeros(end, np.float32)
     for span in row.spans:
@@ -87,7 +87,7 @@ def sample_of(row: Row, identity: EpisodeIdentity) -> Sample:
     )
 
 
-def untrained_tokens(calls: Iterable[Call], done: Mapping[int, int], reason: str | None = None) -> dict[str, int]:
+def count_untrained(calls: Iterable[Call], done: Mapping[int, int], reason: str | None = None) -> dict[str, int]:
     """Count the sampled tokens of calls that say why they are untrained, and under `reason` all others that are not `done`.
 
     Without a `reason` there are no others: a token that is missing then is not explained away.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import Attribute, evolve, field, frozen
 from attrs.validators import ge, optional
 
-from astuner.builtin.trackers.summaries import Summarise, summary_by_llm
+from astuner.builtin.trackers.summaries import Summarise, make_llm_summariser
 from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.builtin.trackers.window_policy import WindowPolicy
 from astuner.protocols import ContextRoom, EpisodeIdentity, Tracked
@@ -52,7 +52,7 @@ class SlidingWindowTracker:
         config = run_info.config
         if not options.enable_llm_memory_extraction or config.rollout.use_agentscope_protocol:
             return cls(options)
-        summarise = summary_by_llm(run_info, "context_tracker.sliding_window.enable_llm_memory_extraction")
+        summarise = make_llm_summariser(run_info, "context_tracker.sliding_window.enable_llm_memory_extraction")
         return cls(options, summarise=summarise, summary_tokens=config.context_tracker.alien_llm_response_length)
 
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
@@ -61,8 +61,8 @@ class SlidingWindowTracker:
 
     async def view(self, messages: Sequence[Message], room: ContextRoom) -> Sequence[Message]:
         """Return the beginning and the turns in the window."""
-        shown, limit = self._policy.shown(messages), self._options.max_turns
-        few = limit is None or self._policy.turns(messages) <= limit
+        shown, limit = self._policy.show(messages), self._options.max_turns
+        few = limit is None or self._policy.count_turns(messages) <= limit
         if few and room.count_tokens(shown) <= room.max_prompt_tokens:
             return shown
         return await self._policy.move(messages, room)

@@ -10,8 +10,8 @@ from importlib.resources import files
 
 from attrs import evolve
 
-from astuner.builtin.trackers.context_window import ContextWindow, turn_starts, with_text
-from astuner.builtin.trackers.thinking import without_thinking
+from astuner.builtin.trackers.context_window import ContextWindow, append_text, find_turn_starts
+from astuner.builtin.trackers.thinking import strip_thinking
 from astuner.clients.llm import LLMClient
 from astuner.clients.llm_endpoint import Endpoint, find_endpoint
 from astuner.protocols import ContextRoom, RunInfo
@@ -21,32 +21,32 @@ Summarise = Callable[[Sequence[Message], ContextRoom], Awaitable[str]]
 """Makes the summary of messages; may raise, and may come back empty."""
 
 
-def summary_by_llm(run_info: RunInfo, wanted_by: str) -> Summarise:
+def make_llm_summariser(run_info: RunInfo, wanted_by: str) -> Summarise:
     """Return summaries by the auxiliary LLM `context_tracker.alien_llm_model`; raises `NoEndpoint` when there is none."""
     section = run_info.config.context_tracker
     llm = _llm(find_endpoint(os.environ, wanted_by), section.alien_llm_model)
 
     async def summarise(messages: Sequence[Message], room: ContextRoom) -> str:
-        asked = f"{transcript_of(messages)}\n\n{summary_prompt()}"
+        asked = f"{format_messages(messages)}\n\n{read_summary_prompt()}"
         return await llm.ask([{"role": "user", "content": asked}], max_tokens=section.alien_llm_response_length)
 
     return summarise
 
 
-def summary_by_model(max_tokens: int) -> Summarise:
+def make_model_summariser(max_tokens: int) -> Summarise:
     """Return summaries by the model under training, which is trained on them."""
 
     async def summarise(messages: Sequence[Message], room: ContextRoom) -> str:
-        def asked(shown: Sequence[Message]) -> list[Message]:
-            return with_text(shown, summary_prompt())
+        def add_prompt(shown: Sequence[Message]) -> list[Message]:
+            return append_text(shown, read_summary_prompt())
 
         def fits(shown: Sequence[Message]) -> bool:
-            return room.count_tokens(asked(shown)) <= room.max_prompt_tokens
+            return room.count_tokens(add_prompt(shown)) <= room.max_prompt_tokens
 
         if not fits(messages):
-            window = ContextWindow.opened(messages)
-            messages = window.moved(messages, len(turn_starts(messages)), fits).shown(messages)
-        return await room.ask_model(asked(messages), max_tokens)
+            window = ContextWindow.begin(messages)
+            messages = window.move_on(messages, len(find_turn_starts(messages)), fits).show(messages)
+        return await room.ask_model(add_prompt(messages), max_tokens)
 
     return summarise
 
@@ -58,23 +58,23 @@ async def fold(
 
     Raises `ValueError` for an empty one, and whatever making it raises.
     """
-    told = without_thinking(await summarise(window.shown(messages[: moved.start]), room))
+    told = strip_thinking(await summarise(window.show(messages[: moved.start]), room))
     if not told:
         raise ValueError("the summary is empty")
-    return evolve(moved, summary=told, summarised=moved.left_out(messages))
+    return evolve(moved, summary=told, summarised=moved.count_left_out(messages))
 
 
-def summary_prompt() -> str:
+def read_summary_prompt() -> str:
     """Return the instruction that follows a conversation."""
     return files("astuner.builtin.trackers").joinpath("prompts", "summarise_conversation.txt").read_text(encoding="utf-8").strip()
 
 
-def transcript_of(messages: Sequence[Message]) -> str:
+def format_messages(messages: Sequence[Message]) -> str:
     """Return a conversation as text, tool calls included."""
-    return "\n\n".join(map(_told, messages))
+    return "\n\n".join(map(_format_message, messages))
 
 
-def _told(message: Message) -> str:
+def _format_message(message: Message) -> str:
     calls = (call["function"] for call in message.get("tool_calls") or ())
     lines = [f"[{message['role']}]", _text(message.get("content"))]
     lines += [f"calls {function['name']} with {function['arguments']}" for function in calls]

@@ -13,7 +13,7 @@ import numpy as np
 from attrs import evolve
 
 from astuner.builtin.trackers.path_rows import Row, Span
-from astuner.token_streams import joined
+from astuner.token_streams import join_ids
 
 if TYPE_CHECKING:
     from astuner.schema import Ids
@@ -27,7 +27,7 @@ def merge_by_text(rows: Sequence[Row], *, ignore_tools: bool) -> list[Row]:
     hosts: list[_Host] = []
     for row in reversed(rows):
         # The nearest later row first: there the least has changed since.
-        if not any(host.takes(row, ignore_tools) for host in reversed(hosts)):
+        if not any(host.take_in(row, ignore_tools) for host in reversed(hosts)):
             hosts.append(_Host(row))
     return [host.row for host in reversed(hosts)]
 
@@ -37,21 +37,21 @@ class _Host:
 
     def __init__(self, row: Row) -> None:
         self.row = row
-        self._ids = joined(row.path)
+        self._ids = join_ids(row.path)
         self._bytes = self._ids.tobytes()
-        self._asked_by = np.empty(len(self._ids), np.int64)
+        self._fed_by = np.empty(len(self._ids), np.int64)
         """[n], the call that fed an id; -1 where it was sampled."""
         self._trained = np.zeros(len(self._ids), bool)
         for part in row.path:
             sampled = part.start + part.fed
-            self._asked_by[part.start : sampled] = part.call.index
-            self._asked_by[sampled : sampled + part.sampled] = -1
+            self._fed_by[part.start : sampled] = part.call.index
+            self._fed_by[sampled : sampled + part.sampled] = -1
         self._mark(row.spans)
 
-    def takes(self, row: Row, ignore_tools: bool) -> bool:
+    def take_in(self, row: Row, ignore_tools: bool) -> bool:
         """Train another row here if all of it is found."""
         same = row.agent == self.row.agent and (ignore_tools or row.path[0].call.tools == self.row.path[0].call.tools)
-        placed = self._placed(row) if same else None
+        placed = self._place(row) if same else None
         if placed is None:
             return False
         self._mark(placed)
@@ -62,44 +62,44 @@ class _Host:
         for span in spans:
             self._trained[span.place : span.end] = True
 
-    def _placed(self, row: Row) -> list[Span] | None:
-        shared = _common_length(joined(row.path), self._ids)
+    def _place(self, row: Row) -> list[Span] | None:
+        shared = _count_common(join_ids(row.path), self._ids)
         placed: list[Span] = []
         before = len(self._ids)
         # From the end, as the rows are taken: of equal answers the later one is then found behind the earlier one.
         for span in reversed(row.spans):
-            place = self._own_place(span)
+            place = self._find_own_place(span)
             if place is None:
                 # What two rows begin with stood before the answer, so the answer is not in it.
-                place = self._found(span, min(shared, span.place), before)
+                place = self._find_repeated(span, min(shared, span.place), before)
             if place is None or place + span.last - span.first > before:
                 return None
             placed.append(evolve(span, place=place))
             before = place
         return placed
 
-    def _own_place(self, span: Span) -> int | None:
+    def _find_own_place(self, span: Span) -> int | None:
         """Return where the span lies when its call is on this path too, which is exact."""
         for part in self.row.path:
             if part.call.index == span.call.index and part.sampled >= span.last:
                 return part.start + part.fed + span.first
         return None
 
-    def _found(self, span: Span, start: int, before: int) -> int | None:
+    def _find_repeated(self, span: Span, start: int, before: int) -> int | None:
         """Return the last place from `start` on at which a later call fed the ids of a span, and they are not trained yet."""
         words = span.call.output_ids[span.first : span.last]
         width = self._ids.itemsize
         at = self._bytes.rfind(words.tobytes(), start * width, before * width)
         while at >= 0:
             place, end = at // width, at // width + len(words)
-            later = bool((self._asked_by[place:end] > span.call.index).all())
+            later = bool((self._fed_by[place:end] > span.call.index).all())
             if at % width == 0 and later and not self._trained[place:end].any():
                 return place
             at = self._bytes.rfind(words.tobytes(), start * width, at + len(words) * width - 1)
         return None
 
 
-def _common_length(one: Ids, other: Ids) -> int:
+def _count_common(one: Ids, other: Ids) -> int:
     length = min(len(one), len(other))
     different = np.flatnonzero(one[:length] != other[:length])
     return int(different[0]) if len(different) else length

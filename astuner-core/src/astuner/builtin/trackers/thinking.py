@@ -9,23 +9,23 @@ from astuner.schema import Message
 _BOX = re.compile(r"\\(?:boxed|box|fbox)\s*\{")
 
 
-def without_thinking(text: str) -> str:
+def strip_thinking(text: str) -> str:
     """Return a text without its `<think>` blocks, those included that a template began or that were cut off."""
     # What stands before a lone closing tag is reasoning that the prompt opened.
     rest = text.rpartition("</think>")[2] if "</think>" in text else text
     return rest.partition("<think>")[0].strip() if "<think>" in rest else rest.strip()
 
 
-def without_reasoning(message: Message) -> Message:
+def strip_reasoning(message: Message) -> Message:
     """Return an assistant message without its reasoning; any other message as it is."""
     if message["role"] != "assistant":
         return message
     content = message.get("content")
     kept = {key: value for key, value in message.items() if key not in ("reasoning_content", "reasoning")}
-    return {**kept, "content": without_thinking(content)} if isinstance(content, str) else kept
+    return {**kept, "content": strip_thinking(content)} if isinstance(content, str) else kept
 
 
-def last_boxed(text: str) -> str | None:
+def find_last_boxed(text: str) -> str | None:
     r"""Return what stands in the last `\boxed{…}` or `\box{…}` of a text; None where there is none, or none is closed."""
     found = None
     for match in _BOX.finditer(text):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from astuner.builtin.trackers.branching import describe_branches
-from astuner.builtin.trackers.path_rows import Row, Wanted, every_answer, row_of, sample_of, untrained_tokens
+from astuner.builtin.trackers.path_rows import AnswerFilter, Row, accept_every_answer, count_untrained, make_sample, take_row
 from astuner.builtin.trackers.text_merging import merge_by_text
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Sample
-from astuner.token_streams import Stretch, by_index, leaves, stretches
+from astuner.token_streams import Stretch, find_leaves, find_stretches, index_calls
 
 if TYPE_CHECKING:
     from astuner.protocols import RunInfo
@@ -40,27 +40,27 @@ class TimelineTracker:
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
         """Return the samples in the order of their last calls, and the tokens of untrained calls by reason."""
         done: dict[int, int] = {}
-        rows = path_rows(calls, done)
+        rows = take_path_rows(calls, done)
         if self._merges_text:
             rows = merge_by_text(rows, ignore_tools=self._ignores_tools)
         return Tracked(
-            samples=[sample_of(row, identity) for row in rows],
-            untrained=untrained_tokens(calls, done),
+            samples=[make_sample(row, identity) for row in rows],
+            untrained=count_untrained(calls, done),
             notices=describe_branches(calls, identity) if self._reports_branches else {},
         )
 
 
-def path_rows(calls: Sequence[Call], done: dict[int, int], wanted: Wanted = every_answer) -> list[Row]:
+def take_path_rows(calls: Sequence[Call], done: dict[int, int], wanted: AnswerFilter = accept_every_answer) -> list[Row]:
     """Return the rows of all paths, and count what they train in `done` (sampled tokens by call)."""
-    known = by_index(calls)
-    rows = (row_of(stretches(known, leaf), done, wanted) for leaf in leaves(known))
+    known = index_calls(calls)
+    rows = (take_row(find_stretches(known, leaf), done, wanted) for leaf in find_leaves(known))
     return [row for row in rows if row is not None]
 
 
-def path_sample(path: Sequence[Stretch], done: dict[int, int], identity: EpisodeIdentity) -> Sample | None:
+def take_path_sample(path: Sequence[Stretch], done: dict[int, int], identity: EpisodeIdentity) -> Sample | None:
     """Make the sample of one path out of what is not trained yet, and count it in `done` (sampled tokens by call).
 
     None when the path has nothing left to train.
     """
-    row = row_of(path, done)
-    return None if row is None else sample_of(row, identity)
+    row = take_row(path, done)
+    return None if row is None else make_sample(row, identity)

@@ -20,32 +20,32 @@ class WindowPolicy:
         self._keep_turns, self._summarise, self._summary_tokens = keep_turns, summarise, summary_tokens
         self._window: ContextWindow | None = None
 
-    def shown(self, messages: Sequence[Message]) -> list[Message]:
+    def show(self, messages: Sequence[Message]) -> list[Message]:
         """Return what is shown as long as the window stays; the first call hands over how the conversation began."""
-        return self._opened(messages).shown(messages)
+        return self._find_window(messages).show(messages)
 
-    def turns(self, messages: Sequence[Message]) -> int:
+    def count_turns(self, messages: Sequence[Message]) -> int:
         """Return how many turns are shown."""
-        return len(self._opened(messages).turns(messages))
+        return len(self._find_window(messages).find_turns(messages))
 
     async def move(self, messages: Sequence[Message], room: ContextRoom) -> list[Message]:
         """Move the window on and return what is shown then: what it was where nothing more can be left out."""
-        window = self._opened(messages)
+        window = self._find_window(messages)
 
         def fits(shown: Sequence[Message], reserve: int = 0) -> bool:
             return room.count_tokens(shown) + reserve <= room.max_prompt_tokens
 
         reserve = self._summary_tokens if self._summarise is not None else 0
-        moved = window.moved(messages, self._keep_turns, lambda shown: fits(shown, reserve))
+        moved = window.move_on(messages, self._keep_turns, lambda shown: fits(shown, reserve))
         if (moved.head, moved.start) != (window.head, window.start):
             if self._summarise is not None:
-                moved = await self._folded(window, moved, messages, room, self._summarise)
-            if not fits(moved.shown(messages)):
-                moved = moved.moved(messages, self._keep_turns, fits)
+                moved = await self._fold(window, moved, messages, room, self._summarise)
+            if not fits(moved.show(messages)):
+                moved = moved.move_on(messages, self._keep_turns, fits)
             self._window = moved
-        return moved.shown(messages)
+        return moved.show(messages)
 
-    async def _folded(
+    async def _fold(
         self, window: ContextWindow, moved: ContextWindow, messages: Sequence[Message], room: ContextRoom, summarise: Summarise
     ) -> ContextWindow:
         try:
@@ -57,7 +57,7 @@ class WindowPolicy:
             )
             return moved
 
-    def _opened(self, messages: Sequence[Message]) -> ContextWindow:
+    def _find_window(self, messages: Sequence[Message]) -> ContextWindow:
         if self._window is None:
-            self._window = ContextWindow.opened(messages)
+            self._window = ContextWindow.begin(messages)
         return self._window

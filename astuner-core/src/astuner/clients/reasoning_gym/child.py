@@ -54,10 +54,10 @@ def _limit() -> None:
     if sys.platform == "linux":
         import resource
 
-        from astuner.processes.resource_bounds import bound
+        from astuner.processes.resource_bounds import set_limit
 
-        bound(resource.RLIMIT_AS, _MEMORY_BYTES)
-        bound(resource.RLIMIT_FSIZE, 0)
+        set_limit(resource.RLIMIT_AS, _MEMORY_BYTES)
+        set_limit(resource.RLIMIT_FSIZE, 0)
 
 
 def _checked(dataset: str, config: Mapping[str, Any], seed: int, size: int, levels: tuple[int, int] | None) -> dict[str, Any]:

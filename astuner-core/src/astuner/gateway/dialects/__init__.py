@@ -1,4 +1,4 @@
-"""The HTTP APIs that agents speak: each reads its bodies into one kind of request, and writes the same answers its own way."""
+"""The HTTP APIs that agents speak: each parses its bodies into one kind of request and writes answers in its own format."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from astuner.gateway.dialects.dialect import Dialect, Writer
 from astuner.gateway.dialects.responses import Responses
 
 DIALECTS: tuple[Dialect, ...] = (ChatCompletions(), Completions(), Responses(), AnthropicMessages())
-"""What the gateway serves, one route each."""
+"""The APIs that the gateway serves, one route each."""
 
 __all__ = ["DIALECTS", "Dialect", "Writer"]

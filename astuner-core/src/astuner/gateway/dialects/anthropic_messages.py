@@ -1,4 +1,4 @@
-"""`POST /v1/messages`, as Anthropic has it."""
+"""`POST /v1/messages`, Anthropic's API."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from astuner.gateway.dialects.anthropic_request import INVALID_JSON, messages_request
-from astuner.gateway.dialects.dialect import Headers, Normalise, bearer
-from astuner.gateway.dialects.events import event, json_bytes
-from astuner.gateway.dialects.fields import json_object
+from astuner.gateway.dialects.dialect import Headers, Normalise, read_bearer
+from astuner.gateway.dialects.events import encode_event, encode_json
+from astuner.gateway.dialects.fields import parse_body
 from astuner.gateway.recording.choice_events import Answer
 
 if TYPE_CHECKING:
@@ -29,29 +29,29 @@ TYPES: Mapping[int, str] = {
     503: "overloaded_error",
     504: "timeout_error",
 }
-"""Of errors, by status; every other one is an `invalid_request_error`."""
+"""Error types by status; every other status is an `invalid_request_error`."""
 
 STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"}
 
 UNSIGNED = "unsigned"
-"""The signature of every thought: clients insist on one, and the gateway knows its own answers by what they say."""
+"""The signature of every thought: clients require one; the gateway recognises its own answers by their content."""
 
 
 class AnthropicMessages:
-    """The API of Anthropic's SDK, and of the agents made for it."""
+    """The API of Anthropic's SDK and of agents written for it."""
 
     path = "/v1/messages"
 
     def key(self, headers: Headers) -> str:
         """Return the key of `x-api-key`, or the bearer token."""
-        return anthropic_key(headers)
+        return read_anthropic_key(headers)
 
-    def read(self, raw: bytes, said: Normalise) -> ChatRequest:
+    def read(self, raw: bytes, read_messages: Normalise) -> ChatRequest:
         """Parse a body; raises ApiError (400)."""
-        return messages_request(json_object(raw), said)
+        return messages_request(parse_body(raw), read_messages)
 
     def writer(self, request: ChatRequest, *, id_: str, model: str) -> MessageWriter:
-        """Return what writes a `message` and its events."""
+        """Return a writer of a `message` and its events."""
         return MessageWriter(id=f"msg_{id_}", model=model)
 
     def error(self, error: ApiError) -> Mapping[str, Any]:
@@ -61,28 +61,28 @@ class AnthropicMessages:
 
 @define(kw_only=True, eq=False)
 class MessageWriter:
-    """Writes one message. Its stream is a row of blocks, each begun and ended by an event of its own."""
+    """Writes one message. Its stream is a sequence of blocks, each with a start and a stop event."""
 
     id: str
     model: str
     _started: bool = field(default=False, init=False)
     _blocks: int = field(default=0, init=False)
-    """How many were begun."""
+    """Number of blocks started."""
     _open: str | None = field(default=None, init=False)
-    """The type of the block that has not ended yet."""
+    """The type of the open block."""
 
-    def whole(self, answers: Sequence[Answer]) -> bytes:
+    def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed."""
         answer = answers[0]
-        ending = {**_ending(answer), "usage": usage(answer)}
-        return json_bytes({**self._message(), "content": list(_content(answer.reply)), **ending})
+        ending = {**_describe_end(answer), "usage": usage(answer)}
+        return encode_json({**self._message(), "content": list(_content(answer.reply)), **ending})
 
-    def opening(self) -> bytes:
-        """Return nothing: the message starts with what its prompt counts, which its first part tells."""
+    def write_opening(self) -> bytes:
+        """Return nothing: the message starts with its prompt's token count, which comes with the first part."""
         return b""
 
-    def delta(self, delta: Delta) -> bytes:
-        """Return the next part of a block, and what begins the block if it is a new one."""
+    def write_delta(self, delta: Delta) -> bytes:
+        """Return the next part of a block, after the start event of a new block."""
         parts = [self._start(delta)]
         for name, value in delta.fields.items():
             if name == "tool_calls":
@@ -91,18 +91,18 @@ class MessageWriter:
                 parts.append(self._text("text" if name == "content" else "thinking", value))
         return b"".join(parts)
 
-    def done(self, choice: int, answer: Answer) -> bytes:
+    def write_done(self, choice: int, answer: Answer) -> bytes:
         """Return the end of the last block."""
         return self._start(answer) + self._end()
 
-    def closing(self, answers: Sequence[Answer]) -> bytes:
-        """Return why the message ended and what it counts, and its end."""
-        ending = {"type": "message_delta", "delta": _ending(answers[0]), "usage": usage(answers[0])}
+    def write_closing(self, answers: Sequence[Answer]) -> bytes:
+        """Return the stop reason, the usage and the end of the message."""
+        ending = {"type": "message_delta", "delta": _describe_end(answers[0]), "usage": usage(answers[0])}
         return _event(ending) + _event({"type": "message_stop"})
 
-    def broken(self, error: ApiError) -> bytes:
+    def write_failure(self, error: ApiError) -> bytes:
         """Return the error in an event: SDKs raise what they find there."""
-        return event(error_body(error), "error")
+        return encode_event(error_body(error), "error")
 
     def _start(self, first: Answer | Delta) -> bytes:
         if self._started:
@@ -143,10 +143,10 @@ class MessageWriter:
         return signed + _event({"type": "content_block_stop", "index": self._blocks - 1})
 
 
-def anthropic_key(headers: Headers) -> str:
-    """Return the key of a request; empty when it came with none."""
+def read_anthropic_key(headers: Headers) -> str:
+    """Return the key of a request; empty if it has none."""
     key = next((value for name, value in headers if name == b"x-api-key"), b"")
-    return key.decode("latin-1").strip() or bearer(headers)
+    return key.decode("latin-1").strip() or read_bearer(headers)
 
 
 def error_body(error: ApiError) -> Mapping[str, Any]:
@@ -157,17 +157,17 @@ def error_body(error: ApiError) -> Mapping[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": f"{full}{error.message}"}}
 
 
-def usage(said: Answer | Delta) -> Mapping[str, int]:
-    """Count tokens as Anthropic does: what was known already is not part of the input. A part has no output to count yet."""
+def usage(counted: Answer | Delta) -> Mapping[str, int]:
+    """Count tokens as Anthropic does: cached ones are not part of the input. A delta has no output to count yet."""
     return {
-        "input_tokens": said.prompt_tokens - said.cached_tokens,
+        "input_tokens": counted.prompt_tokens - counted.cached_tokens,
         "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": said.cached_tokens,
-        "output_tokens": said.completion_tokens if isinstance(said, Answer) else 0,
+        "cache_read_input_tokens": counted.cached_tokens,
+        "output_tokens": counted.completion_tokens if isinstance(counted, Answer) else 0,
     }
 
 
-def _ending(answer: Answer) -> dict[str, Any]:
+def _describe_end(answer: Answer) -> dict[str, Any]:
     if answer.finish_reason == "stop" and answer.stop_string is not None:
         return {"stop_reason": "stop_sequence", "stop_sequence": answer.stop_string}
     return {"stop_reason": STOP_REASONS[answer.finish_reason], "stop_sequence": None}
@@ -188,7 +188,7 @@ def _block(kind: str, text: str) -> dict[str, Any]:
 
 
 def _input(arguments: str) -> Mapping[str, Any]:
-    """Return the arguments of a tool call as an object that any client can read."""
+    """Return the arguments of a tool call as an object that every client can parse."""
     try:
         found = json.loads(arguments)
         # What Python reads as a number need not be one: NaN, Infinity, 1e999.
@@ -199,4 +199,4 @@ def _input(arguments: str) -> Mapping[str, Any]:
 
 
 def _event(body: Mapping[str, Any]) -> bytes:
-    return event(body, body["type"])
+    return encode_event(body, body["type"])

@@ -1,4 +1,4 @@
-"""Bodies of Anthropic's Messages API, told as bodies of chat completions: one conversation is one, whichever API it came by."""
+"""Bodies of Anthropic's Messages API, translated to chat completions, so that a conversation is the same in every API."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ from attrs import evolve
 from astuner.gateway.dialects.anthropic_tools import tool_choice, tool_list
 from astuner.gateway.dialects.chat_completions import chat_request
 from astuner.gateway.dialects.dialect import Normalise
-from astuner.gateway.dialects.fields import integer, members, shown, strings, text
+from astuner.gateway.dialects.fields import format_value, read_integer, read_object, read_strings, read_text
 from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import bad_request
 
 REFUSED = ("mcp_servers", "container")
-"""Fields that give the model tools which only Anthropic's own servers have."""
+"""Fields for tools that only Anthropic's own servers have."""
 
 THINKS = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
-"""Types of `thinking`, and whether the template opens the answer for it."""
+"""Types of `thinking`, and whether the template opens the answer with reasoning."""
 
 INVALID_JSON = "INVALID_JSON"
-"""The one key of an input that stands for arguments which are no JSON object: the API knows no other form."""
+"""The only key of an input that wraps arguments which are not a JSON object: the API has no other form."""
 
 Block = tuple[str, Mapping[str, Any]]
-"""A content block, after its place in the body."""
+"""A content block with its place in the body."""
 
 
-def messages_request(body: Mapping[str, Any], said: Normalise = normalise, *, counting: bool = False) -> ChatRequest:
+def messages_request(body: Mapping[str, Any], read_messages: Normalise = normalise, *, counting: bool = False) -> ChatRequest:
     """Read a body of the Messages API; raises ApiError (400) that names the reason and the place.
 
-    A body whose tokens are only to be counted need not say how many it wants.
+    With `counting`, `max_tokens` may be missing.
     """
     for name in REFUSED:
         if body.get(name):
             raise bad_request(f"'{name}' is not served; declare the tools in 'tools' and run them in the agent.", name)
-    if not counting and integer(body, "max_tokens", 1, None) is None:
+    if not counting and read_integer(body, "max_tokens", 1, None) is None:
         raise bad_request("'max_tokens' is missing.", "max_tokens")
     tools = tool_list(body.get("tools"))
-    kwargs, ignored = _thinking(members(body, "thinking"))
-    output = members(body, "output_config")
+    kwargs, ignored = _thinking(read_object(body, "thinking"))
+    output = read_object(body, "output_config")
     chat: dict[str, Any] = {
         **{name: body.get(name) for name in ("max_tokens", "temperature", "top_p", "top_k", "stream", "seed")},
-        **tool_choice(members(body, "tool_choice"), tools),
+        **tool_choice(read_object(body, "tool_choice"), tools),
         "messages": [*_system(body.get("system")), *_conversation(body.get("messages"))],
         "tools": tools,
-        "stop": list(strings(body, "stop_sequences")),
+        "stop": list(read_strings(body, "stop_sequences")),
         "response_format": _format(output.get("format") or body.get("output_format")),
-        "reasoning_effort": text(output, "effort"),
-        "chat_template_kwargs": {**kwargs, **members(body, "chat_template_kwargs")},
+        "reasoning_effort": read_text(output, "effort"),
+        "chat_template_kwargs": {**kwargs, **read_object(body, "chat_template_kwargs")},
     }
     if body.get("context_management"):
         ignored = (*ignored, "context_management")
-    request = chat_request({name: value for name, value in chat.items() if value not in (None, [], {})}, said)
+    request = chat_request({name: value for name, value in chat.items() if value not in (None, [], {})}, read_messages)
     return evolve(request, ignored=(*request.ignored, *ignored)) if ignored else request
 
 
@@ -64,7 +64,7 @@ def _system(system: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _conversation(messages: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the messages; neighbours of one role are one turn, as the API has it."""
+    """Yield the messages; as in the API, neighbouring messages of one role are one turn."""
     if not isinstance(messages, list) or not messages:
         raise bad_request("'messages' must be a list with at least one message.", "messages")
     turns: list[tuple[str, list[Block]]] = []
@@ -74,7 +74,7 @@ def _conversation(messages: Any) -> Iterator[Mapping[str, Any]]:
             raise bad_request(f"{place} must be an object.", place)
         role = message.get("role")
         if role not in ("user", "assistant", "system"):
-            raise bad_request(f"{place}.role is {shown(role)}; known roles: user, assistant, system.", f"{place}.role")
+            raise bad_request(f"{place}.role is {format_value(role)}; known roles: user, assistant, system.", f"{place}.role")
         blocks = _blocks(message.get("content"), f"{place}.content")
         if not blocks and role != "assistant":
             raise bad_request(f"{place}.content is empty.", f"{place}.content")
@@ -84,15 +84,15 @@ def _conversation(messages: Any) -> Iterator[Mapping[str, Any]]:
             turns.append((role, blocks))
     if turns[-1][0] == "assistant":
         raise bad_request(
-            "The last message is the assistant's, and no answer is begun in the middle; end with a message of the user.",
+            "The last message is the assistant's, but prefilled answers are not supported; end with a message of the user.",
             "messages",
         )
     for role, blocks in turns:
-        yield from [_assistant(blocks)] if role == "assistant" else _asked(role, blocks)
+        yield from [_assistant(blocks)] if role == "assistant" else _split_turn(role, blocks)
 
 
-def _asked(role: str, blocks: Sequence[Block]) -> Iterator[Mapping[str, Any]]:
-    """Yield a turn that is not the model's: its texts as one message, each tool result as one of its own."""
+def _split_turn(role: str, blocks: Sequence[Block]) -> Iterator[Mapping[str, Any]]:
+    """Yield a turn of the user or system: its texts as one message, each tool result as a separate one."""
     texts: list[str] = []
     for place, block in blocks:
         if block.get("type") != "tool_result" or role != "user":
@@ -163,8 +163,8 @@ def _blocks(content: Any, place: str) -> list[Block]:
 
 def _text(block: Mapping[str, Any], place: str) -> str:
     if block.get("type") != "text":
-        kind = shown(block.get("type"))
-        raise bad_request(f"{place} is a block of type {kind} that is not served here, and nothing is dropped in silence.", place)
+        kind = format_value(block.get("type"))
+        raise bad_request(f"{place} is a block of type {kind}, which is not served here; nothing is dropped silently.", place)
     return _string(block, "text", place)
 
 
@@ -176,15 +176,15 @@ def _string(block: Mapping[str, Any], name: str, place: str) -> str:
 
 
 def _thinking(wanted: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return the variables of the template, and what has no effect.
+    """Return the variables of the template, and the fields that have no effect.
 
-    `display` is not among it: what was thought is always shown, since an answer without it could not come back as it was.
+    `display` is not one of them: reasoning is always shown, since without it an answer could not be sent back unchanged.
     """
     kind = wanted.get("type")
     if not wanted:
         return {}, ()
     if not isinstance(kind, str) or kind not in THINKS:
-        raise bad_request(f"'thinking.type' is {shown(kind)}; known: {', '.join(THINKS)}.", "thinking.type")
+        raise bad_request(f"'thinking.type' is {format_value(kind)}; known: {', '.join(THINKS)}.", "thinking.type")
     return {"enable_thinking": THINKS[kind]}, ("thinking.budget_tokens",) if wanted.get("budget_tokens") else ()
 
 

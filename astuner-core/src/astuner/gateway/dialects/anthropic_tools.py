@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from astuner.gateway.dialects.fields import flag, shown
+from astuner.gateway.dialects.fields import format_value, read_flag
 from astuner.rendering.errors import bad_request
 
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
-"""Types of `tool_choice` that name no tool, and their names in chat completions."""
+"""Types of `tool_choice` without a tool name, and their names in chat completions."""
 
 
 def tool_list(tools: Any) -> list[Mapping[str, Any]]:
-    """Return the tools; raises ApiError (400) naming one that is not the agent's own."""
+    """Return the tools; raises ApiError (400) naming one that the agent does not run itself."""
     if tools is None:
         return []
     if not isinstance(tools, list):
@@ -31,11 +31,13 @@ def tool_choice(choice: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -
         names = [tool["function"]["name"] for tool in tools]
         if choice.get("name") not in names:
             known = ", ".join(names) or "none"
-            raise bad_request(f"'tool_choice.name' is {shown(choice.get('name'))}; the tools are: {known}.", "tool_choice.name")
+            raise bad_request(
+                f"'tool_choice.name' is {format_value(choice.get('name'))}; the tools are: {known}.", "tool_choice.name"
+            )
         wanted = {"type": "function", "function": {"name": choice["name"]}}
     if wanted is None:
-        raise bad_request(f"'tool_choice.type' is {shown(kind)}; known: {', '.join(CHOICES)}, tool.", "tool_choice.type")
-    return {"tool_choice": wanted, "parallel_tool_calls": not flag(choice, "disable_parallel_tool_use", False)}
+        raise bad_request(f"'tool_choice.type' is {format_value(kind)}; known: {', '.join(CHOICES)}, tool.", "tool_choice.type")
+    return {"tool_choice": wanted, "parallel_tool_calls": not read_flag(choice, "disable_parallel_tool_use", False)}
 
 
 def _tool(tool: Any, place: str) -> Mapping[str, Any]:
@@ -43,8 +45,8 @@ def _tool(tool: Any, place: str) -> Mapping[str, Any]:
         raise bad_request(f"{place} must be an object.", place)
     if tool.get("type") not in (None, "custom"):
         raise bad_request(
-            f"{place}.type is {shown(tool['type'])}, whose meaning only Anthropic's models know; "
-            "declare a tool of your own with a name, a description and an input_schema.",
+            f"{place}.type is {format_value(tool['type'])}, which only Anthropic's models support; "
+            "declare your own tool with a name, a description and an input_schema.",
             f"{place}.type",
         )
     if not isinstance(tool.get("name"), str) or not tool["name"] or not isinstance(tool.get("input_schema"), dict):

@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`, as OpenAI has it."""
+"""`POST /v1/chat/completions`, OpenAI's API."""
 
 from __future__ import annotations
 
@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from astuner.gateway.dialects.dialect import Headers, Normalise, bearer
-from astuner.gateway.dialects.events import event, json_bytes
-from astuner.gateway.dialects.fields import LARGEST, flag, integer, json_object, members, number, strings, text
+from astuner.gateway.dialects.dialect import Headers, Normalise, read_bearer
+from astuner.gateway.dialects.events import encode_event, encode_json
+from astuner.gateway.dialects.fields import (
+    LARGEST,
+    parse_body,
+    read_flag,
+    read_integer,
+    read_number,
+    read_object,
+    read_strings,
+    read_text,
+)
 from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import bad_request
@@ -20,7 +29,7 @@ if TYPE_CHECKING:
     from astuner.rendering.errors import ApiError
 
 IGNORED = ("presence_penalty", "frequency_penalty", "repetition_penalty", "min_p", "logit_bias", "web_search_options")
-"""Fields that would change the distribution and that no engine is asked for."""
+"""Fields that would change the distribution; no engine receives them."""
 
 MOST_CHOICES = 128
 
@@ -36,14 +45,14 @@ class ChatCompletions:
 
     def key(self, headers: Headers) -> str:
         """Return the bearer token."""
-        return bearer(headers)
+        return read_bearer(headers)
 
-    def read(self, raw: bytes, said: Normalise) -> ChatRequest:
+    def read(self, raw: bytes, read_messages: Normalise) -> ChatRequest:
         """Parse a body; raises ApiError (400)."""
-        return chat_request(json_object(raw), said)
+        return chat_request(parse_body(raw), read_messages)
 
     def writer(self, request: ChatRequest, *, id_: str, model: str) -> ChatWriter:
-        """Return what writes `chat.completion` and its chunks."""
+        """Return a writer of `chat.completion` and its chunks."""
         return ChatWriter(request=request, id=f"chatcmpl-{id_}", model=model)
 
     def error(self, error: ApiError) -> Mapping[str, Any]:
@@ -51,7 +60,7 @@ class ChatCompletions:
         return error.body
 
 
-def chat_request(body: Mapping[str, Any], said: Normalise = normalise) -> ChatRequest:
+def chat_request(body: Mapping[str, Any], read_messages: Normalise = normalise) -> ChatRequest:
     """Read a body of chat completions; raises ApiError (400) that names the reason and the parameter."""
     if body.get("functions"):
         raise bad_request("'functions' is not served; send 'tools'.", "functions")
@@ -59,27 +68,27 @@ def chat_request(body: Mapping[str, Any], said: Normalise = normalise) -> ChatRe
         raise bad_request("'modalities' may be ['text'] alone; no other output is served.", "modalities")
     tools = _tools(body.get("tools"))
     choice = body.get("tool_choice") or "auto"
-    logprobs = flag(body, "logprobs", False)
-    effort = text(body, "reasoning_effort")
+    logprobs = read_flag(body, "logprobs", False)
+    effort = read_text(body, "reasoning_effort")
     return ChatRequest(
-        messages=said(body.get("messages")),
+        messages=read_messages(body.get("messages")),
         tools=tools,
         calls_tools=bool(tools) and choice != "none",
-        parallel_tool_calls=flag(body, "parallel_tool_calls", True),
+        parallel_tool_calls=read_flag(body, "parallel_tool_calls", True),
         constraint=_tool_constraint(choice, tools) or _format_constraint(body.get("response_format")),
-        n=integer(body, "n", 1, MOST_CHOICES) or 1,
-        stop=strings(body, "stop"),
-        seed=integer(body, "seed", None, None),
+        n=read_integer(body, "n", 1, MOST_CHOICES) or 1,
+        stop=read_strings(body, "stop"),
+        seed=read_integer(body, "seed", None, None),
         logprobs=logprobs,
-        top_logprobs=(integer(body, "top_logprobs", 0, MOST_LOGPROBS) or 0) if logprobs else 0,
-        max_tokens=integer(body, "max_completion_tokens", 1, LARGEST) or integer(body, "max_tokens", 1, LARGEST),
-        temperature=number(body, "temperature", 0.0, 100.0),
-        top_p=number(body, "top_p", 0.0, 1.0),
-        top_k=integer(body, "top_k", -1, LARGEST),
-        stream=flag(body, "stream", False),
-        include_usage=flag(members(body, "stream_options"), "include_usage", False),
+        top_logprobs=(read_integer(body, "top_logprobs", 0, MOST_LOGPROBS) or 0) if logprobs else 0,
+        max_tokens=read_integer(body, "max_completion_tokens", 1, LARGEST) or read_integer(body, "max_tokens", 1, LARGEST),
+        temperature=read_number(body, "temperature", 0.0, 100.0),
+        top_p=read_number(body, "top_p", 0.0, 1.0),
+        top_k=read_integer(body, "top_k", -1, LARGEST),
+        stream=read_flag(body, "stream", False),
+        include_usage=read_flag(read_object(body, "stream_options"), "include_usage", False),
         # Templates of models that can be asked for an effort know it by this name; to others it is one more variable.
-        template_kwargs={**({"reasoning_effort": effort} if effort else {}), **members(body, "chat_template_kwargs")},
+        template_kwargs={**({"reasoning_effort": effort} if effort else {}), **read_object(body, "chat_template_kwargs")},
         ignored=tuple(name for name in IGNORED if body.get(name)),
         body=body,
     )
@@ -94,7 +103,7 @@ class ChatWriter:
     model: str
     created: int = field(factory=lambda: int(time.time()))
 
-    def whole(self, answers: Sequence[Answer]) -> bytes:
+    def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed."""
         choices = [
             {
@@ -105,29 +114,29 @@ class ChatWriter:
             }
             for number, answer in enumerate(answers)
         ]
-        return json_bytes({**self._head("chat.completion"), "choices": choices, "usage": usage(answers)})
+        return encode_json({**self._head("chat.completion"), "choices": choices, "usage": usage(answers)})
 
-    def opening(self) -> bytes:
+    def write_opening(self) -> bytes:
         """Return the chunk that begins each choice."""
         return b"".join(self._chunk(choice, {"role": "assistant", "content": ""}) for choice in range(self.request.n))
 
-    def delta(self, delta: Delta) -> bytes:
+    def write_delta(self, delta: Delta) -> bytes:
         """Return a chunk."""
         return self._chunk(delta.choice, delta.fields, logprobs=delta.logprobs)
 
-    def done(self, choice: int, answer: Answer) -> bytes:
+    def write_done(self, choice: int, answer: Answer) -> bytes:
         """Return the chunk that carries the finish reason."""
         return self._chunk(choice, {}, answer.finish_reason, answer.logprobs or None)
 
-    def closing(self, answers: Sequence[Answer]) -> bytes:
-        """Return the usage, where it was asked for, and the end."""
+    def write_closing(self, answers: Sequence[Answer]) -> bytes:
+        """Return the usage, if requested, and the end."""
         if not self.request.include_usage:
             return END_OF_STREAM
-        return event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(answers)}) + END_OF_STREAM
+        return encode_event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(answers)}) + END_OF_STREAM
 
-    def broken(self, error: ApiError) -> bytes:
+    def write_failure(self, error: ApiError) -> bytes:
         """Return the error in an event: SDKs raise what they find there."""
-        return event(error.body)
+        return encode_event(error.body)
 
     def _chunk(
         self,
@@ -137,7 +146,7 @@ class ChatWriter:
         logprobs: Sequence[Mapping[str, Any]] | None = None,
     ) -> bytes:
         fields = {"index": choice, "delta": delta, "logprobs": _logprobs(logprobs), "finish_reason": finish_reason}
-        return event({**self._head("chat.completion.chunk"), "choices": [fields]})
+        return encode_event({**self._head("chat.completion.chunk"), "choices": [fields]})
 
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model, "system_fingerprint": None}
@@ -184,7 +193,7 @@ def _tool_constraint(choice: Any, tools: tuple[Mapping[str, Any], ...]) -> Mappi
     named = tuple(tool for tool in tools if tool["function"]["name"] == name)
     if not named:
         known = ", ".join(tool["function"]["name"] for tool in tools)
-        raise bad_request(f"'tool_choice' is {choice!r}; say auto, none, required, or name one of: {known}.", "tool_choice")
+        raise bad_request(f"'tool_choice' is {choice!r}; use auto, none, required, or name one of: {known}.", "tool_choice")
     return {"type": "tool_call", "tools": named}
 
 

@@ -1,4 +1,4 @@
-"""`POST /v1/completions`, as OpenAI has it: a text or token ids go on as they are, without a chat template."""
+"""`POST /v1/completions`, OpenAI's API: a text or token ids are continued verbatim, without a chat template."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from astuner.gateway.dialects.chat_completions import END_OF_STREAM, IGNORED, MOST_CHOICES, MOST_LOGPROBS, usage
-from astuner.gateway.dialects.dialect import Headers, Normalise, bearer
-from astuner.gateway.dialects.events import event, json_bytes
-from astuner.gateway.dialects.fields import LARGEST, flag, integer, json_object, members, number, shown, strings
+from astuner.gateway.dialects.dialect import Headers, Normalise, read_bearer
+from astuner.gateway.dialects.events import encode_event, encode_json
+from astuner.gateway.dialects.fields import (
+    LARGEST,
+    format_value,
+    parse_body,
+    read_flag,
+    read_integer,
+    read_number,
+    read_object,
+    read_strings,
+)
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import bad_request
 
@@ -20,24 +29,24 @@ if TYPE_CHECKING:
     from astuner.rendering.errors import ApiError
 
 DEFAULT_MAX_TOKENS = 16
-"""What this API samples when it is not told."""
+"""This API's default."""
 
 
 class Completions:
-    """The API that came before chat, for agents that write their prompts themselves."""
+    """The API before chat, for agents that write their own prompts."""
 
     path = "/v1/completions"
 
     def key(self, headers: Headers) -> str:
         """Return the bearer token."""
-        return bearer(headers)
+        return read_bearer(headers)
 
-    def read(self, raw: bytes, said: Normalise) -> ChatRequest:
+    def read(self, raw: bytes, read_messages: Normalise) -> ChatRequest:
         """Parse a body; raises ApiError (400)."""
-        return completion_request(json_object(raw))
+        return completion_request(parse_body(raw))
 
     def writer(self, request: ChatRequest, *, id_: str, model: str) -> CompletionWriter:
-        """Return what writes `text_completion` and its chunks."""
+        """Return a writer of `text_completion` and its chunks."""
         return CompletionWriter(request=request, id=f"cmpl-{id_}", model=model)
 
     def error(self, error: ApiError) -> Mapping[str, Any]:
@@ -51,31 +60,31 @@ class Completions:
 def completion_request(body: Mapping[str, Any]) -> ChatRequest:
     """Read a body of completions; raises ApiError (400) that names the reason and the parameter."""
     if body.get("suffix"):
-        raise bad_request("'suffix' is not served; put all that the model shall see in 'prompt'.", "suffix")
-    if flag(body, "echo", False):
+        raise bad_request("'suffix' is not served; put everything that the model should see in 'prompt'.", "suffix")
+    if read_flag(body, "echo", False):
         raise bad_request("'echo' is not served; the client has the prompt.", "echo")
-    choices = integer(body, "n", 1, MOST_CHOICES) or 1
-    best_of = integer(body, "best_of", 1, MOST_CHOICES)
+    choices = read_integer(body, "n", 1, MOST_CHOICES) or 1
+    best_of = read_integer(body, "best_of", 1, MOST_CHOICES)
     if best_of not in (None, choices):
         raise bad_request("'best_of' must be the same as 'n': every sampled answer is returned.", "best_of")
     prompts = _prompts(body.get("prompt"))
     if choices * len(prompts) > MOST_CHOICES:
         raise bad_request(f"{len(prompts)} prompts with {choices} choices each are more than {MOST_CHOICES}.", "prompt")
-    top_logprobs = integer(body, "logprobs", 0, MOST_LOGPROBS)
+    top_logprobs = read_integer(body, "logprobs", 0, MOST_LOGPROBS)
     return ChatRequest(
         messages=(),
         prompts=prompts,
         n=choices,
-        stop=strings(body, "stop"),
-        seed=integer(body, "seed", None, None),
+        stop=read_strings(body, "stop"),
+        seed=read_integer(body, "seed", None, None),
         logprobs=top_logprobs is not None,
         top_logprobs=top_logprobs or 0,
-        max_tokens=integer(body, "max_tokens", 1, LARGEST) or DEFAULT_MAX_TOKENS,
-        temperature=number(body, "temperature", 0.0, 100.0),
-        top_p=number(body, "top_p", 0.0, 1.0),
-        top_k=integer(body, "top_k", -1, LARGEST),
-        stream=flag(body, "stream", False),
-        include_usage=flag(members(body, "stream_options"), "include_usage", False),
+        max_tokens=read_integer(body, "max_tokens", 1, LARGEST) or DEFAULT_MAX_TOKENS,
+        temperature=read_number(body, "temperature", 0.0, 100.0),
+        top_p=read_number(body, "top_p", 0.0, 1.0),
+        top_k=read_integer(body, "top_k", -1, LARGEST),
+        stream=read_flag(body, "stream", False),
+        include_usage=read_flag(read_object(body, "stream_options"), "include_usage", False),
         template_kwargs={},
         ignored=tuple(name for name in IGNORED if body.get(name)),
         body={},
@@ -93,35 +102,35 @@ class CompletionWriter:
     _offsets: dict[int, int] = field(factory=dict, init=False)
     """Characters of the tokens whose log-probabilities were written, by choice."""
 
-    def whole(self, answers: Sequence[Answer]) -> bytes:
+    def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed."""
         choices = [
             self._choice(number, answer.reply.get("content") or "", answer.finish_reason, answer.logprobs)
             for number, answer in enumerate(answers)
         ]
-        return json_bytes({**self._head(), "choices": choices, "usage": self._usage(answers)})
+        return encode_json({**self._head(), "choices": choices, "usage": self._usage(answers)})
 
-    def opening(self) -> bytes:
+    def write_opening(self) -> bytes:
         """Return nothing: a choice begins with its text."""
         return b""
 
-    def delta(self, delta: Delta) -> bytes:
+    def write_delta(self, delta: Delta) -> bytes:
         """Return a chunk."""
         return self._chunk(self._choice(delta.choice, delta.fields.get("content") or "", None, delta.logprobs))
 
-    def done(self, choice: int, answer: Answer) -> bytes:
+    def write_done(self, choice: int, answer: Answer) -> bytes:
         """Return the chunk that carries the finish reason."""
         return self._chunk(self._choice(choice, "", answer.finish_reason, answer.logprobs or None))
 
-    def closing(self, answers: Sequence[Answer]) -> bytes:
-        """Return the usage, where it was asked for, and the end."""
+    def write_closing(self, answers: Sequence[Answer]) -> bytes:
+        """Return the usage, if requested, and the end."""
         if not self.request.include_usage:
             return END_OF_STREAM
-        return event({**self._head(), "choices": [], "usage": self._usage(answers)}) + END_OF_STREAM
+        return encode_event({**self._head(), "choices": [], "usage": self._usage(answers)}) + END_OF_STREAM
 
-    def broken(self, error: ApiError) -> bytes:
+    def write_failure(self, error: ApiError) -> bytes:
         """Return the error in an event: SDKs raise what they find there."""
-        return event(error.body)
+        return encode_event(error.body)
 
     def _usage(self, answers: Sequence[Answer]) -> Mapping[str, Any]:
         """Count the tokens of all prompts, each once, and of all answers."""
@@ -151,7 +160,7 @@ class CompletionWriter:
         }
 
     def _chunk(self, choice: Mapping[str, Any]) -> bytes:
-        return event({**self._head(), "choices": [choice]})
+        return encode_event({**self._head(), "choices": [choice]})
 
     def _head(self) -> dict[str, Any]:
         return {"id": self.id, "object": "text_completion", "created": self.created, "model": self.model}
@@ -171,7 +180,9 @@ def _prompt(prompt: Any) -> str | tuple[int, ...]:
             raise bad_request("'prompt' holds half a surrogate pair, which no tokenizer can encode.", "prompt") from None
         return prompt
     if not isinstance(prompt, list) or not prompt or not all(map(_is_id, prompt)):
-        text = f"'prompt' must be a text, a list of token ids, or a list of these, none of them empty; not {shown(prompt)}."
+        text = (
+            f"'prompt' must be a text, a list of token ids, or a list of these, none of them empty; not {format_value(prompt)}."
+        )
         raise bad_request(text, "prompt")
     return tuple(prompt)
 

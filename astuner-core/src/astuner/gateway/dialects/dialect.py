@@ -1,4 +1,4 @@
-"""What an HTTP API of the gateway is."""
+"""The protocol of the gateway's HTTP APIs."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
     from astuner.schema import Message
 
 Headers = Sequence[tuple[bytes, bytes]]
-"""Names in lower case, as ASGI has them."""
+"""Names in lower case, as in ASGI."""
 
 Normalise = Callable[[Any], "tuple[Message, ...]"]
-"""Makes the messages of a body uniform, as `messages.normalise` does."""
+"""Normalises the messages of a body, as `messages.normalise` does."""
 
 
 class Dialect(Protocol):
-    """One API: a route, how its bodies are read, and how answers and errors are written. It holds no state."""
+    """One API: a route, how its bodies are read, and how answers and errors are written. Stateless."""
 
     path: str
-    """Of the route, which takes POST: `/v1/…`."""
+    """Path of the POST route: `/v1/…`."""
 
     def key(self, headers: Headers) -> str:
-        """Return the API key that a request came with; empty when it came with none."""
+        """Return the API key that a request came with; empty if it has none."""
         ...
 
-    def read(self, raw: bytes, said: Normalise) -> ChatRequest:
-        """Parse a body, whose messages `said` makes uniform; raises ApiError (400) that names the reason and the parameter."""
+    def read(self, raw: bytes, read_messages: Normalise) -> ChatRequest:
+        """Parse a body, normalising messages with `read_messages`; raises ApiError (400) with the reason and the parameter."""
         ...
 
     def writer(self, request: ChatRequest, *, id_: str, model: str) -> Writer:
-        """Return what writes the response to one request; `id_` is unique to it, `model` the served model's name."""
+        """Return a writer of the response to one request; `id_` is unique to it, `model` is the served model's name."""
         ...
 
     def error(self, error: ApiError) -> Mapping[str, Any]:
@@ -42,34 +42,37 @@ class Dialect(Protocol):
 
 
 class Writer(Protocol):
-    """Writes one response: either `whole`, or a stream that is `opening`, `delta` and `done` as they happen, and `closing`."""
+    """Writes one response.
 
-    def whole(self, answers: Sequence[Answer]) -> bytes:
+    Either `write_whole`, or a stream: `write_opening`, `write_delta` and `write_done` as they happen, `write_closing`.
+    """
+
+    def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed; the answers are ordered by choice."""
         ...
 
-    def opening(self) -> bytes:
-        """Return what a stream begins with."""
+    def write_opening(self) -> bytes:
+        """Return the beginning of a stream."""
         ...
 
-    def delta(self, delta: Delta) -> bytes:
+    def write_delta(self, delta: Delta) -> bytes:
         """Return the events for the next part of a choice."""
         ...
 
-    def done(self, choice: int, answer: Answer) -> bytes:
+    def write_done(self, choice: int, answer: Answer) -> bytes:
         """Return the events for the end of a choice."""
         ...
 
-    def closing(self, answers: Sequence[Answer]) -> bytes:
-        """Return what a stream ends with, once every choice is done; the answers are ordered by choice."""
+    def write_closing(self, answers: Sequence[Answer]) -> bytes:
+        """Return the end of a stream, once every choice is done; the answers are ordered by choice."""
         ...
 
-    def broken(self, error: ApiError) -> bytes:
+    def write_failure(self, error: ApiError) -> bytes:
         """Return the events for a failure after the stream has begun; nothing follows them."""
         ...
 
 
-def bearer(headers: Headers) -> str:
+def read_bearer(headers: Headers) -> str:
     """Return the token of `Authorization: Bearer …`; empty when there is none."""
     value = next((value for name, value in headers if name == b"authorization"), b"")
     scheme, _, key = value.decode("latin-1").partition(" ")

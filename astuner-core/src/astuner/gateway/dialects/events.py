@@ -10,12 +10,12 @@ from typing import Any
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
-def json_bytes(body: Mapping[str, Any]) -> bytes:
-    """Encode a body; half surrogate pairs, which a model may sample, survive."""
+def encode_json(body: Mapping[str, Any]) -> bytes:
+    """Encode a body; lone surrogates, which a model may sample, are kept."""
     return _ENCODE(body).encode("utf-8", "surrogatepass")
 
 
-def event(body: Mapping[str, Any], name: str | None = None) -> bytes:
-    """Return a server-sent event, with its name in APIs that name them."""
+def encode_event(body: Mapping[str, Any], name: str | None = None) -> bytes:
+    """Return a server-sent event, with a name in APIs that use names."""
     head = b"" if name is None else f"event: {name}\n".encode()
-    return head + b"data: " + json_bytes(body) + b"\n\n"
+    return head + b"data: " + encode_json(body) + b"\n\n"

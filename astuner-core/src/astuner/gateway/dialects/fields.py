@@ -1,4 +1,4 @@
-"""Reading the fields of a JSON body: what is wrong is answered with the field's name and what it may be."""
+"""Reading the fields of a JSON body: errors name the field and its valid values."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, NoReturn
 from astuner.rendering.errors import bad_request
 
 DEEPEST = 100
-"""Levels of lists and objects in a body. What is deeper would overrun those who walk it: templates, engines, encoders."""
+"""Levels of lists and objects in a body. Deeper bodies would overflow the stack of templates, engines and encoders."""
 
 LARGEST = 2**31 - 1
-"""What counts and sizes may be: engines keep them in 32 bits."""
+"""Largest count or size: engines keep them in 32 bits."""
 
 
-def json_object(raw: bytes) -> dict[str, Any]:
+def parse_body(raw: bytes) -> dict[str, Any]:
     """Parse a body; raises ApiError (400) for anything but an object of finite numbers, at most `DEEPEST` levels deep."""
     try:
-        body = json.loads(raw, parse_constant=_refuse_constant, parse_float=_finite)
+        body = json.loads(raw, parse_constant=_refuse_constant, parse_float=_parse_finite)
     except (ValueError, RecursionError) as error:
         raise bad_request(f"The body is not valid JSON: {error}.") from None
     if not isinstance(body, dict):
@@ -30,33 +30,33 @@ def json_object(raw: bytes) -> dict[str, Any]:
     return body
 
 
-def text(body: Mapping[str, Any], name: str) -> str | None:
+def read_text(body: Mapping[str, Any], name: str) -> str | None:
     """Return a string field, or None when it is absent or null."""
     value = body.get(name)
     if value is not None and not isinstance(value, str):
-        raise bad_request(f"{name!r} must be a string, not {shown(value)}.", name)
+        raise bad_request(f"{name!r} must be a string, not {format_value(value)}.", name)
     return value
 
 
-def flag(body: Mapping[str, Any], name: str, default: bool) -> bool:
+def read_flag(body: Mapping[str, Any], name: str, default: bool) -> bool:
     """Return a field that is true or false; `default` when it is absent or null."""
     value = body.get(name)
     if value is None:
         return default
     if not isinstance(value, bool):
-        raise bad_request(f"{name!r} must be true or false, not {shown(value)}.", name)
+        raise bad_request(f"{name!r} must be true or false, not {format_value(value)}.", name)
     return value
 
 
-def members(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def read_object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return a field that is an object; an empty one when it is absent or null."""
     value = body.get(name)
     if value is not None and not isinstance(value, dict):
-        raise bad_request(f"{name!r} must be an object, not {shown(value)}.", name)
+        raise bad_request(f"{name!r} must be an object, not {format_value(value)}.", name)
     return value or {}
 
 
-def integer(body: Mapping[str, Any], name: str, low: int | None, high: int | None) -> int | None:
+def read_integer(body: Mapping[str, Any], name: str, low: int | None, high: int | None) -> int | None:
     """Return an integer field within its bounds, or None when it is absent or null."""
     value = body.get(name)
     if value is None:
@@ -64,24 +64,24 @@ def integer(body: Mapping[str, Any], name: str, low: int | None, high: int | Non
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise bad_request(f"{name!r} must be an integer, not {shown(value)}.", name)
+        raise bad_request(f"{name!r} must be an integer, not {format_value(value)}.", name)
     if (low is not None and value < low) or (high is not None and value > high):
         bounds = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise bad_request(f"{name!r} must be {bounds}, not {shown(value)}.", name)
+        raise bad_request(f"{name!r} must be {bounds}, not {format_value(value)}.", name)
     return value
 
 
-def number(body: Mapping[str, Any], name: str, low: float, high: float) -> float | None:
+def read_number(body: Mapping[str, Any], name: str, low: float, high: float) -> float | None:
     """Return a number field within its bounds, or None when it is absent or null."""
     value = body.get(name)
     if value is None:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
-        raise bad_request(f"{name!r} must be a number from {low:g} to {high:g}, not {shown(value)}.", name)
+        raise bad_request(f"{name!r} must be a number from {low:g} to {high:g}, not {format_value(value)}.", name)
     return float(value)
 
 
-def strings(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def read_strings(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Return a field that is a string or a list of strings, none of them empty; nothing when it is absent or null."""
     value = body.get(name)
     found = [value] if isinstance(value, str) else value or []
@@ -90,7 +90,7 @@ def strings(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value as an error shows it."""
     said = repr(value)
     return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
@@ -100,10 +100,10 @@ _SHOWN = 80
 
 
 def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
-def _finite(digits: str) -> float:
+def _parse_finite(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
         raise ValueError(f"{digits[:_SHOWN]} is too large for a number")

@@ -1,4 +1,4 @@
-"""`POST /v1/responses`, as OpenAI has it."""
+"""`POST /v1/responses`, OpenAI's API."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from astuner.gateway.dialects.dialect import Headers, Normalise, bearer
-from astuner.gateway.dialects.events import event, json_bytes
-from astuner.gateway.dialects.fields import json_object
+from astuner.gateway.dialects.dialect import Headers, Normalise, read_bearer
+from astuner.gateway.dialects.events import encode_event, encode_json
+from astuner.gateway.dialects.fields import parse_body
 from astuner.gateway.dialects.responses_request import PREFIX, responses_request
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from astuner.gateway.recording.request import ChatRequest
     from astuner.rendering.errors import ApiError
 
-SAID_BACK: Mapping[str, Any] = {
+ECHOED: Mapping[str, Any] = {
     "instructions": None,
     "max_output_tokens": None,
     "metadata": {},
@@ -35,31 +35,31 @@ SAID_BACK: Mapping[str, Any] = {
     "truncation": "disabled",
     "user": None,
 }
-"""Fields of the request that a response repeats, and what stands there when they were not sent."""
+"""Fields of the request that a response repeats, with their values if they were not sent."""
 
 TEXTS = {"reasoning": "reasoning_text", "message": "output_text"}
 """The type of the one part that an item of text has; its events are named after it."""
 
 
 class Responses:
-    """The API of OpenAI's newer SDKs. It keeps nothing but what the episode records."""
+    """The API of OpenAI's newer SDKs. It stores nothing but the episode's records."""
 
     path = "/v1/responses"
 
     def key(self, headers: Headers) -> str:
         """Return the bearer token."""
-        return bearer(headers)
+        return read_bearer(headers)
 
-    def read(self, raw: bytes, said: Normalise) -> ChatRequest:
+    def read(self, raw: bytes, read_messages: Normalise) -> ChatRequest:
         """Parse a body; raises ApiError (400)."""
-        return responses_request(json_object(raw), said)
+        return responses_request(parse_body(raw), read_messages)
 
     def writer(self, request: ChatRequest, *, id_: str, model: str) -> ResponseWriter:
-        """Return what writes a `response` and its events."""
+        """Return a writer of a `response` and its events."""
         return ResponseWriter(request=request, id=id_, model=model)
 
     def error(self, error: ApiError) -> Mapping[str, Any]:
-        """Return OpenAI's error object, in the terms of this API."""
+        """Return OpenAI's error object, with the parameter names of this API."""
         body = error.body
         if (error.param or "").partition("[")[0] == "messages":
             body["error"]["param"] = "input"
@@ -68,7 +68,7 @@ class Responses:
 
 @define(kw_only=True, eq=False)
 class ResponseWriter:
-    """Writes one response: the same items, whether they are told as they come or at once."""
+    """Writes one response: the same items, streamed or at once."""
 
     request: ChatRequest
     id: str
@@ -79,52 +79,52 @@ class ResponseWriter:
     _open: dict[str, int] = field(factory=dict, init=False)
     """The items of text that have not ended, by type."""
     _texts: dict[int, list[str]] = field(factory=dict, init=False)
-    """What was said in them, by output index."""
+    """Their texts, by output index."""
     _logprobs: list[Mapping[str, Any]] = field(factory=list, init=False)
-    _told: int = field(default=0, init=False)
-    """How many of those went into events."""
+    _streamed: int = field(default=0, init=False)
+    """Number of those that were streamed."""
     _events: int = field(default=0, init=False)
 
-    def whole(self, answers: Sequence[Answer]) -> bytes:
+    def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed."""
         for _ in self._take(answers[0].reply):
             # The items are all that counts here.
             pass
         for _ in self._end(answers[0]):
             pass
-        return json_bytes(self._response(*_outcome(answers[0]), usage=usage(answers[0])))
+        return encode_json(self._response(*_outcome(answers[0]), usage=usage(answers[0])))
 
-    def opening(self) -> bytes:
+    def write_opening(self) -> bytes:
         """Return the events before the first item."""
         response = self._response("in_progress")
         return self._event("response.created", response=response) + self._event("response.in_progress", response=response)
 
-    def delta(self, delta: Delta) -> bytes:
+    def write_delta(self, delta: Delta) -> bytes:
         """Return the events of the next part."""
         self._logprobs += delta.logprobs or ()
         return b"".join(self._take(delta.fields))
 
-    def done(self, choice: int, answer: Answer) -> bytes:
+    def write_done(self, choice: int, answer: Answer) -> bytes:
         """Return the ends of the items that are still open."""
         return b"".join(self._end(answer))
 
-    def closing(self, answers: Sequence[Answer]) -> bytes:
+    def write_closing(self, answers: Sequence[Answer]) -> bytes:
         """Return the response as a whole."""
         status, details = _outcome(answers[0])
         return self._event(f"response.{status}", response=self._response(status, details, usage=usage(answers[0])))
 
-    def broken(self, error: ApiError) -> bytes:
+    def write_failure(self, error: ApiError) -> bytes:
         """Return the response as a failure."""
         failure = {"code": error.code or "server_error", "message": error.message}
         return self._event("response.failed", response=self._response("failed", error=failure))
 
     def _take(self, fields: Mapping[str, Any]) -> Iterator[bytes]:
-        """Add a part of the answer, in the form of a chat completion, to the items; yield the events of it."""
+        """Add a part of the answer, in the form of a chat completion, to the items; yield its events."""
         if fields.get("reasoning_content"):
-            yield from self._say("reasoning", fields["reasoning_content"])
+            yield from self._write_text("reasoning", fields["reasoning_content"])
         if fields.get("content"):
             yield from self._close("reasoning")
-            yield from self._say("message", fields["content"])
+            yield from self._write_text("message", fields["content"])
         for call in fields.get("tool_calls") or ():
             yield from self._close("reasoning")
             yield from self._call(call)
@@ -138,7 +138,7 @@ class ResponseWriter:
         yield from self._close("reasoning", status)
         yield from self._close("message", status)
 
-    def _say(self, kind: str, text: str) -> Iterator[bytes]:
+    def _write_text(self, kind: str, text: str) -> Iterator[bytes]:
         # The text stays open beside the calls: what follows them belongs to the same message, as in a chat completion.
         if kind not in self._open:
             yield from self._begin(kind)
@@ -146,8 +146,8 @@ class ResponseWriter:
         self._texts[index].append(text)
         more: dict[str, Any] = {}
         if kind == "message":
-            more["logprobs"] = _shown(self._logprobs[self._told :])
-            self._told = len(self._logprobs)
+            more["logprobs"] = _format_logprobs(self._logprobs[self._streamed :])
+            self._streamed = len(self._logprobs)
         yield self._event(f"response.{TEXTS[kind]}.delta", **self._place(index), delta=text, **more)
 
     def _begin(self, kind: str) -> Iterator[bytes]:
@@ -189,7 +189,7 @@ class ResponseWriter:
 
     def _event(self, kind: str, **fields: Any) -> bytes:
         number, self._events = self._events, self._events + 1
-        return event({"type": kind, "sequence_number": number, **fields}, kind)
+        return encode_event({"type": kind, "sequence_number": number, **fields}, kind)
 
     def _response(
         self,
@@ -199,7 +199,7 @@ class ResponseWriter:
         error: Mapping[str, Any] | None = None,
         usage: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        sent = {name: self.request.sent.get(name) for name in SAID_BACK}
+        sent = {name: self.request.sent.get(name) for name in ECHOED}
         return {
             "id": f"{PREFIX}{self.id}",
             "object": "response",
@@ -211,7 +211,7 @@ class ResponseWriter:
             "model": self.model,
             "output": self._items,
             "usage": usage,
-            **{name: SAID_BACK[name] if value is None else value for name, value in sent.items()},
+            **{name: ECHOED[name] if value is None else value for name, value in sent.items()},
         }
 
 
@@ -233,10 +233,10 @@ def _outcome(answer: Answer) -> tuple[str, Mapping[str, Any] | None]:
 
 def _part(kind: str, text: str, logprobs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     part = {"type": TEXTS[kind], "text": text}
-    return {**part, "annotations": [], "logprobs": _shown(logprobs)} if kind == "message" else part
+    return {**part, "annotations": [], "logprobs": _format_logprobs(logprobs)} if kind == "message" else part
 
 
-def _shown(logprobs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _format_logprobs(logprobs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     def token(entry: Mapping[str, Any]) -> dict[str, Any]:
         return {"token": entry["token"], "logprob": entry["logprob"], "bytes": entry["bytes"] or []}
 

@@ -1,12 +1,12 @@
-"""The items that go into `/v1/responses`, as chat messages."""
+"""The input items of `/v1/responses`, as chat messages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from astuner.gateway.dialects.fields import shown
-from astuner.gateway.recording.messages import text_of
+from astuner.gateway.dialects.fields import format_value
+from astuner.gateway.recording.messages import join_text
 from astuner.rendering.errors import bad_request
 
 ROLES = ("user", "assistant", "system", "developer")
@@ -15,10 +15,10 @@ MESSAGE_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "r
 REASONING_PARTS = {"reasoning_text": "text", "summary_text": "text"}
 
 
-def messages_of(given: Any) -> list[dict[str, Any]]:
+def read_items(given: Any) -> list[dict[str, Any]]:
     """Return the messages of an input, a text or a list of items; raises ApiError (400) naming the item that is not served.
 
-    What one answer said comes back as several items, its reasoning, its text and its calls: they are one message again.
+    One answer comes back as several items, its reasoning, text and calls: they become one message again.
     """
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
@@ -29,8 +29,8 @@ def messages_of(given: Any) -> list[dict[str, Any]]:
         said = _read(item, f"input[{number}]")
         if said is None:
             continue
-        if messages and _joins(messages[-1], said):
-            messages[-1] = _joined(messages[-1], said)
+        if messages and _continues(messages[-1], said):
+            messages[-1] = _join(messages[-1], said)
         else:
             messages.append(said)
     return messages
@@ -38,7 +38,7 @@ def messages_of(given: Any) -> list[dict[str, Any]]:
 
 def _read(item: Any, place: str) -> dict[str, Any] | None:
     if not isinstance(item, dict):
-        raise bad_request(f"{place} must be an object, not {shown(item)}.", place)
+        raise bad_request(f"{place} must be an object, not {format_value(item)}.", place)
     kind = item.get("type") or ("message" if "role" in item else None)
     if kind == "item_reference":
         text = f"{place} is an item_reference, but items are not kept by id. Send the item itself, or 'previous_response_id'."
@@ -47,7 +47,8 @@ def _read(item: Any, place: str) -> dict[str, Any] | None:
     if reader is None:
         served = ", ".join(READERS)
         raise bad_request(
-            f"{place} is an item of type {shown(kind)}, and nothing is dropped in silence; served: {served}.", place
+            f"{place} is an item of type {format_value(kind)}, which is not served and not dropped silently; served: {served}.",
+            place,
         )
     return reader(item, place)
 
@@ -55,10 +56,10 @@ def _read(item: Any, place: str) -> dict[str, Any] | None:
 def _message(item: Mapping[str, Any], place: str) -> dict[str, Any]:
     role, content = item.get("role"), item.get("content")
     if role not in ROLES:
-        raise bad_request(f"{place}.role is {shown(role)}; known roles: {', '.join(ROLES)}.", f"{place}.role")
+        raise bad_request(f"{place}.role is {format_value(role)}; known roles: {', '.join(ROLES)}.", f"{place}.role")
     if content is None and role != "assistant":
         raise bad_request(f"{place}.content is missing.", f"{place}.content")
-    return {"role": role, "content": text_of(content, f"{place}.content", MESSAGE_PARTS)}
+    return {"role": role, "content": join_text(content, f"{place}.content", MESSAGE_PARTS)}
 
 
 def _call(item: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -72,13 +73,13 @@ def _call(item: Mapping[str, Any], place: str) -> dict[str, Any]:
 def _call_output(item: Mapping[str, Any], place: str) -> dict[str, Any]:
     if item.get("output") is None:
         raise bad_request(f"{place}.output is missing.", f"{place}.output")
-    content = text_of(item["output"], f"{place}.output", MESSAGE_PARTS)
+    content = join_text(item["output"], f"{place}.output", MESSAGE_PARTS)
     return {"role": "tool", "tool_call_id": _string(item, "call_id", place), "content": content}
 
 
 def _reasoning(item: Mapping[str, Any], place: str) -> dict[str, Any] | None:
     for key in ("content", "summary"):
-        text = text_of(item.get(key), f"{place}.{key}", REASONING_PARTS)
+        text = join_text(item.get(key), f"{place}.{key}", REASONING_PARTS)
         if text:
             return {"role": "assistant", "reasoning_content": text}
     if item.get("encrypted_content"):
@@ -98,12 +99,12 @@ READERS: Mapping[str, Callable[[Mapping[str, Any], str], dict[str, Any] | None]]
 def _string(item: Mapping[str, Any], key: str, place: str) -> str:
     value = item.get(key)
     if not isinstance(value, str):
-        raise bad_request(f"{place}.{key} must be a string, not {shown(value)}.", f"{place}.{key}")
+        raise bad_request(f"{place}.{key} must be a string, not {format_value(value)}.", f"{place}.{key}")
     return value
 
 
-def _joins(last: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
-    """Whether an item goes on with the answer of the items before it; thoughts begin an answer, and it has one text."""
+def _continues(last: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
+    """Whether an item continues the answer of the items before it; reasoning begins an answer, and an answer has one text."""
     if last["role"] != "assistant" or said["role"] != "assistant":
         return False
     if "reasoning_content" in said:
@@ -111,7 +112,7 @@ def _joins(last: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
     return "tool_calls" in said or not last.get("content")
 
 
-def _joined(last: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+def _join(last: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     calls = [*last.get("tool_calls", ()), *said.get("tool_calls", ())]
     thoughts = [message["reasoning_content"] for message in (last, said) if message.get("reasoning_content")]
     joined = {"role": "assistant", "content": said.get("content") or last.get("content")}

@@ -9,8 +9,8 @@ from attrs import evolve
 
 from astuner.gateway.dialects.chat_completions import MOST_LOGPROBS, chat_request
 from astuner.gateway.dialects.dialect import Normalise
-from astuner.gateway.dialects.fields import LARGEST, flag, integer, members, shown, strings, text
-from astuner.gateway.dialects.responses_items import messages_of
+from astuner.gateway.dialects.fields import LARGEST, format_value, read_flag, read_integer, read_object, read_strings, read_text
+from astuner.gateway.dialects.responses_items import read_items
 from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import bad_request
@@ -21,43 +21,43 @@ REFUSED: Mapping[str, str] = {
     "prompt": "there are no stored prompts; send 'instructions' and 'input'",
     "context_management": "the context is never shortened here; shorten 'input'",
 }
-"""Fields that ask for what the gateway has not, and why."""
+"""Fields that the gateway does not support, and why."""
 
 PREFIX = "resp_"
-"""Of the ids of responses."""
+"""Prefix of response ids."""
 
 SAME = ("temperature", "top_p", "top_k", "seed", "stop", "parallel_tool_calls", "chat_template_kwargs")
-"""Fields that chat completions has too; some servers of this API take them all."""
+"""Fields shared with chat completions; some servers of this API accept them all."""
 
 FUNCTION = ("name", "description", "parameters", "strict")
 
 
-def responses_request(body: Mapping[str, Any], said: Normalise = normalise) -> ChatRequest:
+def responses_request(body: Mapping[str, Any], read_messages: Normalise = normalise) -> ChatRequest:
     """Read a body; raises ApiError (400) that names the reason and the parameter."""
     for name, why in REFUSED.items():
         if body.get(name):
             raise bad_request(f"{name!r} is not served: {why}.", name)
-    instructions = text(body, "instructions")
-    truncation = text(body, "truncation")
+    instructions = read_text(body, "instructions")
+    truncation = read_text(body, "truncation")
     if truncation not in (None, "auto", "disabled"):
-        raise bad_request(f"'truncation' must be auto or disabled, not {shown(truncation)}.", "truncation")
-    previous = text(body, "previous_response_id")
-    flag(body, "store", True)
-    members(body, "metadata")
+        raise bad_request(f"'truncation' must be auto or disabled, not {format_value(truncation)}.", "truncation")
+    previous = read_text(body, "previous_response_id")
+    read_flag(body, "store", True)
+    read_object(body, "metadata")
     preamble = [{"role": "system", "content": instructions}] if instructions else []
     chat: dict[str, Any] = {name: body[name] for name in SAME if body.get(name) is not None}
-    chat["messages"] = [*preamble, *messages_of(body.get("input"))]
+    chat["messages"] = [*preamble, *read_items(body.get("input"))]
     chat["tools"] = _tools(body.get("tools")) or None
     chat["tool_choice"] = _tool_choice(body.get("tool_choice"))
-    chat["max_tokens"] = integer(body, "max_output_tokens", 1, LARGEST)
-    chat["response_format"] = _response_format(members(body, "text").get("format"))
-    chat["reasoning_effort"] = _effort(members(body, "reasoning").get("effort"))
-    chat["stream"] = flag(body, "stream", False)
-    chat["logprobs"] = "message.output_text.logprobs" in strings(body, "include")
-    chat["top_logprobs"] = integer(body, "top_logprobs", 0, MOST_LOGPROBS) or 0
-    request = chat_request({name: value for name, value in chat.items() if value is not None}, said)
+    chat["max_tokens"] = read_integer(body, "max_output_tokens", 1, LARGEST)
+    chat["response_format"] = _response_format(read_object(body, "text").get("format"))
+    chat["reasoning_effort"] = _effort(read_object(body, "reasoning").get("effort"))
+    chat["stream"] = read_flag(body, "stream", False)
+    chat["logprobs"] = "message.output_text.logprobs" in read_strings(body, "include")
+    chat["top_logprobs"] = read_integer(body, "top_logprobs", 0, MOST_LOGPROBS) or 0
+    request = chat_request({name: value for name, value in chat.items() if value is not None}, read_messages)
     ignored = [*request.ignored, *(["truncation"] if truncation == "auto" else ())]
-    ignored += ["text.verbosity"] if members(body, "text").get("verbosity") else ()
+    ignored += ["text.verbosity"] if read_object(body, "text").get("verbosity") else ()
     return evolve(
         request,
         previous=None if previous is None else previous.removeprefix(PREFIX),
@@ -76,7 +76,9 @@ def _tools(tools: Any) -> list[dict[str, Any]]:
     for number, tool in enumerate(tools):
         kind = tool.get("type") if isinstance(tool, dict) else None
         if kind != "function":
-            text = f"tools[{number}] is {shown(kind)}; only tools of type 'function' are served, which the agent runs itself."
+            text = (
+                f"tools[{number}] is {format_value(kind)}; only tools of type 'function' are served, which the agent runs itself."
+            )
             raise bad_request(text, f"tools[{number}]")
         if not isinstance(tool.get("name"), str):
             raise bad_request(f"tools[{number}] must be a function with a name.", f"tools[{number}]")
@@ -92,7 +94,7 @@ def _tool_choice(choice: Any) -> Any:
 
 def _effort(effort: Any) -> str | None:
     if effort is not None and not isinstance(effort, str):
-        raise bad_request(f"'reasoning.effort' must be a string, not {shown(effort)}.", "reasoning.effort")
+        raise bad_request(f"'reasoning.effort' must be a string, not {format_value(effort)}.", "reasoning.effort")
     return effort
 
 

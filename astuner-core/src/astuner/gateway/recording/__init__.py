@@ -1,1 +1,1 @@
-"""Recording the calls of an episode: the request, the call policy, the model call under way, and the recorder of it all."""
+"""Recording the calls of an episode: the request, the call policy, the running model call, and the recorder."""

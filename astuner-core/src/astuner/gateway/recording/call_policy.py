@@ -1,4 +1,4 @@
-"""On what terms a call is served: what it is sampled with, and whether it is trained."""
+"""How a call is served: its sampling parameters, and whether it is trained."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 
 
 @define(eq=False)
-class Terms:
-    """Weighs what an agent asks for against what the configuration says."""
+class CallPolicy:
+    """Reconciles an agent's request with the configuration."""
 
     spec: EpisodeSpec
     capabilities: Capabilities
     notice: Callable[[str], None]
-    """Hears what the user should know."""
+    """Receives messages for the user."""
     _overruled: set[tuple[str, str]] = field(factory=set, init=False)
 
-    def untrained(self, request: ChatRequest, trained: bool) -> str | None:
-        """Return the reason for which no token of a call may be trained, or None."""
+    def untrained_reason(self, request: ChatRequest, trained: bool) -> str | None:
+        """Return the reason why no token of a call may be trained, or None."""
         if request.constraint is not None and not self.capabilities.constrains(request.constraint):
-            self.notice(f"The engine cannot constrain answers, so '{request.constraint['type']}' was asked for in vain.")
+            self.notice(f"The engine cannot constrain answers, so '{request.constraint['type']}' has no effect.")
         if not trained:
             return "frozen_agent"
         if request.constraint is not None:
             return "constrained"
         return None if self.capabilities.logprobs else "no_logprobs"
 
-    def sampling(self, request: ChatRequest, agent: str, trained: bool) -> Sampling:
-        """Return what a call is sampled with: for a trained one the configuration wins, but for a lower `max_tokens`."""
+    def choose_sampling(self, request: ChatRequest, agent: str, trained: bool) -> Sampling:
+        """Return a call's sampling parameters: for a trained call the configuration's, except for a lower `max_tokens`."""
         ours = self.spec.sampling
         asked: Mapping[str, Any] = {
             name: value
@@ -48,8 +48,8 @@ class Terms:
             if name in asked and asked[name] != getattr(ours, name) and (agent, name) not in self._overruled:
                 self._overruled.add((agent, name))
                 self.notice(
-                    f"{agent}: '{name}' {asked[name]:g} gives way to the configured {getattr(ours, name):g}, "
-                    "since trained calls are sampled as the configuration says."
+                    f"{agent}: '{name}' {asked[name]:g} is replaced by the configured {getattr(ours, name):g}, "
+                    "since trained calls are sampled as configured."
                 )
         most = min(ours.max_tokens, asked.get("max_tokens", ours.max_tokens))
         return evolve(ours, max_tokens=most, top_logprobs=request.top_logprobs)

@@ -1,4 +1,4 @@
-"""Numbers and names that depend on what is asked and not on when: two runs of an episode give the same transcript."""
+"""Seeds and ids that depend on the request and not on time: two runs of an episode give the same transcript."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Seeds:
     def __init__(self, seed: int) -> None:
         """`seed` is the episode's."""
         self._seed = seed
-        self._asked: Counter[bytes] = Counter()
+        self._times_sent: Counter[bytes] = Counter()
 
-    def of(self, request: ChatRequest, agent: str, prompt: bytes) -> list[int]:
-        """Return a seed per choice, keyed by the prompt and by how often this agent has sent it before."""
+    def draw(self, request: ChatRequest, agent: str, prompt: bytes) -> list[int]:
+        """Return a seed per choice, derived from the prompt and how often this agent has sent it before."""
         asked = blake2b(f"{self._seed}\0{agent}\0".encode() + prompt, digest_size=16).digest()
-        earlier = self._asked[asked]
-        self._asked[asked] += 1
+        earlier = self._times_sent[asked]
+        self._times_sent[asked] += 1
         wanted = "" if request.seed is None else str(request.seed)
         return [
             int.from_bytes(blake2b(asked + f"{earlier}/{wanted}/{choice}".encode(), digest_size=8).digest())
@@ -31,19 +31,19 @@ class Seeds:
         ]
 
 
-class Names:
-    """Makes the ids that an episode's clients see, out of the seeds of its calls."""
+class CallIds:
+    """Makes the ids that an episode's clients see from the seeds of its calls."""
 
     def __init__(self, episode_id: str) -> None:
-        """Names of two episodes differ."""
+        """Ids of different episodes differ."""
         self._episode_id = episode_id
 
-    def response(self, agent: str, seed: int) -> str:
-        """Return what is unique in the id of a response; each API puts a prefix of its own before it."""
+    def make_response_id(self, agent: str, seed: int) -> str:
+        """Return the unique part of a response's id; each API adds its own prefix."""
         return self._digest(agent, seed, "response")
 
-    def tool_calls(self, agent: str, seed: int) -> Callable[[int], str]:
-        """Return what makes the id of the n-th tool call of an answer."""
+    def number_tool_calls(self, agent: str, seed: int) -> Callable[[int], str]:
+        """Return a function that makes the id of the n-th tool call of an answer."""
         # Nine letters and digits: the one form that every model's chat template accepts.
         return lambda number: self._digest(agent, seed, str(number))[:9]
 

@@ -1,4 +1,4 @@
-"""Calls through an engine that speaks chat and knows no token ids: served and recorded, never trained."""
+"""Calls through a chat-only engine without token ids: served and recorded, never trained."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 
 from astuner.gateway.recording.choice_events import Answer, Delta, Done
 from astuner.gateway.recording.messages import normalise
-from astuner.gateway.recording.model_call import Finished
+from astuner.gateway.recording.model_call import FinishedCall
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import ApiError
 from astuner.schema import Call
@@ -21,7 +21,7 @@ PASSED_ON = ("messages", "tools", "tool_choice", "response_format", "parallel_to
 
 
 class ChatEngine(Protocol):
-    """What an engine without token ids has beside the methods of every engine."""
+    """The additional method of an engine without token ids."""
 
     async def chat(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answer one request in OpenAI's chat form, with one choice; raises ApiError to refuse it."""
@@ -30,7 +30,7 @@ class ChatEngine(Protocol):
 
 @frozen(kw_only=True, eq=False)
 class ChatPlan:
-    """Everything that is settled about a chat-only call before it begins."""
+    """The settled parameters of a chat-only call before it begins."""
 
     index: int
     choice: int
@@ -60,12 +60,12 @@ class ChatCall:
     plan: ChatPlan
     engine: ChatEngine
     emit: Callable[[Delta | Done], None]
-    finished: Callable[[Finished], None]
+    on_finished: Callable[[FinishedCall], None]
     _started: float = field(factory=time.perf_counter, init=False)
     _over: bool = field(default=False, init=False)
 
     async def run(self) -> None:
-        """Ask, record, and hand the answer on, in one piece if it is streamed."""
+        """Call the engine, record, and pass the answer on, in one piece if it is streamed."""
         plan = self.plan
         try:
             async with asyncio.timeout(plan.timeout_s) as limit:
@@ -87,7 +87,7 @@ class ChatCall:
             self._end(answer.reply, "length" if answer.finish_reason == "length" else "stop", None, answer)
 
     def abandon(self) -> None:
-        """Record a call that was cancelled, also before its task ran, and tell who still waits for it."""
+        """Record a cancelled call, even one whose task never ran, and notify its waiting client."""
         self._end({}, "abort", "aborted", ApiError(503, "The call was cancelled.", code="aborted", retry=False))
 
     def _stream(self, reply: Mapping[str, Any]) -> None:
@@ -119,7 +119,7 @@ class ChatCall:
             temperature=plan.temperature,
             latency_s=time.perf_counter() - self._started,
         )
-        self.finished(Finished(call=call, usable=0, closed_by=None, malformed=0, dropped=0))
+        self.on_finished(FinishedCall(call=call, usable=0, closed_by=None, malformed=0, dropped=0))
         self.emit(Done(plan.choice, result))
 
 
@@ -129,7 +129,7 @@ def read_answer(response: Mapping[str, Any]) -> Answer:
         choice = response["choices"][0]
         read = normalise([{**choice["message"], "role": "assistant"}])[0]
     except (KeyError, IndexError, TypeError, ApiError) as error:
-        raise ApiError(503, f"The remote API answered with no readable choice: {error!r}", code="engine_error") from error
+        raise ApiError(503, f"The remote API's answer has no readable choice: {error!r}", code="engine_error") from error
     reply = {**read, "content": read["content"] or None}
     reason = "length" if choice.get("finish_reason") == "length" else "stop"
     counted = response.get("usage") or {}

@@ -1,4 +1,4 @@
-"""What happens to the choices of a request: parts of an answer, and its end."""
+"""Events of a request's choices: parts of an answer, and its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Answer:
     finish_reason: str
     """`stop`, `length` or `tool_calls`."""
     stop_string: str | None = None
-    """The one of the request's stop strings that ended it."""
+    """The request's stop string that ended it."""
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
@@ -47,13 +47,13 @@ class Delta:
     """As in `choices[].delta` of a chat completion; a tool call comes in one piece."""
     logprobs: Sequence[Mapping[str, Any]] | None = None
     prompt_tokens: int = 0
-    """As the answer will have it: some streams begin with what their prompt counts."""
+    """As in the final answer: some streams begin with their prompt's token count."""
     cached_tokens: int = 0
 
 
 @frozen(eq=False)
 class Done:
-    """The end of a choice: an answer, or the error that took its place."""
+    """The end of a choice: an answer or an error."""
 
     choice: int
     result: Answer | Exception

@@ -1,4 +1,4 @@
-"""What the gateway must know of an episode before its first call."""
+"""What the gateway needs to know about an episode before its first call."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class EpisodeSpec:
     max_prompt_length: int | None = None
     """Of the first prompt of a conversation; None sets no limit below `max_model_len`."""
     max_response_length: int | None = None
-    """Of everything after that prompt: what is sampled and what is answered to it."""
+    """Of everything after that prompt: sampled answers and replies to them."""
     disable_tools: bool = False
-    """Take the tools out of every call."""
+    """Remove the tools from every call."""
     trainable_targets: Sequence[str] | None
     """Target tags that are trained; None trains every call."""
     max_calls: int | None = None
@@ -34,7 +34,7 @@ class EpisodeSpec:
     llm_timeout_s: float | None = None
     """For one call, from its beginning to its last token."""
     examine: Callable[[Sampled], str | None] | None = None
-    """Looks at each call that may be trained, once it is recorded and before its client hears of the end. A text that it returns
+    """Examines each trainable call once it is recorded and before its client sees the end. A returned text
     ends the episode: further calls are refused with it."""
 
     def trains(self, target_tag: str) -> bool:

@@ -1,4 +1,4 @@
-"""How long the prompts and answers of an episode may be."""
+"""Length limits for the prompts and answers of an episode."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Lengths:
     """The engine's own, on prompt and answer together."""
     _first_prompts: dict[int, int] = field(factory=dict, init=False)
 
-    def room(self, placement: Placement) -> int:
-        """Return how many ids an answer may have; raises ApiError when there is no room at all."""
+    def find_room(self, placement: Placement) -> int:
+        """Return the maximum length of an answer in ids; raises ApiError if there is no room at all."""
         limit = self._limit(placement)
         if len(placement.ids) >= limit:
             raise context_full(len(placement.ids), limit)
         return limit - len(placement.ids)
 
     def begin(self, index: int, placement: Placement) -> None:
-        """Note the prompt of a call that begins."""
+        """Record the prompt length of a call that begins."""
         self._first_prompts[index] = self._first_prompt(placement)
 
     def _limit(self, placement: Placement) -> int:

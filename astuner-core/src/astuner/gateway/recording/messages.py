@@ -1,4 +1,4 @@
-"""Chat messages as clients send them, made uniform, and what they mean."""
+"""Chat messages from clients, normalised, and the digests of their meaning."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SORTED = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
 
 def normalise(messages: Any, known: Sequence[Message] = ()) -> tuple[Message, ...]:
-    """Return messages with plain text content, `developer` as `system`, and nothing but what carries meaning.
+    """Return messages with plain text content, `developer` as `system`, and only the fields that carry meaning.
 
     `known` are the first of them, normalised before. Raises ApiError (400) naming the part that cannot be served; nothing
     that a model should see is dropped.
@@ -34,21 +34,21 @@ def normalise(messages: Any, known: Sequence[Message] = ()) -> tuple[Message, ..
     return (*known, *(_message(message, f"messages[{start + place}]") for place, message in enumerate(messages[start:])))
 
 
-def digests(root: bytes, messages: Sequence[Message]) -> list[bytes]:
+def digest_prefixes(root: bytes, messages: Sequence[Message]) -> list[bytes]:
     """Return the rolling digest of the meaning of every prefix of the messages, the empty one first."""
     chain = [root]
     for message in messages:
-        chain.append(follow(chain[-1], message))
+        chain.append(extend_digest(chain[-1], message))
     return chain
 
 
-def follow(digest: bytes, message: Message) -> bytes:
+def extend_digest(digest: bytes, message: Message) -> bytes:
     """Return the digest of a conversation that ends with one more message."""
-    return blake2b(digest + meaning(message), digest_size=16).digest()
+    return blake2b(digest + encode_meaning(message), digest_size=16).digest()
 
 
-def meaning(message: Message) -> bytes:
-    """Return what a message says, whatever the JSON formatting, null fields and call ids it came with."""
+def encode_meaning(message: Message) -> bytes:
+    """Return a message's meaning, independent of JSON formatting, null fields and call ids."""
     role = message["role"]
     calls = [[call["function"]["name"], _canonical(call["function"]["arguments"])] for call in message.get("tool_calls") or ()]
     # Frameworks put a name on assistant messages that the gateway's own reply never had.
@@ -78,12 +78,12 @@ def _message(message: Any, place: str) -> Message:
     for legacy in ("function_call", "audio"):
         if message.get(legacy):
             raise bad_request(f"{place}.{legacy} is not served; send 'tool_calls' and text content.", f"{place}.{legacy}")
-    found: dict[str, Any] = {"role": role, "content": text_of(message.get("content"), f"{place}.content")}
+    found: dict[str, Any] = {"role": role, "content": join_text(message.get("content"), f"{place}.content")}
     calls = message.get("tool_calls")
     if role == "assistant":
         reasoning = message.get("reasoning_content") or message.get("reasoning")
         if reasoning:
-            found["reasoning_content"] = text_of(reasoning, f"{place}.reasoning_content")
+            found["reasoning_content"] = join_text(reasoning, f"{place}.reasoning_content")
         if calls:
             found["tool_calls"] = _calls(calls, f"{place}.tool_calls")
         if not found["content"] and isinstance(message.get("refusal"), str):
@@ -102,10 +102,10 @@ def _message(message: Any, place: str) -> Message:
     return found
 
 
-def text_of(content: Any, place: str, parts: Mapping[str, str] = TEXT_PARTS) -> str:
+def join_text(content: Any, place: str, parts: Mapping[str, str] = TEXT_PARTS) -> str:
     """Return content that is a text or a list of parts as one text; `parts` names the types of part that are text.
 
-    Raises ApiError (400) at any other part, since nothing is dropped in silence.
+    Raises ApiError (400) for any other part, since nothing is dropped silently.
     """
     if content is None:
         return ""
@@ -120,7 +120,7 @@ def text_of(content: Any, place: str, parts: Mapping[str, str] = TEXT_PARTS) -> 
         text = part if isinstance(part, str) else None if key is None else part.get(key)
         if not isinstance(text, str):
             raise bad_request(
-                f"{place}[{number}] is a part of type {kind!r}; only text is served, and nothing is dropped in silence.",
+                f"{place}[{number}] is a part of type {kind!r}; only text is served, and nothing is dropped silently.",
                 f"{place}[{number}]",
             )
         texts.append(text)

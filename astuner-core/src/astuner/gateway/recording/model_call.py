@@ -1,4 +1,4 @@
-"""One model call under way: consumes the engine, speaks to the client, and ends as a record."""
+"""One running model call: consumes the engine's output, streams to the client, and ends as a record."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True, eq=False)
 class CallPlan:
-    """Everything that is settled about a call before it begins."""
+    """The settled parameters of a call before it begins."""
 
     index: int
     choice: int
@@ -38,7 +38,7 @@ class CallPlan:
     target_tag: str
     placement: Placement
     request: Request
-    """For the engine."""
+    """The engine's request."""
     stops: tuple[str, ...]
     fills_context: bool
     """Whether running out of tokens means that the context is full."""
@@ -53,8 +53,8 @@ class CallPlan:
 
 
 @frozen(kw_only=True, eq=False)
-class Finished:
-    """What a call leaves behind."""
+class FinishedCall:
+    """The results of a call."""
 
     call: Call
     usable: int
@@ -67,23 +67,23 @@ class Finished:
 
 @define(eq=False)
 class LiveCall:
-    """Runs one plan. `finished` is called exactly once, before the client hears of the end."""
+    """Runs one plan. `on_finished` is called exactly once, before the client sees the end."""
 
     plan: CallPlan
     engine: Engine
     renderer: Renderer
     parser: ReplyParser
     emit: Callable[[Delta | Done], None]
-    finished: Callable[[Finished], None]
+    on_finished: Callable[[FinishedCall], None]
     _ids: list[int] = field(factory=list, init=False)
     _logprobs: list[float] = field(factory=list, init=False)
     _spans: tuple[WeightSpan, ...] = field(default=(), init=False)
-    _shown: list[dict[str, Any]] = field(factory=list, init=False)
+    _client_logprobs: list[dict[str, Any]] = field(factory=list, init=False)
     """Log-probabilities in the client's form."""
     _sent: int = field(default=0, init=False)
     """How many of those were streamed."""
     _lengths: list[int] = field(factory=list, init=False)
-    """Characters of text after each id, where stop strings must be found; -1 inside of a character."""
+    """Characters of text after each id, for finding stop strings; -1 inside a character."""
     _length: int = field(default=0, init=False)
     _reason: str = field(default="abort", init=False)
     _closed_by: int | None = field(default=None, init=False)
@@ -111,7 +111,7 @@ class LiveCall:
                         if self._reason != "abort" or chunk.finish_reason is not None:
                             break
             if self._reason == "abort":
-                raise ApiError(503, "The engine broke this generation off.", code="engine_error")
+                raise ApiError(503, "The engine aborted this generation.", code="engine_error")
             self._end()
         except TimeoutError as error:
             timed_out = limit.expired()
@@ -127,7 +127,7 @@ class LiveCall:
             self._fail("engine_error", ApiError(503, f"The engine failed: {error!r}", code="engine_error"))
 
     def abandon(self) -> None:
-        """Record a call that was cancelled, also before its task ran, and tell who still waits for it."""
+        """Record a cancelled call, even one whose task never ran, and notify its waiting client."""
         if not self._over:
             self._fail("aborted", ApiError(503, "The call was cancelled.", code="aborted", retry=False))
 
@@ -138,7 +138,7 @@ class LiveCall:
                 raise ApiError(503, f"The engine sent {len(ids)} ids and {len(logprobs)} logprobs.", code="engine_error")
             logprobs = [0.0] * len(ids)
         if ids and not self._spans:
-            self._spans = _from_the_start(chunk.weight_version)
+            self._spans = _make_single_span(chunk.weight_version)
         elif ids and self._spans[-1].version != chunk.weight_version:
             self._spans += (WeightSpan(start=len(self._ids), version=chunk.weight_version),)
         stop_ids = self.plan.request.sampling.stop_token_ids
@@ -153,44 +153,44 @@ class LiveCall:
         elif chunk.finish_reason is not None:
             self._reason = chunk.finish_reason
         if self.plan.wants_logprobs:
-            self._shown += [self._shown_logprob(chunk, place) for place in range(taken)]
+            self._client_logprobs += [self._format_logprob(chunk, place) for place in range(taken)]
         self._ids += ids[:taken]
         self._logprobs += logprobs[:taken]
 
     def _read(self, ids: Sequence[int]) -> int:
-        """Pass ids on as text; return how many of them were wanted."""
+        """Pass ids on as text; return how many of them were used."""
         if not self.plan.stops:
-            self._say(self.parser.feed(self._text.feed(ids)))
+            self._emit_pieces(self.parser.feed(self._text.feed(ids)))
             return len(ids)
         for place, number in enumerate(ids):
             text = self._text.feed((number,))
             self._length += len(text)
             self._lengths.append(-1 if self._text.waits else self._length)
-            self._say(self.parser.feed(self._stop.feed(text)))
+            self._emit_pieces(self.parser.feed(self._stop.feed(text)))
             if self._stop.found:
                 return place + 1
         return len(ids)
 
-    def _say(self, pieces: Iterable[Piece]) -> None:
+    def _emit_pieces(self, pieces: Iterable[Piece]) -> None:
         for piece in pieces:
             fields = self._reply.add(piece)
             if self.plan.streams:
-                logprobs = self._shown[self._sent :] if self.plan.wants_logprobs else None
-                self._sent = len(self._shown)
+                logprobs = self._client_logprobs[self._sent :] if self.plan.wants_logprobs else None
+                self._sent = len(self._client_logprobs)
                 placement = self.plan.placement
                 self.emit(Delta(self.plan.choice, fields, logprobs, len(placement.ids), placement.kept))
 
     def _end(self) -> None:
-        """Close the text, record the call, tell the client."""
+        """Close the text, record the call, notify the client."""
         plan = self.plan
         if self._reason == "length" and plan.fills_context:
             self._reason = "context"
         if plan.streams or plan.stops:
             rest = "" if self._stop.found else self._stop.feed(self._text.finish())
-            self._say(self.parser.feed(rest + self._stop.finish()))
+            self._emit_pieces(self.parser.feed(rest + self._stop.finish()))
         else:
-            self._say(self.parser.feed(self.renderer.decode(self._ids if self._closed_by is None else self._ids[:-1])))
-        self._say(self.parser.finish())
+            self._emit_pieces(self.parser.feed(self.renderer.decode(self._ids if self._closed_by is None else self._ids[:-1])))
+        self._emit_pieces(self.parser.finish())
         self._record(None)
         reason = "length" if self._reason in ("length", "context") else "stop"
         reply = self._reply.message()
@@ -202,7 +202,7 @@ class LiveCall:
             completion_tokens=len(self._ids),
             cached_tokens=plan.placement.kept,
             reasoning_tokens=reasoning_tokens(reply, self._ids, self.renderer.decode),
-            logprobs=self._shown[self._sent :] if plan.wants_logprobs else None,
+            logprobs=self._client_logprobs[self._sent :] if plan.wants_logprobs else None,
         )
         self.emit(Done(plan.choice, answer))
 
@@ -237,9 +237,9 @@ class LiveCall:
             temperature=plan.request.sampling.temperature,
             latency_s=time.perf_counter() - self._started,
         )
-        usable = 0 if failure or self.parser.dropped else self._usable()
-        self.finished(
-            Finished(
+        usable = 0 if failure or self.parser.dropped else self._count_usable()
+        self.on_finished(
+            FinishedCall(
                 call=call,
                 usable=usable,
                 closed_by=self._closed_by,
@@ -248,13 +248,13 @@ class LiveCall:
             )
         )
 
-    def _usable(self) -> int:
+    def _count_usable(self) -> int:
         if not self._stop.found:
             return len(self._ids)
         # A stop string that begins inside a token cannot be taken out of the stream again.
         return self._lengths.index(self._stop.passed) + 1 if self._stop.passed in self._lengths else 0
 
-    def _shown_logprob(self, chunk: Chunk, place: int) -> dict[str, Any]:
+    def _format_logprob(self, chunk: Chunk, place: int) -> dict[str, Any]:
         shown = self._token(chunk.ids[place], chunk.logprobs[place] if place < len(chunk.logprobs) else 0.0)
         others = chunk.top_logprobs[place] if place < len(chunk.top_logprobs) else {}
         return {**shown, "top_logprobs": [self._token(number, value) for number, value in others.items()]}
@@ -265,6 +265,6 @@ class LiveCall:
 
 
 @lru_cache(maxsize=8)
-def _from_the_start(version: int) -> tuple[WeightSpan, ...]:
+def _make_single_span(version: int) -> tuple[WeightSpan, ...]:
     # Nearly every call is this, so they share it.
     return (WeightSpan(start=0, version=version),)

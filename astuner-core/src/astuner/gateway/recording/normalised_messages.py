@@ -1,4 +1,4 @@
-"""What the clients of an episode have said before, so that a conversation that grows is read once and not with every request."""
+"""Caches an episode's normalised messages, so that a growing conversation is not normalised again with every request."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from astuner.gateway.recording.messages import normalise
 from astuner.schema import Message
 
 KEPT = 16
-"""Conversations that are remembered."""
+"""Number of cached conversations."""
 
 
 @define(eq=False)
-class Said:
-    """Normalises messages as `messages.normalise` does, and gives those of an earlier request back as the same objects."""
+class MessageReader:
+    """Normalises messages as `messages.normalise` does, returning those of an earlier request as the same objects."""
 
     _kept: OrderedDict[str, tuple[list[Any], tuple[Message, ...]]] = field(factory=OrderedDict, init=False)
 
     def __call__(self, messages: Any) -> tuple[Message, ...]:
         """Return the messages of a request, normalised; raises ApiError (400) as `normalise` does."""
-        key = _opening(messages)
+        key = _make_key(messages)
         if key is None:
             return normalise(messages)
         raw, known = self._kept.get(key, ([], ()))
         if messages[: len(raw)] != raw:
             known = ()
         found = normalise(messages, known)
-        exact = _exact_until(messages, len(known))
+        exact = _count_exact(messages, len(known))
         self._kept[key] = (messages[:exact], found[:exact])
         self._kept.move_to_end(key)
         if len(self._kept) > KEPT:
@@ -37,15 +37,15 @@ class Said:
         return found
 
 
-def _opening(messages: Any) -> str | None:
-    """Return what tells conversations apart: what their first two messages say."""
+def _make_key(messages: Any) -> str | None:
+    """Return a key that identifies a conversation: the content of its first two messages."""
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages[:2]):
         return None
     return repr([message.get("content") for message in messages[:2]])
 
 
-def _exact_until(messages: list[Any], start: int) -> int:
-    """Return how many messages mean the same whenever they are equal: in JSON arguments 1 equals `true`, and is another text."""
+def _count_exact(messages: list[Any], start: int) -> int:
+    """Count the messages whose equality implies equal text: in JSON arguments 1 equals `true`, but is another text."""
     for place in range(start, len(messages)):
         for call in messages[place].get("tool_calls") or ():
             if not isinstance(call.get("id"), str | None) or not isinstance(call["function"].get("arguments"), str | None):

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from attrs import evolve
 
-from astuner.gateway.recording.call_policy import Terms
-from astuner.gateway.recording.call_seeds import Names, Seeds
+from astuner.gateway.recording.call_policy import CallPolicy
+from astuner.gateway.recording.call_seeds import CallIds, Seeds
 from astuner.gateway.recording.chat_call import ChatCall, ChatEngine, ChatPlan
 from astuner.gateway.recording.length_limits import Lengths
-from astuner.gateway.recording.model_call import CallPlan, Finished, LiveCall
+from astuner.gateway.recording.model_call import CallPlan, FinishedCall, LiveCall
 from astuner.gateway.recording.named_responses import Conversations
-from astuner.gateway.recording.normalised_messages import Said
-from astuner.gateway.recording.sampled_answer import as_sampled, leaky_tokens
-from astuner.gateway.recording.turn import Live, Turn
+from astuner.gateway.recording.normalised_messages import MessageReader
+from astuner.gateway.recording.sampled_answer import build_sampled, find_leaky_tokens
+from astuner.gateway.recording.turn import RunningCall, Turn
 from astuner.gateway.tree.raw_prompts import PlainParser, RawTree
 from astuner.gateway.tree.token_tree import Placement, TokenTree
 from astuner.rendering.errors import ApiError, bad_request
@@ -45,15 +45,15 @@ class EpisodeRecorder:
         tuner: GatewayTuner,
         forget: Callable[[], None],
     ) -> None:
-        """Made by `Gateway.open_episode`; `serial` tells episodes of the same id apart, `forget` revokes the keys."""
+        """Made by `Gateway.open_episode`; `serial` distinguishes episodes of the same id, `forget` revokes the keys."""
         self.spec = spec
         self.tuner = tuner
         self.overflow = False
         """Whether a call was refused because the context was full."""
-        self.said = Said()
+        self.read_messages = MessageReader()
         """Reads the messages of a request."""
         self.notices: list[str] = []
-        """What the user should know of how the calls were served, each once."""
+        """Notices for the user about how calls were served, each once."""
         self._engine = engine
         self._renderer = renderer
         self._tree = TokenTree(renderer) if renderer is not None else None
@@ -64,12 +64,12 @@ class EpisodeRecorder:
         self._calls: dict[int, Call] = {}
         self._begun = 0
         self._seeds = Seeds(spec.seed)
-        self._names = Names(spec.episode_id)
+        self._ids = CallIds(spec.episode_id)
         self._turns: set[Turn] = set()
         self._sessions: set[str] = set()
         self._closed = False
         self._lengths = Lengths(spec, engine.capabilities.max_model_len)
-        self._terms = Terms(spec, engine.capabilities, self.notice)
+        self._policy = CallPolicy(spec, engine.capabilities, self.notice)
         self._leaky: Mapping[int, str] | None = None
         self._ended_by: str | None = None
 
@@ -88,23 +88,23 @@ class EpisodeRecorder:
         if limit is not None and self._begun + request.choices > limit:
             raise ApiError(429, f"The episode has used its {limit} calls.", code="max_calls_exceeded", retry=False)
         for name in request.ignored:
-            self.notice(f"{caller.agent}: '{name}' has no effect; no engine is asked for it.")
+            self.notice(f"{caller.agent}: '{name}' has no effect; engines do not support it.")
         if request.previous is not None:
-            request = request.after(self._conversations.until(request.previous, self._calls))
+            request = request.with_earlier(self._conversations.collect_until(request.previous, self._calls))
         if self.spec.disable_tools and request.tools:
             request = request.without_tools()
         chat_only = not self._engine.capabilities.token_ids
         return self._begin_chat(request, caller) if chat_only else self._begin_tokens(request, caller)
 
     def count(self, request: ChatRequest, caller: Caller) -> int:
-        """Return how many tokens the prompt of a request has, which nothing records; raises ApiError."""
+        """Return the number of tokens in a request's prompt without recording it; raises ApiError."""
         if self._tree is None:
             raise bad_request("The engine takes no token ids, so there are none to count.")
         request = request.without_tools() if self.spec.disable_tools and request.tools else request
         return len(self._tree.place(request, caller.agent).ids)
 
     async def close(self) -> None:
-        """Revoke the keys, cancel what is under way, and free what the engine keeps for the episode."""
+        """Revoke the keys, cancel running calls, and release the engine's sessions of the episode."""
         self._closed = True
         self._forget()
         await asyncio.gather(*(turn.cancel() for turn in tuple(self._turns)))
@@ -116,7 +116,7 @@ class EpisodeRecorder:
         self._sessions.clear()
 
     def notice(self, text: str) -> None:
-        """Say something once."""
+        """Add a notice, once."""
         if text not in self.notices:
             self.notices.append(text)
 
@@ -128,35 +128,35 @@ class EpisodeRecorder:
             placements = [raw.place(prompt, caller.agent) for prompt in request.prompts]
         else:
             placements = [tree.place(request, caller.agent)]
-        rooms = [self._room(placement) for placement in placements]
-        seeds = [self._seeds.of(request, caller.agent, placement.ids.tobytes()) for placement in placements]
-        turn = Turn(self._names.response(caller.agent, seeds[0][0]))
+        rooms = [self._find_room(placement) for placement in placements]
+        seeds = [self._seeds.draw(request, caller.agent, placement.ids.tobytes()) for placement in placements]
+        turn = Turn(self._ids.make_response_id(caller.agent, seeds[0][0]))
         if request.preamble is not None:
-            self._conversations.answers(turn.id, self._begun, request.preamble)
-        lives: list[Live] = []
+            self._conversations.name_response(turn.id, self._begun, request.preamble)
+        lives: list[RunningCall] = []
         for placement, room, numbers in zip(placements, rooms, seeds, strict=True):
-            lives += self._lives(request, caller, placement, room, numbers, turn, len(lives))
+            lives += self._make_calls(request, caller, placement, room, numbers, turn, len(lives))
         self._start(turn, lives)
         return turn
 
-    def _room(self, placement: Placement) -> int:
+    def _find_room(self, placement: Placement) -> int:
         try:
-            return self._lengths.room(placement)
+            return self._lengths.find_room(placement)
         except ApiError:
             self.overflow = True
             raise
 
-    def _lives(
+    def _make_calls(
         self, request: ChatRequest, caller: Caller, placement: Placement, room: int, seeds: Sequence[int], turn: Turn, first: int
-    ) -> list[Live]:
+    ) -> list[RunningCall]:
         """Make the calls for one prompt: a choice for each seed, numbered from the first."""
         spec, renderer = self.spec, cast("Renderer", self._renderer)
         tree = cast("TokenTree | RawTree", self._raw if request.prompts else self._tree)
         if request.prompts:
             request = evolve(request, messages=_as_message(renderer.decode(placement.prompt_ids.tolist())))
         trained = spec.trains(caller.target_tag)
-        untrained = self._terms.untrained(request, trained)
-        sampling = self._terms.sampling(request, caller.agent, trained)
+        untrained = self._policy.untrained_reason(request, trained)
+        sampling = self._policy.choose_sampling(request, caller.agent, trained)
         stop_ids = tuple(sorted({*renderer.turn_ends, *sampling.stop_token_ids}))
         most = min(sampling.max_tokens, room)
         constraint = request.constraint
@@ -164,7 +164,7 @@ class EpisodeRecorder:
             constraint = None
         session = f"{spec.episode_id}/{caller.agent}#{self._serial}"
         self._sessions.add(session)
-        lives: list[Live] = []
+        lives: list[RunningCall] = []
         for choice, seed in enumerate(seeds):
             index = self._begun
             self._begun += 1
@@ -197,7 +197,7 @@ class EpisodeRecorder:
                 wants_logprobs=request.logprobs,
                 streams=request.stream,
                 timeout_s=spec.llm_timeout_s,
-                tool_call_id=self._names.tool_calls(caller.agent, seed),
+                tool_call_id=self._ids.number_tool_calls(caller.agent, seed),
             )
             tree.add_prompt(index, own)
             self._conversations.begin(index, own, plan.messages)
@@ -207,7 +207,7 @@ class EpisodeRecorder:
                 parser: ReplyParser = PlainParser()
             else:
                 parser = renderer.parser(placement.text, tools=callable_tools, parallel=request.parallel_tool_calls)
-            finished = self._finisher(tree, own, caller, request.tools)
+            finished = self._make_finisher(tree, own, caller, request.tools)
             lives.append(LiveCall(plan, self._engine, renderer, parser, turn.events.put_nowait, finished))
         return lives
 
@@ -215,12 +215,12 @@ class EpisodeRecorder:
         if request.prompts:
             raise bad_request("The engine speaks chat only, so it takes no raw prompt; send messages.", "prompt")
         trained = self.spec.trains(caller.target_tag)
-        sampling = self._terms.sampling(request, caller.agent, trained)
-        seeds = self._seeds.of(request, caller.agent, repr(request.messages).encode("utf-8", "surrogatepass"))
-        turn = Turn(self._names.response(caller.agent, seeds[0]))
+        sampling = self._policy.choose_sampling(request, caller.agent, trained)
+        seeds = self._seeds.draw(request, caller.agent, repr(request.messages).encode("utf-8", "surrogatepass"))
+        turn = Turn(self._ids.make_response_id(caller.agent, seeds[0]))
         if request.preamble is not None:
-            self._conversations.answers(turn.id, self._begun, request.preamble)
-        lives: list[Live] = []
+            self._conversations.name_response(turn.id, self._begun, request.preamble)
+        lives: list[RunningCall] = []
         for choice, seed in enumerate(seeds):
             plan = ChatPlan(
                 index=self._begun,
@@ -237,22 +237,22 @@ class EpisodeRecorder:
             )
             self._begun += 1
             engine = cast("ChatEngine", self._engine)
-            lives.append(ChatCall(plan, engine, turn.events.put_nowait, self._finisher(None, None, caller, ())))
+            lives.append(ChatCall(plan, engine, turn.events.put_nowait, self._make_finisher(None, None, caller, ())))
         self._start(turn, lives)
         return turn
 
-    def _start(self, turn: Turn, lives: Iterable[Live]) -> None:
+    def _start(self, turn: Turn, lives: Iterable[RunningCall]) -> None:
         self._turns.add(turn)
         turn.start(lives, lambda: self._turns.discard(turn))
 
-    def _finisher(
+    def _make_finisher(
         self,
         tree: TokenTree | RawTree | None,
         placement: Placement | None,
         caller: Caller,
         tools: Sequence[Mapping[str, Any]],
-    ) -> Callable[[Finished], None]:
-        def finish(done: Finished) -> None:
+    ) -> Callable[[FinishedCall], None]:
+        def finish(done: FinishedCall) -> None:
             self._calls[done.call.index] = done.call
             self._conversations.end(done.call.index)
             self.overflow |= done.call.untrained == "context_length_exceeded"
@@ -261,22 +261,22 @@ class EpisodeRecorder:
             if done.malformed:
                 self.notice(f"{caller.agent}: a tool call could not be read and stayed in the content.")
             if done.dropped:
-                why = "'parallel_tool_calls' is false, or the model's chat template shows but one"
+                why = "'parallel_tool_calls' is false, or the model's chat template shows only one"
                 self.notice(f"{caller.agent}: only the first of several tool calls was returned: {why}.")
             self._examine(done, tools)
 
         return finish
 
-    def _examine(self, done: Finished, tools: Sequence[Mapping[str, Any]]) -> None:
+    def _examine(self, done: FinishedCall, tools: Sequence[Mapping[str, Any]]) -> None:
         examine, renderer = self.spec.examine, self._renderer
         if examine is None or renderer is None or done.call.untrained is not None:
             return
         if self._leaky is None:
-            self._leaky = leaky_tokens(renderer)
-        found = examine(as_sampled(done, tools, renderer, self._leaky))
+            self._leaky = find_leaky_tokens(renderer)
+        found = examine(build_sampled(done, tools, renderer, self._leaky))
         self._ended_by = self._ended_by or found
 
 
 def _as_message(text: str) -> tuple[Message, ...]:
-    """Return the text that a raw prompt adds, as the records show it."""
+    """Return the text added by a raw prompt, as a message for the records."""
     return ({"role": "user", "content": text},) if text else ()

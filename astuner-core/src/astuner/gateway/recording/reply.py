@@ -1,4 +1,4 @@
-"""The reply of a call while it is being said."""
+"""The reply of a running call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ReplyBuilder:
         """The tool calls so far."""
 
     def add(self, piece: Piece) -> Mapping[str, Any]:
-        """Take a piece; return it as the delta of a stream."""
+        """Add a piece; return it as the delta of a stream."""
         if piece.kind == "tool_call":
             number = len(self.calls)
             call = {
@@ -34,7 +34,7 @@ class ReplyBuilder:
         return {"content" if piece.kind == "content" else "reasoning_content": piece.text}
 
     def message(self) -> dict[str, Any]:
-        """Return the reply as the client gets it."""
+        """Return the reply for the client."""
         message: dict[str, Any] = {"role": "assistant", "content": "".join(self._texts["content"]) or None}
         if self._texts["reasoning"]:
             message["reasoning_content"] = "".join(self._texts["reasoning"])

@@ -1,4 +1,4 @@
-"""What an agent asks for, whichever API it speaks."""
+"""An agent's request, independent of the API."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class ChatRequest:
 
     messages: tuple[Message, ...]
     prompts: tuple[str | tuple[int, ...], ...] = ()
-    """Texts or token ids to go on with as they are, in place of messages; each has choices of its own."""
+    """Texts or token ids to continue verbatim, instead of messages; each has its own choices."""
     previous: str | None = None
-    """The id, without its prefix, of the response of this episode that the messages go on from."""
+    """The id, without its prefix, of the response of this episode that the messages continue."""
     preamble: int | None = None
-    """How many of the first messages belong to this request alone and are not said again after its response, where a later
-    request may name that in `previous`; None where none can."""
+    """Number of first messages that belong to this request alone and are not repeated when a later request continues its
+    response by `previous`; None in APIs without `previous`."""
     tools: tuple[Mapping[str, Any], ...] = ()
     calls_tools: bool = False
     """Whether tool calls are read out of the answer."""
     parallel_tool_calls: bool = True
     constraint: Mapping[str, Any] | None = None
-    """The grammar that was asked for, by `type`: `json_object`, `json_schema` (`schema`), `tool_call` (`tools`)."""
+    """The requested grammar, by `type`: `json_object`, `json_schema` (`schema`), `tool_call` (`tools`)."""
     n: int = 1
-    """Choices; of every prompt, where there are prompts."""
+    """Choices; per prompt, if there are prompts."""
     stop: tuple[str, ...] = ()
     seed: int | None = None
     logprobs: bool = False
@@ -49,25 +49,25 @@ class ChatRequest:
     body: Mapping[str, Any]
     """The same as a body of `/v1/chat/completions`, for engines that speak that API themselves."""
     sent: Mapping[str, Any] = field(factory=dict)
-    """The body as the client sent it, for APIs that say it back."""
+    """The body as the client sent it, for APIs that repeat it."""
 
     @property
     def choices(self) -> int:
         """All choices of the answer."""
         return self.n * max(1, len(self.prompts))
 
-    def after(self, earlier: Sequence[Message]) -> ChatRequest:
-        """Return the request with the messages that were said before it."""
+    def with_earlier(self, earlier: Sequence[Message]) -> ChatRequest:
+        """Return the request with the earlier messages inserted."""
         own = self.preamble or 0
         messages = (*self.messages[:own], *earlier, *self.messages[own:])
         return evolve(self, messages=messages, body={**self.body, "messages": list(messages)})
 
     def without_tools(self) -> ChatRequest:
-        """Return the request as if no tools had come with it."""
+        """Return the request without its tools."""
         body = {key: value for key, value in self.body.items() if key not in ("tools", "tool_choice", "parallel_tool_calls")}
         return evolve(self, tools=(), calls_tools=False, body=body)
 
-    def root(self, agent: str) -> bytes:
+    def make_root_digest(self, agent: str) -> bytes:
         """Return the digest that separates conversations which cannot share a stream."""
         key = json.dumps([agent, self.tools, self.template_kwargs], separators=(",", ":"), default=str)
         return blake2b(key.encode(), digest_size=16).digest()

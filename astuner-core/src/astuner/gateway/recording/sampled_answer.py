@@ -1,4 +1,4 @@
-"""A recorded call as the detectors of abnormal behaviour see it."""
+"""A recorded call in the form for detectors of abnormal behaviour."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from typing import TYPE_CHECKING, Any
 from astuner.protocols import Sampled
 
 if TYPE_CHECKING:
-    from astuner.gateway.recording.model_call import Finished
+    from astuner.gateway.recording.model_call import FinishedCall
     from astuner.rendering import Renderer
 
 MARKUP = re.compile(
     r"tool.?(call|sep|use)|function.?call|python_tag|think|reason|arg_(key|value)|\[(ARGS|CALL_ID)\]", re.IGNORECASE
 )
-"""Special tokens that tool calls and reasoning are written with, in the formats of Hermes, Llama, Mistral, DeepSeek, GLM…"""
+"""Special tokens of tool calls and reasoning, in the formats of Hermes, Llama, Mistral, DeepSeek, GLM…"""
 
 HARMONY = frozenset({"<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|call|>", "<|return|>"})
-"""With these gpt-oss writes every answer."""
+"""gpt-oss uses these in every answer."""
 
 
-def leaky_tokens(renderer: Renderer) -> Mapping[int, str]:
-    """Return the special tokens of a renderer's tokenizer that have no place inside of an answer, by id."""
+def find_leaky_tokens(renderer: Renderer) -> Mapping[int, str]:
+    """Return the special tokens of a renderer's tokenizer that must not appear inside an answer, by id."""
     added = getattr(getattr(renderer, "tokenizer", None), "added_tokens_decoder", {})
     special = {int(number): str(token) for number, token in added.items() if token.special}
     harmony = HARMONY if "<|channel|>" in special.values() else frozenset()
     return {number: token for number, token in special.items() if not MARKUP.search(token) and token not in harmony}
 
 
-def as_sampled(done: Finished, tools: Sequence[Mapping[str, Any]], renderer: Renderer, leaky: Mapping[int, str]) -> Sampled:
-    """Return what a finished call sampled; `leaky` is what `leaky_tokens` returns."""
+def build_sampled(
+    done: FinishedCall, tools: Sequence[Mapping[str, Any]], renderer: Renderer, leaky: Mapping[int, str]
+) -> Sampled:
+    """Return what a finished call sampled; `leaky` is what `find_leaky_tokens` returns."""
     ids = done.call.output_ids.tolist()
     said = ids if done.closed_by is None else ids[:-1]
     return Sampled(

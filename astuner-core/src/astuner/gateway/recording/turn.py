@@ -10,45 +10,45 @@ if TYPE_CHECKING:
     from astuner.gateway.recording.choice_events import Delta, Done
 
 
-class Live(Protocol):
-    """One call under way."""
+class RunningCall(Protocol):
+    """One running call."""
 
     async def run(self) -> None:
         """Generate to the end, or until cancelled."""
         ...
 
     def abandon(self) -> None:
-        """Record a call that was cancelled, also before its task ran."""
+        """Record a cancelled call, even one whose task never ran."""
         ...
 
 
 class Turn:
-    """One request of a client: a call per choice, all of them under way."""
+    """One request of a client: a running call per choice."""
 
     def __init__(self, id_: str) -> None:
         """`id_` is unique to the response."""
         self.id = id_
         self.events: asyncio.Queue[Delta | Done | None] = asyncio.Queue()
-        """What happens to the choices; None when the client is gone."""
+        """Events of the choices; None when the client is gone."""
         self.tasks: list[asyncio.Task[None]] = []
 
-    def start(self, lives: Iterable[Live], over: Callable[[], None]) -> None:
-        """Run the calls; `over` hears when all have ended."""
+    def start(self, lives: Iterable[RunningCall], over: Callable[[], None]) -> None:
+        """Run the calls; `over` is called when all have ended."""
         for live in lives:
             run: Coroutine[Any, Any, None] = live.run()
             task = asyncio.create_task(run)
-            task.add_done_callback(self._ender(live, over))
+            task.add_done_callback(self._make_ender(live, over))
             self.tasks.append(task)
 
     async def cancel(self) -> None:
-        """End what still runs, and wait for its records."""
+        """Cancel the running calls and wait for their records."""
         running = [task for task in self.tasks if not task.done()]
         for task in running:
             task.cancel()
         if running:
             await asyncio.gather(*running, return_exceptions=True)
 
-    def _ender(self, live: Live, over: Callable[[], None]) -> Callable[[asyncio.Task[None]], None]:
+    def _make_ender(self, live: RunningCall, over: Callable[[], None]) -> Callable[[asyncio.Task[None]], None]:
         def end(task: asyncio.Task[None]) -> None:
             # A task that is cancelled before its first step never runs its own handlers.
             live.abandon()

@@ -1,4 +1,4 @@
-"""What was worked out for the latest calls of an episode, so that the next call of a conversation costs what it adds."""
+"""Caches the prompts of an episode's latest calls, so that the next call of a conversation costs only what it adds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
-from astuner.gateway.recording.messages import digests
+from astuner.gateway.recording.messages import digest_prefixes
 
 if TYPE_CHECKING:
     from astuner.gateway.recording.request import ChatRequest
     from astuner.schema import Ids, Message
 
 KEPT = 16
-"""Calls, and conversations, that are remembered: a few agents at a time, since each keeps its whole text."""
+"""Number of cached calls and conversations: a few agents at a time, since each keeps its whole text."""
 
 
 @frozen(eq=False)
@@ -33,55 +33,55 @@ class Prompt:
         """The digest of the text."""
         return bytes(self._hashed.digest())
 
-    def extended(self, text: str, ids: Ids) -> Prompt:
+    def extend(self, text: str, ids: Ids) -> Prompt:
         """Return a prompt whose text begins with this one's."""
         hashed = self._hashed.copy()
         hashed.update(text[len(self.text) :].encode())
         return Prompt(text, ids, hashed)
 
 
-def text_digest(text: str) -> bytes:
+def digest_text(text: str) -> bytes:
     """Return the digest of a text."""
-    return bytes(_hashed(text).digest())
+    return bytes(_start_hash(text).digest())
 
 
 @define(eq=False)
-class Recent:
-    """Answers as a computation from the beginning would; it only takes longer for what it does not remember."""
+class PromptCache:
+    """Gives the same results as a computation from scratch; cache misses only take longer."""
 
     _prompts: OrderedDict[int, Prompt] = field(factory=OrderedDict, init=False)
     _chains: OrderedDict[tuple[Any, ...], tuple[tuple[Message, ...], list[bytes]]] = field(factory=OrderedDict, init=False)
     _roots: dict[str, tuple[tuple[Mapping[str, Any], ...], Mapping[str, Any], bytes]] = field(factory=dict, init=False)
 
-    def prompt(self, call: int | None) -> Prompt | None:
-        """Return the prompt of a call that is not long ago."""
+    def find_prompt(self, call: int | None) -> Prompt | None:
+        """Return the prompt of a recent call."""
         return None if call is None else self._prompts.get(call)
 
     def add_prompt(self, call: int, parent: int | None, text: str, ids: Ids) -> Prompt:
-        """Remember the prompt of a call; `parent` is the one that it may continue."""
-        earlier = self.prompt(parent)
+        """Cache the prompt of a call; `parent` is the call that it may continue."""
+        earlier = self.find_prompt(parent)
         if earlier is not None and text.startswith(earlier.text):
-            made = earlier.extended(text, ids)
+            made = earlier.extend(text, ids)
         else:
-            made = Prompt(text, ids, _hashed(text))
+            made = Prompt(text, ids, _start_hash(text))
         _keep(self._prompts, call, made)
         return made
 
-    def digests(self, request: ChatRequest, agent: str) -> list[bytes]:
-        """Return the rolling digest of every prefix of the messages, as `messages.digests` does; valid until the next call."""
+    def digest_prefixes(self, request: ChatRequest, agent: str) -> list[bytes]:
+        """Return the rolling digests of all prefixes, as `messages.digest_prefixes`; valid until the next call."""
         messages, root = request.messages, self._root(request, agent)
         key = (root, *(message["content"] for message in messages[:2]))
         earlier, chain = self._chains.get(key, ((), [root]))
         if messages[: len(earlier)] != earlier:
             earlier, chain = (), [root]
-        chain += digests(chain[-1], messages[len(earlier) :])[1:]
+        chain += digest_prefixes(chain[-1], messages[len(earlier) :])[1:]
         _keep(self._chains, key, (messages, chain))
         return chain
 
     def _root(self, request: ChatRequest, agent: str) -> bytes:
         tools, kwargs, digest = self._roots.get(agent, (None, None, b""))
         if tools != request.tools or kwargs != request.template_kwargs:
-            digest = request.root(agent)
+            digest = request.make_root_digest(agent)
             self._roots[agent] = (request.tools, request.template_kwargs, digest)
         return digest
 
@@ -93,5 +93,5 @@ def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any) -> None:
         kept.popitem(last=False)
 
 
-def _hashed(text: str) -> Any:
+def _start_hash(text: str) -> Any:
     return blake2b(text.encode(), digest_size=16)

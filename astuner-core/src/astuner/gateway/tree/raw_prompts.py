@@ -1,4 +1,4 @@
-"""Prompts that are texts or token ids, with no chat template about them: how they continue recorded streams."""
+"""Raw prompts, texts or token ids without a chat template: how they continue recorded streams."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PlainParser:
-    """Takes every text for content."""
+    """Treats all text as content."""
 
     malformed = 0
     dropped = 0
@@ -41,8 +41,8 @@ class RawTree:
     """Recorded streams of one episode that began with a raw prompt.
 
     A prompt of ids continues the longest recorded stream that it begins with. A prompt of text continues the longest one
-    whose text it begins with, sampled ids included, if those ids and the encoded rest decode to the prompt again; anything
-    else is a new root. So a sampled id is never encoded anew, and a text that nobody sampled is encoded in one piece.
+    whose text it begins with, sampled ids included, if those ids and the encoded rest decode to the prompt; anything
+    else is a new root. So a sampled id is never re-encoded, and text that was not sampled is encoded in one piece.
     """
 
     renderer: Renderer
@@ -54,7 +54,7 @@ class RawTree:
         """Find the longest recorded stream of an agent that a prompt begins with, and encode the rest."""
         if isinstance(prompt, str):
             text = prompt
-            point, added = self._continued(prompt, agent) or (None, self.renderer.encode(prompt))
+            point, added = self._continue(prompt, agent) or (None, self.renderer.encode(prompt))
         else:
             unknown = [number for number in prompt if not 0 <= number < self.renderer.vocabulary]
             if unknown:
@@ -63,7 +63,7 @@ class RawTree:
                 raise bad_request(f"'prompt' holds the token id {unknown[0]}; {known}.", "prompt")
             text = self.renderer.decode(prompt)
             ids = np.asarray(prompt, dtype=np.int32)
-            point = next((point for _, point in self._by_ids[agent].of(ids.tobytes())), None)
+            point = next((point for _, point in self._by_ids[agent].find(ids.tobytes())), None)
             # A view would keep the whole array as long as the episode.
             added = ids if point is None else ids[point.length :].copy()
         return Placement(
@@ -98,20 +98,20 @@ class RawTree:
         self._by_ids[agent].add(point.ids.tobytes(), point)
         self._by_text[agent].add(text.encode(), point)
 
-    def _continued(self, prompt: str, agent: str) -> tuple[_Point, Ids] | None:
+    def _continue(self, prompt: str, agent: str) -> tuple[_Point, Ids] | None:
         whole = prompt.encode()
-        for length, point in self._by_text[agent].of(whole):
+        for length, point in self._by_text[agent].find(whole):
             rest = whole[length:].decode()
             if not rest:
                 return point, point.own[:0]
             # Where a prompt ends its text is not cut: another prompt that only begins alike is encoded in one piece.
             if point.sampled:
-                for added in self._encodings(point, rest):
+                for added in self._try_encodings(point, rest):
                     if self.renderer.decode([*point.ids.tolist(), *added.tolist()]) == prompt:
                         return point, added
         return None
 
-    def _encodings(self, point: _Point, rest: str) -> Iterator[Ids]:
+    def _try_encodings(self, point: _Point, rest: str) -> Iterator[Ids]:
         yield self.renderer.encode(rest)
         # Some tokenizers treat the start of a text in a way of their own, so the last id goes in front.
         last = int(point.own[-1])
@@ -145,17 +145,17 @@ class _Point:
 
 @define(eq=False)
 class _Beginnings:
-    """Points by what leads to them, found in one pass over what may begin with it."""
+    """Points by their prefixes, found in one pass over a prompt."""
 
     _lengths: list[int] = field(factory=list, init=False)
     _points: dict[bytes, _Point] = field(factory=dict, init=False)
 
     def add(self, data: bytes, point: _Point) -> None:
-        """Keep a point, unless the same was recorded before."""
+        """Add a point, unless it was recorded before."""
         if self._points.setdefault(_digest(data), point) is point and len(data) not in self._lengths:
             insort(self._lengths, len(data))
 
-    def of(self, data: bytes) -> list[tuple[int, _Point]]:
+    def find(self, data: bytes) -> list[tuple[int, _Point]]:
         """Return the recorded beginnings of some bytes, and their points, the longest first."""
         found, rolling, done = [], blake2b(digest_size=16), 0
         for length in self._lengths:

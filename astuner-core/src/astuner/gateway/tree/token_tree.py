@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from attrs import define, evolve, field, frozen
 
-from astuner.gateway.recording.messages import follow
+from astuner.gateway.recording.messages import extend_digest
 from astuner.gateway.recording.request import ChatRequest
-from astuner.gateway.tree.prompt_cache import Recent, text_digest
+from astuner.gateway.tree.prompt_cache import PromptCache, digest_text
 from astuner.rendering.errors import ApiError
 from astuner.rendering.renderer import Renderer
 from astuner.rendering.template_shape import PROBE
@@ -26,20 +26,20 @@ __all__ = ["Placement", "TokenTree", "stream_ids"]
 
 @frozen(kw_only=True, eq=False)
 class Placement:
-    """Where a request stands in the tree."""
+    """Position of a request in the tree."""
 
     parent: int | None
     kept: int
     prompt_ids: Ids
-    """What is fed after the kept prefix."""
+    """Ids fed after the kept prefix."""
     ids: Ids
     """The whole prompt."""
     text: str
-    """The whole prompt, rendered afresh: what the ids say, but for the sampled parts."""
+    """The whole prompt, rendered: the text of the ids, except for the sampled parts."""
     digest: bytes
     """Of the messages."""
     known: int
-    """How many of the messages the parent already had."""
+    """Number of messages that the parent already had."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -72,18 +72,18 @@ class TokenTree:
     renderer: Renderer
     _streams: dict[int, _Stream] = field(factory=dict, init=False)
     _points: dict[bytes, tuple[_Point, ...]] = field(factory=dict, init=False)
-    _recent: Recent = field(factory=Recent, init=False)
+    _cache: PromptCache = field(factory=PromptCache, init=False)
 
     def place(self, request: ChatRequest, agent: str) -> Placement:
         """Find the longest recorded prefix of a request and encode the rest."""
         text = self.renderer.render(request.messages, request.tools, generate=True, kwargs=request.template_kwargs)
-        chain = self._recent.digests(request, agent)
+        chain = self._cache.digest_prefixes(request, agent)
         for known in range(len(chain) - 1, 0, -1):
             for point in self._points.get(chain[known], ()):
-                found = self._continued(point, request, known, text)
+                found = self._continue(point, request, known, text)
                 if found is not None:
                     kept, added = found
-                    ids = self._extended(point.call, kept, added)
+                    ids = self._extend(point.call, kept, added)
                     return Placement(
                         parent=point.call, kept=kept, prompt_ids=added, ids=ids, text=text, digest=chain[-1], known=known
                     )
@@ -92,7 +92,7 @@ class TokenTree:
 
     def add_prompt(self, index: int, placement: Placement) -> None:
         """Let later requests start from the prompt of a call that begins."""
-        prompt = self._recent.add_prompt(index, placement.parent, placement.text, placement.ids)
+        prompt = self._cache.add_prompt(index, placement.parent, placement.text, placement.ids)
         length = len(placement.ids)
         point = _Point(call=index, prompt=length, kept=length, text_length=len(placement.text), text_digest=prompt.digest)
         self._streams[index] = _Stream(placement.parent, placement.kept, placement.prompt_ids, point)
@@ -107,7 +107,7 @@ class TokenTree:
         stream.output = call.output_ids
         if usable:
             point = evolve(stream.point, kept=prompt_length(call) + usable, reply=call.reply, closed_by=closed_by)
-            self._add(follow(placement.digest, call.reply), point)
+            self._add(extend_digest(placement.digest, call.reply), point)
 
     def _add(self, digest: bytes, point: _Point) -> None:
         points = self._points.get(digest, ())
@@ -115,21 +115,21 @@ class TokenTree:
         if all(point.text_digest != other.text_digest or (point.reply is None) != (other.reply is None) for other in points):
             self._points[digest] = (*points, point)
 
-    def _continued(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
-        """Return how many ids stay and which are added, or None when the template does not just append here."""
-        recent = self._recent.prompt(point.call)
+    def _continue(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
+        """Return how many ids stay and which are added, or None if the template does more than append here."""
+        recent = self._cache.find_prompt(point.call)
         if recent is not None:
             if not text.startswith(recent.text):
                 return None
-        elif text_digest(text[: point.text_length]) != point.text_digest:
+        elif digest_text(text[: point.text_length]) != point.text_digest:
             return None
         rest = text[point.text_length :]
         if point.reply is None:
             return point.kept, self.renderer.encode(rest)
-        return self._verbatim(point, rest) or self._appended(point, request, known, text)
+        return self._continue_verbatim(point, rest) or self._continue_rewritten(point, request, known, text)
 
-    def _verbatim(self, point: _Point, rest: str) -> tuple[int, Ids] | None:
-        """Continue after an answer that the template writes just as it was sampled."""
+    def _continue_verbatim(self, point: _Point, rest: str) -> tuple[int, Ids] | None:
+        """Continue after an answer that the template renders exactly as sampled."""
         output = self._streams[point.call].output[: point.kept - point.prompt]
         said = self.renderer.decode(output.tolist())
         if not rest.startswith(said):
@@ -137,21 +137,21 @@ class TokenTree:
         if point.closed_by is None:
             added = self.renderer.encode(rest[len(said) :])
             return (point.kept, added) if self.renderer.decode(added.tolist()) == rest[len(said) :] else None
-        # Encoded with the closing token in front: tokenizers treat the start of a text in a way of their own.
+        # Encoded with the closing token in front: tokenizers treat the start of a text specially.
         closing = self.renderer.turn_ends.get(point.closed_by) or self.renderer.decode((point.closed_by,))
         added = self.renderer.encode(closing + rest[len(said) :])
-        return (point.kept, _after_first(added)) if added[0] == point.closed_by else None
+        return (point.kept, _drop_first(added)) if added[0] == point.closed_by else None
 
-    def _appended(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
-        """Continue after an answer that the template writes in its own way, after which it only appends."""
+    def _continue_rewritten(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
+        """Continue after an answer that the template rewrites and then only appends to."""
         reply = point.reply or {}
         if reply.get("reasoning_content") and not reply.get("content") and not reply.get("tool_calls"):
             # The model never ended its reasoning, and the template does.
             return None
-        for closed in self._closings(request, known):
+        for closed in self._render_closings(request, known):
             answer = closed[point.text_length :]
             end, place = max((answer.rfind(word), number) for number, word in self.renderer.closers.items())
-            if end >= 0 and text.startswith(closed) and _shown(reply, answer[:end]):
+            if end >= 0 and text.startswith(closed) and _shows_everything(reply, answer[:end]):
                 break
         else:
             return None
@@ -161,11 +161,11 @@ class TokenTree:
         if point.closed_by is None:
             return point.kept, added
         if point.closed_by == place:
-            return point.kept, _after_first(added)
-        # The model ended its turn with another token than the template does: the conversation goes on with the template's.
+            return point.kept, _drop_first(added)
+        # The model ended its turn with another token than the template does: the conversation continues with the template's.
         return (point.kept - 1, added) if point.kept - 1 > point.prompt else None
 
-    def _closings(self, request: ChatRequest, known: int) -> Iterator[str]:
+    def _render_closings(self, request: ChatRequest, known: int) -> Iterator[str]:
         """Yield beginnings of the rendered request that hold the known messages and the end of the last answer."""
         tools, kwargs, known_messages = request.tools, request.template_kwargs, request.messages[:known]
         with suppress(ApiError):
@@ -178,9 +178,9 @@ class TokenTree:
                 if found:
                     yield before
 
-    def _extended(self, index: int, kept: int, added: Ids) -> Ids:
+    def _extend(self, index: int, kept: int, added: Ids) -> Ids:
         """Return the first ids of a stream, and what follows them."""
-        recent = self._recent.prompt(index)
+        recent = self._cache.find_prompt(index)
         if recent is not None:
             return np.concatenate((recent.ids[:kept], self._streams[index].output[: max(0, kept - len(recent.ids))], added))
         parts: list[Ids] = [added]
@@ -204,15 +204,15 @@ class _Stream:
     output: Ids = field(factory=lambda: np.empty(0, np.int32))
 
 
-def _after_first(ids: Ids) -> Ids:
+def _drop_first(ids: Ids) -> Ids:
     # A view would keep the whole array, and itself, as long as the episode.
     rest = ids[1:].copy()
     rest.setflags(write=False)
     return rest
 
 
-def _shown(reply: Message, rendered: str) -> bool:
-    """Whether a rendered answer still says all that was sampled: templates drop reasoning, or text beside tool calls."""
+def _shows_everything(reply: Message, rendered: str) -> bool:
+    """Whether a rendered answer still shows everything sampled: templates drop reasoning, or text next to tool calls."""
     said = (reply.get("content"), reply.get("reasoning_content"))
     called = [call["function"]["name"] for call in reply.get("tool_calls") or ()]
     texts = all(text.strip() in rendered for text in said if text)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from astuner.rendering.decoding import begun
+from astuner.rendering.decoding import partial_marker_length
 from astuner.rendering.reply_parser import Piece, ReplyParser
 from astuner.rendering.tool_calls import sampled_json
 
 _MESSAGE = "<|message|>"
 _OPENERS = ("<|channel|>", "<|start|>", "to=")
-"""What a header begins with: the prompt has already said `<|start|>assistant` of the first one."""
+"""What a header begins with; for the first one the prompt already holds `<|start|>assistant`."""
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
 _BREAKS = (*_ENDS, "<|start|>", "<|channel|>")
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
@@ -45,7 +45,7 @@ class HarmonyParser:
         self._calls = 0
 
     def feed(self, text: str) -> Iterator[Piece]:
-        """Yield what is certain after some more text."""
+        """Yield what is certain after more text."""
         self._held += text
         state = ""
         while state != self._state:
@@ -56,16 +56,16 @@ class HarmonyParser:
         """Yield what was held back, at the end of the text."""
         rest, self._held = self._held, ""
         if self._state == "call":
-            yield from self._called(rest, "")
+            yield from self._emit_call(rest, "")
         elif self._state == "text":
-            yield from self._say(rest)
+            yield from self._emit_text(rest)
         elif self._state == "between":
-            yield from self._say(rest.strip())
+            yield from self._emit_text(rest.strip())
         else:
             # A header that never came to its text.
             self.malformed += bool(self._tools and _RECIPIENT.search(rest))
             self._enter("content")
-            yield from self._say(rest)
+            yield from self._emit_text(rest)
 
     def _in_between(self) -> Iterator[Piece]:
         text = self._held.lstrip()
@@ -94,39 +94,39 @@ class HarmonyParser:
         self._begins = True
 
     def _in_text(self) -> Iterator[Piece]:
-        end = _first(self._held, _BREAKS)
+        end = _find_first(self._held, _BREAKS)
         if end is None:
-            place = len(self._held) - begun(self._held, _BREAKS)
+            place = len(self._held) - partial_marker_length(self._held, _BREAKS)
             certain, self._held = self._held[:place], self._held[place:]
         else:
             marker = self._held[end:].partition("|>")[0] + "|>"
             certain, self._held = self._held[:end], self._held[end + len(marker) if marker in _ENDS else end :]
             self._state = "between"
-        yield from self._say(certain)
+        yield from self._emit_text(certain)
 
     def _in_call(self) -> Iterator[Piece]:
-        end = _first(self._held, _ENDS)
+        end = _find_first(self._held, _ENDS)
         if end is not None:
             marker = self._held[end:].partition("|>")[0] + "|>"
             body, self._held = self._held[:end], self._held[end + len(marker) :]
             self._state = "between"
-            yield from self._called(body, marker)
+            yield from self._emit_call(body, marker)
 
-    def _called(self, body: str, marker: str) -> Iterator[Piece]:
+    def _emit_call(self, body: str, marker: str) -> Iterator[Piece]:
         recipient = _RECIPIENT.search(self._header)
         arguments = sampled_json.read_object(body)
         if recipient is None or arguments is None or not self._tools:
             self.malformed += bool(self._tools)
             self._enter("content")
             self._state = "between"
-            yield from self._say(self._header + body + marker)
+            yield from self._emit_text(self._header + body + marker)
         elif self._calls and not self._parallel:
             self.dropped += 1
         else:
             self._calls += 1
             yield Piece("tool_call", arguments, recipient[1].removeprefix("functions."))
 
-    def _say(self, text: str) -> Iterator[Piece]:
+    def _emit_text(self, text: str) -> Iterator[Piece]:
         if text:
             # Messages of one channel are lines of one text.
             joined = "\n" + text if self._begins and self._kind in self._said else text
@@ -135,5 +135,5 @@ class HarmonyParser:
             yield Piece(self._kind, joined)
 
 
-def _first(text: str, markers: Sequence[str]) -> int | None:
+def _find_first(text: str, markers: Sequence[str]) -> int | None:
     return min((place for place in map(text.find, markers) if place >= 0), default=None)

@@ -1,4 +1,4 @@
-"""Tool calls that stand between two markers, alone or several in a section."""
+"""Tool calls between two markers, alone or several in a section."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.rendering.reply_parser import Found, Piece
+from astuner.rendering.reply_parser import ParsedCalls, Piece
 
 Body = Callable[[str, Sequence[Mapping[str, Any]]], "tuple[str, str] | None"]
-"""Reads what stands between the markers of a call, to the name and the arguments; None when it cannot."""
+"""Reads the text between a call's markers into name and arguments; None if it cannot."""
 
 
-def broken(text: str) -> Found:
-    """Return a text that was to be a call as content."""
-    return Found(end=len(text), pieces=(Piece("content", text),), malformed=1)
+def keep_as_content(text: str) -> ParsedCalls:
+    """Return an unreadable call as content."""
+    return ParsedCalls(end=len(text), pieces=(Piece("content", text),), malformed=1)
 
 
 @frozen
-class Tagged:
-    """Calls of which each stands between an opening and a closing marker."""
+class TaggedCalls:
+    """Calls that are each enclosed in an opening and a closing marker."""
 
     open: str
     close: str
@@ -33,21 +33,21 @@ class Tagged:
         """The opening marker."""
         return (self.open,)
 
-    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> Found | None:
+    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
         """Read one call; see `CallFormat`."""
         end = text.find(self.close, len(self.open))
         if end < 0:
-            return broken(text) if final else None
+            return keep_as_content(text) if final else None
         read = self.body(text[len(self.open) : end], tools)
         end += len(self.close)
         if read is None:
-            return broken(text[:end])
-        return Found(end=end, pieces=(Piece("tool_call", read[1], read[0]),))
+            return keep_as_content(text[:end])
+        return ParsedCalls(end=end, pieces=(Piece("tool_call", read[1], read[0]),))
 
 
 @frozen
-class Section:
-    """Calls between markers of their own, all of them inside a section, which is read when it is over."""
+class CallSection:
+    """Calls between their own markers inside a section, which is read once it is complete."""
 
     open: str
     close: str
@@ -62,8 +62,8 @@ class Section:
         """The marker that opens the section."""
         return (self.open,)
 
-    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> Found | None:
-        """Read one section; see `CallFormat`. One that was cut off keeps the calls that are whole."""
+    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
+        """Read one section; see `CallFormat`. A section that was cut off keeps its complete calls."""
         inner_end = text.find(self.close, len(self.open))
         if inner_end < 0 and not final:
             return None
@@ -85,5 +85,5 @@ class Section:
         if inner[place:].strip():
             pieces.append(Piece("content", inner[place:].strip()))
         if not any(piece.kind == "tool_call" for piece in pieces):
-            return Found(end=end, pieces=(Piece("content", text[:end]),), malformed=max(1, malformed))
-        return Found(end=end, pieces=tuple(pieces), malformed=malformed)
+            return ParsedCalls(end=end, pieces=(Piece("content", text[:end]),), malformed=max(1, malformed))
+        return ParsedCalls(end=end, pieces=tuple(pieces), malformed=malformed)

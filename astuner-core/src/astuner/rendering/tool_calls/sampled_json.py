@@ -1,4 +1,4 @@
-"""JSON out of sampled text, each value as the model wrote it."""
+"""JSON from sampled text, each value as the model wrote it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _DECODER = json.JSONDecoder()
 
 
 def read_call(block: str, keys: tuple[str, ...] = ("arguments",)) -> tuple[str, str] | None:
-    """Return the name and the arguments of `{"name": …, "arguments": …}`; None when they cannot be read.
+    """Return the name and the arguments of `{"name": …, "arguments": …}`; None if they cannot be read.
 
-    The arguments are the model's own text. `keys` are the names under which they may stand.
+    The arguments are the model's own text, under one of `keys`.
     """
     try:
         text = block.strip()
-        members = dict(_members(text))
+        members = dict(_split_members(text))
         name = json.loads(members["name"])
         written = next(members[key] for key in keys if key in members)
         arguments = json.loads(written)
@@ -33,29 +33,29 @@ def read_call(block: str, keys: tuple[str, ...] = ("arguments",)) -> tuple[str, 
 
 
 def read_object(text: str) -> str | None:
-    """Return the text of a JSON object without the white space around it; None when it is anything else."""
+    """Return the text of a JSON object without surrounding white space; None for anything else."""
     text = text.strip()
-    return text if isinstance(value(text), dict) else None
+    return text if isinstance(parse_value(text), dict) else None
 
 
-def value(text: str) -> Any:
-    """Return the value of a JSON text; None when it is no JSON."""
+def parse_value(text: str) -> Any:
+    """Return the value of a JSON text; None if it is not valid JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
 
 
-def end_of_value(text: str, place: int) -> int | None:
-    """Return where the JSON value ends that begins at a place; None when it is cut off or no JSON."""
+def find_value_end(text: str, place: int) -> int | None:
+    """Return the end of the JSON value that begins at a place; None if it is cut off or invalid."""
     try:
         return _DECODER.raw_decode(text, place)[1]
     except (ValueError, IndexError, RecursionError):
         return None
 
 
-def elements(text: str, place: int) -> list[str] | None:
-    """Return the elements of the JSON array that begins at a place, each as it is written; None when they cannot be read."""
+def split_elements(text: str, place: int) -> list[str] | None:
+    """Return the elements of the JSON array that begins at a place, each as written; None if they cannot be read."""
     found: list[str] = []
     try:
         place = _expect(text, place, "[")
@@ -70,8 +70,8 @@ def elements(text: str, place: int) -> list[str] | None:
     return found
 
 
-def _members(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the members of a JSON object, each value as it is written; raises ValueError on anything else."""
+def _split_members(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the members of a JSON object, each value as written; raises ValueError on anything else."""
     place = _expect(text, 0, "{")
     while True:
         key, place = _DECODER.raw_decode(text, place)

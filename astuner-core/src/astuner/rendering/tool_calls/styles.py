@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from astuner.rendering.reply_parser import Style
 from astuner.rendering.tool_calls import call_parsers
 from astuner.rendering.tool_calls.harmony import HarmonyStyle
-from astuner.rendering.tool_calls.marked_calls import Section, Tagged
+from astuner.rendering.tool_calls.marked_calls import CallSection, TaggedCalls
 from astuner.rendering.tool_calls.unclosed_calls import Llama, Mistral
 
 if TYPE_CHECKING:
@@ -23,39 +23,43 @@ class ReplyStyle(Protocol):
         ...
 
 
-def _dsml(section: str) -> Section:
+def _make_dsml_section(section: str) -> CallSection:
     tag = "｜DSML｜"
-    return Section(f"<{tag}{section}>", f"</{tag}{section}>", f"<{tag}invoke name=", f"</{tag}invoke>", call_parsers.invoked(tag))
+    return CallSection(
+        f"<{tag}{section}>", f"</{tag}{section}>", f"<{tag}invoke name=", f"</{tag}invoke>", call_parsers.make_invoke_reader(tag)
+    )
 
 
 STYLES: Mapping[str, ReplyStyle] = {
-    "hermes": Style(calls=Tagged("<tool_call>", "</tool_call>", call_parsers.hermes)),
-    "qwen_xml": Style(calls=Tagged("<tool_call>", "</tool_call>", call_parsers.qwen_xml)),
-    "glm": Style(calls=Tagged("<tool_call>", "</tool_call>", call_parsers.glm)),
+    "hermes": Style(calls=TaggedCalls("<tool_call>", "</tool_call>", call_parsers.read_hermes)),
+    "qwen_xml": Style(calls=TaggedCalls("<tool_call>", "</tool_call>", call_parsers.read_qwen_xml)),
+    "glm": Style(calls=TaggedCalls("<tool_call>", "</tool_call>", call_parsers.read_glm)),
     "llama3": Style(calls=Llama()),
     "mistral": Style(calls=Mistral(), think=("[THINK]", "[/THINK]")),
     "deepseek": Style(
-        calls=Section(
+        calls=CallSection(
             "<｜tool▁calls▁begin｜>",
             "<｜tool▁calls▁end｜>",
             "<｜tool▁call▁begin｜>",
             "<｜tool▁call▁end｜>",
-            call_parsers.deepseek,
+            call_parsers.read_deepseek,
         )
     ),
-    "deepseek_v32": Style(calls=_dsml("function_calls")),
-    "deepseek_v4": Style(calls=_dsml("tool_calls")),
+    "deepseek_v32": Style(calls=_make_dsml_section("function_calls")),
+    "deepseek_v4": Style(calls=_make_dsml_section("tool_calls")),
     "kimi": Style(
-        calls=Section(
+        calls=CallSection(
             "<|tool_calls_section_begin|>",
             "<|tool_calls_section_end|>",
             "<|tool_call_begin|>",
             "<|tool_call_end|>",
-            call_parsers.kimi,
+            call_parsers.read_kimi,
         )
     ),
     "minimax": Style(
-        calls=Section("<minimax:tool_call>", "</minimax:tool_call>", "<invoke name=", "</invoke>", call_parsers.invoked())
+        calls=CallSection(
+            "<minimax:tool_call>", "</minimax:tool_call>", "<invoke name=", "</invoke>", call_parsers.make_invoke_reader()
+        )
     ),
     "harmony": HarmonyStyle(),
 }
@@ -75,13 +79,13 @@ _MARKERS: Mapping[str, str] = {
     "<|python_tag|>": "llama3",
     '"parameters":': "llama3",
 }
-"""What calls of each style hold, the telling first: `<tool_call>` is shared by three."""
+"""Text that identifies each style, the most specific first: three share `<tool_call>`."""
 
 
 def recognise(called: str, specials: Collection[str]) -> str:
-    """Return the name of the style in which a template writes a call; `hermes` when nothing tells.
+    """Return the name of the style in which a template writes a call; `hermes` if nothing identifies one.
 
-    `called` is that part of a rendered conversation. A template that writes none is told by the `specials` of its
+    `called` is that part of a rendered conversation. A template that writes none is recognised by the `specials` of its
     tokenizer, where only the tokens of one family count.
     """
     for marker, name in _MARKERS.items():

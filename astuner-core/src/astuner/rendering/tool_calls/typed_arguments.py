@@ -17,22 +17,22 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
 }
 
 
-def arguments_json(name: str, values: Iterable[tuple[str, str]], tools: Sequence[Mapping[str, Any]]) -> str | None:
+def encode_arguments(name: str, values: Iterable[tuple[str, str]], tools: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the arguments of a call as a JSON object, each value of the type that the schema of its tool declares.
 
     A value that is not of its declared type stays a string, for the tool to refuse. Without a declared type, JSON is
-    taken as what it is and everything else as a string. None when an argument is given twice.
+    taken as it is and everything else as a string. None if an argument is given twice.
     """
-    properties = _properties(name, tools)
+    properties = _find_properties(name, tools)
     written: dict[str, str] = {}
     for key, text in values:
         if key in written:
             return None
-        written[key] = _typed(text, _types(properties.get(key)))
+        written[key] = _encode_value(text, _collect_types(properties.get(key)))
     return "{" + ", ".join(f"{json.dumps(key, ensure_ascii=False)}: {text}" for key, text in written.items()) + "}"
 
 
-def _properties(name: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _find_properties(name: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     for tool in tools:
         function = tool.get("function")
         if isinstance(function, Mapping) and function.get("name") == name:
@@ -42,26 +42,26 @@ def _properties(name: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, A
     return {}
 
 
-def _types(schema: Any) -> set[str]:
+def _collect_types(schema: Any) -> set[str]:
     if not isinstance(schema, Mapping):
         return set()
     declared = schema.get("type")
     types = {declared} if isinstance(declared, str) else {one for one in declared or () if isinstance(one, str)}
     for key in ("anyOf", "oneOf"):
         for choice in schema.get(key) or ():
-            types |= _types(choice)
+            types |= _collect_types(choice)
     if not types and isinstance(schema.get("enum"), list) and all(isinstance(one, str) for one in schema["enum"]):
         types.add("string")
     return types
 
 
-def _typed(text: str, types: set[str]) -> str:
+def _encode_value(text: str, types: set[str]) -> str:
     bare = text.strip()
     if "null" in types and bare in ("null", "None"):
         return "null"
     if "boolean" in types and bare in ("True", "False"):
         return bare.lower()
-    value = sampled_json.value(bare)
+    value = sampled_json.parse_value(bare)
     others = types - {"string", "null"}
     if not types:
         fits = value is not None or bare == "null"

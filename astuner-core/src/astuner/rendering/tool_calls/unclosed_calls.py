@@ -8,9 +8,9 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner.rendering.reply_parser import Found, Piece
+from astuner.rendering.reply_parser import ParsedCalls, Piece
 from astuner.rendering.tool_calls import sampled_json
-from astuner.rendering.tool_calls.marked_calls import broken
+from astuner.rendering.tool_calls.marked_calls import keep_as_content
 
 _TAG = "<|python_tag|>"
 _BETWEEN = re.compile(r"[\s;]*(?:<\|python_tag\|>)?\s*(?=\{)")
@@ -30,13 +30,13 @@ class Llama:
         """The tag of tool calls."""
         return (_TAG,)
 
-    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> Found | None:
-        """Read all calls that follow one another; see `CallFormat`. JSON that is no call is an answer like any other."""
+    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
+        """Read all calls that follow one another; see `CallFormat`. JSON that is not a call is an ordinary answer."""
         pieces: list[Piece] = []
         place = 0
         end: int | None = None
         while (start := _BETWEEN.match(text, place)) is not None:
-            end = sampled_json.end_of_value(text, start.end())
+            end = sampled_json.find_value_end(text, start.end())
             call = None if end is None else sampled_json.read_call(text[start.end() : end], ("parameters", "arguments"))
             if end is None or call is None:
                 break
@@ -48,14 +48,14 @@ class Llama:
             said = text[place:end]
             malformed = int(_TAG in said or _names_a_tool(text[start.end() :], tools))
             pieces.append(Piece("content", said.lstrip(" \n;") if pieces else said))
-            return Found(end=place + len(said), pieces=tuple(pieces), malformed=malformed)
+            return ParsedCalls(end=place + len(said), pieces=tuple(pieces), malformed=malformed)
         rest = text[place:].lstrip(" \n;")
         if not pieces:
-            return broken(text) if final else None
+            return keep_as_content(text) if final else None
         if not final and _TAG.startswith(rest):
             # Another call may follow.
             return None
-        return Found(end=len(text) - len(rest), pieces=tuple(pieces))
+        return ParsedCalls(end=len(text) - len(rest), pieces=tuple(pieces))
 
 
 def _names_a_tool(text: str, tools: Sequence[Mapping[str, Any]]) -> bool:
@@ -75,17 +75,17 @@ class Mistral:
         """The tag of tool calls."""
         return ("[TOOL_CALLS]",)
 
-    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> Found | None:
+    def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
         """Read one list of calls, or one call; see `CallFormat`."""
         tag = self.openers[0]
         named = _NAMED.match(text, len(tag))
         start = named.end() if named else len(text) - len(text[len(tag) :].lstrip())
-        end = sampled_json.end_of_value(text, start)
+        end = sampled_json.find_value_end(text, start)
         if end is None:
-            return broken(text) if final else None
+            return keep_as_content(text) if final else None
         if named:
-            return Found(end=end, pieces=(Piece("tool_call", text[start:end], named[1]),))
-        calls = [sampled_json.read_call(element) for element in sampled_json.elements(text, start) or [""]]
+            return ParsedCalls(end=end, pieces=(Piece("tool_call", text[start:end], named[1]),))
+        calls = [sampled_json.read_call(element) for element in sampled_json.split_elements(text, start) or [""]]
         if not calls or None in calls:
-            return broken(text[:end])
-        return Found(end=end, pieces=tuple(Piece("tool_call", call[1], call[0]) for call in calls if call))
+            return keep_as_content(text[:end])
+        return ParsedCalls(end=end, pieces=tuple(Piece("tool_call", call[1], call[0]) for call in calls if call))

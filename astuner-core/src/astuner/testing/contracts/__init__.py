@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from astuner.testing.contracts.backbone import BackboneContract
 from astuner.testing.contracts.base import Contract, Rules, self_contained
 from astuner.testing.contracts.command import CommandContract
-from astuner.testing.contracts.contract_run import Outcome, rules_of, run_contract
+from astuner.testing.contracts.contract_run import Outcome, list_rules, run_contract
 from astuner.testing.contracts.detector import DetectorContract
 from astuner.testing.contracts.engine import EngineContract
 from astuner.testing.contracts.environment import EnvironmentContract
@@ -36,7 +36,7 @@ __all__ = [
     "ReaderContract",
     "Rules",
     "TrackerContract",
-    "rules_of",
+    "list_rules",
     "run_contract",
     "self_contained",
 ]

@@ -18,7 +18,7 @@ from astuner.plugins.drivers import load
 from astuner.protocols.optional import Honours, Inapplicable, Refuses, find_offer
 from astuner.schema import CheckpointSaved, StepReport, ValidationReport
 from astuner.testing.contracts.base import Contract, self_contained
-from astuner.testing.contracts.leftovers import running, still_running
+from astuner.testing.contracts.leftovers import find_left_running, list_running
 from astuner.testing.contracts.rehearsal import Rehearsal, rehearse
 from astuner.testing.contracts.shape import assert_method
 from astuner.testing.project import write_project
@@ -122,13 +122,13 @@ class BackboneContract(Contract):
         left: list[str] = []
         # The first time, libraries may start helpers that live as long as the process; the second time nobody has an excuse.
         for name in ("first", "second"):
-            before, tasks = running(), _pending_tasks()
+            before, tasks = list_running(), _pending_tasks()
             with self._attempt(tmp_path / name) as attempt:
                 events = attempt.train()
                 next((event for event in events if isinstance(event, StepReport)), None)
                 events.close()
             if name == "second":
-                left = [*still_running(before), *(tasks[1] for tasks in (_pending_tasks() - tasks))]
+                left = [*find_left_running(before), *(tasks[1] for tasks in (_pending_tasks() - tasks))]
         assert not left, (
             f"{self._blame}: {', '.join(left)} still there after close(); end them in a `finally` of train, or in close()"
         )

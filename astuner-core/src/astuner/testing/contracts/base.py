@@ -22,7 +22,7 @@ import attrs
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.protocols import RunInfo
 from astuner.protocols.optional import find_options_class
-from astuner.testing.contracts.shape import call_problem
+from astuner.testing.contracts.shape import find_call_problem
 from astuner.testing.run_infos import run_info
 
 SELF_CONTAINED = "astuner_self_contained"
@@ -83,7 +83,7 @@ class Contract(Rules):
     @classmethod
     def candidate(cls) -> Candidate:
         """Return the component as the catalog describes it, for messages; by its path where no distribution offers it."""
-        return _candidate_of(cls)  # type: ignore[arg-type] # mypy takes a class for something without a hash
+        return _find_candidate(cls)  # type: ignore[arg-type] # mypy takes a class for something without a hash
 
     @self_contained
     def test_it_is_made_as_core_makes_it(self) -> None:
@@ -94,11 +94,11 @@ class Contract(Rules):
         if hasattr(target, "from_run"):
             bound = isinstance(inspect.getattr_static(target, "from_run"), classmethod | staticmethod)
             assert bound, f"{self.candidate().blame}: from_run must be a classmethod: write `@classmethod` above it"
-            wrong = call_problem(target.from_run, ["options", "run_info"])
+            wrong = find_call_problem(target.from_run, ["options", "run_info"])
             assert not wrong, f"{self.candidate().blame}: core calls from_run(options, run_info), which does not fit: {wrong}"
         else:
             gets = ["options"] if find_options_class(target) is not None else []
-            wrong = call_problem(target, gets)
+            wrong = find_call_problem(target, gets)
             remedy = "let it take the options" if gets else "without `Options` it takes no argument"
             assert not wrong, f"{self.candidate().blame}: core calls {target.__name__}({', '.join(gets)}): {wrong}; {remedy}"
 
@@ -142,18 +142,18 @@ class Contract(Rules):
 
 
 @cache
-def _candidate_of(contract: type[Contract]) -> Candidate:
+def _find_candidate(contract: type[Contract]) -> Candidate:
     # Every message wants it, and reading what is installed takes milliseconds.
     target = contract.target()
     for offered in Catalog.discover(kinds=(contract.kind,)).all():
-        if _imported(offered.target) is target:
+        if _find_imported(offered.target) is target:
             return offered
     name = getattr(target, "__qualname__", type(target).__name__)
     module = getattr(target, "__module__", "?")
     return Candidate(kind=contract.kind, name=name, target=f"{module}:{name}", source="path")
 
 
-def _imported(target: str) -> Any:
+def _find_imported(target: str) -> Any:
     """Return what `package.module:Class` names where its module is imported; None, which is no component, elsewhere."""
     module, _, attribute = target.partition(":")
     found: Any = sys.modules.get(module)

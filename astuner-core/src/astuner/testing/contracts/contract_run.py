@@ -26,7 +26,7 @@ class Outcome:
     """Why it failed or was skipped."""
 
 
-def rules_of(contract: type[Rules], *, only_self_contained: bool = False) -> tuple[str, ...]:
+def list_rules(contract: type[Rules], *, only_self_contained: bool = False) -> tuple[str, ...]:
     """Return the names of a contract's rules, those of every kind first."""
     names = [name for base in reversed(contract.__mro__) for name in vars(base) if name.startswith("test_")]
     chosen = [name for name in dict.fromkeys(names) if callable(getattr(contract, name, None))]
@@ -35,7 +35,7 @@ def rules_of(contract: type[Rules], *, only_self_contained: bool = False) -> tup
 
 def run_contract(contract: type[Rules], *, only_self_contained: bool = False) -> tuple[Outcome, ...]:
     """Run the rules of a contract, each on a fresh instance and with an empty directory of its own."""
-    return tuple(_run_rule(contract, rule) for rule in rules_of(contract, only_self_contained=only_self_contained))
+    return tuple(_run_rule(contract, rule) for rule in list_rules(contract, only_self_contained=only_self_contained))
 
 
 def _run_rule(contract: type[Rules], name: str) -> Outcome:

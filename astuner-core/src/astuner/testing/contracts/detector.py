@@ -12,9 +12,9 @@ from astuner.protocols import Sampled
 from astuner.rollout.detection import LONGEST_EVIDENCE
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.contracts.shape import assert_method
-from astuner.testing.contracts.snapshot import changes, snapshot
+from astuner.testing.contracts.snapshot import find_changes, take_snapshot
 from astuner.testing.ordinary_texts import ORDINARY_TEXTS
-from astuner.testing.sampled_answers import function_tool, sampled
+from astuner.testing.sampled_answers import function_tool, make_sampled
 
 ADD = function_tool("add", {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 
@@ -27,7 +27,7 @@ class DetectorContract(Contract):
 
     kind = "detector"
     abnormal: ClassVar[Sequence[Sampled]] = ()
-    """Answers in which it finds something; `astuner.testing.sampled_answers.sampled` makes them."""
+    """Answers in which it finds something; `astuner.testing.sampled_answers.make_sampled` makes them."""
     ordinary: ClassVar[Mapping[str, str]] = ORDINARY_TEXTS
     """Answers in which it finds nothing, by what they are."""
 
@@ -39,9 +39,9 @@ class DetectorContract(Contract):
 
     def test_ordinary_texts_are_left_alone(self, tmp_path: Path) -> None:
         """Ordinary texts of any script, code, tables, logs and encodings are not abnormal."""
-        detector = self._made(tmp_path)
+        detector = self._make_or_skip(tmp_path)
         for name, text in self.ordinary.items():
-            found = detector.look(sampled(text))
+            found = detector.look(make_sampled(text))
             assert found is None, (
                 f"{self.candidate().blame} takes an ordinary text ({name}) for abnormal: {found!r:.200}; be less eager, or set "
                 "`ordinary` where it is meant for such texts"
@@ -50,8 +50,8 @@ class DetectorContract(Contract):
     @self_contained
     def test_it_answers_with_text_or_nothing(self, tmp_path: Path) -> None:
         """What it returns is None, or a text that says something and is short enough to be kept whole."""
-        detector = self._made(tmp_path)
-        for output in self._all():
+        detector = self._make_or_skip(tmp_path)
+        for output in self._make_outputs():
             found = detector.look(output)
             fits = found is None or (isinstance(found, str) and bool(found.strip()) and len(found) <= LONGEST_EVIDENCE)
             assert fits, (
@@ -62,8 +62,8 @@ class DetectorContract(Contract):
     @self_contained
     def test_the_same_answer_is_found_the_same(self, tmp_path: Path) -> None:
         """The same answer gives the same evidence, asked again and of another detector: calls of many episodes come mixed."""
-        first, second = self._made(tmp_path), self._made(tmp_path)
-        outputs = list(self._all())
+        first, second = self._make_or_skip(tmp_path), self._make_or_skip(tmp_path)
+        outputs = list(self._make_outputs())
         once = [first.look(output) for output in outputs]
         backwards = [first.look(output) for output in outputs[::-1]][::-1]
         for other in (backwards, [second.look(output) for output in outputs]):
@@ -76,31 +76,31 @@ class DetectorContract(Contract):
     @self_contained
     def test_the_answer_stays_as_it_is(self, tmp_path: Path) -> None:
         """Looking changes nothing: what was recorded is trained on."""
-        detector = self._made(tmp_path)
-        for output in self._all():
-            before = snapshot(output)
+        detector = self._make_or_skip(tmp_path)
+        for output in self._make_outputs():
+            before = take_snapshot(output)
             detector.look(output)
-            changed = changes(before, snapshot(output))
+            changed = find_changes(before, take_snapshot(output))
             assert not changed, f"{self.candidate().blame} changed what it was shown: {changed[0]}: work on a copy"
 
     def test_what_is_abnormal_is_found(self, tmp_path: Path) -> None:
         """It finds something in every answer of `abnormal`."""
         if not self.abnormal:
             raise SkipTest("it needs answers to find something in: set `abnormal`")
-        detector = self._made(tmp_path)
+        detector = self._make_or_skip(tmp_path)
         for output in self.abnormal:
             assert detector.look(output), f"{self.candidate().blame} finds nothing in {output.text!r:.120}"
 
-    def _all(self) -> Iterator[Sampled]:
-        yield sampled("")
-        yield sampled("The answer is 42.", tools=(ADD,))
-        yield sampled("Let me add.", tools=(ADD,), tool_calls=[("add", {"a": 1})])
-        yield sampled("Cut in the mid", finish_reason="length")
+    def _make_outputs(self) -> Iterator[Sampled]:
+        yield make_sampled("")
+        yield make_sampled("The answer is 42.", tools=(ADD,))
+        yield make_sampled("Let me add.", tools=(ADD,), tool_calls=[("add", {"a": 1})])
+        yield make_sampled("Cut in the mid", finish_reason="length")
         yield from self.abnormal
         for text in list(self.ordinary.values())[:20]:
-            yield sampled(text)
+            yield make_sampled(text)
 
-    def _made(self, directory: Path) -> Any:
+    def _make_or_skip(self, directory: Path) -> Any:
         try:
             return self.make(directory)
         except ConfigError as error:

@@ -16,7 +16,7 @@ from attrs import frozen
 from astuner.protocols import Engine
 from astuner.schema import Capabilities, Chunk, Request, Sampling
 from astuner.testing.contracts.base import Contract, self_contained
-from astuner.testing.contracts.waiting import run_bounded, within
+from astuner.testing.contracts.waiting import run_bounded, wait_within
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class EngineContract(Contract):
     """Ids are below it, where it is given."""
     timeout_s: ClassVar[float] = 60.0
     """For each single wait: starting, an answer, closing."""
-    _asked: int = 0
+    _requests_made: int = 0
 
     def prompt_ids(self) -> Sequence[int]:
         """Return a prompt that the model knows; any will do."""
@@ -175,8 +175,8 @@ class EngineContract(Contract):
                     reading.cancel()
                     await asyncio.wait({reading}, timeout=self.timeout_s)
                 else:
-                    await within(self.timeout_s, f"{self._blame}: the first chunk", anext(stream, None))
-                await within(self.timeout_s, f"{self._blame}: closing the iterator of generate()", aclose())
+                    await wait_within(self.timeout_s, f"{self._blame}: the first chunk", anext(stream, None))
+                await wait_within(self.timeout_s, f"{self._blame}: closing the iterator of generate()", aclose())
             await self._ask(engine, "a request after four that were cancelled", max_tokens=TOKENS)
 
         self._serve(tmp_path, play)
@@ -219,7 +219,7 @@ class EngineContract(Contract):
         async def play(engine: Engine) -> Answer:
             self._require(engine, "weight_updates")
             ref = self.new_weights()
-            await within(self.timeout_s, f"{self._blame}: update_weights()", engine.update_weights(ref, 7))
+            await wait_within(self.timeout_s, f"{self._blame}: update_weights()", engine.update_weights(ref, 7))
             return await self._ask(engine, "a request after new weights", max_tokens=TOKENS)
 
         versions = {chunk.weight_version for chunk in self._serve(tmp_path, play).chunks}
@@ -232,11 +232,11 @@ class EngineContract(Contract):
 
         async def play(engine: Engine) -> bool:
             self._require(engine)
-            await within(self.timeout_s, f"{self._blame}: pause()", engine.pause())
+            await wait_within(self.timeout_s, f"{self._blame}: pause()", engine.pause())
             task = asyncio.ensure_future(self._ask(engine, "a request held by a pause, after resume()", max_tokens=1))
             await asyncio.sleep(PAUSE_S)
             served = task.done()
-            await within(self.timeout_s, f"{self._blame}: resume()", engine.resume())
+            await wait_within(self.timeout_s, f"{self._blame}: resume()", engine.resume())
             await task
             return served
 
@@ -261,11 +261,11 @@ class EngineContract(Contract):
         """`close` comes to its end, also with a request under way, and whoever reads that request is not left waiting."""
 
         async def play() -> None:
-            async with self._started(tmp_path) as engine:
+            async with self._start(tmp_path) as engine:
                 if not engine.capabilities.token_ids:
                     return
                 stream = engine.generate(self._request(engine, max_tokens=LONG))
-                await within(self.timeout_s, f"{self._blame}: the first chunk", anext(stream, None))
+                await wait_within(self.timeout_s, f"{self._blame}: the first chunk", anext(stream, None))
                 rest = asyncio.ensure_future(_collect(stream))
                 await asyncio.sleep(0)
             done, _ = await asyncio.wait({rest}, timeout=self.timeout_s)
@@ -279,19 +279,19 @@ class EngineContract(Contract):
         return self.candidate().blame
 
     @asynccontextmanager
-    async def _started(self, directory: Path) -> AsyncIterator[Engine]:
+    async def _start(self, directory: Path) -> AsyncIterator[Engine]:
         engine: Engine = self.make(directory)
-        await within(self.timeout_s, f"{self._blame}: start()", engine.start())
+        await wait_within(self.timeout_s, f"{self._blame}: start()", engine.start())
         try:
             yield engine
         finally:
-            await within(self.timeout_s, f"{self._blame}: close()", engine.close())
+            await wait_within(self.timeout_s, f"{self._blame}: close()", engine.close())
 
     def _serve(self, directory: Path, play: Callable[[Engine], Awaitable[T]]) -> T:
         """Start an engine, play with it, and close it."""
 
         async def run() -> T:
-            async with self._started(directory) as engine:
+            async with self._start(directory) as engine:
                 return await play(engine)
 
         return run_bounded(run)
@@ -312,16 +312,16 @@ class EngineContract(Contract):
 
     async def _ask(self, engine: Engine, what: str, **sampling: Any) -> Answer:
         stream = engine.generate(self._request(engine, **sampling))
-        return Answer(chunks=tuple(await within(self.timeout_s, f"{self._blame}: {what}", _collect(stream))))
+        return Answer(chunks=tuple(await wait_within(self.timeout_s, f"{self._blame}: {what}", _collect(stream))))
 
     def _request(self, engine: Engine, max_tokens: int, **sampling: Any) -> Request:
         """Return a request in a session of its own."""
         prompt = list(self.prompt_ids())
         room = (engine.capabilities.max_model_len or max_tokens + len(prompt)) - len(prompt)
-        self._asked = self._asked + 1
+        self._requests_made = self._requests_made + 1
         return Request(
-            id=f"contract/{self._asked}",
-            session=f"contract/{self._asked}",
+            id=f"contract/{self._requests_made}",
+            session=f"contract/{self._requests_made}",
             prompt_ids=prompt,
             sampling=Sampling(max_tokens=min(max_tokens, room), **{"seed": 5, **sampling}),
         )

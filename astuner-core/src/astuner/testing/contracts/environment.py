@@ -16,9 +16,9 @@ from astuner.plugins.option_docs import describe_options
 from astuner.protocols.optional import OffersTools, find_offer, find_options_class
 from astuner.schema import Message, Task, WorkflowTask
 from astuner.testing.contracts.base import Contract, self_contained
-from astuner.testing.contracts.leftovers import running, still_running
-from astuner.testing.contracts.shape import assert_method, call_problem
-from astuner.testing.contracts.waiting import run_bounded, within
+from astuner.testing.contracts.leftovers import find_left_running, list_running
+from astuner.testing.contracts.shape import assert_method, find_call_problem
+from astuner.testing.contracts.waiting import run_bounded, wait_within
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 @frozen(kw_only=True)
-class _Played:
+class _EpisodeRecord:
     """One episode."""
 
     messages: tuple[tuple[Message, ...], ...]
@@ -60,11 +60,11 @@ class EnvironmentContract(Contract):
         target, blame = self.target(), self.candidate().blame
         assert isinstance(target, type), f"{blame} is {target!r:.80}; an environment is a class, made for each episode"
         if hasattr(target, "from_run"):
-            wrong = call_problem(target.from_run, ["workflow_task", "options", "run_info"])
+            wrong = find_call_problem(target.from_run, ["workflow_task", "options", "run_info"])
             assert not wrong, f"{blame}: core calls from_run(workflow_task, options, run_info), which does not fit: {wrong}"
         else:
             gets = ["workflow_task", *(["options"] if find_options_class(target) is not None else [])]
-            wrong = call_problem(target, gets)
+            wrong = find_call_problem(target, gets)
             assert not wrong, f"{blame}: core calls {target.__name__}({', '.join(gets)}): {wrong}"
 
     @self_contained
@@ -103,11 +103,11 @@ class EnvironmentContract(Contract):
         """`tools`, where there is such an attribute, are functions with a name, as OpenAI's chat API takes them."""
 
         async def look(environment: Any) -> Any:
-            await self._within("reset", environment.reset())
+            await self._wait_within("reset", environment.reset())
             offering = find_offer(environment, OffersTools)
             return () if offering is None else offering.tools
 
-        for tool in self._with(tmp_path, look):
+        for tool in self._run_with(tmp_path, look):
             function = tool.get("function") if isinstance(tool, Mapping) else None
             named = isinstance(function, Mapping) and isinstance(function.get("name"), str)
             assert named, f"{self._blame}: a tool is {tool!r:.120}: write {{'type': 'function', 'function': {{'name': …}}}}"
@@ -115,7 +115,7 @@ class EnvironmentContract(Contract):
 
     def test_siblings_begin_alike(self, tmp_path: Path) -> None:
         """Two episodes of a task begin with the same messages: their rewards are compared with each other."""
-        first, second = (self._with(tmp_path, self._begin) for _ in range(2))
+        first, second = (self._run_with(tmp_path, self._begin) for _ in range(2))
         assert first == second, (
             f"{self._blame}: reset gave {first!r:.200} and then {second!r:.200} for one task: let chance depend on the task alone"
         )
@@ -126,26 +126,26 @@ class EnvironmentContract(Contract):
             raise SkipTest("the environment is not repeatable")
         alone = self._play(tmp_path)
 
-        async def beside(environment: Any) -> _Played:
-            other = self._made(tmp_path)
+        async def play_in_company(environment: Any) -> _EpisodeRecord:
+            other = self._make_or_skip(tmp_path)
             try:
                 found, _ = await asyncio.gather(self._drive(environment), self._drive(other))
                 return found
             finally:
-                await self._within("close", other.close())
+                await self._wait_within("close", other.close())
 
-        together = self._with(tmp_path, beside)
+        together = self._run_with(tmp_path, play_in_company)
         assert together == alone, f"{self._blame}: an episode depends on those beside it: keep its state on `self`"
 
     def test_it_can_be_closed_at_any_time(self, tmp_path: Path) -> None:
         """`close` comes in any state, also before `reset`, when an episode is interrupted."""
 
-        async def untouched(environment: Any) -> None:
+        async def do_nothing(environment: Any) -> None:
             return None
 
-        for what, play in (("before reset", untouched), ("after reset", self._begin), ("after its end", self._drive)):
+        for what, play in (("before reset", do_nothing), ("after reset", self._begin), ("after its end", self._drive)):
             try:
-                self._with(tmp_path, play)
+                self._run_with(tmp_path, play)
             except Exception as error:
                 if isinstance(error, AssertionError):
                     raise
@@ -153,12 +153,12 @@ class EnvironmentContract(Contract):
 
     def test_nothing_is_left_running(self, tmp_path: Path) -> None:
         """After `close` no task, thread or process of the environment goes on."""
-        before = running()
-        self._with(tmp_path, self._drive, and_then=self._no_tasks)
-        left = still_running(before)
+        before = list_running()
+        self._run_with(tmp_path, self._drive, and_then=self._check_no_tasks)
+        left = find_left_running(before)
         assert not left, f"{self._blame}: after close there still run: {', '.join(left)}"
 
-    async def _no_tasks(self) -> None:
+    async def _check_no_tasks(self) -> None:
         # What was cancelled by `close` has ended by now.
         await asyncio.sleep(0)
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
@@ -181,55 +181,57 @@ class EnvironmentContract(Contract):
         workflow_task = WorkflowTask(task, task_id=task.task_id, env_type=task.env_type, episode_id=f"train/1/{task.task_id}/0")
         return environment_maker(self.candidate(), self.target(), options, info)(workflow_task)
 
-    def _made(self, directory: Path) -> Any:
+    def _make_or_skip(self, directory: Path) -> Any:
         needed = [option.name for option in describe_options(find_options_class(self.target())) if option.required]
         if needed and not self.options:
             raise SkipTest(f"it needs options: set `options` ({', '.join(needed)})")
         return self.make(directory)
 
-    def _with(
+    def _run_with(
         self, directory: Path, play: Callable[[Any], Awaitable[T]], and_then: Callable[[], Awaitable[None]] | None = None
     ) -> T:
         """Play with an environment of its own, and close it."""
 
-        async def whole() -> T:
-            environment = self._made(directory)
+        async def play_and_close() -> T:
+            environment = self._make_or_skip(directory)
             try:
                 found = await play(environment)
             finally:
-                await self._within("close", environment.close())
+                await self._wait_within("close", environment.close())
             if and_then is not None:
                 await and_then()
             return found
 
-        return run_bounded(whole)
+        return run_bounded(play_and_close)
 
-    def _play(self, directory: Path) -> _Played:
-        return self._with(directory, self._drive)
+    def _play(self, directory: Path) -> _EpisodeRecord:
+        return self._run_with(directory, self._drive)
 
     async def _begin(self, environment: Any) -> Any:
-        return await self._within("reset", environment.reset())
+        return await self._wait_within("reset", environment.reset())
 
-    async def _drive(self, environment: Any) -> _Played:
-        messages = [self._several("reset", await self._begin(environment))]
+    async def _drive(self, environment: Any) -> _EpisodeRecord:
+        messages = [self._read_messages("reset", await self._begin(environment))]
         rewards, dones, infos = [], [], []
         for action in self.actions():
-            found = await self._within("step", environment.step(action))
+            found = await self._wait_within("step", environment.step(action))
             four = isinstance(found, tuple | list) and len(found) == 4
             assert four, f"{self._blame}: step gave {found!r:.120}: return (messages, reward, done, info)"
-            messages.append(self._several("step", found[0]))
+            messages.append(self._read_messages("step", found[0]))
             rewards.append(found[1])
             dones.append(found[2])
             infos.append(found[3])
             if found[2]:
                 break
-        score = await self._within("evaluate", environment.evaluate())
-        return _Played(messages=tuple(messages), rewards=tuple(rewards), dones=tuple(dones), infos=tuple(infos), score=score)
+        score = await self._wait_within("evaluate", environment.evaluate())
+        return _EpisodeRecord(
+            messages=tuple(messages), rewards=tuple(rewards), dones=tuple(dones), infos=tuple(infos), score=score
+        )
 
-    async def _within(self, name: str, awaitable: Awaitable[T]) -> T:
-        return await within(self.timeout_s, f"{self._blame}: {name}", awaitable)
+    async def _wait_within(self, name: str, awaitable: Awaitable[T]) -> T:
+        return await wait_within(self.timeout_s, f"{self._blame}: {name}", awaitable)
 
-    def _several(self, name: str, found: Any) -> tuple[Any, ...]:
+    def _read_messages(self, name: str, found: Any) -> tuple[Any, ...]:
         several = isinstance(found, Sequence) and not isinstance(found, str | bytes)
         assert several, f"{self._blame}: {name} gave {found!r:.120} for messages: give a list of them"
         return tuple(found)

@@ -104,7 +104,7 @@ class EstimatorContract(Contract):
     @self_contained
     def test_rewards_stay_as_they_are(self, tmp_path: Path) -> None:
         """The arrays of rewards are left as they are: they are logged and compared afterwards."""
-        estimator = self._made(tmp_path)
+        estimator = self._make_or_skip(tmp_path)
         for step in STEPS:
             given = [np.array(group, dtype=np.float64) for group in step]
             estimator.advantages(given)
@@ -117,9 +117,9 @@ class EstimatorContract(Contract):
     @self_contained
     def test_the_same_rewards_give_the_same(self, tmp_path: Path) -> None:
         """The same rewards give the same advantages, asked again and of another estimator: a resumed run replays its steps."""
-        first, second = self._made(tmp_path), self._made(tmp_path)
+        first, second = self._make_or_skip(tmp_path), self._make_or_skip(tmp_path)
         for step in STEPS:
-            once, again, elsewhere = (_asked(estimator, step) for estimator in (first, first, second))
+            once, again, elsewhere = (_ask(estimator, step) for estimator in (first, first, second))
             for rewards, *found in zip(step, once, again, elsewhere, strict=False):
                 alike = all(np.array_equal(found[0], other) for other in found)
                 assert alike, (
@@ -127,7 +127,7 @@ class EstimatorContract(Contract):
                     "keep no state between steps and draw nothing at random"
                 )
 
-    def _made(self, directory: Path) -> Any:
+    def _make_or_skip(self, directory: Path) -> Any:
         try:
             return self.make(directory)
         except ConfigError as error:
@@ -136,8 +136,8 @@ class EstimatorContract(Contract):
             raise SkipTest(f"it needs options: set `options` ({error})") from error
 
     def _advantages(self, directory: Path, step: Sequence[Sequence[float]]) -> list[Rewards]:
-        return _asked(self._made(directory), step)
+        return _ask(self._make_or_skip(directory), step)
 
 
-def _asked(estimator: Any, step: Sequence[Sequence[float]]) -> list[Rewards]:
+def _ask(estimator: Any, step: Sequence[Sequence[float]]) -> list[Rewards]:
     return [np.asarray(found) for found in estimator.advantages([np.array(group, dtype=np.float64) for group in step])]

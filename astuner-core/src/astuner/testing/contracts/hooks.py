@@ -111,12 +111,12 @@ class HooksContract(Contract):
     @self_contained
     def test_every_hook_registers(self) -> None:
         """Each method marked `@hookimpl` names a hook and takes arguments that it has, without defaults or `async`."""
-        self._registered(self.target(), [])
+        self._register(self.target(), [])
 
     @self_contained
     def test_it_implements_a_hook(self) -> None:
         """At least one method is marked `@hookimpl`: an extension without one is left out."""
-        _, found = self._registered(self.target(), [])
+        _, found = self._register(self.target(), [])
         assert found, f"{self._blame}: has no method marked @astuner.hookimpl"
 
     @self_contained
@@ -130,21 +130,21 @@ class HooksContract(Contract):
     def test_it_bears_every_event(self, tmp_path: Path) -> None:
         """No listener raises at any of its events, whatever became of the episodes: done, failed, without a reward."""
         errors: list[str] = []
-        hooks, _ = self._registered(self.make(tmp_path), errors)
-        for tell in self._events(hooks, self._run(tmp_path)):
+        hooks, _ = self._register(self.make(tmp_path), errors)
+        for tell in self._list_events(hooks, self._run(tmp_path)):
             tell()
         assert not errors, "\n".join(errors)
 
     def test_what_it_makes_is_of_its_kind(self, tmp_path: Path) -> None:
         """Each deciding hook that it implements leaves a component that has the methods of its kind, and never None."""
-        hooks, found = self._registered(self.make(tmp_path), [])
+        hooks, found = self._register(self.make(tmp_path), [])
         info = self._run(tmp_path)
         for hook in dict.fromkeys(name for name in found if name.startswith(DECIDING)):
             kind = hook.removeprefix(DECIDING)
             target, values = EXAMPLES[kind]
             # A reward is made of judges.
             candidate = Candidate(kind="judge" if kind == REWARD else kind, name="example", target=target)
-            made = self._asked(hooks, kind, candidate, _options(candidate, values), info)
+            made = self._ask(hooks, kind, candidate, _structure_options(candidate, values), info)
             if kind == "service":
                 assert isinstance(made, Definition), (
                     f"{self._blame}: {hook} left {made!r:.200}; return an astuner.services.Definition"
@@ -159,7 +159,7 @@ class HooksContract(Contract):
     def _blame(self) -> str:
         return self.candidate().blame
 
-    def _registered(self, extension: Any, errors: list[str]) -> tuple[Hooks, tuple[str, ...]]:
+    def _register(self, extension: Any, errors: list[str]) -> tuple[Hooks, tuple[str, ...]]:
         """Return the hooks of a process with this extension alone, and which of them it implements."""
         hooks = Hooks(Catalog(), on_listener_error=errors.append)
         try:
@@ -173,7 +173,7 @@ class HooksContract(Contract):
         (directory / "tasks.jsonl").write_text('{"main_query": "2 + 2?", "answer": "4"}\n', encoding="utf-8")
         return info
 
-    def _asked(self, hooks: Hooks, kind: str, candidate: Candidate, options: Any, info: RunInfo) -> Any:
+    def _ask(self, hooks: Hooks, kind: str, candidate: Candidate, options: Any, info: RunInfo) -> Any:
         try:
             if kind == REWARD:
                 judges = [WeightedJudge(name, 0.5, as_judge(EveryAnswerIsRight)) for name in ("first", "second")]
@@ -193,7 +193,7 @@ class HooksContract(Contract):
             raise AssertionError(str(error)) from error
         return made
 
-    def _events(self, hooks: Hooks, info: RunInfo) -> Sequence[Callable[[], None]]:
+    def _list_events(self, hooks: Hooks, info: RunInfo) -> Sequence[Callable[[], None]]:
         failed = evolve(
             episode(1, None), output=None, verdict=None, samples=(), failures=(Failure(reason="timeout", detail="after 60 s"),)
         )
@@ -219,7 +219,7 @@ class HooksContract(Contract):
         ]
 
 
-def _options(candidate: Candidate, values: Mapping[str, Any]) -> Any:
+def _structure_options(candidate: Candidate, values: Mapping[str, Any]) -> Any:
     from astuner.plugins.drivers import load
 
     return options_for(load(candidate), values, key=candidate.kind)

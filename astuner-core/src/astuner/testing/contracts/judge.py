@@ -15,11 +15,11 @@ from attrs import evolve
 from astuner.protocols.optional import Closes, JudgesGroups, find_offer
 from astuner.schema import Episode, Group, Unjudged, Verdict
 from astuner.testing.contracts.base import Contract, self_contained
-from astuner.testing.contracts.shape import assert_method, call_problem
-from astuner.testing.contracts.snapshot import changes, snapshot
-from astuner.testing.contracts.sum_groups import sum_group
+from astuner.testing.contracts.shape import assert_method, find_call_problem
+from astuner.testing.contracts.snapshot import find_changes, take_snapshot
+from astuner.testing.contracts.sum_groups import make_sum_group
 from astuner.testing.contracts.unreadable_groups import WAYS
-from astuner.testing.contracts.verdict_comparison import Finding, alike, numbers, shown
+from astuner.testing.contracts.verdict_comparison import Finding, agree, describe, list_numbers
 
 Pair = tuple[Episode, Finding]
 
@@ -44,14 +44,14 @@ class JudgeContract(Contract):
 
     def group(self) -> Group:
         """Return a group that the judge can judge, with several completed episodes and a failed one; made-up sums by default."""
-        return sum_group(7, 5)
+        return make_sum_group(7, 5)
 
     def groups(self) -> Sequence[Group]:
         """Return groups that are judged at once: other sums, or, with a group of your own, that and each sibling alone."""
         if type(self).group is JudgeContract.group:
-            return [sum_group(7, 5), sum_group(20, 1), sum_group(-3, 4)]
+            return [make_sum_group(7, 5), make_sum_group(20, 1), make_sum_group(-3, 4)]
         group = self.group()
-        return [group, *(_only(group, episode) for episode in _completed(group))]
+        return [group, *(_keep_only(group, episode) for episode in _list_completed(group))]
 
     def break_calls(self, judge: Any) -> None:
         """Make every call to the outside fail that this judge makes (to a model, a server). Override it where there are any."""
@@ -62,7 +62,7 @@ class JudgeContract(Contract):
         target, blame = self.target(), self.candidate().blame
         simple = "compute_reward(self, workflow_task, workflow_output)"
         if inspect.isroutine(target):
-            wrong = call_problem(target, ["workflow_task", "workflow_output"])
+            wrong = find_call_problem(target, ["workflow_task", "workflow_output"])
             assert not wrong, f"{blame} is called with (workflow_task, workflow_output), and does not take that: {wrong}"
         elif find_offer(target, JudgesGroups) is not None:
             missing = sorted(getattr(target, "__abstractmethods__", ()))
@@ -81,7 +81,7 @@ class JudgeContract(Contract):
 
     def test_it_judges_its_group(self, tmp_path: Path) -> None:
         """The group is one that the judge can judge: else the other rules would say nothing of it."""
-        pairs = self._judged(tmp_path, self.group())
+        pairs = self._judge_group(tmp_path, self.group())
         reasons = [f"{finding.reason}: {finding.detail}" for _, finding in pairs if isinstance(finding, Unjudged)]
         assert len(reasons) < len(pairs), (
             f"{self.candidate().blame} judged no episode of the group ({'; '.join(reasons) or 'no episode is completed'}): "
@@ -91,52 +91,54 @@ class JudgeContract(Contract):
     def test_each_completed_episode_gets_one_finding(self, tmp_path: Path) -> None:
         """There is one finding per completed episode and none for a failed one, also when only one sibling is completed."""
         group = self.group()
-        lone = [_only(group, episode, among_failed=True) for episode in _completed(group)[:1]]
+        lone = [_keep_only(group, episode, among_failed=True) for episode in _list_completed(group)[:1]]
         for some in (group, *lone):
-            self._judged(tmp_path, some)
+            self._judge_group(tmp_path, some)
 
     def test_findings_are_verdicts_or_failures(self, tmp_path: Path) -> None:
         """Every finding is a Verdict, or Unjudged with its reason; a simple judge gives a float, (float, bool) or a Verdict."""
-        for episode, finding in self._judged(tmp_path, self.group()):
+        for episode, finding in self._judge_group(tmp_path, self.group()):
             known = isinstance(finding, Verdict | Unjudged)
-            assert known, f"{self._of(episode)} is {finding!r:.120}: return astuner.Verdict(reward), or raise"
+            assert known, f"{self._name(episode)} is {finding!r:.120}: return astuner.Verdict(reward), or raise"
             if isinstance(finding, Unjudged):
-                assert finding.reason != "bad_verdict", f"{self._of(episode)}: {finding.detail}"
-                assert finding.reason, f"{self._of(episode)} is Unjudged without a reason: give a short code, as in `judge_error`"
+                assert finding.reason != "bad_verdict", f"{self._name(episode)}: {finding.detail}"
+                assert finding.reason, (
+                    f"{self._name(episode)} is Unjudged without a reason: give a short code, as in `judge_error`"
+                )
 
     def test_rewards_are_finite_numbers(self, tmp_path: Path) -> None:
         """Rewards, those per agent and components are finite numbers, never None, NaN or True; success is a bool or None."""
-        for episode, finding in self._judged(tmp_path, self.group()):
+        for episode, finding in self._judge_group(tmp_path, self.group()):
             if isinstance(finding, Unjudged):
-                assert finding.reason != "bad_verdict", f"{self._of(episode)}: {finding.detail}"
+                assert finding.reason != "bad_verdict", f"{self._name(episode)}: {finding.detail}"
             if not isinstance(finding, Verdict):
                 continue
-            for name, number in numbers(finding).items():
+            for name, number in list_numbers(finding).items():
                 finite = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
                 assert finite, (
-                    f"{self._of(episode)}: {name} is {number!r} ({type(number).__name__}): give a finite Python float; "
+                    f"{self._name(episode)}: {name} is {number!r} ({type(number).__name__}): give a finite Python float; "
                     "raise where there is no score"
                 )
             decided = finding.is_success is None or isinstance(finding.is_success, bool)
-            assert decided, f"{self._of(episode)}: is_success is {finding.is_success!r}: give a bool or None"
+            assert decided, f"{self._name(episode)}: is_success is {finding.is_success!r}: give a bool or None"
 
     def test_findings_follow_the_episodes(self, tmp_path: Path) -> None:
         """An episode gets the same finding wherever it stands among its siblings: findings are in the order of the episodes."""
         group = self.group()
-        expected = {episode.id: finding for episode, finding in self._judged(tmp_path, group)}
-        for turned in (_reordered(group, group.episodes[::-1]), _reordered(group, [*group.episodes[1:], group.episodes[0]])):
-            for episode, finding in self._judged(tmp_path, turned):
-                assert alike(finding, expected[episode.id]), (
-                    f"{self._of(episode)} was {shown(expected[episode.id])}, and {shown(finding)} when its siblings stood in "
+        expected = {episode.id: finding for episode, finding in self._judge_group(tmp_path, group)}
+        for turned in (_reorder(group, group.episodes[::-1]), _reorder(group, [*group.episodes[1:], group.episodes[0]])):
+            for episode, finding in self._judge_group(tmp_path, turned):
+                assert agree(finding, expected[episode.id]), (
+                    f"{self._name(episode)} was {describe(expected[episode.id])}, and {describe(finding)} with its siblings in "
                     f"another order: return findings in the order of the group's completed episodes. {AT_RANDOM}"
                 )
 
     def test_the_group_stays_as_it_is(self, tmp_path: Path) -> None:
         """Judging changes nothing of the group: others judge it too, and it is stored."""
         group = self.group()
-        before = snapshot(group)
-        self._judged(tmp_path, group)
-        changed = changes(before, snapshot(group))
+        before = take_snapshot(group)
+        self._judge_group(tmp_path, group)
+        changed = find_changes(before, take_snapshot(group))
         assert not changed, f"{self.candidate().blame} changed the group that it judged: {'; '.join(changed[:5])}. Work on a copy"
 
     def test_a_failure_is_never_a_score(self, tmp_path: Path) -> None:
@@ -145,14 +147,14 @@ class JudgeContract(Contract):
         for what, break_it in WAYS.items():
             group, broken = break_it(self.group())
             try:
-                pairs = self._judged(tmp_path, group)
+                pairs = self._judge_group(tmp_path, group)
             except JudgeRaised:
                 touched = True
                 continue
             for episode, finding in pairs:
                 touched = touched or broken[episode.id].touched
                 assert not broken[episode.id].touched or isinstance(finding, Unjudged), (
-                    f"{self._of(episode)} is {shown(finding)} although reading {what} failed: let the error out (it is counted, "
+                    f"{self._name(episode)} is {describe(finding)} although {what} cannot be read: raise (it is counted, "
                     "and the episode takes no part in the update); a default score would be trained on"
                 )
         if not touched:
@@ -163,12 +165,12 @@ class JudgeContract(Contract):
         if type(self).break_calls is JudgeContract.break_calls:
             raise SkipTest("`break_calls` is not overridden: nothing is called, as far as the contract knows")
         try:
-            pairs = self._judged(tmp_path, self.group(), before=self.break_calls)
+            pairs = self._judge_group(tmp_path, self.group(), before=self.break_calls)
         except JudgeRaised:
             return
         for episode, finding in pairs:
             assert isinstance(finding, Unjudged), (
-                f"{self._of(episode)} is {shown(finding)} although its calls failed: let the error out, or return "
+                f"{self._name(episode)} is {describe(finding)} although its calls failed: let the error out, or return "
                 "Unjudged(reason=…); a default score would be trained on"
             )
 
@@ -179,8 +181,8 @@ class JudgeContract(Contract):
         at_once = self._judge(tmp_path, groups, at_once=True)
         for alone, together in zip(one_by_one, at_once, strict=True):
             for (episode, expected), (_, finding) in zip(alone, together, strict=True):
-                assert alike(finding, expected), (
-                    f"{self._of(episode)} was {shown(expected)} by itself, and {shown(finding)} when other groups were "
+                assert agree(finding, expected), (
+                    f"{self._name(episode)} was {describe(expected)} by itself, and {describe(finding)} when other groups were "
                     f"judged at the same time: keep nothing about a group or an episode on `self`. {AT_RANDOM}"
                 )
 
@@ -189,7 +191,7 @@ class JudgeContract(Contract):
         target = self.target()
         return super().make(directory) if isinstance(target, type) else target
 
-    def _judged(self, directory: Path, group: Group, before: Callable[[Any], None] | None = None) -> list[Pair]:
+    def _judge_group(self, directory: Path, group: Group, before: Callable[[Any], None] | None = None) -> list[Pair]:
         """Return the completed episodes of a group, each with its finding."""
         return self._judge(directory, [group], before=before)[0]
 
@@ -216,7 +218,7 @@ class JudgeContract(Contract):
         return asyncio.run(ask())
 
     async def _ask(self, judge: Any, group: Group) -> list[Pair]:
-        blame, completed = self.candidate().blame, _completed(group)
+        blame, completed = self.candidate().blame, _list_completed(group)
         try:
             async with asyncio.timeout(self.timeout_s) as limit:
                 findings = list(await judge.judge(group))
@@ -233,20 +235,20 @@ class JudgeContract(Contract):
         )
         return list(zip(completed, findings, strict=True))
 
-    def _of(self, episode: Episode) -> str:
+    def _name(self, episode: Episode) -> str:
         return f"{self.candidate().blame}: the finding on episode {episode.id!r}"
 
 
-def _completed(group: Group) -> list[Episode]:
+def _list_completed(group: Group) -> list[Episode]:
     return [episode for episode in group.episodes if episode.completed]
 
 
-def _only(group: Group, episode: Episode, *, among_failed: bool = False) -> Group:
+def _keep_only(group: Group, episode: Episode, *, among_failed: bool = False) -> Group:
     """Return the group with one completed episode; the failed ones stay where that is asked for."""
     kept = [other for other in group.episodes if other is episode or (among_failed and not other.completed)]
     return evolve(group, episodes=tuple(kept))
 
 
-def _reordered(group: Group, episodes: Sequence[Episode]) -> Group:
+def _reorder(group: Group, episodes: Sequence[Episode]) -> Group:
     # Repeats count up along a group, so they go with the place and not with the episode.
     return evolve(group, episodes=tuple(evolve(episode, repeat=place) for place, episode in enumerate(episodes)))

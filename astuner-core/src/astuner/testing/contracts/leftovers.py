@@ -13,23 +13,23 @@ PATIENCE_S = 10.0
 """How long something that was told to end may take."""
 
 
-def running() -> Mapping[str, str]:
+def list_running() -> Mapping[str, str]:
     """Return every thread and child process, by an identity that is not used twice in a moment, with what it is called."""
     threads = {f"thread {thread.ident}": f"thread {thread.name!r}" for thread in threading.enumerate()}
-    return {**threads, **_children()}
+    return {**threads, **_list_children()}
 
 
-def still_running(before: Mapping[str, str]) -> list[str]:
+def find_left_running(before: Mapping[str, str]) -> list[str]:
     """Return what runs now and did not run before, once all that is about to end has ended."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
-        left = [name for identity, name in running().items() if identity not in before]
+        left = [name for identity, name in list_running().items() if identity not in before]
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(0.02)
 
 
-def _children() -> Mapping[str, str]:
+def _list_children() -> Mapping[str, str]:
     proc = Path("/proc")
     if not (proc / "self" / "stat").exists():
         # Elsewhere than on Linux, only those are known that multiprocessing started.

@@ -13,9 +13,9 @@ from attrs import evolve
 
 from astuner.schema import Failure, Group
 from astuner.testing.contracts.base import Contract, self_contained
-from astuner.testing.contracts.leftovers import running, still_running
+from astuner.testing.contracts.leftovers import find_left_running, list_running
 from astuner.testing.contracts.shape import assert_method
-from astuner.testing.contracts.snapshot import changes, snapshot
+from astuner.testing.contracts.snapshot import find_changes, take_snapshot
 from astuner.testing.episodes import episode, group
 
 STEPS: Sequence[tuple[int, Mapping[str, float]]] = (
@@ -35,7 +35,7 @@ NOT_FINITE: Mapping[str, float] = {
 }
 
 
-def made_up_groups() -> list[Group]:
+def make_up_groups() -> list[Group]:
     """Return what a step can bring: completed and rewarded episodes, one that failed, one that could not be judged."""
     failed = evolve(episode(2), output=None, verdict=None, calls=(), samples=(), failures=(Failure(reason="timeout"),))
     mixed = group(episode(0, 1.0, success=True), episode(1, None), failed)
@@ -66,39 +66,39 @@ class LoggerContract(Contract):
 
         def act(logger: Any) -> None:
             for step, metrics in STEPS:
-                self._calling("log", logger.log, step, dict(metrics))
+                self._call("log", logger.log, step, dict(metrics))
 
         self._with_logger(tmp_path, act)
 
     def test_it_takes_numbers_that_are_not_finite(self, tmp_path: Path) -> None:
         """A NaN or an infinity is no reason to raise: a logger that raises is left out for the rest of the run."""
-        self._with_logger(tmp_path, lambda logger: self._calling("log", logger.log, 1, dict(NOT_FINITE)))
+        self._with_logger(tmp_path, lambda logger: self._call("log", logger.log, 1, dict(NOT_FINITE)))
 
     def test_it_takes_every_kind_of_episode(self, tmp_path: Path) -> None:
         """Completed, failed and unjudged episodes are taken, those of a validation too, and a step without any."""
-        validation = [evolve(g, split="validation") for g in made_up_groups()]
+        validation = [evolve(g, split="validation") for g in make_up_groups()]
 
         def act(logger: Any) -> None:
-            for step, groups in enumerate((made_up_groups(), validation, [])):
-                self._calling("log_episodes", logger.log_episodes, step, groups)
+            for step, groups in enumerate((make_up_groups(), validation, [])):
+                self._call("log_episodes", logger.log_episodes, step, groups)
 
         self._with_logger(tmp_path, act)
 
     def test_what_it_is_given_stays_as_it_is(self, tmp_path: Path) -> None:
         """Metrics and episodes are left as they are: other loggers are given the same ones."""
-        metrics, groups = dict(STEPS[1][1]), made_up_groups()
+        metrics, groups = dict(STEPS[1][1]), make_up_groups()
 
-        def held() -> dict[str, Any]:
-            return {**snapshot(metrics, "metrics"), **snapshot(groups, "groups")}
+        def take_snapshots() -> dict[str, Any]:
+            return {**take_snapshot(metrics, "metrics"), **take_snapshot(groups, "groups")}
 
-        before = held()
+        before = take_snapshots()
 
         def act(logger: Any) -> None:
             logger.log(1, metrics)
             logger.log_episodes(1, groups)
 
         self._with_logger(tmp_path, act)
-        changed = changes(before, held())
+        changed = find_changes(before, take_snapshots())
         assert not changed, f"{self.candidate().blame} changed what it was given: {'; '.join(changed[:5])}. Work on a copy"
 
     def test_closing_flushes(self, tmp_path: Path) -> None:
@@ -116,16 +116,16 @@ class LoggerContract(Contract):
         """`close` may be called again: it then does nothing."""
         logger = self.make(tmp_path)
         self._write(logger)
-        self._calling("close", logger.close)
-        self._calling("close, the second time", logger.close)
+        self._call("close", logger.close)
+        self._call("close, the second time", logger.close)
 
     def test_nothing_is_left_running(self, tmp_path: Path) -> None:
         """After `close` no thread and no process that the logger started is left: a run ends when it is done."""
-        before = running()
+        before = list_running()
         logger = self.make(tmp_path)
         self._write(logger)
         logger.close()
-        left = still_running(before)
+        left = find_left_running(before)
         assert not left, f"{self.candidate().blame} left running after `close`: {', '.join(left)}. End and join them there"
 
     def test_a_resumed_run_goes_on(self, tmp_path: Path) -> None:
@@ -135,9 +135,9 @@ class LoggerContract(Contract):
 
             def act(logger: Any, step: int = step) -> None:
                 if hasattr(logger, "truncate_after"):
-                    self._calling(f"truncate_after({step})", logger.truncate_after, step)
-                self._calling(f"log, after a restart at step {step}", logger.log, step + 1, {"reward/mean": 1.0})
-                self._calling("log_episodes", logger.log_episodes, step + 1, made_up_groups())
+                    self._call(f"truncate_after({step})", logger.truncate_after, step)
+                self._call(f"log, after a restart at step {step}", logger.log, step + 1, {"reward/mean": 1.0})
+                self._call("log_episodes", logger.log_episodes, step + 1, make_up_groups())
 
             self._with_logger(tmp_path, act)
 
@@ -151,9 +151,9 @@ class LoggerContract(Contract):
     def _write(self, logger: Any) -> None:
         for step in (1, 2):
             logger.log(step, {"reward/mean": 0.5, "loss/policy": 0.1})
-            logger.log_episodes(step, made_up_groups())
+            logger.log_episodes(step, make_up_groups())
 
-    def _calling(self, what: str, method: Callable[..., object], *arguments: Any) -> None:
+    def _call(self, what: str, method: Callable[..., object], *arguments: Any) -> None:
         try:
             method(*arguments)
         except Exception as error:

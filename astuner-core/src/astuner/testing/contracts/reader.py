@@ -50,7 +50,7 @@ class ReaderContract(Contract):
         """Another reader with the same options gives the same tasks, ids included: a resumed run makes one anew."""
         first, second = self._read_all(tmp_path), self._read_all(tmp_path)
         for split in self.splits:
-            self._assert_same(split, first[split], second[split], "by a reader that was made anew")
+            self._assert_same(split, first[split], second[split], "in a second reader")
 
     def test_ids_are_unique(self, tmp_path: Path) -> None:
         """Each task has an id, which no other task of its split has."""
@@ -146,7 +146,8 @@ class ReaderContract(Contract):
         for number, (one, other) in enumerate(zip(expected, found, strict=True)):
             what = "id" if one.task_id != other.task_id else "content"
             assert one == other, (
-                f"{self._blame(split)}: the {what} of task {number} was another {when}: {_shown(one)}, {_shown(other)}: {remedy}"
+                f"{self._blame(split)}: the {what} of task {number} changed {when}: {_format_task(one)}, {_format_task(other)}: "
+                f"{remedy}"
             )
 
     def _assert_json(self, split: Split, task: Task, place: str, value: Mapping[str, Any]) -> None:
@@ -159,5 +160,5 @@ class ReaderContract(Contract):
         assert again == plain, f"{blame} comes back from JSON as {again!r:.120} instead of {plain!r:.120}: {remedy}"
 
 
-def _shown(task: Task) -> str:
+def _format_task(task: Task) -> str:
     return f"{task.task_id!r} ({task.main_query!r:.40})"

@@ -33,7 +33,7 @@ class Rehearsal:
     control: RunControl
     directory: RunDirectory
     backbone: Backbone
-    engines: EnginesWatched
+    engines: EngineWatcher
     """Those that the backbone made through the hooks."""
 
     def train(self) -> Generator[Event]:
@@ -53,7 +53,7 @@ class Rehearsal:
             yield from events
 
 
-class EnginesWatched:
+class EngineWatcher:
     """An extension that notes which engines are made, and which of them are closed."""
 
     def __init__(self) -> None:
@@ -64,18 +64,18 @@ class EnginesWatched:
     def astuner_make_engine(self, candidate: Candidate) -> Generator[None, MakeEngine, MakeEngine]:
         """Watch each engine that the factory makes."""
         make = yield
-        return lambda: self._watched(make(), f"{candidate.name} #{len(self.made) + 1}")
+        return lambda: self._watch(make(), f"{candidate.name} #{len(self.made) + 1}")
 
-    def _watched(self, engine: Any, name: str) -> Any:
+    def _watch(self, engine: Any, name: str) -> Any:
         close = engine.close
 
-        async def watched_close() -> None:
+        async def close_and_note() -> None:
             if name in self.open:
                 self.open.remove(name)
             await close()
 
         try:
-            engine.close = watched_close
+            engine.close = close_and_note
         except AttributeError:
             return engine  # its class has slots, so nobody can look
         self.made.append(name)
@@ -100,7 +100,7 @@ def rehearse(conf: Path, *, resume: bool = False) -> Iterator[Rehearsal]:
         store = EpisodeFiles(directory.episodes, replay_after=(step or -1) if resume else None)
         stack.callback(store.close)
         hooks = Hooks(Catalog())
-        engines = EnginesWatched()
+        engines = EngineWatcher()
         hooks.register(engines, "the contract of backbones")
         info = evolve(plan.run_info(attempt=directory.attempts + 1), directory=directory.path)
         tasks = plan.sample_tasks(hooks.make_reader(plan.reader.candidate, plan.reader.options, info))

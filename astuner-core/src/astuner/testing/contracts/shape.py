@@ -18,7 +18,7 @@ def assert_method(target: Any, name: str, takes: Sequence[str], *, blame: str, i
     function = getattr(target, name)
     assert callable(function), f"{blame}: `{name}` is {function!r:.80}, which cannot be called: write `{call}`"
     needs_self = isinstance(target, type) and not isinstance(method, staticmethod | classmethod)
-    if wrong := call_problem(function, ["self", *takes] if needs_self else takes):
+    if wrong := find_call_problem(function, ["self", *takes] if needs_self else takes):
         raise AssertionError(
             f"{blame}: core calls {name}({', '.join(takes)}), and its own takes something else ({wrong}): `{call}`"
         )
@@ -30,7 +30,7 @@ def assert_method(target: Any, name: str, takes: Sequence[str], *, blame: str, i
         assert not awaits, f"{blame}: `{name}` is not awaited, so nothing of it would run; drop `async`: `{call}`"
 
 
-def call_problem(function: Any, arguments: Sequence[str]) -> str | None:
+def find_call_problem(function: Any, arguments: Sequence[str]) -> str | None:
     """Return why a function cannot be called with so many positional arguments; None when it can, or does not say."""
     try:
         inspect.signature(function).bind(*arguments)

@@ -9,41 +9,41 @@ import attrs
 import numpy as np
 
 
-def snapshot(value: Any, place: str = "") -> dict[str, Any]:
+def take_snapshot(value: Any, place: str = "") -> dict[str, Any]:
     """Return every leaf by its place, as in `episodes[0].output.metadata['answer']`. Later changes of the data leave it alone."""
-    return dict(_leaves(value, place))
+    return dict(_list_leaves(value, place))
 
 
-def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Say what is different, a line per place."""
     nothing = object()
     return [
-        f"{place.lstrip('.')}: {_shown(before, place)} became {_shown(after, place)}"
+        f"{place.lstrip('.')}: {_format_leaf(before, place)} became {_format_leaf(after, place)}"
         for place in dict.fromkeys([*before, *after])
         if before.get(place, nothing) != after.get(place, nothing)
     ]
 
 
-def _shown(leaves: Mapping[str, Any], place: str) -> str:
+def _format_leaf(leaves: Mapping[str, Any], place: str) -> str:
     return f"{leaves[place][1]:.60}" if place in leaves else "nothing"
 
 
-def _leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+def _list_leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:
     # The type is remembered too, so that an empty list is not an empty mapping, and 1 is not True.
     if isinstance(value, np.ndarray):
         yield place, (f"{value.dtype}{value.shape}", repr(value.tolist()))
     elif attrs.has(type(value)):
         yield place, (type(value), f"a {type(value).__name__}")
         for field in attrs.fields(type(value)):
-            yield from _leaves(getattr(value, field.name), f"{place}.{field.name}")
+            yield from _list_leaves(getattr(value, field.name), f"{place}.{field.name}")
     elif isinstance(value, Mapping):
         yield place, (Mapping, "a mapping")
         for key, item in value.items():
-            yield from _leaves(item, f"{place}[{key!r}]")
+            yield from _list_leaves(item, f"{place}[{key!r}]")
     elif isinstance(value, list | tuple):
         yield place, (type(value), f"a {type(value).__name__}")
         for index, item in enumerate(value):
-            yield from _leaves(item, f"{place}[{index}]")
+            yield from _list_leaves(item, f"{place}[{index}]")
     else:
         # As text: a number that is not one (NaN) is unequal to itself.
         yield place, (type(value), repr(value))

@@ -9,7 +9,7 @@ from astuner.schema import Episode, Failure, Group, Task, WorkflowOutput
 from astuner.testing.episodes import episode
 
 
-def sum_group(one: int, other: int) -> Group:
+def make_sum_group(one: int, other: int) -> Group:
     """Return four completed siblings with different answers and one that failed, none of them judged yet.
 
     The right answer is in the task's `metadata["answer"]`, each sibling's in its output's `metadata["final_answer"]` and in the
@@ -18,11 +18,11 @@ def sum_group(one: int, other: int) -> Group:
     right = one + other
     task = Task(main_query=f"How much is {one} + {other}?", task_id=f"{one}+{other}", metadata={"answer": str(right)})
     answers = [str(right), f"The answer is {right + 1}.", None, "I do not know.", str(-right)]
-    episodes = tuple(_sibling(task, repeat, answer) for repeat, answer in enumerate(answers))
+    episodes = tuple(_make_sibling(task, repeat, answer) for repeat, answer in enumerate(answers))
     return Group(task=task, step=1, split="train", episodes=episodes)
 
 
-def _sibling(task: Task, repeat: int, answer: str | None) -> Episode:
+def _make_sibling(task: Task, repeat: int, answer: str | None) -> Episode:
     blank = evolve(episode(repeat, task=task.task_id), task=task, verdict=None)
     if answer is None:
         return evolve(blank, output=None, calls=(), samples=(), failures=(Failure(reason="timeout", detail="made up"),))

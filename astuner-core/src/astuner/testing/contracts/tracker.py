@@ -17,7 +17,7 @@ from astuner.plugins.option_docs import describe_options
 from astuner.protocols import EpisodeIdentity, Tracked, Tracker
 from astuner.protocols.optional import find_options_class
 from astuner.schema import Call, Sample
-from astuner.testing.calls import Origin, made_up_calls, origins
+from astuner.testing.calls import Origin, find_origins, make_up_calls
 from astuner.testing.contracts.base import Contract, self_contained
 
 EPISODES = 80
@@ -36,16 +36,16 @@ class _Case:
 
     @property
     def origins(self) -> Mapping[int, Origin]:
-        return origins(self.calls)
+        return find_origins(self.calls)
 
-    def trained(self) -> Iterator[tuple[Sample, int, int]]:
+    def list_trained(self) -> Iterator[tuple[Sample, int, int]]:
         """Yield the sample, the position in it and the id of every trained position."""
         for sample in self.tracked.samples:
             for place in np.flatnonzero(sample.mask).tolist():
                 yield sample, place, int(sample.ids[place])
 
     def __str__(self) -> str:
-        lines = [f"episode made up from seed {self.seed} (astuner.testing.calls.made_up_calls(Random({self.seed}))):"]
+        lines = [f"episode made up from seed {self.seed} (astuner.testing.calls.make_up_calls(Random({self.seed}))):"]
         for call in self.calls:
             begins = "root" if call.parent is None else f"continues call {call.parent} after {call.kept} ids"
             note = f", untrained: {call.untrained}" if call.untrained else ""
@@ -69,7 +69,7 @@ class TrackerContract(Contract):
     def test_it_returns_tracked(self, tmp_path: Path) -> None:
         """`samples` returns a `Tracked`: samples, and how many sampled tokens are untrained, by reason."""
         for seed, calls in _episodes():
-            found: Any = self._tracker(tmp_path).samples(calls, IDENTITY)
+            found: Any = self._make_tracker(tmp_path).samples(calls, IDENTITY)
             assert isinstance(found, Tracked), f"{self._blame}: samples() returned {found!r:.200}; return a Tracked"
             wrong = [sample for sample in found.samples if not isinstance(sample, Sample)]
             assert not wrong, f"{self._blame}: Tracked.samples holds {wrong[0]!r:.200}; each is an astuner.schema.Sample"
@@ -82,12 +82,12 @@ class TrackerContract(Contract):
     @self_contained
     def test_each_episode_has_its_own(self, tmp_path: Path) -> None:
         """A tracker is made per episode and keeps nothing of other episodes."""
-        first, other = self._tracker(tmp_path), self._tracker(tmp_path)
+        first, other = self._make_tracker(tmp_path), self._make_tracker(tmp_path)
         assert first is not other, f"{self._blame}: two episodes got the same tracker; make a new one each time"
         (_, calls), (_, more) = list(_episodes())[-2:]
-        alone = _written(self._tracker(tmp_path).samples(calls, IDENTITY))
+        alone = _to_plain(self._make_tracker(tmp_path).samples(calls, IDENTITY))
         other.samples(more, IDENTITY)
-        after = _written(first.samples(calls, IDENTITY))
+        after = _to_plain(first.samples(calls, IDENTITY))
         assert after == alone, (
             f"{self._blame}: what it makes of an episode depends on the episodes before; keep no state in the class or module"
         )
@@ -95,7 +95,7 @@ class TrackerContract(Contract):
     @self_contained
     def test_no_calls_give_no_samples(self, tmp_path: Path) -> None:
         """An episode without calls has no samples, and nothing to count."""
-        tracked = self._tracker(tmp_path).samples([], IDENTITY)
+        tracked = self._make_tracker(tmp_path).samples([], IDENTITY)
         assert not tracked.samples, f"{self._blame}: made {len(tracked.samples)} samples out of no calls"
         assert not sum(tracked.untrained.values()), f"{self._blame}: counted untrained tokens where there are no calls"
 
@@ -124,7 +124,7 @@ class TrackerContract(Contract):
         """No id is trained that the model did not sample: no prompt, no tool output, no text of the template."""
         for case in self._cases(tmp_path):
             known = case.origins
-            for sample, place, number in case.trained():
+            for sample, place, number in case.list_trained():
                 assert number in known, (
                     f"{self._blame}: trains id {number} at position {place} of a sample of {sample.agent}, which was fed and not "
                     f"sampled; set the mask only where output_ids lie\n{case}"
@@ -135,7 +135,7 @@ class TrackerContract(Contract):
         """What stands before a trained id is, id for id, `stream(parent)[:kept] + prompt_ids + output_ids` up to it."""
         for case in self._cases(tmp_path):
             known = case.origins
-            for sample, place, number in case.trained():
+            for sample, place, number in case.list_trained():
                 if number in known:
                     expected = known[number].prefix
                     assert np.array_equal(sample.ids[:place], expected), (
@@ -148,7 +148,7 @@ class TrackerContract(Contract):
     def test_no_id_is_trained_twice(self, tmp_path: Path) -> None:
         """Each sampled token is trained in one sample at most: what two branches share is context in the second."""
         for case in self._cases(tmp_path):
-            counts = Counter(number for _, _, number in case.trained())
+            counts = Counter(number for _, _, number in case.list_trained())
             twice = [number for number, count in counts.items() if count > 1]
             assert not twice, f"{self._blame}: id {twice[0]} is trained {counts[twice[0]]} times; mask it once\n{case}"
 
@@ -157,7 +157,7 @@ class TrackerContract(Contract):
         """Each sampled token is trained, or counted in `untrained` under a reason."""
         for case in self._cases(tmp_path):
             sampled = sum(len(call.output_ids) for call in case.calls)
-            trained = len({number for _, _, number in case.trained()} & case.origins.keys())
+            trained = len({number for _, _, number in case.list_trained()} & case.origins.keys())
             counted = sum(case.tracked.untrained.values())
             assert trained + counted == sampled, (
                 f"{self._blame}: {sampled} tokens were sampled, and {trained} are trained and {counted} counted as untrained; "
@@ -169,7 +169,7 @@ class TrackerContract(Contract):
         """Tokens of a call that says `untrained` are never trained, and are counted under that reason."""
         for case in self._cases(tmp_path):
             known = case.origins
-            for _, _, number in case.trained():
+            for _, _, number in case.list_trained():
                 call = known[number].call if number in known else None
                 assert call is None or call.untrained is None, (
                     f"{self._blame}: trains id {number} of call {call and call.index}, which may not be trained "
@@ -191,7 +191,7 @@ class TrackerContract(Contract):
         """Log-probabilities are the sampler's, bit for bit, where an id is trained, and 0 elsewhere."""
         for case in self._cases(tmp_path):
             known = case.origins
-            for sample, place, number in case.trained():
+            for sample, place, number in case.list_trained():
                 if number in known:
                     found, expected = float(sample.logprobs[place]), known[number].logprob
                     assert found == expected, (
@@ -207,7 +207,7 @@ class TrackerContract(Contract):
         """A sample trains the calls of one agent, and names it: agents may be rewarded differently."""
         for case in self._cases(tmp_path):
             known = case.origins
-            for sample, _, number in case.trained():
+            for sample, _, number in case.list_trained():
                 agent = known[number].call.agent if number in known else sample.agent
                 assert agent == sample.agent, (
                     f"{self._blame}: a sample of agent '{sample.agent}' trains id {number} of agent '{agent}'; make a sample "
@@ -242,7 +242,7 @@ class TrackerContract(Contract):
         for seed, calls in _episodes():
             given = list(calls)
             before = pickle.dumps(given)
-            self._tracker(tmp_path).samples(given, IDENTITY)
+            self._make_tracker(tmp_path).samples(given, IDENTITY)
             assert pickle.dumps(given) == before, (
                 f"{self._blame}: changed the calls it was given (episode made up from seed {seed}); work on copies"
             )
@@ -251,7 +251,7 @@ class TrackerContract(Contract):
     def test_the_same_calls_give_the_same_samples(self, tmp_path: Path) -> None:
         """Samples are a function of the calls: a resumed run reads the same ones off the stored episodes."""
         for seed, calls in _episodes():
-            one, other = (_written(self._tracker(tmp_path).samples(calls, IDENTITY)) for _ in range(2))
+            one, other = (_to_plain(self._make_tracker(tmp_path).samples(calls, IDENTITY)) for _ in range(2))
             assert one == other, (
                 f"{self._blame}: the same calls gave other samples the second time (episode made up from seed {seed}); "
                 "draw nothing at random, or from a generator seeded by the identity"
@@ -261,7 +261,7 @@ class TrackerContract(Contract):
     def _blame(self) -> str:
         return self.candidate().blame
 
-    def _tracker(self, directory: Path) -> Tracker:
+    def _make_tracker(self, directory: Path) -> Tracker:
         needed = [option.name for option in describe_options(find_options_class(self.target())) if option.required]
         if needed and not self.options:
             raise SkipTest(f"{self._blame} cannot be made without {', '.join(needed)}: set `options`")
@@ -270,15 +270,15 @@ class TrackerContract(Contract):
 
     def _cases(self, directory: Path) -> Iterator[_Case]:
         for seed, calls in _episodes():
-            yield _Case(seed=seed, calls=calls, tracked=self._tracker(directory).samples(calls, IDENTITY))
+            yield _Case(seed=seed, calls=calls, tracked=self._make_tracker(directory).samples(calls, IDENTITY))
 
 
 def _episodes() -> Iterator[tuple[int, tuple[Call, ...]]]:
     for seed in range(EPISODES):
-        yield seed, made_up_calls(Random(seed), most=2 + seed // 6)
+        yield seed, make_up_calls(Random(seed), most=2 + seed // 6)
 
 
-def _written(tracked: Tracked) -> Any:
+def _to_plain(tracked: Tracked) -> Any:
     """Return a result as plain values, which compare."""
     rows = [
         (sample.agent, sample.ids.tolist(), sample.mask.tolist(), sample.logprobs.tolist(), tuple(sample.calls))

@@ -34,7 +34,7 @@ Broken = tuple[Group, Mapping[str, Unreadable]]
 """The group, and the unreadable mapping of each completed episode by the episode's id."""
 
 
-def unreadable_tasks(group: Group) -> Broken:
+def break_tasks(group: Group) -> Broken:
     """Break `task.metadata`."""
     shared = Unreadable()
     task = evolve(group.task)
@@ -43,49 +43,49 @@ def unreadable_tasks(group: Group) -> Broken:
     return evolve(group, task=task, episodes=episodes), {episode.id: shared for episode in episodes if episode.completed}
 
 
-def unreadable_outputs(group: Group) -> Broken:
+def break_outputs(group: Group) -> Broken:
     """Break `output.metadata`."""
     broken: dict[str, Unreadable] = {}
 
-    def with_broken_output(episode: Episode) -> Episode:
+    def break_output(episode: Episode) -> Episode:
         broken[episode.id] = Unreadable()
         output = WorkflowOutput() if episode.output is None else evolve(episode.output)
         object.__setattr__(output, "metadata", broken[episode.id])
         return evolve(episode, output=output)
 
-    return _with_completed(group, with_broken_output), broken
+    return _change_completed(group, break_output), broken
 
 
-def unreadable_observations(group: Group) -> Broken:
+def break_observations(group: Group) -> Broken:
     """Break `observations`."""
     broken: dict[str, Unreadable] = {}
 
-    def with_broken_observations(episode: Episode) -> Episode:
+    def break_observations_of(episode: Episode) -> Episode:
         broken[episode.id] = Unreadable()
         return evolve(episode, observations=broken[episode.id])
 
-    return _with_completed(group, with_broken_observations), broken
+    return _change_completed(group, break_observations_of), broken
 
 
-def unreadable_replies(group: Group) -> Broken:
+def break_replies(group: Group) -> Broken:
     """Break the model's replies in `calls`."""
     broken: dict[str, Unreadable] = {}
 
-    def with_broken_replies(episode: Episode) -> Episode:
+    def break_replies_of(episode: Episode) -> Episode:
         broken[episode.id] = Unreadable()
         return evolve(episode, calls=tuple(evolve(call, reply=broken[episode.id]) for call in episode.calls))
 
-    return _with_completed(group, with_broken_replies), broken
+    return _change_completed(group, break_replies_of), broken
 
 
 WAYS: Mapping[str, Callable[[Group], Broken]] = {
-    "task.metadata": unreadable_tasks,
-    "output.metadata": unreadable_outputs,
-    "observations": unreadable_observations,
-    "calls[…].reply": unreadable_replies,
+    "task.metadata": break_tasks,
+    "output.metadata": break_outputs,
+    "observations": break_observations,
+    "calls[…].reply": break_replies,
 }
 """By what it is that cannot be read."""
 
 
-def _with_completed(group: Group, change: Callable[[Episode], Episode]) -> Group:
+def _change_completed(group: Group, change: Callable[[Episode], Episode]) -> Group:
     return evolve(group, episodes=tuple(change(episode) if episode.completed else episode for episode in group.episodes))

@@ -10,7 +10,7 @@ from astuner.schema import Unjudged, Verdict
 Finding = Verdict | Unjudged
 
 
-def numbers(verdict: Verdict) -> dict[str, Any]:
+def list_numbers(verdict: Verdict) -> dict[str, Any]:
     """Return everything that a verdict counts, by its place in it."""
     return {
         "reward": verdict.reward,
@@ -19,11 +19,11 @@ def numbers(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def alike(one: Finding, other: Finding) -> bool:
+def agree(one: Finding, other: Finding) -> bool:
     """Whether two findings say the same; the words of a rationale do not matter."""
     if not isinstance(one, Verdict) or not isinstance(other, Verdict):
         return isinstance(one, Unjudged) and isinstance(other, Unjudged) and one.reason == other.reason
-    mine, others = numbers(one), numbers(other)
+    mine, others = list_numbers(one), list_numbers(other)
     return (
         one.is_success == other.is_success
         and mine.keys() == others.keys()
@@ -31,10 +31,10 @@ def alike(one: Finding, other: Finding) -> bool:
     )
 
 
-def shown(finding: Finding) -> str:
+def describe(finding: Finding) -> str:
     """Return a finding for a message."""
     if isinstance(finding, Verdict):
-        counted = ", ".join(f"{name} {number!r}" for name, number in numbers(finding).items())
+        counted = ", ".join(f"{name} {number!r}" for name, number in list_numbers(finding).items())
         return f"a Verdict ({counted}, is_success {finding.is_success})"
     return f"{finding!r:.120}"
 

@@ -12,7 +12,7 @@ _CLEANING_S = 5.0
 """For tasks that were cancelled to end."""
 
 
-async def within(seconds: float, what: str, awaitable: Awaitable[T]) -> T:
+async def wait_within(seconds: float, what: str, awaitable: Awaitable[T]) -> T:
     """Return the result; raise `AssertionError` when it takes longer. The work is then cancelled, but not waited for."""
     task = asyncio.ensure_future(awaitable)
     done, _ = await asyncio.wait({task}, timeout=seconds)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from io import TextIOWrapper
 from typing import Any
 
-from astuner.processes.resource_bounds import bound
+from astuner.processes.resource_bounds import set_limit
 from astuner.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
 from astuner.schema import Message, Task
 from astuner_envs.server.served_environment import World, bad_task
@@ -38,10 +38,10 @@ def live(channel: socket.socket, world: World, limits: Limits) -> None:
 
 
 def _limit(limits: Limits) -> None:
-    bound(resource.RLIMIT_CORE, 0)
-    bound(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + MORE_CPU_S)
+    set_limit(resource.RLIMIT_CORE, 0)
+    set_limit(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + MORE_CPU_S)
     if sys.platform == "linux":
-        bound(resource.RLIMIT_AS, limits.memory_mb << 20)
+        set_limit(resource.RLIMIT_AS, limits.memory_mb << 20)
 
 
 class _Life:

@@ -11,8 +11,8 @@ from attrs import evolve
 
 from astuner.errors import UsageError
 from astuner.schema import Task
-from astuner.tabular.json_rows import json_rows
-from astuner.tabular.task_rows import tasks_of
+from astuner.tabular.json_rows import read_json_rows
+from astuner.tabular.task_rows import make_tasks
 from astuner_envs.listing import SPLITS
 from astuner_envs.server.faults import BadRequest
 from astuner_envs.server.instances import Instances
@@ -66,4 +66,4 @@ class Tasks:
 def _read(path: Path) -> dict[str, Task]:
     if not path.is_file():
         raise UsageError(f"astuner env serve: --tasks: there is no file {path}")
-    return {task.task_id: task for task in tasks_of(partial(json_rows, path))}
+    return {task.task_id: task for task in make_tasks(partial(read_json_rows, path))}

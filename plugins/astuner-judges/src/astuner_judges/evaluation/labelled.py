@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 
 from astuner.errors import DataError
 from astuner.schema import Task
-from astuner.tabular.strict_json import parsed
+from astuner.tabular.strict_json import parse_json
 
 GOOD_WORDS = frozenset({"right", "correct", "good", "true", "yes", "pass", "正确", "好", "对"})
 BAD_WORDS = frozenset({"wrong", "incorrect", "bad", "false", "no", "fail", "错误", "差", "错"})
@@ -131,7 +131,7 @@ def _read(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return parsed(value) if value.strip() else None
+        return parse_json(value) if value.strip() else None
     except ValueError:
         return value
 

@@ -51,11 +51,11 @@ def _answer(episode: Episode, key: str | None) -> str | Unjudged | None:
 
 
 def _conversation(episode: Episode) -> str:
-    from astuner.transcript.episode_text import transcript
+    from astuner.transcript.episode_text import format_transcript
 
     # Without what names this one episode, so that the same work is the same question.
     nameless = evolve(episode, id="", task=evolve(episode.task, main_query=""), failures=(), findings={})
-    return transcript(nameless, with_outcome=False).partition("\n")[2]
+    return format_transcript(nameless, with_outcome=False).partition("\n")[2]
 
 
 def _text(value: Any) -> str | None:

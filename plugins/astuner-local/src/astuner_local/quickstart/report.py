@@ -9,7 +9,7 @@ from statistics import fmean
 from textwrap import indent
 
 from astuner.schema import Episode, Group
-from astuner.transcript.episode_text import transcript
+from astuner.transcript.episode_text import format_transcript
 
 SHOWN_EPISODES = 2
 
@@ -61,7 +61,7 @@ def _episodes(before: Sequence[Group], after: Sequence[Group]) -> Iterator[str]:
         for title, episode in (("before", old), ("after", new)):
             yield f"  {title}"
             # The first line names the episode, which the title does already.
-            yield indent("\n".join(transcript(episode).splitlines()[1:]), "  ")
+            yield indent("\n".join(format_transcript(episode).splitlines()[1:]), "  ")
         yield ""
 
 

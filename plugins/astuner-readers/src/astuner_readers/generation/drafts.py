@@ -8,7 +8,7 @@ from typing import Any
 from attrs import field, frozen
 
 from astuner.schema import Message, Task
-from astuner.tabular.task_rows import content_id
+from astuner.tabular.task_rows import make_content_id
 from astuner_readers.generation.chunks import Chunk
 
 ANSWER = "answer"
@@ -77,7 +77,7 @@ def as_task(draft: Draft, model: str) -> Task:
         }
     if sample is not None:
         provenance["sample_task_id"] = sample.task_id
-    identity = content_id({"question": draft.question, "key": list(draft.source.key)}, draft.source.place)
+    identity = make_content_id({"question": draft.question, "key": list(draft.source.key)}, draft.source.place)
     return Task(
         main_query="" if sample is not None and not sample.main_query else draft.question,
         init_messages=_messages(sample, draft.question),

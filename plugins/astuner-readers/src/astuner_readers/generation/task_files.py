@@ -13,8 +13,8 @@ from typing import Any
 from astuner.errors import DataError, RunFailed
 from astuner.runs.atomic import sync_directory
 from astuner.schema import Split, Task
-from astuner.tabular.json_rows import json_rows
-from astuner.tabular.task_rows import tasks_of
+from astuner.tabular.json_rows import read_json_rows
+from astuner.tabular.task_rows import make_tasks
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -94,4 +94,4 @@ class SavedTasks:
 
     def tasks(self) -> Iterable[Task]:
         """Yield the tasks in their order, one line at a time."""
-        return tasks_of(partial(json_rows, self.tasks_file))
+        return make_tasks(partial(read_json_rows, self.tasks_file))

@@ -205,7 +205,7 @@ class _File:
         if self._limit is not None and self.count >= self._limit:
             return False
         task_id = task_id_of(candidate)
-        if self._known.seen(task_id):
+        if self._known.add(task_id):
             task_id = task_id_of(candidate, alone=False)
         for rows in self._rows:
             rows.add(candidate.row(task_id))

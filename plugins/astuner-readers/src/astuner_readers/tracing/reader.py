@@ -18,8 +18,8 @@ import cattrs
 
 from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
-from astuner.tabular.json_rows import json_rows
-from astuner.tabular.task_rows import tasks_of
+from astuner.tabular.json_rows import read_json_rows
+from astuner.tabular.task_rows import make_tasks
 from astuner_readers.tracing.counts import Tally
 from astuner_readers.tracing.filters.llm_evaluate import Asking
 from astuner_readers.tracing.importing import Destinations, cautions, import_tasks
@@ -63,7 +63,7 @@ class TracingReader:
         path = self._home / f"{split}.jsonl"
         if not path.stat().st_size:
             return
-        yield from tasks_of(partial(json_rows, path))
+        yield from make_tasks(partial(read_json_rows, path))
 
     @property
     def _counts(self) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from astuner.tabular.task_rows import content_id
+from astuner.tabular.task_rows import make_content_id
 from astuner_readers.tracing.annotations import last_words, mean_score
 from astuner_readers.tracing.records import Annotation
 from astuner_readers.tracing.turns import Turn
@@ -147,7 +147,7 @@ def task_id_of(candidate: Candidate, *, alone: bool = True) -> str:
     content: dict[str, Any] = {"main_query": candidate.query, "init_messages": candidate.init_messages}
     if not alone:
         content |= {"trace_id": candidate.trace_id, "span_id": candidate.span_id}
-    return content_id(content, candidate.span_id)
+    return make_content_id(content, candidate.span_id)
 
 
 def normalised(text: str) -> str:
