@@ -78,7 +78,7 @@ def test_short_values_are_left_in_ordinary_text_and_taken_out_at_their_own_key()
 
 
 def test_an_error_on_its_way_loses_its_secrets() -> None:
-    with pytest.raises(PluginError, match=f"the server refused {REDACTED}"), secrets_of(api_key="12345678").hidden_in_errors():
+    with pytest.raises(PluginError, match=f"the server refused {REDACTED}"), secrets_of(api_key="12345678").hide_in_errors():
         raise PluginError("the server refused 12345678")
 
 

@@ -13,7 +13,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.config.rewards import Overlong, RewardComposition, Shape, in_order
+from astuner.config.rewards import Overlong, RewardComposition, Shape, order_by_requirements
 from astuner.judging.composition import combine
 from astuner.judging.failures import findings_of, observations_of
 from astuner.judging.weighted_judge import WeightedJudge
@@ -236,10 +236,10 @@ def test_success_is_that_of_all_or_of_any(success: Any, expected: bool | None) -
 @pytest.mark.parametrize("requires", [{"a": {"b": 1.0}, "b": {"a": 1.0}}, {"a": {"a": 1.0}}, {"a": {"gone": 0.0}}])
 def test_gates_that_no_order_satisfies_are_named(requires: dict[str, dict[str, float]]) -> None:
     with pytest.raises(ValueError, match="'a' requires"):
-        in_order(requires)
+        order_by_requirements(requires)
 
 
 @given(st.permutations(["a", "b", "c", "d"]))
 def test_every_judge_comes_after_what_it_requires(names: list[str]) -> None:
     requires = {name: dict.fromkeys("abcd"["abcd".index(name) + 1 :], 1.0) for name in names}
-    assert in_order(requires) == [["d"], ["c"], ["b"], ["a"]]
+    assert order_by_requirements(requires) == [["d"], ["c"], ["b"], ["a"]]

@@ -14,7 +14,7 @@ from astuner.cli.config_options import of_a_configuration, print_json
 from astuner.cli.plugin_rows import aligned
 
 if TYPE_CHECKING:
-    from astuner.config.explain import Explained, Explanation
+    from astuner.config.explain import ExplainedKey, Explanation
     from astuner.errors import Problem
 
 LONGEST_VALUE = 60
@@ -71,7 +71,7 @@ def _lines(explanation: Explanation, everything: bool) -> Iterator[str]:
     yield aligned([(f"NATIVE KEY ({native.root})", "VALUE", "FROM"), *rows3])
 
 
-def _acted_on(key: Explained, backbone: str) -> str:
+def _acted_on(key: ExplainedKey, backbone: str) -> str:
     honour = key.honour
     match honour.status:
         case "core":

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from astuner.clients.llm import Answer, LLMClient, LLMFailed
-from astuner.config.places import dotted
+from astuner.config.places import format_path
 from astuner.config.structure_errors import FaultsError
 from astuner.config.structuring import make_converter
 
@@ -62,7 +62,7 @@ def structured(text: str, shape: type[Shape]) -> Shape:
     try:
         return make_converter().structure({key: value for key, value in found.items() if key in known}, shape)
     except FaultsError as error:
-        raise ValueError("; ".join(f"{dotted(fault.path, 'answer')}: {fault.message}" for fault in error.faults)) from error
+        raise ValueError("; ".join(f"{format_path(fault.path, 'answer')}: {fault.message}" for fault in error.faults)) from error
 
 
 def find_object(text: str) -> dict[str, Any]:

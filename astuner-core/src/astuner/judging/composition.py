@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import evolve
 
-from astuner.config.rewards import RewardComposition, in_order
+from astuner.config.rewards import RewardComposition, order_by_requirements
 from astuner.judging.failures import findings_of, observations_of
 from astuner.judging.simple_judges import PartwiseJudge
 from astuner.judging.weighted_judge import WeightedJudge
@@ -42,7 +42,7 @@ class Composition(PartwiseJudge):
         """Raises `ValueError` for gates that no order satisfies."""
         self._judges = {weighted.name: weighted for weighted in judges}
         self._how = how
-        self._rounds = in_order({weighted.name: weighted.requires for weighted in judges})
+        self._rounds = order_by_requirements({weighted.name: weighted.requires for weighted in judges})
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
         """Let each judge look; observations are kept under the judge's name."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from astuner.config.native import Native, align
-from astuner.config.structure_errors import closest
+from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.planning.user_code import names_code
 from astuner.plugins.component import Component
@@ -62,7 +62,7 @@ class Chooser:
                 load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate
             )
         except ConfigError as error:
-            problems = [evolve(one, suggestion=one.suggestion or closest(spec, words)) for one in error.problems]
+            problems = [evolve(one, suggestion=one.suggestion or find_closest(spec, words)) for one in error.problems]
             self._problems.extend(map(self._placed, problems))
             return None
         except PluginError as error:

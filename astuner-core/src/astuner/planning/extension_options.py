@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from astuner.config.loading import LoadedConfig
-from astuner.config.places import problem_at
-from astuner.config.structure_errors import closest
+from astuner.config.places import make_problem
+from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.plugins.catalog import Catalog
 
@@ -23,7 +23,7 @@ def check_extension_options(loaded: LoadedConfig, catalog: Catalog) -> None:
     problems: list[Problem] = []
     for name in sorted(set(sections) - names):
         message = "no such extension is installed and enabled."
-        problems.append(problem_at(_key(name), message, loaded.locate, closest(name, names)))
+        problems.append(make_problem(_key(name), message, loaded.locate, find_closest(name, names)))
     for candidate in extensions:
         try:
             options_for(load(candidate), sections.get(candidate.name), key=_key(candidate.name), locate=loaded.locate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from astuner.config.places import ROOT, problem_at
+from astuner.config.places import ROOT, make_problem
 from astuner.config.sections import TRACKERS
 from astuner.errors import ConfigError
 from astuner.planning.unused_keys import changed_keys, idle
@@ -31,7 +31,7 @@ def check_exact(loaded: LoadedConfig) -> None:
             "'text' trains tokens under other prefixes than they were sampled under, so their log-probabilities are wrong there. "
             f"Use 'token', or insist with {FORCE}: true."
         )
-        raise ConfigError([problem_at(f"{ROOT}.{LEVEL}", message, loaded.locate)])
+        raise ConfigError([make_problem(f"{ROOT}.{LEVEL}", message, loaded.locate)])
 
 
 def tracker_notices(loaded: LoadedConfig) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from astuner.config.loading import LoadedConfig
-from astuner.config.places import problem_at
+from astuner.config.places import make_problem
 from astuner.errors import ConfigError, Problem
 from astuner.plugins.source_names import missing_in_source
 from astuner.plugins.specs import parse
@@ -47,9 +47,9 @@ def _named(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
 def _problem(spec: str, key: str, loaded: LoadedConfig) -> Problem | None:
     missing = missing_in_source(spec, loaded.directory)
     if missing is not None:
-        return problem_at(key, f"{missing.message}.", loaded.locate, missing.suggestion)
+        return make_problem(key, f"{missing.message}.", loaded.locate, missing.suggestion)
     try:
         parse(spec, loaded.directory)
     except ValueError as error:
-        return problem_at(key, f"{spec!r}: {error}.", loaded.locate)
+        return make_problem(key, f"{spec!r}: {error}.", loaded.locate)
     return None

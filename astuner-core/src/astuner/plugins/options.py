@@ -20,7 +20,7 @@ def options_for(cls: Any, values: Mapping[str, Any] | None, *, key: str, locate:
 
     Raises `ConfigError` below `key` for what does not fit, and for any value given to a component without `Options`.
     """
-    from astuner.config.places import problem_at
+    from astuner.config.places import make_problem
     from astuner.config.structuring import structure_options
 
     options = getattr(cls, "Options", None)
@@ -29,5 +29,5 @@ def options_for(cls: Any, values: Mapping[str, Any] | None, *, key: str, locate:
     if values:
         given = ", ".join(map(repr, values))
         name = getattr(cls, "__qualname__", repr(cls))
-        raise ConfigError([problem_at(key, f"{name} takes no options, so {given} would have no effect; remove it", locate)])
+        raise ConfigError([make_problem(key, f"{name} takes no options, so {given} would have no effect; remove it", locate)])
     return None

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.config.similar_paths import similar_path
-from astuner.config.structure_errors import closest
+from astuner.config.similar_paths import find_similar_path
+from astuner.config.structure_errors import find_closest
 
 
 @frozen(kw_only=True)
@@ -31,12 +31,12 @@ def missing_in_source(spec: str, config_dir: Path) -> Missing | None:
     if place.endswith(".py"):
         file = (config_dir / Path(place).expanduser()).resolve()
         if not file.is_file():
-            similar = similar_path(place, config_dir)
+            similar = find_similar_path(place, config_dir)
             return Missing(message=f"there is no file {file}", suggestion=similar and f"{similar}{arrow}{attribute}")
     else:
         found = _module_file(place, config_dir)
         if isinstance(found, Missing):
-            known = closest(place, _modules_of(config_dir))
+            known = find_closest(place, _modules_of(config_dir))
             return Missing(message=found.message, suggestion=known and f"{known}{arrow}{attribute}")
         if found is None:
             return None
@@ -48,7 +48,7 @@ def missing_in_source(spec: str, config_dir: Path) -> Missing | None:
     name = attribute.partition(".")[0]
     if names is None or name in names:
         return None
-    similar = closest(name, names)
+    similar = find_closest(name, names)
     return Missing(message=f"there is no '{name}' in {file}", suggestion=similar and f"{place}{arrow}{similar}")
 
 

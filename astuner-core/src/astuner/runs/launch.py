@@ -170,7 +170,7 @@ class _Run:
 
         self._plan, self._directory, self._stack = plan, directory, stack
         self._secrets = plan.loaded.secrets
-        stack.enter_context(self._secrets.hidden_in_errors())
+        stack.enter_context(self._secrets.hide_in_errors())
         config = plan.loaded.config
         self._early: list[tuple[str, Literal["info", "warning"]]] = []
         self._loggers: Loggers | None = None

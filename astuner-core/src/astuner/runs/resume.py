@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from astuner.config.places import ROOT, dotted
+from astuner.config.places import ROOT, format_path
 from astuner.errors import ConfigError, Problem
 from astuner.runs.directory import RunDirectory
 
@@ -103,9 +103,9 @@ def _changes(before: Any, now: Any, path: str = "") -> Iterator[tuple[str, Any, 
         # A section that is not there has none of its keys.
         old, new = before or {}, now or {}
         for key in old.keys() | new.keys():
-            yield from _changes(old.get(key), new.get(key), dotted([key], path))
+            yield from _changes(old.get(key), new.get(key), format_path([key], path))
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         for position, (one, other) in enumerate(zip(before, now, strict=True)):
-            yield from _changes(one, other, dotted([position], path))
+            yield from _changes(one, other, format_path([position], path))
     elif before != now:
         yield path, before, now

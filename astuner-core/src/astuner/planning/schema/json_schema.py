@@ -12,7 +12,7 @@ from typing import Any
 
 from astuner.config.aliases import KEY_ALIASES, ROOT_ALIASES
 from astuner.config.model import Config
-from astuner.config.native_roots import native_roots
+from astuner.config.native_roots import list_native_roots
 from astuner.config.places import ROOT
 from astuner.config.sections import DOCUMENTED
 from astuner.planning.schema.component_schemas import InstalledComponents
@@ -43,7 +43,7 @@ _SECTIONS = {
 
 def schema_text(on_broken: Callable[[str], None]) -> str:
     """Return the schema for what is installed in this environment, as a file of JSON."""
-    schema = whole_schema(Catalog.discover(), native_roots=native_roots(), on_broken=on_broken)
+    schema = whole_schema(Catalog.discover(), native_roots=list_native_roots(), on_broken=on_broken)
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
