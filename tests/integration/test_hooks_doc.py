@@ -95,10 +95,10 @@ def test_first_tasks_are_read_and_no_more(hooks: Any, tmp_path: Path):
 
 def load_options(target: str, values: dict[str, Any]) -> tuple[Candidate, Any]:
     from astuner.plugins.drivers import load
-    from astuner.plugins.options import options_for
+    from astuner.plugins.options import build_options
 
     candidate = asked_for("reader", target)
-    return candidate, options_for(load(candidate), values, key="reader")
+    return candidate, build_options(load(candidate), values, key="reader")
 
 
 def test_few_tasks_are_told(hooks: Any, capsys: pytest.CaptureFixture[str]):

@@ -13,7 +13,7 @@ import pytest
 
 from astuner.clients.reasoning_gym import program
 from astuner.errors import ConfigError, DataError
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.processes.json_child import JsonChild
 from astuner.rollout.sampler import TaskSampler
 from astuner.schema import Task
@@ -31,7 +31,7 @@ CHILD = JsonChild(program(60.0))
 
 
 def made(**options: Any) -> ReasoningGymReader:
-    return ReasoningGymReader(options_for(ReasoningGymReader, options, key="task_reader.reasoning_gym"), CHILD)
+    return ReasoningGymReader(build_options(ReasoningGymReader, options, key="task_reader.reasoning_gym"), CHILD)
 
 
 def wrong(**options: Any) -> str:

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from astuner.config.places import Locate
 
 
-def _nowhere(key: str) -> None:
+def _locate_nothing(key: str) -> None:
     return None
 
 
-def options_for(cls: Any, values: Mapping[str, Any] | None, *, key: str, locate: Locate = _nowhere) -> Any:
+def build_options(cls: Any, values: Mapping[str, Any] | None, *, key: str, locate: Locate = _locate_nothing) -> Any:
     """Return the component's options, structured strictly, or None for one that takes none.
 
-    Raises `ConfigError` below `key` for what does not fit, and for any value given to a component without `Options`.
+    Raises `ConfigError` below `key` for wrong values, and for any value given to a component without `Options`.
     """
     from astuner.config.places import make_problem
     from astuner.config.structuring import structure_options

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from astuner.errors import Problem, UsageError
-from astuner.plugins.kinds import kind_of, with_article
+from astuner.plugins.kinds import add_article, kind_of
 
 
 @frozen(kw_only=True)
@@ -50,7 +50,7 @@ def scaffolded_kind(word: str) -> str:
     else:
         if kind in SCAFFOLDS:
             return kind
-        problem = f"there is no scaffold for {with_article(kind)}"
+        problem = f"there is no scaffold for {add_article(kind)}"
     close = difflib.get_close_matches(word, [*SCAFFOLDS, *(f"{name}s" for name in SCAFFOLDS)], n=1)
     message = f"{problem}; there are: {', '.join(SCAFFOLDS)}."
     raise UsageError(str(Problem(message=message, suggestion=close[0] if close else None)))

@@ -15,7 +15,7 @@ from astuner.judging.weighted_judge import WeightedJudge
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.plugins.extension import DECIDING
 from astuner.plugins.hooks import Hooks
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.protocols import RunInfo
 from astuner.schema import Failure, Notice, StepReport, ValidationReport
 from astuner.testing.contracts.base import Contract, self_contained
@@ -66,7 +66,7 @@ class HooksContract(Contract):
 
         self.prepare(directory)
         target = self.target()
-        options = options_for(target, self.options, key=self.kind)
+        options = build_options(target, self.options, key=self.kind)
         return construct(self.candidate(), target, options, None) if isinstance(target, type) else target
 
     @self_contained
@@ -175,4 +175,4 @@ class HooksContract(Contract):
 def _options(candidate: Candidate, values: Mapping[str, Any]) -> Any:
     from astuner.plugins.drivers import load
 
-    return options_for(load(candidate), values, key=candidate.kind)
+    return build_options(load(candidate), values, key=candidate.kind)
