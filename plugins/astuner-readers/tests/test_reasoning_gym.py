@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.clients.reasoning_gym import program
+from astuner.clients.reasoning_gym import make_program
 from astuner.errors import ConfigError, DataError
 from astuner.plugins.options import build_options
 from astuner.processes.json_child import JsonChild
@@ -26,7 +26,7 @@ WITHOUT_GOLD = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "
 """Many answers are right, and the library keeps none of them."""
 
 
-CHILD = JsonChild(program(60.0))
+CHILD = JsonChild(make_program(60.0))
 """Shared by all readers here, since it takes a second or two to start."""
 
 

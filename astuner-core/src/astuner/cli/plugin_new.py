@@ -28,16 +28,16 @@ def new(kind: str, dist: str, name: str | None, parent: Path) -> None:
     is named after DIST, without a leading `astuner-` and with `_` for `-`, unless --name is given. Nothing is ever
     overwritten.
     """
-    from astuner.scaffold.filling import package_files, usage
-    from astuner.scaffold.kinds import scaffolded_kind
+    from astuner.scaffold.filling import fill_package, fill_usage
+    from astuner.scaffold.kinds import find_scaffolded_kind
     from astuner.scaffold.names import choose_names
     from astuner.scaffold.writing import write_package
 
-    names = choose_names(scaffolded_kind(kind), dist, name)
-    directory, files = parent / dist, package_files(names)
+    names = choose_names(find_scaffolded_kind(kind), dist, name)
+    directory, files = parent / dist, fill_package(names)
     write_package(directory, files)
     click.echo("\n".join([*_format_tree(directory, files), "", *_format_next_steps(directory, dist), "", "and to use it:"]))
-    click.echo(textwrap.indent(usage(names), "  "), nl=False)
+    click.echo(textwrap.indent(fill_usage(names), "  "), nl=False)
 
 
 def _format_tree(directory: Path, files: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from astuner.clients.llm_budget import Budget
-from astuner.clients.llm_cache import Kept, LLMCache, question_key
+from astuner.clients.llm_cache import CachedAnswer, LLMCache, make_question_key
 from astuner.clients.llm_endpoint import Endpoint
 from astuner.clients.llm_requests import LLMFailed, Patience, Sender, Taken
 
@@ -68,24 +68,24 @@ class LLMClient:
 
     async def answer(self, messages: Sequence[Mapping[str, Any]], *, max_tokens: int, **more: Any) -> Answer:
         """Return the answer with what it took; raises `LLMFailed`, and `LLMBudgetSpent` where a limit allows no request."""
-        body = self._body(messages, max_tokens, more)
-        key = question_key(self.endpoint.base_url, body)
-        if (kept := await self._kept(key)) is not None:
+        body = self._build_body(messages, max_tokens, more)
+        key = make_question_key(self.endpoint.base_url, body)
+        if (kept := await self._find_cached(key)) is not None:
             return kept
         async with self._sender.slots:
             # While this one waited for its place, the same question may have been answered.
-            if (kept := await self._kept(key)) is not None:
+            if (kept := await self._find_cached(key)) is not None:
                 return kept
-            answer = await self._asked(body, max_tokens)
+            answer = await self._send(body, max_tokens)
             if self.cache is not None:
-                found = Kept(answer.text, answer.prompt_tokens, answer.completion_tokens)
+                found = CachedAnswer(answer.text, answer.prompt_tokens, answer.completion_tokens)
                 await asyncio.to_thread(self.cache.put, key, self.model, found)
             return answer
 
     async def forget(self, messages: Sequence[Mapping[str, Any]], *, max_tokens: int, **more: Any) -> None:
         """Take an answer out of the cache, so that the question is asked again: it was of no use."""
         if self.cache is not None:
-            key = question_key(self.endpoint.base_url, self._body(messages, max_tokens, more))
+            key = make_question_key(self.endpoint.base_url, self._build_body(messages, max_tokens, more))
             await asyncio.to_thread(self.cache.drop, key)
 
     def close(self) -> None:
@@ -93,18 +93,18 @@ class LLMClient:
         if self.cache is not None:
             self.cache.close()
 
-    def _body(self, messages: Sequence[Mapping[str, Any]], max_tokens: int, more: Mapping[str, Any]) -> dict[str, Any]:
+    def _build_body(self, messages: Sequence[Mapping[str, Any]], max_tokens: int, more: Mapping[str, Any]) -> dict[str, Any]:
         shown = [dict(message) for message in messages]
         return {"model": self.model, "messages": shown, "max_tokens": max_tokens, **self._always, **more}
 
-    async def _kept(self, key: str) -> Answer | None:
+    async def _find_cached(self, key: str) -> Answer | None:
         kept = None if self.cache is None else await asyncio.to_thread(self.cache.get, key)
         if kept is None:
             return None
         self.budget.count_cached()
         return Answer(text=kept.text, prompt_tokens=kept.prompt_tokens, completion_tokens=kept.completion_tokens, cached=True)
 
-    async def _asked(self, body: Mapping[str, Any], max_tokens: int) -> Answer:
+    async def _send(self, body: Mapping[str, Any], max_tokens: int) -> Answer:
         reserved, taken = self.budget.reserve(json.dumps(body["messages"], ensure_ascii=False), max_tokens), Taken()
         try:
             response = await self._sender.send(lambda client: client.chat.completions.create(**body), taken)
@@ -112,9 +112,9 @@ class LLMClient:
             # Also of an answer that is of no use, and of one that did not come in time, something was paid.
             tokens = taken.tokens(reserved)
             cost = self.budget.settle(reserved, *tokens)
-        return Answer(text=self._text(response), prompt_tokens=tokens[0], completion_tokens=tokens[1], cost=cost)
+        return Answer(text=self._read_text(response), prompt_tokens=tokens[0], completion_tokens=tokens[1], cost=cost)
 
-    def _text(self, response: Any) -> str:
+    def _read_text(self, response: Any) -> str:
         choices = getattr(response, "choices", None)
         message = choices[0].message if choices else None
         content = getattr(message, "content", None)

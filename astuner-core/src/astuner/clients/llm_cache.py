@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 @frozen
-class Kept:
+class CachedAnswer:
     """An answer as it was given."""
 
     text: str
@@ -36,7 +36,7 @@ class Kept:
     completion_tokens: int
 
 
-def question_key(base_url: str, body: Mapping[str, Any]) -> str:
+def make_question_key(base_url: str, body: Mapping[str, Any]) -> str:
     """Return 32 hex digits of everything that an answer depends on: where it was asked, model, messages, parameters."""
     text = json.dumps([base_url, body], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
@@ -49,7 +49,7 @@ class LLMCache:
         """Open the file, making it and its folder where they are missing. Raises `DataError` when that cannot be."""
         self.path = path
         self._lock = threading.Lock()
-        self._told = False
+        self._warned = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
@@ -62,7 +62,7 @@ class LLMCache:
             )
             raise DataError(f"{path}: cannot be used as a cache of answers: {error}; {remedy}") from error
 
-    def get(self, key: str) -> Kept | None:
+    def get(self, key: str) -> CachedAnswer | None:
         """Return a kept answer; none where the file cannot be read."""
         with self._lock:
             try:
@@ -70,11 +70,11 @@ class LLMCache:
                     "SELECT text, prompt_tokens, completion_tokens FROM answers WHERE key = ?", (key,)
                 ).fetchone()
             except sqlite3.Error as error:
-                self._tell(error)
+                self._warn_once(error)
                 return None
-        return None if row is None else Kept(*row)
+        return None if row is None else CachedAnswer(*row)
 
-    def put(self, key: str, model: str, kept: Kept) -> None:
+    def put(self, key: str, model: str, kept: CachedAnswer) -> None:
         """Keep an answer; it is on the disk when this returns. What cannot be kept is told of, and is no less an answer."""
         values = (key, model, kept.text, kept.prompt_tokens, kept.completion_tokens)
         self._write("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", values)
@@ -106,11 +106,11 @@ class LLMCache:
             try:
                 self._file.execute(statement, values)
             except (sqlite3.Error, UnicodeError) as error:
-                self._tell(error)
+                self._warn_once(error)
 
-    def _tell(self, error: Exception) -> None:
-        if not self._told:
-            self._told = True
+    def _warn_once(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
             log.warning("%s: answers are not kept, so that they may be paid for again: %s", self.path, error)
 
 

@@ -43,13 +43,13 @@ def find_endpoint(environ: Mapping[str, str], wanted_by: str) -> Endpoint:
     Several keys are written `a|b`. Raises `NoEndpoint` saying what `wanted_by` lacks when none is set.
     """
     url = environ.get("OPENAI_BASE_URL", "").strip()
-    openai_keys, dashscope_keys = _keys(environ, "OPENAI_API_KEY"), _keys(environ, "DASHSCOPE_API_KEY")
+    openai_keys, dashscope_keys = _read_keys(environ, "OPENAI_API_KEY"), _read_keys(environ, "DASHSCOPE_API_KEY")
     if url:
         # A server of one's own may want no key; clients insist on sending one.
         return Endpoint(base_url=url, keys=openai_keys or ("none",), keys_from="OPENAI_API_KEY")
     if dashscope_keys:
         base_url = environ.get("DASHSCOPE_BASE_URL", "").strip() or DASHSCOPE
-        backup = _keys(environ, "DASHSCOPE_API_KEY_BACKUP")
+        backup = _read_keys(environ, "DASHSCOPE_API_KEY_BACKUP")
         return Endpoint(base_url=base_url, keys=dashscope_keys, backup=backup, keys_from="DASHSCOPE_API_KEY")
     if openai_keys:
         return Endpoint(base_url=OPENAI, keys=openai_keys, keys_from="OPENAI_API_KEY")
@@ -59,5 +59,5 @@ def find_endpoint(environ: Mapping[str, str], wanted_by: str) -> Endpoint:
     )
 
 
-def _keys(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+def _read_keys(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(key for part in environ.get(name, "").split("|") if (key := part.strip()))

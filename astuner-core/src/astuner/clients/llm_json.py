@@ -19,7 +19,7 @@ _SHOWN = 200
 """Characters of an answer that a message quotes."""
 
 
-async def ask_for(
+async def ask_for_json(
     client: LLMClient,
     messages: Sequence[Mapping[str, Any]],
     shape: type[Shape],
@@ -38,7 +38,7 @@ async def ask_for(
     for left in range(attempts - 1, -1, -1):
         answer = await client.answer(asked, max_tokens=max_tokens, **more)
         try:
-            return structured(answer.text, shape), answer
+            return parse_answer(answer.text, shape), answer
         except ValueError as error:
             useless.append(asked)
             if not left:
@@ -55,7 +55,7 @@ async def ask_for(
     raise AssertionError("the last attempt returns or raises")
 
 
-def structured(text: str, shape: type[Shape]) -> Shape:
+def parse_answer(text: str, shape: type[Shape]) -> Shape:
     """Return the JSON object in a text as an attrs class; raises `ValueError` saying what is wrong."""
     found = find_object(text)
     known = {field.name for field in shape.__attrs_attrs__}  # type: ignore[attr-defined]  # documented as an attrs class
@@ -73,13 +73,13 @@ def find_object(text: str) -> dict[str, Any]:
         except RecursionError:
             continue  # brackets without an end, which models can sample
         except json.JSONDecodeError:
-            value = _last_object(candidate)
+            value = _find_last_object(candidate)
         if isinstance(value, dict):
             return value
     raise ValueError("it holds no JSON object")
 
 
-def _last_object(text: str) -> Any:
+def _find_last_object(text: str) -> Any:
     """Return the last outermost object in a text; None for none."""
     decode, found, at = json.JSONDecoder().raw_decode, None, text.find("{")
     while at != -1:

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import evolve
 
 from astuner.config.rewards import RewardComposition, order_by_requirements
-from astuner.judging.failures import findings_of, observations_of
+from astuner.judging.failures import collect_observations, collect_verdicts
 from astuner.judging.simple_judges import PartwiseJudge
 from astuner.judging.weighted_judge import WeightedJudge
 from astuner.protocols import Judge
@@ -22,7 +22,7 @@ _BLIND = "astuner_unobserved"
 """Among the observations of a judge: the reason and the text of why it has none."""
 
 
-def combine(judges: Sequence[WeightedJudge], how: RewardComposition | None = None) -> Judge | None:
+def combine_judges(judges: Sequence[WeightedJudge], how: RewardComposition | None = None) -> Judge | None:
     """Return the only judge, where nothing is made of its reward, or one that stands for all of them; None for none.
 
     Raises `ValueError` for gates that no order satisfies.
@@ -51,7 +51,7 @@ class Composition(PartwiseJudge):
     async def observe_within(self, episode: Episode, environment: Any, timeout_s: float | None) -> Mapping[str, Any]:
         """Let each judge look for so long; one that cannot is not asked about the episode."""
         judges = self._judges.values()
-        looks = (observations_of(weighted.judge, episode, environment, timeout_s) for weighted in judges)
+        looks = (collect_observations(weighted.judge, episode, environment, timeout_s) for weighted in judges)
         seen = [
             {_BLIND: [found.reason, found.detail]} if isinstance(found, Unjudged) else found
             for found in await asyncio.gather(*looks)
@@ -66,7 +66,7 @@ class Composition(PartwiseJudge):
             for name, answer in zip(names, answers, strict=True):
                 for episode_id, finding in answer.items():
                     found[episode_id][name] = finding
-        return [self._made(episode, found[episode.id]) for episode in group.episodes if episode.completed]
+        return [self._build_verdict(episode, found[episode.id]) for episode in group.episodes if episode.completed]
 
     async def close(self) -> None:
         """Close each, also where one cannot be closed."""
@@ -97,14 +97,14 @@ class Composition(PartwiseJudge):
             for episode in group.episodes
             if not episode.completed or episode.id in ids
         )
-        answers = await findings_of(weighted.judge, evolve(group, episodes=episodes), timeout_s)
+        answers = await collect_verdicts(weighted.judge, evolve(group, episodes=episodes), timeout_s)
         return blind | {episode.id: finding for episode, finding in zip(asked, answers, strict=True)}
 
     def _passes(self, weighted: WeightedJudge, found: Mapping[str, Verdict | Unjudged]) -> bool:
         needed = ((found.get(name), least) for name, least in weighted.requires.items())
         return all(isinstance(finding, Verdict) and finding.reward >= least for finding, least in needed)
 
-    def _made(self, episode: Episode, found: Mapping[str, Verdict | Unjudged]) -> Verdict | Unjudged:
+    def _build_verdict(self, episode: Episode, found: Mapping[str, Verdict | Unjudged]) -> Verdict | Unjudged:
         for name, finding in found.items():
             # One that only records takes nobody's reward away.
             if isinstance(finding, Unjudged) and self._counts(name):
@@ -120,9 +120,9 @@ class Composition(PartwiseJudge):
         agents = dict.fromkeys(agent for verdict in verdicts.values() for agent in verdict.rewards or ())
         rationales = [f"{name}: {verdict.rationale}" for name, verdict in verdicts.items() if verdict.rationale]
         return Verdict(
-            self._reward(verdicts, None) + penalty,
-            self._success(verdicts),
-            rewards={agent: self._reward(verdicts, agent) + penalty for agent in agents} or None,
+            self._combine_rewards(verdicts, None) + penalty,
+            self._combine_successes(verdicts),
+            rewards={agent: self._combine_rewards(verdicts, agent) + penalty for agent in agents} or None,
             components=components,
             rationale="\n".join(rationales) or None,
         )
@@ -131,7 +131,7 @@ class Composition(PartwiseJudge):
         """Whether a judge's finding has a part in the reward, by its weight or as a gate."""
         return self._judges[name].weight > 0 or any(name in weighted.requires for weighted in self._judges.values())
 
-    def _reward(self, verdicts: Mapping[str, Verdict], agent: str | None) -> float:
+    def _combine_rewards(self, verdicts: Mapping[str, Verdict], agent: str | None) -> float:
         """Combine the shared rewards, or those of an agent: a judge that does not name it gives it its shared reward."""
         terms = []
         for name, weighted in self._judges.items():
@@ -141,9 +141,9 @@ class Composition(PartwiseJudge):
             else:
                 own = verdict.reward if agent is None else (verdict.rewards or {}).get(agent, verdict.reward)
                 terms.append((weighted.weight, weighted.shape(own)))
-        return self._how.shape(self._combined(terms))
+        return self._how.shape(self._combine(terms))
 
-    def _combined(self, terms: Sequence[tuple[float, float]]) -> float:
+    def _combine(self, terms: Sequence[tuple[float, float]]) -> float:
         total = sum(weight * reward for weight, reward in terms)
         if self._how.combine == "sum":
             return total
@@ -160,7 +160,7 @@ class Composition(PartwiseJudge):
                 return min(rewards)
         return max(rewards)
 
-    def _success(self, verdicts: Mapping[str, Verdict]) -> bool | None:
+    def _combine_successes(self, verdicts: Mapping[str, Verdict]) -> bool | None:
         decided = [verdict.is_success for verdict in verdicts.values() if verdict.is_success is not None]
         if not decided or self._how.success is None:
             return None

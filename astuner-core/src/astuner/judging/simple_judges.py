@@ -41,7 +41,7 @@ class PartwiseJudge(Judge):
         return await self.judge_within(group, None)
 
 
-def as_judge(judge: Any, *, blame: str | None = None) -> Judge:
+def make_judge(judge: Any, *, blame: str | None = None) -> Judge:
     """Return a whole judge for a class, an object or a function that judges one episode; an `astuner.Judge` passes as it is.
 
     `blame` begins the message of a failure. Raises `PluginError` for anything else.
@@ -51,7 +51,7 @@ def as_judge(judge: Any, *, blame: str | None = None) -> Judge:
     if isinstance(judge, Judge):
         return judge
     if callable(getattr(judge, "judge", None)) and callable(getattr(judge, "observe", None)):
-        return ShapedJudge(judge)
+        return JudgeAdapter(judge)
     blame = blame or f"judge {getattr(judge, '__qualname__', type(judge).__qualname__)}"
     compute_reward = getattr(judge, "compute_reward", judge if inspect.isroutine(judge) else None)
     if not callable(compute_reward):
@@ -62,7 +62,7 @@ def as_judge(judge: Any, *, blame: str | None = None) -> Judge:
     return EpisodeJudge(compute_reward, blame=blame, owner=judge)
 
 
-class ShapedJudge(Judge):
+class JudgeAdapter(Judge):
     """Stands for an object that has the methods of a judge and is none; its `close`, if it has one, may be sync."""
 
     def __init__(self, inner: Any) -> None:
@@ -95,30 +95,32 @@ class EpisodeJudge(PartwiseJudge):
 
     async def judge_within(self, group: Group, timeout_s: float | None) -> Sequence[Verdict | Unjudged]:
         """Ask for every completed episode at once."""
-        return await asyncio.gather(*(self._one(episode, timeout_s) for episode in group.episodes if episode.output is not None))
+        return await asyncio.gather(
+            *(self._judge_episode(episode, timeout_s) for episode in group.episodes if episode.output is not None)
+        )
 
     async def close(self) -> None:
         """Let the user's object release what it holds."""
         await _close(self._owner)
 
-    async def _one(self, episode: Episode, timeout_s: float | None) -> Verdict | Unjudged:
+    async def _judge_episode(self, episode: Episode, timeout_s: float | None) -> Verdict | Unjudged:
         try:
             async with asyncio.timeout(timeout_s) as limit:
                 answer = await self._ask(episode)
         except Exception as error:  # noqa: BLE001 - the boundary for user code: its failure is data, never a score
             if isinstance(error, TimeoutError) and limit.expired():
                 return Unjudged(reason="judge_timeout", detail=f"{self._blame} gave no verdict within {timeout_s:g} s")
-            return Unjudged(reason="judge_error", detail=f"{self._blame} raised {_described(error)}")
-        verdict = _as_verdict(answer)
+            return Unjudged(reason="judge_error", detail=f"{self._blame} raised {_describe_error(error)}")
+        verdict = _parse_verdict(answer)
         if verdict is None:
             return Unjudged(reason="bad_verdict", detail=f"{self._blame} returned {answer!r:.200}; {EXPECTED}")
         return verdict
 
     async def _ask(self, episode: Episode) -> Any:
-        arguments = _workflow_task(episode), cast("WorkflowOutput", episode.output)
+        arguments = _make_workflow_task(episode), cast("WorkflowOutput", episode.output)
         if inspect.iscoroutinefunction(self._compute_reward):
             return await self._compute_reward(*arguments)
-        answer = await _in_thread(self._compute_reward, *arguments)
+        answer = await _run_in_thread(self._compute_reward, *arguments)
         return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -128,7 +130,7 @@ async def _close(judge: Any) -> None:
         await closing
 
 
-def _workflow_task(episode: Episode) -> WorkflowTask:
+def _make_workflow_task(episode: Episode) -> WorkflowTask:
     task = episode.task
     return WorkflowTask(
         task=task,
@@ -142,7 +144,7 @@ def _workflow_task(episode: Episode) -> WorkflowTask:
     )
 
 
-async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Run a blocking function off the loop, in a daemon thread of its own.
 
     The loop's executor is not for users' code: a few calls that never return would fill it, and it is waited for at exit.
@@ -177,27 +179,27 @@ async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     return await done
 
 
-def _as_verdict(answer: Any) -> Verdict | None:
+def _parse_verdict(answer: Any) -> Verdict | None:
     """Return the verdict that an answer means, or None for one that means nothing."""
     if isinstance(answer, Verdict):
-        return answer if not odd_numbers(answer) else None
+        return answer if not find_bad_numbers(answer) else None
     reward, is_success = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
     if not _is_finite(reward):
         return None
     if isinstance(answer, tuple):
-        is_success = _as_bool(is_success)
+        is_success = _parse_bool(is_success)
         if is_success is None:
             return None
     return Verdict(float(reward), is_success)
 
 
-def odd_numbers(verdict: Verdict) -> list[Any]:
+def find_bad_numbers(verdict: Verdict) -> list[Any]:
     """Return what is no finite number among the reward, those per agent and the components of a verdict."""
-    numbers = [verdict.reward, *_values(verdict.rewards), *_values(verdict.components)]
+    numbers = [verdict.reward, *_list_values(verdict.rewards), *_list_values(verdict.components)]
     return [number for number in numbers if not _is_finite(number)]
 
 
-def _values(numbers: Mapping[str, float] | None) -> Sequence[Any]:
+def _list_values(numbers: Mapping[str, float] | None) -> Sequence[Any]:
     return list(numbers.values()) if numbers else []
 
 
@@ -206,14 +208,14 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _as_bool(value: Any) -> bool | None:
+def _parse_bool(value: Any) -> bool | None:
     """Return a bool for Python's or numpy's."""
     item = getattr(value, "item", None)
     value = item() if callable(item) else value
     return value if isinstance(value, bool) else None
 
 
-def _described(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"

@@ -6,12 +6,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from astuner.plugins.install_hints import install_command
-from astuner.runs.directory import RunDirectory, throwaway_directory
+from astuner.runs.directory import RunDirectory, get_throwaway_directory
 
 
 def find_reinstall_hint(directory: Path, backbone: str, kind: str, spec: str) -> str | None:
     """Return how to reinstall a component that the run had when it was last started."""
-    places = (directory, throwaway_directory(directory, backbone))
+    places = (directory, get_throwaway_directory(directory, backbone))
     for row in (row for place in places for row in RunDirectory(place).run.get("plugins", ())):
         name, dist, was = row["name"], row["distribution"], row["version"]
         # A component given by its path has no version, and comes with no package.

@@ -40,7 +40,7 @@ class Facts:
         return tuple(requirement for line in self._lines if (requirement := _parse_requirement(line)) is not None)
 
     def list_requirements(self, extras: Iterable[str]) -> Iterator[Requirement]:
-        """Yield the requirements that apply on this machine: for the extra `""` those without extra, for another those it adds."""
+        """Yield the requirements that apply on this machine: for the extra `""` those without one, for another its own."""
         extras = tuple(extras)
         for requirement in self._requirements:
             always = requirement.marker is None or requirement.marker.evaluate({"extra": ""})

@@ -41,7 +41,7 @@ SCAFFOLDS: Mapping[str, Scaffold] = {
 """By kind. A workflow needs no package: every user writes their own."""
 
 
-def scaffolded_kind(word: str) -> str:
+def find_scaffolded_kind(word: str) -> str:
     """Return the kind that a word means, in the singular or the plural; raises `UsageError` for one without a scaffold."""
     try:
         kind = kind_of(word)

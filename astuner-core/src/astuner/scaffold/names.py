@@ -46,7 +46,7 @@ def choose_names(kind: str, dist: str, name: str | None) -> Names:
 
     Without `name`, the entry point is called like the distribution, without a leading `astuner-` and with `_` for `-` and `.`.
     """
-    module = _module(dist)
+    module = _choose_module(dist)
     given = name is not None
     name = name if name is not None else module.removeprefix("astuner_")
     _check_name(name, given=given, dist=dist)
@@ -58,31 +58,33 @@ def choose_names(kind: str, dist: str, name: str | None) -> Names:
         name=name,
         module=module,
         # The ending keeps the class apart from what its module imports.
-        component=words if words.endswith(_ending(kind)) and words != _ending(kind) else f"{words}{_ending(kind)}",
+        component=words
+        if words.endswith(_get_class_suffix(kind)) and words != _get_class_suffix(kind)
+        else f"{words}{_get_class_suffix(kind)}",
     )
 
 
-def _ending(kind: str) -> str:
+def _get_class_suffix(kind: str) -> str:
     return "Hooks" if kind == "hook" else kind.capitalize()
 
 
-def _module(dist: str) -> str:
+def _choose_module(dist: str) -> str:
     if not _DIST.fullmatch(dist):
         close = re.sub(r"[^A-Za-z0-9._-]+", "-", dist).strip("-._")
         allowed = "letters, digits, '-', '_' and '.', and begins and ends with one of the first two"
         message = f"DIST {dist!r}: a distribution is named with {allowed}."
-        raise _refusal(message, close if _DIST.fullmatch(close) else None)
+        raise _make_error(message, close if _DIST.fullmatch(close) else None)
     if len(dist) > LONGEST:
-        raise _refusal(f"DIST {dist!r}: has {len(dist)} characters; take at most {LONGEST}.")
+        raise _make_error(f"DIST {dist!r}: has {len(dist)} characters; take at most {LONGEST}.")
     module = re.sub(r"[-_.]+", "_", dist).lower()
     if not module.isidentifier() or keyword.iskeyword(module):
-        raise _refusal(f"DIST {dist!r}: its module would be called {module!r}, which cannot be imported.", f"acme-{dist}")
+        raise _make_error(f"DIST {dist!r}: its module would be called {module!r}, which cannot be imported.", f"acme-{dist}")
     if canonicalize_name(dist) in {CORE, "astuner", *(need.partition("[")[0] for need in BROUGHT_BY.values())}:
-        raise _refusal(f"DIST {dist!r}: is a distribution of astuner itself; take a name of your own.", f"acme-{dist}")
+        raise _make_error(f"DIST {dist!r}: is a distribution of astuner itself; take a name of your own.", f"acme-{dist}")
     if module in sys.stdlib_module_names:
-        raise _refusal(f"DIST {dist!r}: its module would hide {module!r} of the standard library.", f"acme-{dist}")
+        raise _make_error(f"DIST {dist!r}: its module would hide {module!r} of the standard library.", f"acme-{dist}")
     if _is_taken(module, dist):
-        raise _refusal(f"DIST {dist!r}: its module {module!r} is installed already, by another package.", f"acme-{dist}")
+        raise _make_error(f"DIST {dist!r}: its module {module!r} is installed already, by another package.", f"acme-{dist}")
     return module
 
 
@@ -102,11 +104,11 @@ def _check_name(name: str, *, given: bool, dist: str) -> None:
     if not _NAME.fullmatch(name):
         close = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_").lstrip("0123456789_")
         remedy = "" if given else " Choose one by --name."
-        raise _refusal(
+        raise _make_error(
             f"{place}: is written with lower-case letters, digits and '_', and begins with a letter.{remedy}", close or None
         )
     if len(name) > LONGEST:
-        raise _refusal(f"{place}: has {len(name)} characters; take at most {LONGEST}.")
+        raise _make_error(f"{place}: has {len(name)} characters; take at most {LONGEST}.")
 
 
 def _check_free(kind: str, name: str, *, given: bool) -> None:
@@ -119,18 +121,20 @@ def _check_free(kind: str, name: str, *, given: bool) -> None:
         from astuner.cli.commands import CORE_COMMANDS
 
         if name in CORE_COMMANDS:
-            raise _refusal(f"{place}: `astuner {name}` is a command of astuner-core, which stays. {remedy}", suggestion)
+            raise _make_error(f"{place}: `astuner {name}` is a command of astuner-core, which stays. {remedy}", suggestion)
     if any(candidate.name == name and candidate.dist == CORE for candidate in Catalog.discover(kinds=(kind,)).all()):
-        raise _refusal(f"{place}: {CORE} has a {kind} of that name, and two make it ambiguous. {remedy}", suggestion)
+        raise _make_error(f"{place}: {CORE} has a {kind} of that name, and two make it ambiguous. {remedy}", suggestion)
     if (kind, name) in BROUGHT_BY:
         owner = BROUGHT_BY[kind, name].partition("[")[0]
-        raise _refusal(f"{place}: is the name of a {kind} of {owner}, and two make it ambiguous. {remedy}", suggestion)
+        raise _make_error(f"{place}: is the name of a {kind} of {owner}, and two make it ambiguous. {remedy}", suggestion)
     section = SCAFFOLDS[kind].section
-    if section is not None and name in _keys(section):
-        raise _refusal(f"{place}: `astuner.{section}.{name}` is a key already, so it could have no options. {remedy}", suggestion)
+    if section is not None and name in _list_keys(section):
+        raise _make_error(
+            f"{place}: `astuner.{section}.{name}` is a key already, so it could have no options. {remedy}", suggestion
+        )
 
 
-def _keys(section: str) -> set[str]:
+def _list_keys(section: str) -> set[str]:
     """Return the keys that a section of the YAML has of its own, and the words that stand for no component there."""
     from astuner.config.model import Config
 
@@ -141,5 +145,5 @@ def _keys(section: str) -> set[str]:
     return own | sections.get(section, set())
 
 
-def _refusal(message: str, suggestion: str | None = None) -> UsageError:
+def _make_error(message: str, suggestion: str | None = None) -> UsageError:
     return UsageError(str(Problem(message=message, suggestion=suggestion)))

@@ -22,7 +22,7 @@ def write_package(directory: Path, files: Mapping[str, str]) -> None:
                 file = beside / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text, encoding="utf-8")
-            beside.chmod(0o777 & ~_umask())
+            beside.chmod(0o777 & ~_read_umask())
             beside.rename(directory)
         except BaseException:
             shutil.rmtree(beside, ignore_errors=True)
@@ -45,7 +45,7 @@ def _check_free(directory: Path) -> None:
     raise UsageError(f"{directory}: {found}, and nothing is overwritten; move it away, or give another DIST or --dir")
 
 
-def _umask() -> int:
+def _read_umask() -> int:
     # The mask can only be read by setting it.
     mask = os.umask(0o022)
     os.umask(mask)

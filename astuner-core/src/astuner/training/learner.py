@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from astuner.judging.advantages import Weighted
+from astuner.judging.advantages import WeightedSample
 from astuner.protocols import Engine, Estimator
 from astuner.schema import Sample
 
@@ -45,7 +45,7 @@ class Learner(Protocol):
         """Return what `Engine.update_weights` is handed: a module, a path, or what an engine of the backbone's own expects."""
         ...
 
-    def update(self, rows: Sequence[Weighted], step: int) -> dict[str, float]:
+    def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step, and return metrics under flat names."""
         ...
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.errors import ConfigError, Interrupted, Problem
 from astuner.protocols import Control, Engine, RunInfo
-from astuner.rollout.host import open_rollouts, training_sampling, validation_sampling
+from astuner.rollout.host import make_training_sampling, make_validation_sampling, open_rollouts
 from astuner.rollout.runner import RolloutRunner, Round
-from astuner.runs.atomic import explained
+from astuner.runs.atomic import explain_os_errors
 from astuner.schema import Episode, Group, Task
 from astuner.training.learner import Learner
 
@@ -26,7 +26,7 @@ class Rollouts:
         """Open engine, gateway and runner; `close` ends them."""
         self._run, self._control, self._learner = run, control, learner
         self._repeats = run.config.rollout.num_repeat
-        self._engine, self._over_learner = _engine(run, recipe, control, learner)
+        self._engine, self._over_learner = _choose_engine(run, recipe, control, learner)
         self._loop = asyncio.Runner()
         self._stack = AsyncExitStack()
         self._playing: asyncio.Task[Any] | None = None
@@ -41,7 +41,7 @@ class Rollouts:
             run_info=run,
             store=control.store,
             notify=control.notify,
-            on_episode=self._count,
+            on_episode=self._count_episode,
             say=control.notify,
         )
         loop = self._loop.get_loop()
@@ -59,26 +59,26 @@ class Rollouts:
 
     def train(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
         """Play the groups of a training step; None when the user stopped. Finished episodes are in the store either way."""
-        round_ = Round(step=step, split="train", repeats=self._repeats, sampling=training_sampling(self._run))
-        before = self._busy_s() or 0.0
+        round_ = Round(step=step, split="train", repeats=self._repeats, sampling=make_training_sampling(self._run))
+        before = self._read_busy_s() or 0.0
         groups = self._play(tasks, round_, "rollout")
-        self._engine_s += (self._busy_s() or 0.0) - before
+        self._engine_s += (self._read_busy_s() or 0.0) - before
         return groups
 
     def validate(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
         """Play the validation tasks; None when the user stopped."""
         repeats = self._run.config.trainer_common.val_pass_n
-        round_ = Round(step=step, split="validation", repeats=repeats, sampling=validation_sampling(self._run))
+        round_ = Round(step=step, split="validation", repeats=repeats, sampling=make_validation_sampling(self._run))
         return self._play(tasks, round_, "validation")
 
     def take_engine_s(self) -> float | None:
         """Return for how long the engine worked on training episodes since the last call; None where it does not tell."""
         taken, self._engine_s = self._engine_s, 0.0
-        return None if self._busy_s() is None else taken
+        return None if self._read_busy_s() is None else taken
 
     def serve_new_weights(self, version: int) -> None:
         """Let the engine take over the weights as they are now."""
-        with explained(self._run.directory):
+        with explain_os_errors(self._run.directory):
             self._loop.run(self._engine.update_weights(self._learner.weights(), version))
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class Rollouts:
                 if not self._over_learner:
                     # What it can do is certain, and what it has loaded is known, only now.
                     check_trainable(self._engine, recipe)
-                    with explained(self._run.directory):
+                    with explain_os_errors(self._run.directory):
                         await self._engine.update_weights(self._learner.weights(), self._control.resume_step)
             except BaseException:
                 await self._stack.aclose()
@@ -126,19 +126,19 @@ class Rollouts:
 
         return self._loop.run(play())
 
-    def _busy_s(self) -> float | None:
+    def _read_busy_s(self) -> float | None:
         return getattr(self._engine, "busy_s", None)
 
     def _cancel(self) -> None:
         if self._playing is not None:
             self._playing.cancel()
 
-    def _count(self, _: Episode) -> None:
+    def _count_episode(self, _: Episode) -> None:
         self._done += 1
         self._control.progress(self._what, self._done, self._total)
 
 
-def _engine(run: RunInfo, recipe: Recipe, control: Control, learner: Learner) -> tuple[Engine, bool]:
+def _choose_engine(run: RunInfo, recipe: Recipe, control: Control, learner: Learner) -> tuple[Engine, bool]:
     """Return the learner's own engine or the one that the user named, and whether it is the learner's own."""
     own = learner.own_engine()
     if own is not None:

@@ -22,7 +22,7 @@ class WeighedRow(Row, Protocol):
         ...
 
 
-def update_metrics(sums: Mapping[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:
+def compute_update_metrics(sums: Mapping[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:
     """Turn sums over the trained tokens of a step into metrics; nothing where there was nothing to train.
 
     `sums` has the names of `TOKEN_SUMS`, `entropy` only where it was computed, and `abs_max`, which is no sum. The losses are
@@ -50,7 +50,7 @@ def has_gradient(row: WeighedRow, *, kl_in_loss: bool) -> bool:
     return row.sample.trained > 0 and (row.advantage != 0 or kl_in_loss)
 
 
-def signal_metrics(rows: Sequence[WeighedRow], norms: Sequence[float], *, kl_in_loss: bool) -> dict[str, float]:
+def compute_signal_metrics(rows: Sequence[WeighedRow], norms: Sequence[float], *, kl_in_loss: bool) -> dict[str, float]:
     """Count what there was to train; `norms` are those of the gradients, one per optimizer step."""
     live = [row for row in rows if has_gradient(row, kl_in_loss=kl_in_loss)]
     return {

@@ -78,7 +78,7 @@ def is_undelivered(error: Exception) -> bool:
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
 
 
-def told(detail: Any) -> str:
+def describe_failure(detail: Any) -> str:
     """Return what a server says of a failure in one line: of a traceback, its last."""
     text = detail if isinstance(detail, str) else repr(detail)
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -38,14 +38,14 @@ class Instance:
         self._client, self._env_type, self._task_id, self._params = client, env_type, task_id, params
         # Chosen here, so that an instance whose making was never answered can be released all the same.
         self.id = f"astuner-{uuid4().hex}"
-        self._begun, self._repeatable, self._steps = False, False, 0
+        self._created, self._repeatable, self._steps = False, False, 0
         self._heartbeat_s, self._last_s = heartbeat_s, time.monotonic()
         self._heart: asyncio.Task[None] | None = None
         self._skipped = ""
 
     async def create(self) -> State:
         """Make it in the server, and return its first state."""
-        self._begun = True
+        self._created = True
         state = await self._client.create(self._env_type, self._task_id, self.id, self._params)
         self.id = str(state.info.get("instance_id") or self.id)
         self._repeatable = state.info.get(REPEATABLE) is True
@@ -64,7 +64,7 @@ class Instance:
                 return await self._client.step(self.id, action, {NUMBER: self._steps}, repeat="lost")
             return await self._client.step(self.id, action)
         except EnvServiceFailed as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
         finally:
             self._last_s = time.monotonic()
 
@@ -73,7 +73,7 @@ class Instance:
         try:
             return await self._client.evaluate(self.id, sparse=sparse)
         except EnvServiceFailed as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
         finally:
             self._last_s = time.monotonic()
 
@@ -83,9 +83,9 @@ class Instance:
         if heart is not None:
             heart.cancel()
             await asyncio.gather(heart, return_exceptions=True)
-        if not self._begun:
+        if not self._created:
             return False
-        self._begun = False
+        self._created = False
         return await self._client.release(self.id, patience=RELEASE)
 
     async def _beat(self) -> None:
@@ -102,7 +102,7 @@ class Instance:
                 self._skipped = str(error)
             self._last_s = time.monotonic()
 
-    def _explained(self, error: EnvServiceFailed) -> EnvServiceFailed:
+    def _explain(self, error: EnvServiceFailed) -> EnvServiceFailed:
         heard = f" (keeping it alive had failed: {self._skipped})" if self._skipped else ""
         lost = " The server was restarted, or has released it, if it does not know it." if error.status in (400, 404) else ""
         return EnvServiceFailed(f"{error} [instance {self.id}, task {self._task_id!r}].{lost}{heard}", status=error.status)

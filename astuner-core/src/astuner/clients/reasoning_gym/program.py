@@ -13,7 +13,7 @@ def is_installed() -> bool:
     return find_spec("reasoning_gym") is not None
 
 
-def program(timeout_s: float) -> JsonProgram:
+def make_program(timeout_s: float) -> JsonProgram:
     """Return the program of a child that is given so long for one question.
 
     Questions are `{"check": …}`, whether puzzles can be made like this, `{"make": …}`, and `{"score": …}`; see `child.py`.

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from astuner.errors import AstunerError, PluginError
 from astuner.hookspecs import PROJECT, SPECS
-from astuner.judging.simple_judges import as_judge
+from astuner.judging.simple_judges import make_judge
 from astuner.judging.weighted_judge import WeightedJudge
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.plugins.extension import DECIDING
@@ -133,7 +133,7 @@ class HooksContract(Contract):
     def _asked(self, hooks: Hooks, kind: str, candidate: Candidate, options: Any, info: RunInfo) -> Any:
         try:
             if kind == REWARD:
-                judges = [WeightedJudge(name, 0.5, as_judge(EveryAnswerIsRight)) for name in ("first", "second")]
+                judges = [WeightedJudge(name, 0.5, make_judge(EveryAnswerIsRight)) for name in ("first", "second")]
                 return hooks.make_reward(judges, info)
             made = getattr(hooks, f"make_{candidate.kind}")(candidate, options, info)
             if candidate.kind in FACTORIES:

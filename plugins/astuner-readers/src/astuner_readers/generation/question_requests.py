@@ -11,7 +11,7 @@ from typing import Any, cast
 from attrs import evolve, field, frozen
 
 from astuner.clients.llm import LLMClient, LLMFailed
-from astuner.clients.llm_json import ask_for
+from astuner.clients.llm_json import ask_for_json
 from astuner_readers.generation.drafts import ANSWER, Draft, Source, query_of
 from astuner_readers.generation.evidence import SHORTEST, occurs, plain, same_answer
 from astuner_readers.generation.languages import Language, language_of
@@ -69,7 +69,7 @@ class Asker:
     async def ask(self, source: Source, n: int, earlier: Sequence[str]) -> Asked:
         """Return the questions that pass; raises `LLMFailed` and `LLMBudgetSpent`."""
         chosen, text = question_prompt(source, n, earlier, self.languages)
-        answer, _ = await ask_for(self.client, as_messages(text), Questions, max_tokens=self.max_tokens)
+        answer, _ = await ask_for_json(self.client, as_messages(text), Questions, max_tokens=self.max_tokens)
         dropped: Counter[str] = Counter()
         examples: dict[str, str] = {}
         drafts = []
@@ -115,7 +115,7 @@ class Asker:
         document = fenced(draft.source.chunk.text, "text") if draft.source.chunk else ""
         text = prompt("answer", language).filled(document=document, question=draft.question)
         try:
-            solved, _ = await ask_for(self.client, as_messages(text), Solved, max_tokens=self.max_tokens)
+            solved, _ = await ask_for_json(self.client, as_messages(text), Solved, max_tokens=self.max_tokens)
             answer = _text(solved.answer)
             if solved.answerable and answer is None:
                 # It contradicts itself, and another time it may not.
@@ -125,7 +125,7 @@ class Asker:
             if same_answer(answer, draft.answer):
                 return None
             text = prompt("compare", language).filled(question=draft.question, one=draft.answer, other=answer)
-            compared, _ = await ask_for(self.client, as_messages(text), Compared, max_tokens=self.max_tokens)
+            compared, _ = await ask_for_json(self.client, as_messages(text), Compared, max_tokens=self.max_tokens)
         except LLMFailed as error:
             return f"not_verified_{reason_of(error)}"
         return None if compared.same else "another_answer"
