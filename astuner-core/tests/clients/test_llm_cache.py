@@ -96,7 +96,7 @@ def test_an_answer_that_cannot_be_kept_is_an_answer(tmp_path: Path, caplog: pyte
         assert llm.cache is not None
         llm.cache._file.execute("DROP TABLE answers")
         assert [asyncio.run(llm.ask(QUESTION, max_tokens=9)) for _ in range(2)] == ["0", "1"]
-    assert caplog.text.count("answers are not kept") == 1
+    assert caplog.text.count("answers are not stored") == 1
 
 
 def test_a_file_that_is_no_cache_is_named(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_name_that_cannot_work_is_refused(kind: str, name: str, said: str) -> 
 
 
 def test_a_name_made_from_the_distribution_is_refused_with_the_way_out() -> None:
-    with pytest.raises(UsageError, match=r"the name 'timeline': astuner-core has a tracker .* Choose another one by --name\."):
+    with pytest.raises(UsageError, match=r"the name 'timeline': astuner-core has a tracker .* Choose another one with --name\."):
         choose_names("tracker", "astuner-timeline", None)
 
 
@@ -89,7 +89,7 @@ def test_a_name_that_means_something_for_another_kind_is_free() -> None:
 
 
 def test_a_name_made_from_the_distribution_is_held_to_the_rules_too() -> None:
-    with pytest.raises(UsageError, match=r"the name '3d', made from 'astuner-3d': .* Choose one by --name"):
+    with pytest.raises(UsageError, match=r"the name '3d', derived from 'astuner-3d': .* Choose one with --name"):
         choose_names("judge", "astuner-3d", None)
 
 

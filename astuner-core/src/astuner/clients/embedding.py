@@ -1,4 +1,4 @@
-"""Texts as vectors of length one, by which readers and judges tell what is alike."""
+"""Texts as vectors of length one, which readers and judges compare for similarity."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 
 class Embedding(Protocol):
-    """Makes vectors of texts."""
+    """Turns texts into vectors."""
 
     async def vectors(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return an array of shape (texts, dimensions) with rows of length one, or zero for a text with nothing in it."""
+        """Return an array of shape (texts, dimensions) with rows of length one, or zero for an empty text."""
         ...
 
 
 class NgramEmbedding:
-    """Hashed character n-grams, weighed by how rare they are among the texts: offline, and the same every time.
+    """Hashed character n-grams, weighted by how rare they are among the texts: offline and deterministic.
 
     Cosine similarity of these vectors is that of spelling, not of meaning.
     """
 
     def __init__(self, dimensions: int = 2048, sizes: Sequence[int] = (3, 4, 5)) -> None:
-        """Take n-grams of `sizes` characters into so many places."""
+        """Hash n-grams of `sizes` characters into `dimensions` places."""
         self._dimensions, self._sizes = dimensions, tuple(sizes)
 
     async def vectors(self, texts: Sequence[str]) -> NDArray[np.float64]:
@@ -59,7 +59,7 @@ class NgramEmbedding:
 
 
 class ApiEmbedding:
-    """Asks `/v1/embeddings` of the API that the environment names; texts that it has seen are not sent again."""
+    """Asks `/v1/embeddings` of the API that the environment names; known texts are not sent again."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class ApiEmbedding:
         environ: Mapping[str, str] | None = None,
         beside: LLMClient | None = None,
     ) -> None:
-        """Raises `NoEndpoint` where the environment names no API. With `beside`, its budget and its cache are used."""
+        """Raises `NoEndpoint` if the environment names no API. With `beside`, the budget and cache of that client are used."""
         self._endpoint = find_endpoint(os.environ if environ is None else environ, wanted_by)
         self._model, self._batch = model, batch
         self._budget = Budget() if beside is None else beside.budget
@@ -138,7 +138,7 @@ class EmbeddingOptions:
     """How texts become vectors."""
 
     kind: Literal["ngram", "api"] = "ngram"
-    """`ngram` compares spelling, offline and the same every time; `api` asks the embedding model of the OpenAI-compatible API."""
+    """`ngram` compares spelling, offline and deterministic; `api` asks the embedding model of the OpenAI-compatible API."""
     model_name: str | None = None
     """The embedding model of the API, such as `text-embedding-v4`; needed with `api`."""
     dimensions: int = field(default=2048, validator=ge(16))
@@ -147,14 +147,14 @@ class EmbeddingOptions:
     """Texts of one request to the API."""
 
     def __attrs_post_init__(self) -> None:
-        # Two fields together, which no validator beside one of them can name as well.
+        # Checks two fields together, which a validator of one field cannot.
         if self.kind == "api" and not self.model_name:
             raise ValueError("kind: api needs model_name, the embedding model to ask")
 
     def embedding(
         self, wanted_by: str, environ: Mapping[str, str] | None = None, *, beside: LLMClient | None = None
     ) -> Embedding:
-        """Make what embeds; an API is asked on the budget, and through the cache, of the client that it is `beside`."""
+        """Make the embedding; with `beside`, an API is asked on the budget, and through the cache, of that client."""
         if self.kind == "ngram":
             return NgramEmbedding(self.dimensions)
         return ApiEmbedding(str(self.model_name), wanted_by, batch=self.batch_size, environ=environ, beside=beside)

@@ -1,4 +1,4 @@
-"""What asking an LLM may cost: counted per request, and held to limits before a request is sent."""
+"""What asking an LLM may cost: counted per request, and limited before a request is sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attrs.validators import ge, optional
 from astuner.errors import AstunerError
 
 _BYTES_PER_TOKEN = 3
-"""Fewest bytes of text that a token stands for in the estimate of a prompt, of which only the API knows the tokens."""
+"""Lower bound of the bytes per token, to estimate the tokens of a prompt, which only the API knows."""
 
 
 class LLMBudgetSpent(AstunerError):
@@ -19,7 +19,7 @@ class LLMBudgetSpent(AstunerError):
 
 @frozen(kw_only=True)
 class Usage:
-    """What was asked so far."""
+    """Requests, tokens and cost so far."""
 
     requests: int = 0
     """Sent to the API, retries not counted."""
@@ -42,7 +42,7 @@ class Usage:
 
 @frozen(kw_only=True)
 class Limits:
-    """What may be spent, and what things cost. None is no limit."""
+    """Limits on spending, and prices. None is no limit."""
 
     max_requests: int | None = field(default=None, validator=optional(ge(0)))
     max_tokens: int | None = field(default=None, validator=optional(ge(0)))
@@ -54,15 +54,15 @@ class Limits:
     """Per million tokens."""
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Return what so many tokens cost."""
+        """Return the cost of these tokens."""
         return (prompt_tokens * self.prompt_price + completion_tokens * self.completion_price) / 1e6
 
 
 class Budget:
     """Counts what clients spend together, and stops them before a limit. Thread-safe.
 
-    A request under way counts with the most that it may cost, so that many at once do not pass a limit either; the tokens of its
-    prompt are estimated until the API tells them.
+    A request under way counts with the most that it may cost, so that concurrent requests keep to the limits too; the tokens of
+    its prompt are estimated until the API reports them.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -74,12 +74,12 @@ class Budget:
 
     @property
     def spent(self) -> Usage:
-        """What was spent so far, without requests under way."""
+        """The usage so far, without requests under way."""
         with self._lock:
             return self._spent
 
     def reserve(self, text: str, max_tokens: int) -> Usage:
-        """Set aside what a request with so much text may cost; hand it back to `settle`. Raises `LLMBudgetSpent`."""
+        """Reserve what a request with this text may cost; pass it to `settle` later. Raises `LLMBudgetSpent`."""
         prompt = len(text.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN
         wanted = Usage(requests=1, prompt_tokens=prompt, completion_tokens=max_tokens, cost=self._limits.cost(prompt, max_tokens))
         with self._lock:
@@ -88,7 +88,7 @@ class Budget:
         return wanted
 
     def settle(self, reserved: Usage, prompt_tokens: int = 0, completion_tokens: int = 0, requests: int = 1) -> float:
-        """Count what a request took in place of what was set aside for it; return its cost."""
+        """Replace the reservation of a request by what it took; return its cost."""
         cost = self._limits.cost(prompt_tokens, completion_tokens)
         taken = Usage(requests=requests, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost)
         back = Usage(

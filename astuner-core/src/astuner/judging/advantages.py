@@ -32,7 +32,7 @@ def compute_advantages(
 
     Siblings are compared per (task, agent): each agent of an episode against the same agent of the others. With `by_agent` off
     (`trainer_common.algorithm.norm_adv_by_agent`) they are compared per task: each agent against all agents of all siblings.
-    Episodes without a reward take no part, neither as a sample nor in a mean. `penalties` are taken off the rewards before
+    Episodes without a reward take no part, neither as a sample nor in a mean. `penalties` are subtracted from the rewards before
     the comparison, by (episode id, agent): the divergence from the reference model, when it is part of the reward.
     """
     penalties = penalties or {}
@@ -51,17 +51,17 @@ def compute_advantages(
 
 
 def has_no_signal(group: Group, *, by_agent: bool = True) -> bool:
-    """Whether all that is compared with each other has the same reward, so that no group-relative gradient comes of it."""
+    """Whether all rewards that are compared are equal, so that there is no group-relative gradient."""
     return all(len({reward for _, reward in entries}) < 2 for entries in _group_comparable_rewards(group, by_agent))
 
 
 def list_trained_agents(episode: Episode) -> list[str]:
-    """Return the agents of which an episode has samples, in the order of these."""
+    """Return the agents of an episode's samples, in their order."""
     return list(dict.fromkeys(sample.agent for sample in episode.samples))
 
 
 def _group_comparable_rewards(group: Group, by_agent: bool) -> list[list[tuple[tuple[str, str], float]]]:
-    """Return what is compared with each other: lists of (episode id, agent) with the reward of each."""
+    """Return the lists that are compared, of (episode id, agent) with the reward of each."""
     found: dict[str, list[tuple[tuple[str, str], float]]] = {}
     for episode in group.episodes:
         for agent in list_trained_agents(episode):

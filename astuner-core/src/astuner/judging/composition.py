@@ -19,11 +19,11 @@ from astuner.schema import Episode, Group, Unjudged, Verdict
 OVERLONG = "overlong"
 """The component under which the penalty for length is logged."""
 _BLIND = "astuner_unobserved"
-"""Among the observations of a judge: the reason and the text of why it has none."""
+"""Key in the observations of a judge: why it has none, as reason and text."""
 
 
 def combine_judges(judges: Sequence[WeightedJudge], how: RewardComposition | None = None) -> Judge | None:
-    """Return the only judge, where nothing is made of its reward, or one that stands for all of them; None for none.
+    """Return the only judge, if its reward is not changed, or one that combines all; None for none.
 
     Raises `ValueError` for gates that no order satisfies.
     """
@@ -36,7 +36,7 @@ def combine_judges(judges: Sequence[WeightedJudge], how: RewardComposition | Non
 
 
 class Composition(PartwiseJudge):
-    """Asks judges round by round, and makes one reward of what they find."""
+    """Asks judges round by round, and combines their rewards into one."""
 
     def __init__(self, judges: Sequence[WeightedJudge], how: RewardComposition) -> None:
         """Raises `ValueError` for gates that no order satisfies."""
@@ -45,11 +45,11 @@ class Composition(PartwiseJudge):
         self._rounds = order_by_requirements({weighted.name: weighted.requires for weighted in judges})
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
-        """Let each judge look; observations are kept under the judge's name."""
+        """Let each judge observe; observations are stored under the judge's name."""
         return await self.observe_within(episode, environment, None)
 
     async def observe_within(self, episode: Episode, environment: Any, timeout_s: float | None) -> Mapping[str, Any]:
-        """Let each judge look for so long; one that cannot is not asked about the episode."""
+        """Let each judge observe for at most `timeout_s`; one that fails is not asked about the episode."""
         judges = self._judges.values()
         looks = (collect_observations(weighted.judge, episode, environment, timeout_s) for weighted in judges)
         seen = [
@@ -64,12 +64,12 @@ class Composition(PartwiseJudge):
         for names in self._rounds:
             answers = await asyncio.gather(*(self._ask(self._judges[name], group, found, timeout_s) for name in names))
             for name, answer in zip(names, answers, strict=True):
-                for episode_id, finding in answer.items():
-                    found[episode_id][name] = finding
+                for episode_id, verdict in answer.items():
+                    found[episode_id][name] = verdict
         return [self._build_verdict(episode, found[episode.id]) for episode in group.episodes if episode.completed]
 
     async def close(self) -> None:
-        """Close each, also where one cannot be closed."""
+        """Close each judge, even if one fails."""
         closing = await asyncio.gather(*(weighted.judge.close() for weighted in self._judges.values()), return_exceptions=True)
         for error in closing:
             if error is not None:
@@ -82,7 +82,7 @@ class Composition(PartwiseJudge):
         found: Mapping[str, Mapping[str, Verdict | Unjudged]],
         timeout_s: float | None,
     ) -> dict[str, Verdict | Unjudged]:
-        """Return a judge's findings by episode, of those that pass its gates."""
+        """Return a judge's verdicts by episode, for those that pass its gates."""
         passing = [episode for episode in group.episodes if episode.completed and self._passes(weighted, found[episode.id])]
         seen = {episode.id: episode.observations.get(weighted.name, {}) for episode in passing}
         blind: dict[str, Verdict | Unjudged] = {
@@ -98,18 +98,18 @@ class Composition(PartwiseJudge):
             if not episode.completed or episode.id in ids
         )
         answers = await collect_verdicts(weighted.judge, evolve(group, episodes=episodes), timeout_s)
-        return blind | {episode.id: finding for episode, finding in zip(asked, answers, strict=True)}
+        return blind | {episode.id: verdict for episode, verdict in zip(asked, answers, strict=True)}
 
     def _passes(self, weighted: WeightedJudge, found: Mapping[str, Verdict | Unjudged]) -> bool:
         needed = ((found.get(name), least) for name, least in weighted.requires.items())
-        return all(isinstance(finding, Verdict) and finding.reward >= least for finding, least in needed)
+        return all(isinstance(verdict, Verdict) and verdict.reward >= least for verdict, least in needed)
 
     def _build_verdict(self, episode: Episode, found: Mapping[str, Verdict | Unjudged]) -> Verdict | Unjudged:
-        for name, finding in found.items():
-            # One that only records takes nobody's reward away.
-            if isinstance(finding, Unjudged) and self._counts(name):
-                return evolve(finding, detail=f"judge '{name}': {finding.detail}")
-        verdicts = {name: finding for name, finding in found.items() if isinstance(finding, Verdict)}
+        for name, result in found.items():
+            # A judge that only records does not discard a reward.
+            if isinstance(result, Unjudged) and self._counts(name):
+                return evolve(result, detail=f"judge '{name}': {result.detail}")
+        verdicts = {name: result for name, result in found.items() if isinstance(result, Verdict)}
         components: dict[str, float] = {}
         for name, verdict in verdicts.items():
             components[name] = verdict.reward
@@ -128,11 +128,11 @@ class Composition(PartwiseJudge):
         )
 
     def _counts(self, name: str) -> bool:
-        """Whether a judge's finding has a part in the reward, by its weight or as a gate."""
+        """Whether a judge's verdict affects the reward, by its weight or as a gate."""
         return self._judges[name].weight > 0 or any(name in weighted.requires for weighted in self._judges.values())
 
     def _combine_rewards(self, verdicts: Mapping[str, Verdict], agent: str | None) -> float:
-        """Combine the shared rewards, or those of an agent: a judge that does not name it gives it its shared reward."""
+        """Combine the shared rewards, or those of an agent: a judge that does not name the agent gives it the shared reward."""
         terms = []
         for name, weighted in self._judges.items():
             verdict = verdicts.get(name)

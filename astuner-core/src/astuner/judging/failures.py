@@ -14,7 +14,7 @@ Found = TypeVar("Found")
 
 
 async def collect_verdicts(judge: Judge, group: Group, timeout_s: float | None = None) -> Sequence[Verdict | Unjudged]:
-    """Return one finding per completed episode; a judge that raises, hangs or answers something else leaves them unjudged."""
+    """Return one verdict per completed episode; a judge that raises, hangs or returns something else leaves them unjudged."""
 
     async def ask() -> list[Verdict | Unjudged]:
         return list(await (judge.judge_within(group, timeout_s) if isinstance(judge, PartwiseJudge) else judge.judge(group)))
@@ -24,14 +24,14 @@ async def collect_verdicts(judge: Judge, group: Group, timeout_s: float | None =
     if isinstance(found, Unjudged):
         return [found] * count
     if len(found) != count:
-        return [Unjudged(reason="bad_verdict", detail=f"{len(found)} findings for {count} completed episodes")] * count
-    return [_check_verdict(finding) for finding in found]
+        return [Unjudged(reason="bad_verdict", detail=f"{len(found)} verdicts for {count} completed episodes")] * count
+    return [_check_verdict(verdict) for verdict in found]
 
 
 async def collect_observations(
     judge: Judge, episode: Episode, environment: Any, timeout_s: float | None = None
 ) -> Mapping[str, Any] | Unjudged:
-    """Return what a judge sees of an episode; where it raises or hangs, why it has nothing to judge it by."""
+    """Return a judge's observations of an episode, or why it has none if it raises or hangs."""
 
     async def look() -> Mapping[str, Any]:
         if isinstance(judge, PartwiseJudge):
@@ -42,7 +42,7 @@ async def collect_observations(
 
 
 def _choose_timeout(judge: Judge, timeout_s: float | None) -> float | None:
-    """Return what bounds the whole: nothing where the parts are bounded, of which several may come one after the other."""
+    """Return the limit for the whole: none if each part has its own, since parts may run one after the other."""
     return None if isinstance(judge, PartwiseJudge) else timeout_s
 
 
@@ -56,9 +56,9 @@ async def _call_within(ask: Callable[[], Awaitable[Found]], timeout_s: float | N
         return Unjudged(reason="judge_error", detail=f"{doing}{type(error).__name__}: {error}")
 
 
-def _check_verdict(finding: object) -> Verdict | Unjudged:
-    if not isinstance(finding, Verdict | Unjudged):
-        return Unjudged(reason="bad_verdict", detail=f"{finding!r:.200} is no finding: a judge returns Verdict or Unjudged")
-    if isinstance(finding, Verdict) and (odd := find_bad_numbers(finding)):
-        return Unjudged(reason="bad_verdict", detail=f"{', '.join(map(repr, odd))}: rewards and components are finite numbers")
-    return finding
+def _check_verdict(verdict: object) -> Verdict | Unjudged:
+    if not isinstance(verdict, Verdict | Unjudged):
+        return Unjudged(reason="bad_verdict", detail=f"{verdict!r:.200} is not a verdict: a judge returns Verdict or Unjudged")
+    if isinstance(verdict, Verdict) and (bad := find_bad_numbers(verdict)):
+        return Unjudged(reason="bad_verdict", detail=f"{', '.join(map(repr, bad))}: rewards and components are finite numbers")
+    return verdict

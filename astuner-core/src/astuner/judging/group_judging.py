@@ -1,4 +1,4 @@
-"""From judges to the verdicts of a group: the workflow's own reward first, then the judge; failures are no scores."""
+"""From judges to the verdicts of a group: the workflow's own reward first, then the judge; a failure is never a score."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SHARED = "*"
 async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float | None) -> Group:
     """Return the group with a verdict, or the reason for none, on every completed episode.
 
-    A judge that raises, hangs or answers something else than findings leaves its episodes unjudged; nothing is scored in
-    its place. Episodes in which a detector of abnormal behaviour found something have their verdict, and no judge sees them.
+    A judge that raises, hangs or returns something other than verdicts leaves its episodes unjudged; they get no other
+    score. Episodes in which a detector of abnormal behaviour found something have their verdict, and no judge sees them.
     """
     decided = {e.id: e.verdict or _read_own_reward(e) for e in group.episodes if e.completed}
     if any(verdict is None for verdict in decided.values()):
@@ -61,6 +61,6 @@ def find_absent_agents(group: Group) -> Iterator[str]:
 
 async def _ask(group: Group, judge: Judge | None, timeout_s: float | None) -> Sequence[Verdict | Unjudged]:
     if judge is None:
-        nobody = Unjudged(reason="no_judge", detail="the workflow gave no reward and no judge is configured (task_judge)")
-        return [nobody] * sum(episode.completed for episode in group.episodes)
+        unjudged = Unjudged(reason="no_judge", detail="the workflow gave no reward and no judge is configured (task_judge)")
+        return [unjudged] * sum(episode.completed for episode in group.episodes)
     return await collect_verdicts(judge, group, timeout_s)

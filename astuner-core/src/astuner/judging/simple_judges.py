@@ -25,24 +25,24 @@ EXPECTED = "a float, (float, bool) or a Verdict, finite, is expected"
 
 
 class PartwiseJudge(Judge):
-    """A judge of several parts, each of which is bounded by itself: one that hangs takes no finding from the others."""
+    """A judge of several parts, each with its own time limit: one that hangs does not discard the verdicts of the others."""
 
     @abstractmethod
     async def judge_within(self, group: Group, timeout_s: float | None) -> Sequence[Verdict | Unjudged]:
-        """Return the findings of `judge`; each part has so long, and several may have it one after the other."""
+        """Return the verdicts of `judge`; each part gets `timeout_s`, and parts may run one after the other."""
 
     async def observe_within(self, episode: Episode, environment: Any, timeout_s: float | None) -> Mapping[str, Any]:
-        """Return what `observe` does; each part has so long."""
+        """Return what `observe` does; each part gets `timeout_s`."""
         async with asyncio.timeout(timeout_s):
             return await self.observe(episode, environment)
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
-        """Judge without a limit."""
+        """Judge without a time limit."""
         return await self.judge_within(group, None)
 
 
 def make_judge(judge: Any, *, blame: str | None = None) -> Judge:
-    """Return a whole judge for a class, an object or a function that judges one episode; an `astuner.Judge` passes as it is.
+    """Return a whole judge for a class, an object or a function that judges one episode; an `astuner.Judge` stays as it is.
 
     `blame` begins the message of a failure. Raises `PluginError` for anything else.
     """
@@ -63,21 +63,21 @@ def make_judge(judge: Any, *, blame: str | None = None) -> Judge:
 
 
 class JudgeAdapter(Judge):
-    """Stands for an object that has the methods of a judge and is none; its `close`, if it has one, may be sync."""
+    """Adapts an object that has the methods of a judge but is not one; its `close`, if it has one, may be sync."""
 
     def __init__(self, inner: Any) -> None:
         """Keep the user's object."""
         self._inner = inner
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
-        """Let it look."""
+        """Let it observe."""
         seen: Mapping[str, Any] = await self._inner.observe(episode, environment)
         return seen
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
         """Let it judge."""
-        findings: Sequence[Verdict | Unjudged] = await self._inner.judge(group)
-        return findings
+        verdicts: Sequence[Verdict | Unjudged] = await self._inner.judge(group)
+        return verdicts
 
     async def close(self) -> None:
         """Let it release what it holds."""
@@ -85,7 +85,7 @@ class JudgeAdapter(Judge):
 
 
 class EpisodeJudge(PartwiseJudge):
-    """Judges each episode by itself; a failure is one episode's."""
+    """Judges each episode on its own; a failure concerns one episode."""
 
     def __init__(self, compute_reward: ComputeReward, *, blame: str, owner: Any = None) -> None:
         """Keep the user's function, which may be sync or async, and the object that it belongs to."""
@@ -147,7 +147,7 @@ def _make_workflow_task(episode: Episode) -> WorkflowTask:
 async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Run a blocking function off the loop, in a daemon thread of its own.
 
-    The loop's executor is not for users' code: a few calls that never return would fill it, and it is waited for at exit.
+    The loop's executor is not for users' code: a few calls that never return would fill it, and the exit waits for it.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
@@ -172,7 +172,7 @@ async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
             result = context.run(function, *arguments)
         except BaseException as raised:  # noqa: BLE001 - handed to the caller
             error = raised
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nothing waits for the result
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=work, name="astuner-judge", daemon=True).start()
@@ -180,7 +180,7 @@ async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _parse_verdict(answer: Any) -> Verdict | None:
-    """Return the verdict that an answer means, or None for one that means nothing."""
+    """Return the verdict in a user's return value, or None if it holds none."""
     if isinstance(answer, Verdict):
         return answer if not find_bad_numbers(answer) else None
     reward, is_success = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
@@ -194,7 +194,7 @@ def _parse_verdict(answer: Any) -> Verdict | None:
 
 
 def find_bad_numbers(verdict: Verdict) -> list[Any]:
-    """Return what is no finite number among the reward, those per agent and the components of a verdict."""
+    """Return the values of a verdict that are not finite numbers: reward, rewards per agent, components."""
     numbers = [verdict.reward, *_list_values(verdict.rewards), *_list_values(verdict.components)]
     return [number for number in numbers if not _is_finite(number)]
 
@@ -209,7 +209,7 @@ def _is_finite(value: Any) -> bool:
 
 
 def _parse_bool(value: Any) -> bool | None:
-    """Return a bool for Python's or numpy's."""
+    """Return a Python bool for Python's or numpy's; None for anything else."""
     item = getattr(value, "item", None)
     value = item() if callable(item) else value
     return value if isinstance(value, bool) else None

@@ -65,9 +65,9 @@ class RolloutRunner:
         renderer: TemplateRenderer | None = None,
         engine_max_model_len: int | None = None,
     ) -> None:
-        """`notify` hears what a user should read; `on_episode` of each finished episode and `on_group` of each judged group.
+        """`notify` gets messages for the user, `on_episode` each finished episode and `on_group` each judged group.
 
-        These two are called in this loop.
+        The last two are called in this loop.
         `renderer` and `engine_max_model_len` are the gateway's and its engine's, for episodes in which the environment leads.
         """
         self._parts, self._gateway, self._run_info, self._store = parts, gateway, run_info, store

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from astuner.scaffold.names import Names
 
 ENDING = ".in"
-"""Of a template file: `$dist`, `$name`, `$module`, `$component` and the like are filled in, and `$$` is a dollar."""
+"""Of a template file: `$dist`, `$name`, `$module`, `$component` and so on are filled in, and `$$` is a dollar."""
 
 
 def fill_package(names: Names) -> Mapping[str, str]:
-    """Return the texts of a package by path, in the order in which one reads them."""
+    """Return the texts of a package by path, in reading order."""
     values = _collect_values(names)
     usage, options = _fill(names.kind, _find_usage_file(names.kind), values), _fill(names.kind, "options.md", values)
     fence = _find_usage_file(names.kind).rpartition(".")[2]
@@ -38,12 +38,12 @@ def fill_package(names: Names) -> Mapping[str, str]:
 
 
 def fill_usage(names: Names) -> str:
-    """Return how the component is used: some lines of YAML, or a command."""
+    """Return an example of using the component: some lines of YAML, or a command."""
     return _fill(names.kind, _find_usage_file(names.kind), _collect_values(names))
 
 
 def format_core_range(extra: str = "", running: str | None = None) -> str:
-    """Return the requirement for the running core and those releases that keep its promises: `astuner-core>=0.1,<0.2`."""
+    """Return the requirement for the running core and the releases compatible with it: `astuner-core>=0.1,<0.2`."""
     now = Version(running or version(CORE))
     return f"{CORE}{f'[{extra}]' if extra else ''}>={now.major}.{now.minor},<{now.major}.{now.minor + 1}"
 

@@ -1,4 +1,4 @@
-"""What differs between the packages of the kinds, beside their template files."""
+"""What differs between the packages of the kinds, apart from their template files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Scaffold:
     description: str
     """The one sentence of its metadata."""
     section: str | None = None
-    """Where the YAML holds the options: the path of the section in which the component's own one stands."""
+    """Where the YAML holds the options: the path of the section that contains the component's own."""
     target: str | None = None
     """What the entry point names; None is the component's class."""
     core_extra: str = ""
@@ -42,7 +42,7 @@ SCAFFOLDS: Mapping[str, Scaffold] = {
 
 
 def find_scaffolded_kind(word: str) -> str:
-    """Return the kind that a word means, in the singular or the plural; raises `UsageError` for one without a scaffold."""
+    """Return the kind for a word in the singular or the plural; raises `UsageError` if it has no scaffold."""
     try:
         kind = kind_of(word)
     except KeyError:

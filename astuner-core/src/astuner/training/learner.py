@@ -34,19 +34,19 @@ class Learner(Protocol):
 
     @property
     def overlaps(self) -> bool:
-        """Whether the episodes of the next step are played while this one is trained, so with weights of one step before."""
+        """Whether the episodes of the next step are played while this one is trained, so with the weights of one step earlier."""
         ...
 
     def own_engine(self) -> Engine | None:
-        """Make the engine that generates with these weights from the start; None where another one is given them."""
+        """Make the engine that generates with these weights from the start; None if another engine gets them."""
         ...
 
     def weights(self) -> Any:
-        """Return what `Engine.update_weights` is handed: a module, a path, or what an engine of the backbone's own expects."""
+        """Return the argument of `Engine.update_weights`: a module, a path, or what an engine of the backbone's own expects."""
         ...
 
     def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
-        """Train on the weighed samples of a step, and return metrics under flat names."""
+        """Train on the samples of a step with their advantages, and return metrics under flat names."""
         ...
 
     def reference_kl(self, samples: Sequence[Sample]) -> list[float]:
@@ -54,5 +54,5 @@ class Learner(Protocol):
         ...
 
     def save(self, directory: Path) -> None:
-        """Write a checkpoint: a Hugging Face model, and beside it what training needs to go on."""
+        """Write a checkpoint: a Hugging Face model, and next to it what training needs to go on."""
         ...

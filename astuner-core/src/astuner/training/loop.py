@@ -1,4 +1,4 @@
-"""A whole run, top to bottom: play a step's groups, weigh them, update, validate, save."""
+"""A whole run, top to bottom: play a step's groups, compute advantages, update, validate, save."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, learner: Learner) -> Generator[Event]:
-    """Yield a report per step, and validations and checkpoints as they are due; a stop saves the last whole step.
+    """Yield a report per step, and validations and checkpoints as they are due; a stop saves the last complete step.
 
-    The learner stands where the checkpoint of `control.resume_step` left it.
+    The learner is in the state of the checkpoint of `control.resume_step`.
     """
     total, settings = tasks.total_steps, run.config.trainer_common
     start = control.resume_step
@@ -45,8 +45,8 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             rows = compute_advantages(groups, learner.estimator, _compute_penalties(run, learner, groups), by_agent=by_agent)
             metrics = compute_rollout_metrics(groups, rows, by_agent=by_agent)
             if learner.overlaps and step < total:
-                with ThreadPoolExecutor(1) as beside:
-                    updating = beside.submit(learner.update, rows, step)
+                with ThreadPoolExecutor(1) as executor:
+                    updating = executor.submit(learner.update, rows, step)
                     ahead = _play(rollouts, run, tasks, step + 1)
                     metrics |= updating.result()
             else:
@@ -99,7 +99,7 @@ def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> tup
             return None, 0
         dropped += [group for group in played if dead(group)]
         kept += [group for group in played if not dead(group)]
-    # A batch that stays short is filled with groups that have no signal: they weigh in the denominators, as without the filter.
+    # A short batch is filled up with groups without signal: they count in the denominators, as without the filter.
     return [*kept, *dropped][:wanted], len(dropped)
 
 
@@ -117,7 +117,7 @@ def _compute_penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> d
 
 
 def _validate(rollouts: Rollouts, tasks: TaskSource, step: int) -> Generator[Event, None, bool]:
-    """Yield the report, and return whether the pass came to its end."""
+    """Yield the report, and return whether the pass was completed."""
     groups = rollouts.validate(tasks.validation(), step)
     if groups:
         yield ValidationReport(step=step, metrics=compute_validation_metrics(groups), groups=tuple(groups))

@@ -32,7 +32,7 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 def cut_mini_batches(rows: Sequence[AnyRow], count: int) -> list[list[AnyRow]]:
     """Cut the rows, in their order, into at most `count` parts of whole groups; of whole episodes when there are fewer groups.
 
-    Rows are never the unit: an episode of twenty rows is cut as one of a single row is.
+    Rows are never the unit: an episode of twenty rows is handled like one of a single row.
     """
     keys: list[Hashable] = [row.group for row in rows]
     if len(set(keys)) < count:

@@ -1,4 +1,4 @@
-"""Rollouts as the training loop sees them: plain calls, over one event loop that lives as long as the run."""
+"""Rollouts as the training loop uses them: plain calls, over one event loop that lives as long as the run."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class Rollouts:
         return self._play(tasks, round_, "validation")
 
     def take_engine_s(self) -> float | None:
-        """Return for how long the engine worked on training episodes since the last call; None where it does not tell."""
+        """Return how long the engine worked on training episodes since the last call; None if it does not report it."""
         taken, self._engine_s = self._engine_s, 0.0
         return None if self._read_busy_s() is None else taken
 
     def serve_new_weights(self, version: int) -> None:
-        """Let the engine take over the weights as they are now."""
+        """Update the engine to the current weights."""
         with explain_os_errors(self._run.directory):
             self._loop.run(self._engine.update_weights(self._learner.weights(), version))
 
@@ -89,7 +89,7 @@ class Rollouts:
             self._loop.close()
 
     async def _open(self, opening: AbstractAsyncContextManager[RolloutRunner], recipe: Recipe) -> RolloutRunner:
-        """Start everything, and give an engine with a model of its own the learner's weights."""
+        """Start everything, and give an engine with its own model the learner's weights."""
         self._playing = asyncio.current_task()
         try:
             if self._control.stop:
@@ -97,7 +97,7 @@ class Rollouts:
             runner = await self._stack.enter_async_context(opening)
             try:
                 if not self._over_learner:
-                    # What it can do is certain, and what it has loaded is known, only now.
+                    # Only a started engine knows its capabilities and its model.
                     check_trainable(self._engine, recipe)
                     with explain_os_errors(self._run.directory):
                         await self._engine.update_weights(self._learner.weights(), self._control.resume_step)

@@ -1,4 +1,4 @@
-"""What a server says of an instance after it was made and after each step, with every message kept."""
+"""The state of an instance as the server sends it, after creation and after each step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from astuner.schema import Message
 
 
 class InvalidState(ValueError):
-    """The server's object is none of the protocol's."""
+    """The server's object does not follow the protocol."""
 
 
 @frozen(kw_only=True)
@@ -27,7 +27,7 @@ class State:
 
 
 def read_state(data: Any) -> State:
-    """Return the state that the server's object means; `state` in it is a list of messages, or one. Raises `InvalidState`."""
+    """Return the state in the server's object; `state` in it is a list of messages, or one. Raises `InvalidState`."""
     if not isinstance(data, Mapping) or "state" not in data:
         raise InvalidState(f"an object with `state` is expected, not {data!r:.200}")
     info = data.get("info")
@@ -66,7 +66,7 @@ def _parse_messages(state: Any) -> tuple[Message, ...]:
 
 
 def _parse_message(said: Any) -> Message:
-    """Return one message. Older servers leave the role out, give `error` in place of a content, or an object of their own."""
+    """Return one message. Older servers leave the role out, give `error` in place of a content, or an object of another form."""
     if isinstance(said, str):
         return {"role": "user", "content": said}
     if not isinstance(said, Mapping):

@@ -1,4 +1,4 @@
-"""The bearer token of servers that want one, from the environment and never from the YAML."""
+"""The bearer token for servers that require one, from the environment and never from the YAML."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ TOKEN = "ASTUNER_ENV_TOKEN"
 
 
 def read_token(url: str, trusted_urls: tuple[str, ...]) -> str | None:
-    """Return the token for a server; None where none is set.
+    """Return the token for a server; None if none is set.
 
-    Only the servers that the configuration names get it: an address that comes with data would else be told the secret.
+    Only the servers that the configuration names get it: otherwise an address that comes with data would get the secret.
     """
     token = os.environ.get(TOKEN, "").strip()
     return token if token and _parse_origin(url) in map(_parse_origin, trusted_urls) else None

@@ -1,7 +1,8 @@
 """The program of the child process: makes puzzles of the library reasoning-gym and scores answers, a line of JSON for each line.
 
-It runs with a fixed `PYTHONHASHSEED`, since some families of the library go through sets, and so would give other puzzles in each
-process. Some families evaluate an answer as Python, which is why they are scored here: within limits, and killed in time.
+It runs with a fixed `PYTHONHASHSEED`, since some families iterate over sets, and would give other puzzles in each process.
+Some families evaluate an answer as Python, so answers are scored here, within limits of
+memory and time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def main() -> None:
     """Answer until the input ends."""
     deadline_s = float(sys.argv[1])
     does: Mapping[str, Callable[..., dict[str, Any]]] = {"check": _check, "make": _make_puzzle, "score": _score}
-    # Some families print; what they print must not stand among the answers.
+    # Some families print; their output must not mix with the answers.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers, open(os.devnull, "w", encoding="utf-8") as nowhere:
         os.dup2(2, 1)
         logging.disable()
@@ -38,7 +39,7 @@ def main() -> None:
         _limit_resources()
         print("{}", file=answers, flush=True)
         for line in sys.stdin:
-            # Should the parent be gone, nobody kills this process in the middle of an endless computation but itself.
+            # If the parent is gone, only this process itself can end an endless computation.
             faulthandler.dump_traceback_later(2 * deadline_s + 1, exit=True, file=nowhere)
             try:
                 ((what, given),) = json.loads(line).items()
@@ -50,7 +51,7 @@ def main() -> None:
 
 
 def _limit_resources() -> None:
-    """Bound what an answer may take."""
+    """Limit the memory and files of this process."""
     if sys.platform == "linux":
         import resource
 
@@ -65,7 +66,7 @@ def _check(dataset: str, config: Mapping[str, Any], seed: int, size: int, levels
 
 
 def _find_problem(dataset: str, config: Mapping[str, Any], seed: int, size: int, levels: tuple[int, int] | None) -> str | None:
-    """Return why no tasks can be made like this, or None."""
+    """Return why tasks cannot be made with these settings, or None."""
     from reasoning_gym.factory import CURRICULA, DATASETS
 
     names = sorted(set(DATASETS) - {"composite"})
@@ -80,7 +81,7 @@ def _find_problem(dataset: str, config: Mapping[str, Any], seed: int, size: int,
     if levels is None:
         return _find_fault(dataset, config, seed, size, None)
     if dataset not in CURRICULA:
-        return f"dataset '{dataset}' has no levels of difficulty; leave it out, or leave the curriculum out"
+        return f"dataset '{dataset}' has no levels of difficulty; remove it, or remove the curriculum"
     if raised := sorted(set(config) & _list_curriculum_settings(dataset)):
         return f"dataset '{dataset}': the curriculum sets {', '.join(raised)}; remove it from `config`, or the curriculum"
     for level in sorted({min(level, _find_top_level(dataset)) for level in range(levels[0], levels[1] + 1)}):
@@ -94,12 +95,12 @@ def _suggest(near: list[str]) -> str:
 
 
 def _find_fault(dataset: str, config: Mapping[str, Any], seed: int, size: int, level: int | None) -> str | None:
-    """Return what the library says against a configuration, or None."""
+    """Return the library's objection to a configuration, or None."""
     try:
         made = _make_configuration(dataset, config, seed, size, level)
         if hasattr(made, "validate"):
             made.validate()
-    except Exception as error:  # noqa: BLE001 - configurations are checked by assertions, and by what they stumble on
+    except Exception as error:  # noqa: BLE001 - configurations are checked by assertions, or fail in other ways
         return f"dataset '{dataset}' refuses its configuration: {error or type(error).__name__}"
     return None
 
@@ -157,8 +158,8 @@ def _score(source: Mapping[str, Any], answer: str) -> dict[str, Any]:
         return {"score": float(made.score_answer(answer, entry))}
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - two families stumble over an answer that they cannot read
-        # The scorer is in order where it scores the puzzle's own answer, or that there is none: then it was this one.
+    except Exception as error:  # noqa: BLE001 - two families fail on an answer that they cannot read
+        # If the scorer can score the puzzle's own answer, the given answer was at fault; otherwise this raises.
         made.score_answer(entry["answer"], entry)
         return {"score": 0.0, "unreadable": f"{type(error).__name__}: {error}"}
 
@@ -168,9 +169,9 @@ def _make_key(config: Mapping[str, Any]) -> str:
 
 
 def _encode(value: Any) -> Any:
-    """Return a value as JSON that can be undone: tuples, and objects whose keys are no texts, are told by a key of their own.
+    """Return a value as JSON that can be decoded: tuples, and objects with other keys than texts, are marked by a special key.
 
-    It is undone before an answer is scored, since some families compare what they kept with `==`, and a list is no tuple.
+    It is decoded before an answer is scored, since some families compare with `==`, and a list never equals a tuple.
     """
     if isinstance(value, tuple):
         return {"__tuple__": [_encode(item) for item in value]}
@@ -180,13 +181,13 @@ def _encode(value: Any) -> Any:
         if all(isinstance(key, str) and not key.startswith("__") for key in value):
             return {str(key): _encode(item) for key, item in value.items()}
         return {"__items__": [[_encode(key), _encode(item)] for key, item in value.items()]}
-    # Numbers of numpy have it; texts of an enumeration are texts.
+    # numpy's numbers have it; texts of an enumeration are texts.
     item = getattr(value, "item", None)
     return item() if callable(item) else value
 
 
 def _decode(value: Any) -> Any:
-    """Return what was encoded."""
+    """Return the value that `_encode` encoded."""
     if isinstance(value, list):
         return [_decode(item) for item in value]
     if isinstance(value, dict):
