@@ -32,7 +32,7 @@ from words import help_tokenizer
 from astuner.planning.plan import Plan, plan_run
 from astuner.protocols import Engine, RunInfo
 from astuner.rendering import load_renderer
-from astuner.rollout.host import open_rollouts, training_sampling
+from astuner.rollout.host import make_training_sampling, open_rollouts
 from astuner.rollout.runner import Round
 from astuner.runs.episode_store import EpisodeFiles
 from astuner.schema import Chunk, Request, Task
@@ -213,7 +213,7 @@ async def measure(
                 Task(task_id=f"{number}-{place}", main_query=f"Tell story {place} of round {number}.", metadata=metadata)
                 for place in range(given.episodes // 2)
             ]
-            round_ = Round(step=number + 1, split="train", repeats=2, sampling=training_sampling(info))
+            round_ = Round(step=number + 1, split="train", repeats=2, sampling=make_training_sampling(info))
             engine.requests.clear()
             engine.tokens = 0
 

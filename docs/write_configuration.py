@@ -112,7 +112,7 @@ def _shown(value: Any) -> str:
 def _honoured(key: str) -> str:
     # The schema writes a section of free names as `services.*`.
     key = f"{key}.*" if f"{key}.*" in walk_schema() else key
-    found = {backbone.name: HonourTable.of(backbone).honour_of(key) for backbone in BACKBONES}
+    found = {backbone.name: HonourTable.of(backbone).find_honour(key) for backbone in BACKBONES}
     acting = [name for name, honour in found.items() if honour.acted_on]
     if acting:
         return ", ".join(acting)

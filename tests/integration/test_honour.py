@@ -10,7 +10,7 @@ import pytest
 from harness import REPOSITORY
 
 from astuner.builtin.debug.debug_backbone import DebugBackbone
-from astuner.config.key_coverage import HonourTable, unaccounted, walk_schema
+from astuner.config.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
 from astuner_local.backbone import LocalBackbone
 
 # What verl and Trinity need is left out of this environment; the classes of their backbones do without.
@@ -52,7 +52,7 @@ def text_of(paths: list[Path]) -> str:
 
 def claimed(backbone: type, status: str) -> list[str]:
     table = HonourTable.of(backbone)
-    return [key for key in walk_schema() if table.honour_of(key).status == status]
+    return [key for key in walk_schema() if table.find_honour(key).status == status]
 
 
 def unread(keys: list[str], text: str) -> list[str]:
@@ -61,7 +61,7 @@ def unread(keys: list[str], text: str) -> list[str]:
 
 @pytest.mark.parametrize("backbone", BACKBONES, ids=lambda backbone: backbone.name)
 def test_every_key_is_honoured_or_inapplicable_or_refused(backbone: type):
-    assert unaccounted(backbone) == []
+    assert find_unaccounted_keys(backbone) == []
 
 
 @pytest.mark.parametrize("backbone", BACKBONES, ids=lambda backbone: backbone.name)
@@ -77,5 +77,5 @@ def test_what_core_honours_is_read_by_core(backbone: type):
 @pytest.mark.parametrize("backbone", BACKBONES, ids=lambda backbone: backbone.name)
 def test_every_reason_is_a_sentence_that_can_be_read_to_a_user(backbone: type):
     table = HonourTable.of(backbone)
-    reasons = [table.honour_of(key).reason for key in walk_schema() if not table.honour_of(key).acted_on]
+    reasons = [table.find_honour(key).reason for key in walk_schema() if not table.find_honour(key).acted_on]
     assert [reason for reason in reasons if len(reason.split()) < 3 or reason.endswith(".")] == []

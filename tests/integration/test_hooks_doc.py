@@ -99,9 +99,9 @@ def test_first_tasks_are_read_and_no_more(hooks: Any, tmp_path: Path):
 
 def options_of(candidate: Candidate, values: dict[str, Any]) -> Any:
     from astuner.plugins.drivers import load
-    from astuner.plugins.options import options_for
+    from astuner.plugins.options import build_options
 
-    return options_for(load(candidate), values, key=candidate.kind)
+    return build_options(load(candidate), values, key=candidate.kind)
 
 
 def test_few_tasks_are_told(hooks: Any, capsys: pytest.CaptureFixture[str]):

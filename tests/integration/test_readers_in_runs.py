@@ -62,10 +62,10 @@ def test_a_broken_csv_file_ends_the_run_before_it_begins(cli: Cli, tmp_path: Pat
 
 def puzzles(**section: Any) -> list[Task]:
     pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
-    from astuner.plugins.options import options_for
+    from astuner.plugins.options import build_options
     from astuner_readers.reasoning_gym import ReasoningGymReader
 
-    return list(ReasoningGymReader(options_for(ReasoningGymReader, section, key="task_reader.reasoning_gym")).read("train"))
+    return list(ReasoningGymReader(build_options(ReasoningGymReader, section, key="task_reader.reasoning_gym")).read("train"))
 
 
 def test_puzzles_are_played_and_scored_by_their_families(cli: Cli, tmp_path: Path) -> None:

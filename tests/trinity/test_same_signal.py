@@ -17,7 +17,6 @@ from attrs import define, evolve
 from made_up_groups import Control, groups_of, take_weights
 from one_quickstart import one_quickstart
 
-from astuner.judging.advantages import Weighted, weigh
 from astuner.planning.plan import plan_run
 from astuner.planning.replan import write_plan
 from astuner.processes.process_environment import export_variables
@@ -125,7 +124,7 @@ def test_loss_gradient_and_divergence_are_equal(trainers: tuple[Any, TrinityTrai
     take_weights(local, trinity.checkpoint())
     step = 1 + AGGREGATIONS.index(mode)
     groups = groups_of(step, local.renderer.tokenizer.vocab_size, SIZES)
-    rows: list[Weighted] = weigh(groups, local.estimator)
+    rows: list[WeightedSample] = compute_advantages(groups, local.estimator)
     local.trainer.options = evolve(local.trainer.options, loss_agg_mode=mode, mini_batch_num=1)
     expected, found = local.update(rows, step), trinity.update(groups, step, mode)
     assert found["grad/norm"] == pytest.approx(expected["grad/norm"], rel=1e-4)
@@ -149,5 +148,5 @@ def test_a_step_without_gradient_moves_no_weight(trainers: tuple[Any, TrinityTra
     alone = TrinityTrainer(trinity.trainer, {**trinity.options, "every_row": False}, trinity.estimator, trinity.job)
     found = alone.update(groups, 50, "token-mean")
     assert found["signal/updates"] == 0
-    expected = local.update(weigh(same, local.estimator), 51)
+    expected = local.update(compute_advantages(same, local.estimator), 51)
     assert trinity.update(same, 51, "token-mean")["kl/mean"] == pytest.approx(expected["kl/mean"], rel=1e-4)

@@ -14,7 +14,7 @@ from made_up_groups import Control, groups_of, take_weights
 from one_quickstart import one_quickstart
 
 from astuner.config.trees import put
-from astuner.judging.advantages import Weighted, weigh
+from astuner.judging.advantages import WeightedSample, compute_advantages
 from astuner.planning.plan import plan_run
 
 pytestmark = [
@@ -72,7 +72,7 @@ def test_loss_gradient_and_divergence_are_equal(learners: tuple[Any, Any], mode:
     take_weights(local, tmp_path)
     step = 1 + AGGREGATIONS.index(mode) * 2 + parts
     groups = groups_of(step, verl.renderer.tokenizer.vocab_size, SIZES)
-    rows: list[Weighted] = weigh(groups, verl.estimator)
+    rows: list[WeightedSample] = compute_advantages(groups, verl.estimator)
     local.trainer.options = evolve(local.trainer.options, loss_agg_mode=mode, mini_batch_num=parts)
     put(verl.native, f"{ACTOR}.loss_agg_mode", mode)
     common = verl.run.config.trainer_common
@@ -98,4 +98,4 @@ def test_advantages_are_those_of_the_rewards_for_both(learners: tuple[Any, Any])
         for episode, advantage in zip(group.episodes, (rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-6), strict=True):
             expected += [advantage] * len(episode.samples)
     for learner in (local, verl):
-        assert [row.advantage for row in weigh(groups, learner.estimator)] == pytest.approx(expected, abs=1e-6)
+        assert [row.advantage for row in compute_advantages(groups, learner.estimator)] == pytest.approx(expected, abs=1e-6)

@@ -52,7 +52,7 @@ def test_each_key_has_its_place_and_who_acts_on_it(conf: Path, capsys: pytest.Ca
     found = lines(capsys)
     assert ["trainer_common.optim.lr", "0.1", "run.yaml:5", "./acme.py:Acme: actor.lr"] in found
     assert ["rollout.temperature", "0.5", "run.yaml:4", "core; ./acme.py:Acme: sampler.temperature"] in found
-    assert ["rollout.max_env_worker", "3", "run.yaml:4", "nobody: one at a time"] in found
+    assert ["rollout.max_env_worker", "3", "run.yaml:4", "nothing: one at a time"] in found
     assert ["rollout.top_k", "5", "--set rollout.top_k", "core"] in found
     assert not any(line[:1] == ["trainer_common.grad_clip"] for line in found)
 
@@ -73,7 +73,7 @@ def test_no_secret_is_shown(conf: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_all_shows_defaults_too(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
     exit_code_of(["config", "explain", "--conf", str(conf), "--all"])
-    assert ["trainer_common.grad_clip", "1.0", "default", "nobody: debug does not train"] in lines(capsys)
+    assert ["trainer_common.grad_clip", "1.0", "default", "nothing: debug does not train"] in lines(capsys)
 
 
 def test_json_is_one_document(conf: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,4 +105,4 @@ def test_another_backbone_is_explained_by_its_name(conf: Path, capsys: pytest.Ca
     exit_code_of(["config", "explain", "--conf", str(conf), "--backbone", "debug"])
     said = capsys.readouterr().out
     assert "The backbone 'debug' has no native configuration" in said
-    assert "nobody: debug does not train" in said
+    assert "nothing: debug does not train" in said

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from astuner.cli.stop import _named
+from astuner.cli.stop import _find_programs
 from astuner.processes import Lease, ProgramHandle, launch, list_programs, register_run
 from astuner.testing import until
 from astuner.testing.project import write_project
@@ -149,7 +149,7 @@ def test_a_second_stop_lets_the_first_one_save(cli: Any, tmp_path: Path) -> None
 def test_a_run_has_a_name_an_experiment_and_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
     with register_run("mine.debug", tmp_path / "record" / "mine.debug", facts={"experiment_name": "mine"}) as record:
-        assert _named([name], list_programs()) == [record]
+        assert _find_programs([name], list_programs()) == [record]
 
 
 def test_a_run_that_takes_longer_to_save_is_told_and_left(cli: Any, tmp_path: Path) -> None:

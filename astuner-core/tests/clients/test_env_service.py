@@ -306,7 +306,7 @@ async def test_an_instance_that_the_server_lost_says_what_may_have_happened(clie
     played = instance(client)
     await played.create()
     await client.release(played.id)
-    with pytest.raises(EnvServiceFailed, match="The server was restarted, or has released it"):
+    with pytest.raises(EnvServiceFailed, match="it was released or the server was restarted"):
         await played.step(ACTION)
     assert not await played.release()
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.clients.env_service.failures import LONGEST_PAUSE_S, Patience, may_repeat_answer, may_repeat_error, told
-from astuner.clients.env_service.states import OddState, read_state
-from astuner.clients.env_service.token import token_for
+from astuner.clients.env_service.failures import LONGEST_PAUSE_S, Patience, describe_failure, may_repeat_answer, may_repeat_error
+from astuner.clients.env_service.states import InvalidState, read_state
+from astuner.clients.env_service.token import read_token
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -38,7 +38,7 @@ def test_one_message_is_a_list_of_one(messages):
 def test_whatever_a_server_says_is_a_state_or_is_refused(data):
     try:
         state = read_state(data)
-    except OddState:
+    except InvalidState:
         return
     assert all(
         isinstance(message["role"], str) or message["role"] == data["state"] for message in state.messages if "role" in message
@@ -95,9 +95,9 @@ def test_pauses_double_up_to_a_limit_and_a_server_may_ask_for_longer_ones():
 
 
 def test_what_a_server_says_is_told_in_one_line():
-    assert told("a\n  b\n") == "a b"
-    assert told({"loc": ["body"]}) == "{'loc': ['body']}"
-    assert told("Traceback (most recent call last):\n  File x\nValueError: no\n") == "ValueError: no"
+    assert describe_failure("a\n  b\n") == "a b"
+    assert describe_failure({"loc": ["body"]}) == "{'loc': ['body']}"
+    assert describe_failure("Traceback (most recent call last):\n  File x\nValueError: no\n") == "ValueError: no"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_what_a_server_says_is_told_in_one_line():
 )
 def test_only_a_server_of_the_configuration_gets_the_token(monkeypatch, url, token):
     monkeypatch.setenv("ASTUNER_ENV_TOKEN", "secret")
-    assert token_for(url, ("http://10.0.0.1:8080",)) == token
+    assert read_token(url, ("http://10.0.0.1:8080",)) == token
 
 
 def test_importing_the_client_imports_no_library_for_http():

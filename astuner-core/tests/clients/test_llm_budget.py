@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astuner.clients.llm import LLMClient, LLMFailed, Patience
-from astuner.clients.llm_budget import Budget, Limits, LLMBudgetSpent, Spent
+from astuner.clients.llm_budget import Budget, Limits, LLMBudgetSpent, Usage
 from astuner.clients.llm_endpoint import find_endpoint
 from astuner.testing.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
 
@@ -28,7 +28,7 @@ def test_tokens_and_cost_are_those_that_the_api_tells() -> None:
         llm = client(api, prompt_price=2.0, completion_price=8.0)
         answer = asyncio.run(llm.answer(QUESTION, max_tokens=500))
     assert (answer.text, answer.prompt_tokens, answer.completion_tokens, answer.cost) == ("4", 2000, 500, pytest.approx(0.008))
-    assert llm.budget.spent == Spent(requests=1, prompt_tokens=2000, completion_tokens=500, cost=pytest.approx(0.008))  # type: ignore[arg-type]  # pytest's stand-in for a float
+    assert llm.budget.spent == Usage(requests=1, prompt_tokens=2000, completion_tokens=500, cost=pytest.approx(0.008))  # type: ignore[arg-type]  # pytest's stand-in for a float
 
 
 def test_requests_at_once_keep_to_the_limit_together() -> None:
@@ -104,7 +104,7 @@ def test_what_never_reached_the_api_cost_nothing() -> None:
         llm = client(api)
     with pytest.raises(LLMFailed, match="could not be reached"):
         asyncio.run(llm.ask(QUESTION, max_tokens=20))
-    assert llm.budget.spent == Spent(requests=1)
+    assert llm.budget.spent == Usage(requests=1)
 
 
 @given(st.lists(st.tuples(st.integers(1, 50), st.booleans()), max_size=30), st.integers(0, 300))

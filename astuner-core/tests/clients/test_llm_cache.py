@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from astuner.clients.llm import LLMClient, LLMFailed
-from astuner.clients.llm_cache import Kept, LLMCache
+from astuner.clients.llm_cache import CachedAnswer, LLMCache
 from astuner.clients.llm_options import LLMOptions
 from astuner.errors import DataError
 from astuner.testing.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
@@ -67,7 +67,7 @@ def test_what_was_kept_outlives_a_process_that_is_killed(tmp_path: Path) -> None
     )
     path = tmp_path / "answers.sqlite"
     subprocess.run([sys.executable, "-c", code, str(path)], timeout=60, check=False)
-    assert LLMCache(path).get("key") == Kept("4", 5, 1)
+    assert LLMCache(path).get("key") == CachedAnswer("4", 5, 1)
 
 
 def test_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Pa
     for process in started:
         assert process.stdin is not None
         process.stdin.close()
-    assert [LLMCache(path).get(str(key)) for key in range(5)] == [Kept("4", 5, 1)] * 5
+    assert [LLMCache(path).get(str(key)) for key in range(5)] == [CachedAnswer("4", 5, 1)] * 5
 
 
 def test_an_answer_that_cannot_be_kept_is_an_answer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -96,7 +96,7 @@ def test_an_answer_that_cannot_be_kept_is_an_answer(tmp_path: Path, caplog: pyte
         assert llm.cache is not None
         llm.cache._file.execute("DROP TABLE answers")
         assert [asyncio.run(llm.ask(QUESTION, max_tokens=9)) for _ in range(2)] == ["0", "1"]
-    assert caplog.text.count("answers are not kept") == 1
+    assert caplog.text.count("answers are not stored") == 1
 
 
 def test_a_file_that_is_no_cache_is_named(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_endpoint import find_endpoint
-from astuner.clients.llm_json import ask_for, find_object, structured
+from astuner.clients.llm_json import ask_for_json, find_object, parse_answer
 from astuner.clients.llm_options import LLMOptions
 from astuner.testing.scripted_api import Script, scripted_api
 
@@ -36,7 +36,7 @@ JSON_VALUES = st.recursive(
 def asked(script: Script | str, **more: Any) -> tuple[Score, list[Any]]:
     with scripted_api(script) as api:
         llm = LLMClient(find_endpoint(api.environ, "the test"), "big")
-        found, _ = asyncio.run(ask_for(llm, [{"role": "user", "content": "Score it."}], Score, max_tokens=99, **more))
+        found, _ = asyncio.run(ask_for_json(llm, [{"role": "user", "content": "Score it."}], Score, max_tokens=99, **more))
         return found, api.bodies
 
 
@@ -51,7 +51,7 @@ def asked(script: Script | str, **more: Any) -> tuple[Score, list[Any]]:
     ids=["bare", "fenced", "last of two", "a key too many"],
 )
 def test_an_object_is_found_in_what_is_said(text: str) -> None:
-    assert structured(text, Score) == Score(score=0.5, rationale="so so")
+    assert parse_answer(text, Score) == Score(score=0.5, rationale="so so")
 
 
 @given(st.dictionaries(st.text(), JSON_VALUES), st.text(alphabet="ab \n.:,"), st.text(alphabet="ab \n.:,"))
@@ -73,10 +73,10 @@ def test_any_object_is_found_between_words(value: dict[str, Any], before: str, a
 )
 def test_what_is_wrong_is_said(text: str, why: str | None) -> None:
     if why is None:
-        assert structured(text, Score) == Score(score=1.0)
+        assert parse_answer(text, Score) == Score(score=1.0)
         return
     with pytest.raises(ValueError, match=why):
-        structured(text, Score)
+        parse_answer(text, Score)
 
 
 def test_a_model_is_shown_what_was_wrong_and_asked_again() -> None:
@@ -97,7 +97,9 @@ def test_answers_of_no_use_are_not_kept(tmp_path: Path) -> None:
         llm = LLMOptions(cache="a.sqlite").client("the test", model="big", config_dir=tmp_path, environ=api.environ)
 
         def once() -> Score:
-            found, _ = asyncio.run(ask_for(llm, [{"role": "user", "content": "Score it."}], Score, max_tokens=99, attempts=2))
+            found, _ = asyncio.run(
+                ask_for_json(llm, [{"role": "user", "content": "Score it."}], Score, max_tokens=99, attempts=2)
+            )
             return found
 
         with pytest.raises(LLMFailed):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from astuner.config.loading import LoadedConfig
-from astuner.config.paths import model_directory, resolve_path
+from astuner.config.paths import find_model_directory, resolve_path
 from astuner.errors import Problem
 
 Load = Callable[..., LoadedConfig]
@@ -171,4 +171,4 @@ def test_paths_start_from_the_yaml() -> None:
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B", "gpt2", "qwen-max", "qwen3:8b"])
 def test_name_of_a_model_is_no_directory(tmp_path: Path, name: str) -> None:
-    assert model_directory(name, tmp_path) is None
+    assert find_model_directory(name, tmp_path) is None

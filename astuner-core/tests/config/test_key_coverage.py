@@ -9,7 +9,7 @@ import pytest
 from astuner.builtin.debug.debug_backbone import DebugBackbone
 from astuner.config.alignment import Alignment, Row
 from astuner.config.core_keys import CORE_HONOURED, CORE_INAPPLICABLE, CORE_REFUSED
-from astuner.config.key_coverage import HonourTable, check_honoured, matches, unaccounted, walk_schema
+from astuner.config.key_coverage import HonourTable, check_honoured, find_unaccounted_keys, matches, walk_schema
 from astuner.config.loading import LoadedConfig
 from astuner.errors import Problem
 
@@ -116,12 +116,12 @@ def test_a_backbone_may_refuse_a_key_of_core_by_name(load: Callable[..., LoadedC
 
 def test_a_key_of_the_alignment_is_honoured_and_names_its_target() -> None:
     table = HonourTable(backbone="acme", alignment=Alignment(root="acme", rows=(Row("rollout.gamma", "algorithm.gamma"),)))
-    honour = table.honour_of("rollout.gamma")
+    honour = table.find_honour("rollout.gamma")
     assert (honour.status, honour.native) == ("aligned", ("algorithm.gamma",))
 
 
 def test_every_key_is_accounted_for_by_the_debug_backbone() -> None:
-    assert unaccounted(DebugBackbone) == []
+    assert find_unaccounted_keys(DebugBackbone) == []
 
 
 def test_a_key_that_a_backbone_says_nothing_about_is_unaccounted() -> None:
@@ -130,8 +130,8 @@ def test_a_key_that_a_backbone_says_nothing_about_is_unaccounted() -> None:
             key: reason for key, reason in DebugBackbone.inapplicable.items() if key != "trainer_common.*"
         }
 
-    assert "trainer_common.grad_clip" in unaccounted(Forgetful)
-    assert "trainer_common.logger" not in unaccounted(Forgetful)
+    assert "trainer_common.grad_clip" in find_unaccounted_keys(Forgetful)
+    assert "trainer_common.logger" not in find_unaccounted_keys(Forgetful)
 
 
 class ServerEngine:
@@ -143,7 +143,7 @@ def test_a_key_that_the_chosen_engine_acts_on_is_honoured_whatever_the_backbone_
         backbone="acme", refuses={"rollout.n_vllm_engine": "it starts no servers"}, engine_honours=("rollout.n_vllm_engine",)
     )
     assert check_honoured(load("    n_vllm_engine: 3\n"), table) == ([], [])
-    assert table.honour_of("rollout.n_vllm_engine").status == "engine"
+    assert table.find_honour("rollout.n_vllm_engine").status == "engine"
 
 
 @pytest.mark.parametrize(("backbone", "expected"), [("acme", ("rollout.max_num_seqs",)), ("other", ("rollout.n_vllm_engine",))])

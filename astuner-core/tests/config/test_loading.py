@@ -225,7 +225,7 @@ def test_unknown_key_of_set_is_placed_there(problem: OneProblem) -> None:
         ("rollout..temperature=1", "write it as KEY=VALUE"),
         ("=1", "write it as KEY=VALUE"),
         ("verl=1", "name a key below this root"),
-        ("rollout.name=[", "This is not YAML"),
+        ("rollout.name=[", "This is not valid YAML"),
     ],
 )
 def test_argument_that_cannot_be_read_is_named(problem: OneProblem, item: str, message: str) -> None:

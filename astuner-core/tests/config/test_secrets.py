@@ -15,7 +15,7 @@ from astuner.config.secrets import Secrets, redact_command
 from astuner.config.structure_errors import NO_SUCH_KEY
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.plugins.option_docs import describe_options
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 
 SECRET = "abc'def\\ghi-0123456789"
 Problems = Callable[..., tuple[Problem, ...]]
@@ -55,7 +55,7 @@ def test_an_error_about_the_options_of_a_component_does_not_repeat_a_secret(load
     Judge.Options = Options  # type: ignore[attr-defined]
     loaded = load("  task_judge: {mine: {api_key: '12'}}\n")
     with pytest.raises(ConfigError) as caught:
-        options_for(Judge, {"api_key": "12"}, key="astuner.task_judge.mine", locate=loaded.locate)
+        build_options(Judge, {"api_key": "12"}, key="astuner.task_judge.mine", locate=loaded.locate)
     [problem] = map(loaded.secrets.hide_in_problem, caught.value.problems)
     assert problem.message == f"expected a whole number, got the text '{REDACTED}'. Remove the quotes."
 
@@ -78,7 +78,7 @@ def test_short_values_are_left_in_ordinary_text_and_taken_out_at_their_own_key()
 
 
 def test_an_error_on_its_way_loses_its_secrets() -> None:
-    with pytest.raises(PluginError, match=f"the server refused {REDACTED}"), secrets_of(api_key="12345678").hidden_in_errors():
+    with pytest.raises(PluginError, match=f"the server refused {REDACTED}"), secrets_of(api_key="12345678").hide_in_errors():
         raise PluginError("the server refused 12345678")
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.config.similar_paths import similar_path
+from astuner.config.similar_paths import find_similar_path
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def directory(tmp_path: Path) -> Path:
     ],
 )
 def test_the_path_that_was_meant_is_written_in_the_same_way(written: str, meant: str | None, directory: Path) -> None:
-    assert similar_path(written, directory) == meant
+    assert find_similar_path(written, directory) == meant
 
 
 def test_an_absolute_path_is_answered_by_one(directory: Path) -> None:
-    assert similar_path(str(directory / "task/train.jsonl"), Path("/")) == str(directory / "tasks/train.jsonl")
+    assert find_similar_path(str(directory / "task/train.jsonl"), Path("/")) == str(directory / "tasks/train.jsonl")

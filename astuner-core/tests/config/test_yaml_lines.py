@@ -75,7 +75,7 @@ def test_a_merged_mapping_may_be_overridden() -> None:
     ],
 )
 def test_what_is_not_plain_yaml_is_refused_with_its_line(text: str, line: int) -> None:
-    with pytest.raises(ConfigError, match="This is not YAML") as caught:
+    with pytest.raises(ConfigError, match="This is not valid YAML") as caught:
         read_yaml(text, FILE)
     assert abs((caught.value.problems[0].line or 0) - line) <= 1
 

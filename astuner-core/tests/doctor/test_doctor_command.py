@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from astuner.doctor.rows import Row
-from astuner.doctor.table import plain, write_table
+from astuner.doctor.table import format_plain, write_table
 
 Doctor = Callable[..., "subprocess.CompletedProcess[str]"]
 Install = Callable[..., None]
@@ -59,7 +59,7 @@ def test_the_doctor_imports_nothing_heavy(site: Path) -> None:
 
 
 def test_plain_text_keeps_a_row_on_one_line_however_long() -> None:
-    first, row, remedy = plain([LONG]).splitlines()
+    first, row, remedy = format_plain([LONG]).splitlines()
     assert (first, remedy.strip()) == ("model", "remedy: set model.path")
     assert row.endswith(LONG.detail)
 

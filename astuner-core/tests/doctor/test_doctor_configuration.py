@@ -54,7 +54,7 @@ def test_a_problem_of_every_backbone_is_told_once(rows: Rows, conf: Path) -> Non
     change(conf, "user_workflow: astuner.testing.workflows:OneTurn", "user_workflow: astuner.testing.workflows:TwoTurns")
     found = rows("--conf", conf)
     assert found["configuration", "astuner.rollout.user_workflow"]["status"] == "broken"
-    assert found["backbones", "debug (chosen)"]["detail"] == "the configuration has problems that are named above"
+    assert found["backbones", "debug (chosen)"]["detail"] == "the configuration has problems that are listed above"
 
 
 def test_what_only_one_backbone_stumbles_over_is_its_own(rows: Rows, install: Install, conf: Path) -> None:

@@ -13,9 +13,9 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.config.rewards import Overlong, RewardComposition, Shape, in_order
-from astuner.judging.composition import combine
-from astuner.judging.failures import findings_of, observations_of
+from astuner.config.rewards import Overlong, RewardComposition, Shape, order_by_requirements
+from astuner.judging.composition import combine_judges
+from astuner.judging.failures import collect_observations, collect_verdicts
 from astuner.judging.weighted_judge import WeightedJudge
 from astuner.protocols import Judge
 from astuner.schema import Group, Unjudged, Verdict
@@ -41,9 +41,9 @@ def siblings(count: int) -> Group:
 def judged(
     judges: Sequence[WeightedJudge], how: RewardComposition | None = None, count: int = 2, timeout_s: float | None = None
 ) -> list[Any]:
-    judge = combine(judges, how)
+    judge = combine_judges(judges, how)
     assert judge is not None
-    return list(asyncio.run(findings_of(judge, siblings(count), timeout_s)))
+    return list(asyncio.run(collect_verdicts(judge, siblings(count), timeout_s)))
 
 
 def test_a_gate_keeps_an_episode_from_a_judge_and_its_cost() -> None:
@@ -147,14 +147,14 @@ class Looking(Rewarding):
 @pytest.mark.parametrize("weight", [0.0, 1.0])
 def test_a_judge_that_could_not_look_is_not_asked_and_the_others_are(sees: Any, said: str, weight: float) -> None:
     blind, right = Looking(sees, 0.25), Looking({"door": "open"}, 1.0)
-    judge = combine([WeightedJudge("blind", weight, blind), WeightedJudge("right", 1.0, right)])
+    judge = combine_judges([WeightedJudge("blind", weight, blind), WeightedJudge("right", 1.0, right)])
     assert judge is not None
 
     async def whole() -> Any:
         one = evolve(episode(0, None), verdict=None)
-        seen = await observations_of(judge, one, None, 0.3)
+        seen = await collect_observations(judge, one, None, 0.3)
         assert not isinstance(seen, Unjudged)
-        return (await findings_of(judge, group(evolve(one, observations=json.loads(json.dumps(seen)))), 5.0))[0]
+        return (await collect_verdicts(judge, group(evolve(one, observations=json.loads(json.dumps(seen)))), 5.0))[0]
 
     found = asyncio.run(whole())
     assert (blind.asked, right.seen) == ([], [{"door": "open"}])
@@ -173,7 +173,7 @@ def test_every_judge_is_closed_also_where_one_cannot_be() -> None:
             raise OSError("stuck")
 
     last = Closing()
-    judge = combine([WeightedJudge("a", 1.0, Stuck()), WeightedJudge("b", 1.0, last)])
+    judge = combine_judges([WeightedJudge("a", 1.0, Stuck()), WeightedJudge("b", 1.0, last)])
     assert judge is not None
     with pytest.raises(OSError, match="stuck"):
         asyncio.run(judge.close())
@@ -215,7 +215,7 @@ def test_the_penalty_for_length_grows_between_its_ends(tokens: int, added: float
 def test_the_penalty_counts_what_was_sampled_in_all_calls() -> None:
     long = siblings(1).episodes[0]
     calls = tuple(evolve(call, output_ids=np.arange(6, dtype=np.int32)) for call in (*long.calls, *long.calls))
-    judge = combine(
+    judge = combine_judges(
         [WeightedJudge("a", 1.0, Rewarding(1.0))], RewardComposition(overlong=Overlong(from_tokens=2, over_tokens=10))
     )
     (found,) = asyncio.run(judge.judge(group(evolve(long, calls=calls[:2]))))  # type: ignore[union-attr]  # there is a judge
@@ -236,10 +236,10 @@ def test_success_is_that_of_all_or_of_any(success: Any, expected: bool | None) -
 @pytest.mark.parametrize("requires", [{"a": {"b": 1.0}, "b": {"a": 1.0}}, {"a": {"a": 1.0}}, {"a": {"gone": 0.0}}])
 def test_gates_that_no_order_satisfies_are_named(requires: dict[str, dict[str, float]]) -> None:
     with pytest.raises(ValueError, match="'a' requires"):
-        in_order(requires)
+        order_by_requirements(requires)
 
 
 @given(st.permutations(["a", "b", "c", "d"]))
 def test_every_judge_comes_after_what_it_requires(names: list[str]) -> None:
     requires = {name: dict.fromkeys("abcd"["abcd".index(name) + 1 :], 1.0) for name in names}
-    assert in_order(requires) == [["d"], ["c"], ["b"], ["a"]]
+    assert order_by_requirements(requires) == [["d"], ["c"], ["b"], ["a"]]

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from astuner.judging.composition import combine
+from astuner.judging.composition import combine_judges
 from astuner.judging.group_judging import judge_group
-from astuner.judging.simple_judges import as_judge
+from astuner.judging.simple_judges import make_judge
 from astuner.judging.weighted_judge import WeightedJudge
 from astuner.protocols import Judge
 from astuner.schema import Failure, Unjudged, Verdict, WorkflowOutput
@@ -96,13 +96,15 @@ def test_a_limit_of_the_judge_itself_is_not_called_that_of_the_run():
 
 
 def test_several_judges_are_added_up_by_weight_and_each_is_named():
-    judge = combine([WeightedJudge("a", 0.5, Fixed(Verdict(1.0, True))), WeightedJudge("b", 2.0, Fixed(Verdict(0.25, False)))])
+    judge = combine_judges(
+        [WeightedJudge("a", 0.5, Fixed(Verdict(1.0, True))), WeightedJudge("b", 2.0, Fixed(Verdict(0.25, False)))]
+    )
     (found,) = judged([blank()], judge)
     assert (found.reward, found.is_success, found.components) == (1.0, False, {"a": 1.0, "b": 0.25})
 
 
 def test_one_failing_judge_of_several_leaves_the_episode_unrewarded():
-    judge = combine(
+    judge = combine_judges(
         [WeightedJudge("a", 1.0, Fixed(Verdict(1.0))), WeightedJudge("b", 1.0, Fixed(Unjudged(reason="judge_error")))]
     )
     (found,) = judged([blank()], judge)
@@ -111,7 +113,7 @@ def test_one_failing_judge_of_several_leaves_the_episode_unrewarded():
 
 def test_a_lone_judge_stands_for_itself():
     judge = Fixed()
-    assert combine([WeightedJudge("a", 1.0, judge)]) is judge
+    assert combine_judges([WeightedJudge("a", 1.0, judge)]) is judge
 
 
 def test_a_float_of_numpy_is_a_number():
@@ -138,8 +140,8 @@ class Shaped:
 
 def test_every_judge_of_several_is_closed():
     first, second = Closing(), Closing()
-    judge = combine(
-        [WeightedJudge("a", 1.0, first), WeightedJudge("b", 1.0, as_judge(Shaped())), WeightedJudge("c", 1.0, second)]
+    judge = combine_judges(
+        [WeightedJudge("a", 1.0, first), WeightedJudge("b", 1.0, make_judge(Shaped())), WeightedJudge("c", 1.0, second)]
     )
     asyncio.run(judge.close())
     assert (first.closed, second.closed) == (1, 1)
@@ -156,9 +158,9 @@ def test_a_simple_judge_is_closed_too():
             self.closed = True
 
     simple = Simple()
-    asyncio.run(as_judge(simple).close())
+    asyncio.run(make_judge(simple).close())
     assert simple.closed
 
 
 def test_no_judges_combine_to_none():
-    assert combine([]) is None
+    assert combine_judges([]) is None

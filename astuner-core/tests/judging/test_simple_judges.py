@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from astuner.errors import PluginError
-from astuner.judging.failures import findings_of
-from astuner.judging.simple_judges import as_judge
+from astuner.judging.failures import collect_verdicts
+from astuner.judging.simple_judges import make_judge
 from astuner.protocols import Judge
 from astuner.schema import Episode, Failure, Group, Task, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 
@@ -23,7 +23,7 @@ def group(*outputs: WorkflowOutput | None) -> Group:
 
 
 def judged(judge: Any, episodes: Group | None = None, timeout_s: float | None = None, **given: Any) -> list[Verdict | Unjudged]:
-    return list(asyncio.run(findings_of(as_judge(judge, **given), episodes or group(WorkflowOutput()), timeout_s)))
+    return list(asyncio.run(collect_verdicts(make_judge(judge, **given), episodes or group(WorkflowOutput()), timeout_s)))
 
 
 class Sync:
@@ -57,7 +57,7 @@ def test_a_plain_function_is_a_judge() -> None:
 
 def test_a_whole_judge_passes_as_it_is() -> None:
     whole = Whole()
-    assert as_judge(whole) is whole
+    assert make_judge(whole) is whole
 
 
 def test_the_function_sees_which_episode_it_judges() -> None:
@@ -123,7 +123,7 @@ def test_a_sync_judge_does_not_hold_up_the_loop() -> None:
     released = threading.Event()
 
     async def play() -> list[Verdict | Unjudged]:
-        judging = asyncio.create_task(as_judge(lambda *_: 1.0 if released.wait(30) else 0.0).judge(group(WorkflowOutput())))
+        judging = asyncio.create_task(make_judge(lambda *_: 1.0 if released.wait(30) else 0.0).judge(group(WorkflowOutput())))
         await asyncio.sleep(0)
         released.set()  # only reached while the judge waits
         return list(await judging)
@@ -165,4 +165,4 @@ def test_failed_attempts_before_are_counted() -> None:
 
 def test_what_is_no_judge_says_what_one_is() -> None:
     with pytest.raises(PluginError, match=r"judge 'j' is .*; a judge is a subclass of astuner\.Judge, a class with"):
-        as_judge(object(), blame="judge 'j'")
+        make_judge(object(), blame="judge 'j'")

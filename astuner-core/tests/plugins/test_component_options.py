@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from astuner.errors import ConfigError
 from astuner.plugins.option_docs import describe_options
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 
 
 @frozen(kw_only=True)
@@ -39,22 +39,22 @@ class Plain:
 
 
 def test_a_section_becomes_the_components_options() -> None:
-    options = options_for(Graded, {"model": {"name": "m"}, "undocumented": 4}, key="astuner.task_judge.graded")
+    options = build_options(Graded, {"model": {"name": "m"}, "undocumented": 4}, key="astuner.task_judge.graded")
     assert options == Graded.Options(model=Model(name="m"), undocumented=4)
 
 
 def test_an_option_that_does_not_exist_is_named_below_its_section() -> None:
     with pytest.raises(ConfigError, match=r"astuner\.task_judge\.graded\.undocumentd"):
-        options_for(Graded, {"model": {"name": "m"}, "undocumentd": 4}, key="astuner.task_judge.graded")
+        build_options(Graded, {"model": {"name": "m"}, "undocumentd": 4}, key="astuner.task_judge.graded")
 
 
 def test_no_section_for_a_component_without_options_is_none() -> None:
-    assert options_for(Plain, {}, key="astuner.task_judge.plain") is None
+    assert build_options(Plain, {}, key="astuner.task_judge.plain") is None
 
 
 def test_options_for_a_component_without_any_are_refused_at_their_line() -> None:
     with pytest.raises(ConfigError) as caught:
-        options_for(Plain, {"lenient": True}, key="astuner.task_judge.plain", locate=lambda key: (Path("a.yaml"), 7))
+        build_options(Plain, {"lenient": True}, key="astuner.task_judge.plain", locate=lambda key: (Path("a.yaml"), 7))
     assert str(caught.value) == (
         "a.yaml:7: astuner.task_judge.plain: Plain takes no options, so 'lenient' would have no effect; remove it"
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.plugins.source_names import missing_in_source
+from astuner.plugins.source_names import find_missing_name
 
 AGENT = """\
 raise SystemExit("nobody runs this")
@@ -46,7 +46,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     "name", ["MyAgent", "play", "Conditional", "Alias", "on_error", "OtherWise", "as_text", "os", "MyAgent.Inner"]
 )
 def test_what_a_file_defines_is_found_without_running_it(name: str, directory: Path) -> None:
-    assert missing_in_source(f"./agent.py:{name}", directory) is None
+    assert find_missing_name(f"./agent.py:{name}", directory) is None
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_what_a_file_defines_is_found_without_running_it(name: str, directory: P
 )
 def test_modules_are_found_without_importing_them(spec: str, directory: Path) -> None:
     before = set(sys.modules)
-    assert missing_in_source(spec, directory) is None
+    assert find_missing_name(spec, directory) is None
     assert not {"agent", "own_package"} & (set(sys.modules) - before)
 
 
@@ -70,7 +70,7 @@ def test_modules_are_found_without_importing_them(spec: str, directory: Path) ->
     ],
 )
 def test_a_typo_is_told_with_the_whole_of_what_was_meant(spec: str, suggestion: str, directory: Path) -> None:
-    missing = missing_in_source(spec, directory)
+    missing = find_missing_name(spec, directory)
     assert missing is not None
     assert missing.suggestion == suggestion
 
@@ -84,7 +84,7 @@ def test_a_typo_is_told_with_the_whole_of_what_was_meant(spec: str, suggestion: 
     ],
 )
 def test_what_is_not_there_is_named(spec: str, message: str, directory: Path) -> None:
-    missing = missing_in_source(spec, directory)
+    missing = find_missing_name(spec, directory)
     assert missing is not None
     assert message in missing.message
     assert missing.suggestion is None
@@ -92,9 +92,9 @@ def test_what_is_not_there_is_named(spec: str, message: str, directory: Path) ->
 
 def test_a_file_that_is_not_python_is_named_with_its_line(directory: Path) -> None:
     (directory / "agent.py").write_text("import os\nclass My Agent: ...\n")
-    missing = missing_in_source("./agent.py:MyAgent", directory)
+    missing = find_missing_name("./agent.py:MyAgent", directory)
     assert missing is not None
-    assert "agent.py:2 is not Python" in missing.message
+    assert "agent.py:2 is not valid Python" in missing.message
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_a_file_that_is_not_python_is_named_with_its_line(directory: Path) -> No
 )
 def test_where_only_running_can_tell_nothing_is_missing(source: str, directory: Path) -> None:
     (directory / "agent.py").write_text(source)
-    assert missing_in_source("./agent.py:MyAgent", directory) is None
+    assert find_missing_name("./agent.py:MyAgent", directory) is None
 
 
 def test_a_module_without_source_is_left_to_its_import(directory: Path) -> None:
-    assert missing_in_source("math:nothing", directory) is None
+    assert find_missing_name("math:nothing", directory) is None

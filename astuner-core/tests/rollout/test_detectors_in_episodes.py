@@ -13,10 +13,10 @@ import pytest
 from astuner.builtin.detectors.non_ascii import NonAscii
 from astuner.builtin.detectors.special_token_leak import SpecialTokenLeak
 from astuner.builtin.detectors.wrong_toolcall import WrongToolcall
-from astuner.judging.advantages import weigh
+from astuner.judging.advantages import compute_advantages
 from astuner.judging.estimators import DrGrpo
 from astuner.protocols import Judge, Workflow
-from astuner.rollout.metrics import rollout_metrics, validation_metrics
+from astuner.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
 from astuner.rollout.workflows import load_workflow
 from astuner.runs.episode_store import read_episodes
 from astuner.schema import Finding, Verdict, WorkflowOutput
@@ -95,7 +95,7 @@ def test_what_was_sampled_is_trained_with_the_reward_for_it(watched):
     bad, good = group.episodes
     assert [sample.calls for sample in bad.samples] == [(0, 1)]
     assert sum(sample.trained for sample in bad.samples) == sum(len(call.output_ids) for call in bad.calls)
-    assert {row.sample.episode_id: row.advantage for row in weigh([group], DrGrpo())} == {bad.id: -1.0, good.id: 1.0}
+    assert {row.sample.episode_id: row.advantage for row in compute_advantages([group], DrGrpo())} == {bad.id: -1.0, good.id: 1.0}
 
 
 def test_without_termination_the_episode_plays_on_and_its_reward_is_replaced(watched):
@@ -142,7 +142,7 @@ def test_the_judge_is_not_asked_where_every_sibling_is_abnormal(watched):
 def test_validation_episodes_are_watched_as_well(watched):
     group = watched().play(2, split="validation")
     assert [e.reward for e in group.episodes] == [-1.0, 1.0]
-    found = validation_metrics([group])
+    found = compute_validation_metrics([group])
     assert (found["val/madness/wrong_toolcall"], found["val/success/rate"], found["val/pass@1"]) == (0.5, 0.5, 0.5)
 
 
@@ -224,7 +224,7 @@ def test_findings_lie_in_the_store_and_come_back(watched):
 
 def test_the_share_of_abnormal_episodes_is_a_metric_of_each_detector(watched):
     detectors = [("wrong_toolcall", WrongToolcall()), ("non_ascii", NonAscii())]
-    found = rollout_metrics([watched(detectors=detectors).play(4)], [])
+    found = compute_rollout_metrics([watched(detectors=detectors).play(4)], [])
     assert {name: value for name, value in found.items() if name.startswith("madness/")} == {
         "madness/wrong_toolcall": 0.25,
         "madness/non_ascii": 0.0,
@@ -238,8 +238,8 @@ def test_where_nobody_speaks_of_success_an_abnormal_episode_does_not_either(watc
             return [Verdict(1.0) for e in group.episodes if e.completed]
 
     group = watched(judge=Silent()).play(2)
-    assert "success/rate" not in rollout_metrics([group], [])
-    assert "val/pass@1" not in validation_metrics([group])
+    assert "success/rate" not in compute_rollout_metrics([group], [])
+    assert "val/pass@1" not in compute_validation_metrics([group])
 
 
 def test_the_transcript_shows_the_evidence_below_its_call(watched):

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from astuner.judging.advantages import weigh
+from astuner.judging.advantages import compute_advantages
 from astuner.judging.estimators import Grpo
 from astuner.protocols import Tracked
-from astuner.rollout.metrics import rollout_metrics, validation_metrics
+from astuner.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
 from astuner.rollout.sample_limit import limit_samples
 from astuner.schema import Failure
 from astuner.testing.episodes import episode, group, sample
@@ -17,7 +17,7 @@ def test_the_waterfall_counts_every_loss_with_its_reason():
         episode(2), output=None, samples=(), verdict=None, untrained={"failed": 5}, failures=(Failure(reason="timeout"),)
     )
     groups = [group(episode(0, 0.0), episode(1, 1.0), failed, episode(3, None))]
-    found = rollout_metrics(groups, weigh(groups, Grpo()))
+    found = compute_rollout_metrics(groups, compute_advantages(groups, Grpo()))
     assert {k: v for k, v in found.items() if k.startswith("signal/")} == {
         "signal/calls": 4,
         "signal/episodes": 4,
@@ -36,7 +36,7 @@ def test_the_waterfall_counts_every_loss_with_its_reason():
 
 def test_metrics_of_workflows_are_averaged():
     groups = [group(episode(0), episode(1))]
-    assert rollout_metrics(groups, [])["workflow/turns"] == 2
+    assert compute_rollout_metrics(groups, [])["workflow/turns"] == 2
 
 
 def test_pass_at_k_is_the_unbiased_estimate():
@@ -44,13 +44,13 @@ def test_pass_at_k_is_the_unbiased_estimate():
         group(*(episode(i, 0.0, success=i == 0) for i in range(4))),
         group(*(episode(i, 0.0, success=False) for i in range(4))),
     ]
-    found = validation_metrics(groups)
+    found = compute_validation_metrics(groups)
     assert (found["val/pass@1"], found["val/pass@4"]) == (pytest.approx(0.125), pytest.approx(0.5))
 
 
 def test_a_failed_validation_episode_is_counted_and_did_not_succeed():
     failed = evolve(episode(1), output=None, verdict=None, failures=(Failure(reason="timeout"),))
-    found = validation_metrics([group(episode(0, 1.0, success=True), failed)])
+    found = compute_validation_metrics([group(episode(0, 1.0, success=True), failed)])
     assert (found["val/failed"], found["val/pass@1"], found["val/reward/mean"]) == (1, 0.5, 1.0)
 
 
@@ -70,7 +70,7 @@ def test_several_sources_of_validation_tasks_have_numbers_of_their_own():
         from_source("gsm8k", episode(0, 1.0, success=True), episode(1, 0.0, success=False)),
         from_source("math", episode(0, 1.0, success=True), episode(1, 1.0, success=True)),
     ]
-    found = validation_metrics(groups)
+    found = compute_validation_metrics(groups)
     names = (
         "val/reward/mean",
         "val/gsm8k/reward/mean",
@@ -80,4 +80,4 @@ def test_several_sources_of_validation_tasks_have_numbers_of_their_own():
         "val/math/pass@2",
     )
     assert [found[name] for name in names] == [0.75, 0.5, 1.0, 0.75, 0.5, 1.0]
-    assert "val/gsm8k/pass@1" not in validation_metrics(groups[:1])
+    assert "val/gsm8k/pass@1" not in compute_validation_metrics(groups[:1])

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from astuner.judging.advantages import weigh, without_signal
-from astuner.judging.composition import combine
+from astuner.judging.advantages import compute_advantages, has_no_signal
+from astuner.judging.composition import combine_judges
 from astuner.judging.estimators import DrGrpo, ReinforcePlusPlus
 from astuner.judging.group_judging import judge_group
 from astuner.judging.weighted_judge import WeightedJudge
 from astuner.protocols import Judge, Workflow
-from astuner.rollout.metrics import rollout_metrics, validation_metrics
+from astuner.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
 from astuner.schema import Unjudged, Verdict, WorkflowOutput
 from astuner.testing.episodes import episode, group
 from astuner.token_streams import stream_ids
@@ -111,7 +111,7 @@ def test_calls_of_agents_that_work_at_once_are_interleaved(played):
 
 
 def test_each_agent_is_compared_with_itself_among_the_siblings(played):
-    found = {(row.sample.repeat, row.sample.agent): row.advantage for row in weigh([played], DrGrpo())}
+    found = {(row.sample.repeat, row.sample.agent): row.advantage for row in compute_advantages([played], DrGrpo())}
     assert found == {
         (0, "planner"): -0.5,
         (0, "solver"): 0.5,
@@ -123,7 +123,7 @@ def test_each_agent_is_compared_with_itself_among_the_siblings(played):
 
 
 def test_each_trained_agent_has_a_mean_reward_of_its_own(played):
-    found = rollout_metrics([played], [])
+    found = compute_rollout_metrics([played], [])
     assert {name: value for name, value in found.items() if name.startswith("reward/")} == {
         "reward/mean": 0.25,
         "reward/std": 0.0,
@@ -131,11 +131,11 @@ def test_each_trained_agent_has_a_mean_reward_of_its_own(played):
         "reward/solver/mean": 0.5,
         "reward/helper/mean": 0.25,
     }
-    assert validation_metrics([played])["val/reward/solver/mean"] == 0.5
+    assert compute_validation_metrics([played])["val/reward/solver/mean"] == 0.5
 
 
 def test_a_single_agent_has_no_mean_beside_that_of_the_episode():
-    assert "reward/agent/mean" not in rollout_metrics([group(episode(0), episode(1))], [])
+    assert "reward/agent/mean" not in compute_rollout_metrics([group(episode(0), episode(1))], [])
 
 
 def test_a_debug_model_stands_for_the_agents_that_are_not_trained(stage):
@@ -214,13 +214,13 @@ def test_several_judges_are_added_up_per_agent():
         WeightedJudge("b", 1.0, PerAgent(Verdict(0.25))),
         WeightedJudge("c", 0.5, PerAgent(Verdict(0.0, rewards={"solver": 4.0}))),
     ]
-    found = judged(judge=combine(judges))
+    found = judged(judge=combine_judges(judges))
     assert (found.reward, found.reward_of("planner"), found.reward_of("solver")) == (1.25, 2.25, 2.25)
 
 
 def test_judges_without_rewards_per_agent_make_none():
     judges = [WeightedJudge(name, 1.0, PerAgent(Verdict(0.25))) for name in "ab"]
-    assert judged(judge=combine(judges)).verdict.rewards is None
+    assert judged(judge=combine_judges(judges)).verdict.rewards is None
 
 
 def two_agents(repeat: int, a: float, b: float, rows: int = 1) -> Any:
@@ -228,7 +228,10 @@ def two_agents(repeat: int, a: float, b: float, rows: int = 1) -> Any:
 
 
 def advantages(*episodes: Any, **more: Any) -> dict[tuple[int, str], float]:
-    return {(int(row.sample.episode_id[-1]), row.sample.agent): row.advantage for row in weigh([group(*episodes)], **more)}
+    return {
+        (int(row.sample.episode_id[-1]), row.sample.agent): row.advantage
+        for row in compute_advantages([group(*episodes)], **more)
+    }
 
 
 def test_agents_may_be_compared_with_all_agents_of_the_siblings():
@@ -255,7 +258,10 @@ def test_one_agent_is_compared_alike_either_way():
 
 def test_an_estimator_over_the_whole_step_sees_every_agent_once():
     groups = [group(two_agents(0, 0.0, 1.0), two_agents(1, 2.0, 3.0))]
-    both = [[row.advantage for row in weigh(groups, ReinforcePlusPlus(), by_agent=by_agent)] for by_agent in (True, False)]
+    both = [
+        [row.advantage for row in compute_advantages(groups, ReinforcePlusPlus(), by_agent=by_agent)]
+        for by_agent in (True, False)
+    ]
     assert both[0] == pytest.approx(both[1])
 
 
@@ -276,18 +282,18 @@ def test_an_agent_that_only_some_siblings_have_is_compared_among_these():
 )
 def test_signal_is_a_difference_among_those_that_are_compared(rewards, per_agent, together):
     one = group(*(two_agents(repeat, *pair) for repeat, pair in enumerate(rewards)))
-    assert (without_signal(one), without_signal(one, by_agent=False)) == (per_agent, together)
+    assert (has_no_signal(one), has_no_signal(one, by_agent=False)) == (per_agent, together)
 
 
 def test_a_difference_of_agents_that_are_not_trained_is_no_signal():
     episodes = [episode(i, 1.0, agents=("a",), rewards={"a": 1.0, "frozen": float(i)}) for i in range(2)]
-    assert without_signal(group(*episodes))
-    assert rollout_metrics([group(*episodes)], [])["signal/groups_without_signal"] == 1
+    assert has_no_signal(group(*episodes))
+    assert compute_rollout_metrics([group(*episodes)], [])["signal/groups_without_signal"] == 1
 
 
 def test_groups_without_signal_are_counted_as_they_are_compared():
     groups = [group(two_agents(0, 1.0, 0.0), two_agents(1, 1.0, 0.0))]
-    found = [rollout_metrics(groups, [], by_agent=by_agent)["signal/groups_without_signal"] for by_agent in (True, False)]
+    found = [compute_rollout_metrics(groups, [], by_agent=by_agent)["signal/groups_without_signal"] for by_agent in (True, False)]
     assert found == [1, 0]
 
 

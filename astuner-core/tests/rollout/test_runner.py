@@ -224,4 +224,4 @@ def test_metadata_reaches_the_judge_as_it_will_be_stored(playing: Playing):
     playing.workflow = Odd
     episode = playing.play(repeats=1)[0].episodes[0]
     assert episode.output.metadata == {"final_answer": "four", "pair": [1, 2], "thing": "x"}
-    assert playing.told == ["WorkflowOutput.metadata['thing'] is no JSON value: judges and the run store get its text"]
+    assert playing.told == ["WorkflowOutput.metadata['thing'] is not a JSON value: judges and the run store get its text"]

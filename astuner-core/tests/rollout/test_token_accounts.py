@@ -16,10 +16,10 @@ from astuner.builtin.trackers.linear import LinearTracker
 from astuner.builtin.trackers.linear_think import LinearThinkTracker
 from astuner.builtin.trackers.sliding_window import SlidingWindowTracker
 from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.judging.advantages import weigh
+from astuner.judging.advantages import compute_advantages
 from astuner.judging.estimators import DrGrpo
 from astuner.protocols import EpisodeIdentity
-from astuner.rollout.metrics import rollout_metrics
+from astuner.rollout.metrics import compute_rollout_metrics
 from astuner.rollout.sample_limit import limit_samples
 from astuner.schema import Call, Episode, Failure, Group, Task, Unjudged, Verdict, WorkflowOutput
 from astuner.testing.calls import FIRST_SAMPLED, make_up_calls
@@ -74,8 +74,8 @@ def test_the_waterfall_adds_up_and_says_what_the_metrics_say(name: str, seed: in
             episodes=tuple(made_up_episode(random, repeat, TRACKERS[name]()) for repeat in range(3)),
         )
     ]
-    rows = weigh(groups, DrGrpo())
-    found, metrics = build_waterfall(groups, rows), rollout_metrics(groups, rows)
+    rows = compute_advantages(groups, DrGrpo())
+    found, metrics = build_waterfall(groups, rows), compute_rollout_metrics(groups, rows)
     assert found.unexplained == 0
     assert found.sampled == metrics["tokens/generated"]
     assert found.trainable == metrics["signal/tokens_trainable"]

@@ -13,7 +13,7 @@ from astuner.config.show import to_yaml
 from astuner.errors import ConfigError
 from astuner.planning.plan import Plan, plan_run
 from astuner.runs.directory import RunDirectory
-from astuner.runs.resume import check_same_run, same_length
+from astuner.runs.resume import check_same_run, is_same_length
 
 AGENT = "class Agent:\n    async def execute(self, workflow_task, tuner): ...\n"
 JUDGE = """\
@@ -107,4 +107,4 @@ def test_the_loggers_may_change_in_number_and_each_of_them(resumed: Resumed, now
 def test_a_run_that_was_made_longer_has_another_length(resumed: Resumed) -> None:
     directory, plan = resumed({"trainer_common": {"total_epochs": 1}}, {"trainer_common": {"total_epochs": 2}})
     check_same_run(directory, plan)
-    assert not same_length(directory, plan)
+    assert not is_same_length(directory, plan)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from astuner.errors import UsageError
-from astuner.scaffold.kinds import SCAFFOLDS, scaffolded_kind
+from astuner.scaffold.kinds import SCAFFOLDS, find_scaffolded_kind
 from astuner.scaffold.names import LONGEST, choose_names
 
 
@@ -80,7 +80,7 @@ def test_a_name_that_cannot_work_is_refused(kind: str, name: str, said: str) -> 
 
 
 def test_a_name_made_from_the_distribution_is_refused_with_the_way_out() -> None:
-    with pytest.raises(UsageError, match=r"the name 'timeline': astuner-core has a tracker .* Choose another one by --name\."):
+    with pytest.raises(UsageError, match=r"the name 'timeline': astuner-core has a tracker .* Choose another one with --name\."):
         choose_names("tracker", "astuner-timeline", None)
 
 
@@ -89,13 +89,13 @@ def test_a_name_that_means_something_for_another_kind_is_free() -> None:
 
 
 def test_a_name_made_from_the_distribution_is_held_to_the_rules_too() -> None:
-    with pytest.raises(UsageError, match=r"the name '3d', made from 'astuner-3d': .* Choose one by --name"):
+    with pytest.raises(UsageError, match=r"the name '3d', derived from 'astuner-3d': .* Choose one with --name"):
         choose_names("judge", "astuner-3d", None)
 
 
 @pytest.mark.parametrize("kind", SCAFFOLDS)
 def test_a_kind_is_understood_in_the_singular_and_the_plural(kind: str) -> None:
-    assert (scaffolded_kind(kind), scaffolded_kind(f"{kind}s")) == (kind, kind)
+    assert (find_scaffolded_kind(kind), find_scaffolded_kind(f"{kind}s")) == (kind, kind)
 
 
 @pytest.mark.parametrize(
@@ -108,5 +108,5 @@ def test_a_kind_is_understood_in_the_singular_and_the_plural(kind: str) -> None:
 )
 def test_any_other_kind_is_refused_with_those_that_are(word: str, said: str) -> None:
     with pytest.raises(UsageError) as refused:
-        scaffolded_kind(word)
+        find_scaffolded_kind(word)
     assert said in str(refused.value)

@@ -16,7 +16,7 @@ from packaging.specifiers import SpecifierSet
 
 from astuner.plugins.kinds import KINDS
 from astuner.plugins.option_docs import describe_options
-from astuner.scaffold.filling import core_range, package_files, usage
+from astuner.scaffold.filling import fill_package, fill_usage, format_core_range
 from astuner.scaffold.kinds import SCAFFOLDS
 from astuner.scaffold.names import LONGEST, Names, choose_names
 
@@ -32,7 +32,7 @@ def named(kind: str) -> Names:
 
 
 def project(kind: str) -> Mapping[str, Any]:
-    return tomllib.loads(package_files(named(kind))["pyproject.toml"])["project"]
+    return tomllib.loads(fill_package(named(kind))["pyproject.toml"])["project"]
 
 
 Load = Callable[[str], Any]
@@ -44,7 +44,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load]:
 
     def load(kind: str) -> Any:
         names = named(kind)
-        (tmp_path / f"{names.module}.py").write_text(package_files(names)[f"src/{names.module}.py"])
+        (tmp_path / f"{names.module}.py").write_text(fill_package(names)[f"src/{names.module}.py"])
         return getattr(importlib.import_module(names.module), SCAFFOLDS[kind].target or names.component)
 
     monkeypatch.syspath_prepend(tmp_path)
@@ -68,27 +68,27 @@ def test_the_templates_of_a_kind_are_complete(kind: str) -> None:
 
 @every_kind
 def test_everything_is_filled_in(kind: str) -> None:
-    assert "$" not in "".join(package_files(named(kind)).values())
+    assert "$" not in "".join(fill_package(named(kind)).values())
 
 
 @every_kind
 def test_the_package_has_one_module_and_its_tests(kind: str) -> None:
     module = f"acme_{kind}s"
-    assert list(package_files(named(kind))) == ["README.md", "pyproject.toml", f"src/{module}.py", f"tests/test_{module}.py"]
+    assert list(fill_package(named(kind))) == ["README.md", "pyproject.toml", f"src/{module}.py", f"tests/test_{module}.py"]
 
 
 @every_kind
 def test_the_entry_point_names_what_the_module_defines(kind: str) -> None:
     ((group, entries),) = project(kind)["entry-points"].items()
     module, _, target = entries[f"acme_{kind}"].partition(":")
-    tree = ast.parse(package_files(named(kind))[f"src/{module}.py"])
+    tree = ast.parse(fill_package(named(kind))[f"src/{module}.py"])
     assert group == KINDS[kind]
     assert target in [node.name for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
 
 
 @every_kind
 def test_the_tests_keep_the_contract_of_the_kind_and_of_packages(kind: str) -> None:
-    source = package_files(named(kind))[f"tests/test_acme_{kind}s.py"]
+    source = fill_package(named(kind))[f"tests/test_acme_{kind}s.py"]
     contract = "HooksContract" if kind == "hook" else f"{kind.capitalize()}Contract"
     bases = [ast.unparse(node.bases[0]) for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
     assert bases == [contract, "PackageContract"]
@@ -103,7 +103,7 @@ def test_it_needs_the_running_core_and_no_later_minor_one(kind: str) -> None:
 
 
 def test_the_range_ends_before_the_next_minor_version() -> None:
-    assert core_range("rollout", running="1.9.3rc1") == "astuner-core[rollout]>=1.9,<1.10"
+    assert format_core_range("rollout", running="1.9.3rc1") == "astuner-core[rollout]>=1.9,<1.10"
 
 
 def test_a_backbone_needs_the_rollout_extra() -> None:
@@ -117,14 +117,14 @@ def test_it_runs_on_the_pythons_of_core(kind: str) -> None:
 
 @every_kind
 def test_lines_stay_short_with_the_longest_names(kind: str) -> None:
-    texts = package_files(Names(kind=kind, dist=LONG, name=LONG, module=LONG, component=f"{LONG.title()}Environment")).items()
+    texts = fill_package(Names(kind=kind, dist=LONG, name=LONG, module=LONG, component=f"{LONG.title()}Environment")).items()
     long = [line for path, text in texts if path.endswith(".py") for line in text.splitlines() if len(line) > 120]
     assert long == []
 
 
 @every_kind
 def test_every_option_is_documented_in_the_code_and_in_the_readme(kind: str, load: Load) -> None:
-    readme = package_files(named(kind))["README.md"]
+    readme = fill_package(named(kind))["README.md"]
     target = load(kind)
     options = describe_options(getattr(target, "Options", None))
     documented = [option.name for option in options if option.doc and f"| `{option.name}` |" in readme]
@@ -138,8 +138,8 @@ def test_a_component_that_has_a_section_has_options(kind: str, load: Load) -> No
 
 @every_kind
 def test_the_readme_shows_how_it_is_used_and_published(kind: str) -> None:
-    readme = package_files(named(kind))["README.md"]
-    assert usage(named(kind)) in readme
+    readme = fill_package(named(kind))["README.md"]
+    assert fill_usage(named(kind)) in readme
     assert f"pip install acme-{kind}s" in readme
     assert "python -m build\ntwine upload dist/*" in readme
 
@@ -150,7 +150,7 @@ def test_the_yaml_that_is_shown_is_right(kind: str, tmp_path: Path) -> None:
 
     from astuner.config.loading import load_config
 
-    section = yaml.safe_load(usage(named(kind)))["astuner"]
+    section = yaml.safe_load(fill_usage(named(kind)))["astuner"]
     # Where an environment leads, a workflow is refused.
     whole = {"model": {"path": "some/model"}, "rollout": {"user_workflow": None if kind == "environment" else "m:W"}}
     whole |= {key: {**whole.get(key, {}), **value} if isinstance(value, dict) else value for key, value in section.items()}
@@ -159,6 +159,6 @@ def test_the_yaml_that_is_shown_is_right(kind: str, tmp_path: Path) -> None:
 
 
 def test_the_keys_of_the_schema_are_all_accounted_for_by_the_backbone(load: Load) -> None:
-    from astuner.config.key_coverage import unaccounted
+    from astuner.config.key_coverage import find_unaccounted_keys
 
-    assert unaccounted(load("backbone")) == []
+    assert find_unaccounted_keys(load("backbone")) == []

@@ -65,4 +65,4 @@ def test_a_second_time_nothing_is_overwritten(here: Path, capsys: pytest.Capture
     (here / "acme-judge" / "README.md").write_text("mine")
     assert exit_code_of(["plugin", "new", "judge", "acme-judge"]) == 2
     assert (here / "acme-judge" / "README.md").read_text() == "mine"
-    assert "acme-judge: holds 'README.md', beside 3 more, and nothing is overwritten" in capsys.readouterr().err
+    assert "acme-judge: holds 'README.md' and 3 more, and nothing is overwritten" in capsys.readouterr().err

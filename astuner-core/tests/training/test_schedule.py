@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from astuner.training.schedule import learning_rate
+from astuner.training.schedule import compute_learning_rate
 
 
 def _rates(steps, **options):
     settings = {"lr": 1.0, "warmup_steps": 0, "schedule": "constant", "total_steps": steps, **options}
-    return [round(learning_rate(step, **settings), 4) for step in range(1, steps + 1)]
+    return [round(compute_learning_rate(step, **settings), 4) for step in range(1, steps + 1)]
 
 
 def test_warm_up_rises_linearly_and_its_first_step_already_learns():

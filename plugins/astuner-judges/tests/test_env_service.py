@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 
 from astuner.errors import ConfigError, DataError
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.schema import Group, Unjudged, Verdict
 from astuner.testing.contracts import JudgeContract
 from astuner.testing.episodes import episode, group
@@ -96,7 +96,7 @@ def test_what_is_no_score_is_no_verdict(score):
 @pytest.mark.parametrize("values", [{"score_weight": math.inf}, {"success_bonus": "much"}, {"succes_bonus": 1.0}])
 def test_weights_are_checked(values):
     with pytest.raises(ConfigError, match=r"section\.succ?es|section\.score_weight"):
-        options_for(EnvServiceJudge, values, key="section")
+        build_options(EnvServiceJudge, values, key="section")
 
 
 class TestEnvService(JudgeContract):

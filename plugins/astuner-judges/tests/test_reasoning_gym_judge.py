@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import pytest
 from attrs import evolve
 
-from astuner.clients.reasoning_gym import program
+from astuner.clients.reasoning_gym import make_program
 from astuner.errors import DataError
-from astuner.judging.simple_judges import as_judge
+from astuner.judging.simple_judges import make_judge
 from astuner.processes.json_child import JsonChild
 from astuner.schema import Group, Task, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 from astuner.testing.contracts import JudgeContract
@@ -49,7 +49,7 @@ def gold(task: Task) -> str:
     return answer
 
 
-CHILD = JsonChild(program(20.0))
+CHILD = JsonChild(make_program(20.0))
 """Shared by most judges here, since it takes a second or two to start."""
 
 
@@ -79,7 +79,7 @@ class TestReasoningGym(JudgeContract):
         return group(*episodes)
 
     def break_calls(self, judge: Any) -> None:
-        broken = JsonChild(evolve(program(20.0), path=Path("/dev/null")))
+        broken = JsonChild(evolve(make_program(20.0), path=Path("/dev/null")))
         judge._idle = SimpleQueue()
         judge._idle.put(broken)
 
@@ -165,7 +165,7 @@ def test_a_scorer_that_hangs_is_no_verdict_and_the_siblings_have_theirs() -> Non
     answers = [gold(task), ENDLESS, gold(task)]
     outputs = [WorkflowOutput(metadata={"final_answer": answer}) for answer in answers]
     episodes = [evolve(episode(n, None), task=task, output=output, verdict=None) for n, output in enumerate(outputs)]
-    found = asyncio.run(as_judge(made, blame="judge").judge(group(*episodes)))
+    found = asyncio.run(make_judge(made, blame="judge").judge(group(*episodes)))
     made.close()
     assert [item.reward for item in found if isinstance(item, Verdict)] == [1.0, 1.0]
     (failed,) = (item for item in found if isinstance(item, Unjudged))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astuner.config.key_coverage import unaccounted
+from astuner.config.key_coverage import find_unaccounted_keys
 from astuner.config.loading import load_config
 from astuner.config.native import Native, align
 from astuner_local.alignment import ALIGNMENT
@@ -29,7 +29,7 @@ def native(tmp_path: Path):
 
 
 def test_every_key_is_accounted_for():
-    assert unaccounted(LocalBackbone) == []
+    assert find_unaccounted_keys(LocalBackbone) == []
 
 
 def test_options_follow_from_our_keys(native):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from astuner.errors import ConfigError
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.protocols import RunInfo
 from astuner.testing.contracts import LoggerContract
 from astuner_loggers.mlflow import MlflowLogger
@@ -199,7 +199,7 @@ def test_a_server_is_sent_each_step_once(server: Server, written: Callable[..., 
 )
 def test_a_place_that_cannot_be_written_to_is_refused_with_the_reason(uri: str, reason: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        options_for(MlflowLogger, {"tracking_uri": uri}, key="trainer_common.logger[0].mlflow")
+        build_options(MlflowLogger, {"tracking_uri": uri}, key="trainer_common.logger[0].mlflow")
     assert reason in str(refused.value)
     assert "my-password" not in str(refused.value)
 

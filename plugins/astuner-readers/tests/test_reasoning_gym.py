@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from astuner.clients.reasoning_gym import program
+from astuner.clients.reasoning_gym import make_program
 from astuner.errors import ConfigError, DataError
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.processes.json_child import JsonChild
 from astuner.rollout.sampler import TaskSampler
 from astuner.schema import Task
@@ -26,12 +26,12 @@ WITHOUT_GOLD = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "
 """Many answers are right, and the library keeps none of them."""
 
 
-CHILD = JsonChild(program(60.0))
+CHILD = JsonChild(make_program(60.0))
 """Shared by all readers here, since it takes a second or two to start."""
 
 
 def made(**options: Any) -> ReasoningGymReader:
-    return ReasoningGymReader(options_for(ReasoningGymReader, options, key="task_reader.reasoning_gym"), CHILD)
+    return ReasoningGymReader(build_options(ReasoningGymReader, options, key="task_reader.reasoning_gym"), CHILD)
 
 
 def wrong(**options: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from astuner.config.key_coverage import HonourTable, unaccounted, walk_schema
+from astuner.config.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
 from astuner.config.native import Native
 from astuner.config.trees import get
 from astuner_trinity.backbone import TrinityBackbone
@@ -16,12 +16,12 @@ ENGINE, LOSS, BATCHES = "explorer.rollout_model", "algorithm.policy_loss_fn_args
 
 
 def test_every_key_is_accounted_for() -> None:
-    assert unaccounted(TrinityBackbone) == []
+    assert find_unaccounted_keys(TrinityBackbone) == []
 
 
 def test_no_honoured_key_is_refused_or_idle_by_mistake() -> None:
     table = HonourTable.of(TrinityBackbone)
-    idle = {key for key in walk_schema() if table.honour_of(key).status in ("inapplicable", "refused")}
+    idle = {key for key in walk_schema() if table.find_honour(key).status in ("inapplicable", "refused")}
     assert {key for key in idle if key.startswith(("trainer_common", "model", "data", "rollout."))} == {
         "rollout.gamma",
         "trainer_common.algorithm.filter_groups.max_num_gen_batches",

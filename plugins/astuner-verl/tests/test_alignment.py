@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from astuner.config.key_coverage import HonourTable, unaccounted, walk_schema
+from astuner.config.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
 from astuner.config.trees import get
 from astuner_verl.alignment import ALIGNMENT
 from astuner_verl.backbone import VerlBackbone
@@ -15,12 +15,12 @@ ACTOR, ROLLOUT, REF, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", 
 
 
 def test_every_key_is_accounted_for() -> None:
-    assert unaccounted(VerlBackbone) == []
+    assert find_unaccounted_keys(VerlBackbone) == []
 
 
 def test_no_honoured_key_is_refused_or_idle_by_mistake() -> None:
     table = HonourTable.of(VerlBackbone)
-    idle = {key for key in walk_schema() if table.honour_of(key).status in ("inapplicable", "refused")}
+    idle = {key for key in walk_schema() if table.find_honour(key).status in ("inapplicable", "refused")}
     assert {key for key in idle if key.startswith(("trainer_common", "model", "data", "rollout."))} == {
         "rollout.gamma",
         "rollout.multi_turn.expected_steps",

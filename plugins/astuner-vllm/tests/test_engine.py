@@ -322,13 +322,13 @@ class Local:
 
 @pytest.mark.parametrize("key", ["rollout.n_vllm_engine", "rollout.tensor_model_parallel_size", "rollout.max_num_seqs"])
 def test_under_a_trainer_the_engine_acts_on_its_keys_whatever_the_trainer_says(key: str) -> None:
-    assert HonourTable.of(Local, engine=VllmEngine).honour_of(key).status == "engine"
+    assert HonourTable.of(Local, engine=VllmEngine).find_honour(key).status == "engine"
 
 
 def test_the_keys_of_debug_count_under_debug_alone() -> None:
     key = "debug.debug_vllm_port"
-    assert HonourTable.of(Local, "debug", VllmEngine).honour_of(key).status == "engine"
-    assert HonourTable.of(Local, "local", VllmEngine).honour_of(key).status == "inapplicable"
+    assert HonourTable.of(Local, "debug", VllmEngine).find_honour(key).status == "engine"
+    assert HonourTable.of(Local, "local", VllmEngine).find_honour(key).status == "inapplicable"
 
 
 def test_loading_the_engine_imports_neither_vllm_nor_torch_nor_httpx() -> None:

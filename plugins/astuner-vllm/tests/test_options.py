@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from astuner.errors import ConfigError
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner_vllm.options import VllmOptions
 
 
@@ -14,7 +14,7 @@ class Engine:
 
 
 def structured(**section: Any) -> VllmOptions:
-    options: VllmOptions = options_for(Engine, section, key="astuner.rollout.vllm")
+    options: VllmOptions = build_options(Engine, section, key="astuner.rollout.vllm")
     return options
 
 

@@ -1,4 +1,4 @@
-"""The `astuner` command. Everything below it is imported when it is used: `--help` and `plugin list` load no plugin."""
+"""The `astuner` command. Commands are imported when they are used: `--help` and `plugin list` load no plugin."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def exit_code_of(arguments: Sequence[str] | None = None) -> int:
     except AstunerError as error:
         if os.environ.get(TRACEBACK, "0") not in ("", "0"):
             raise
-        click.echo(_shown(error), err=True)
+        click.echo(_format_error(error), err=True)
         return error.exit_code
     except click.ClickException as error:
         error.show()
@@ -39,7 +39,7 @@ def exit_code_of(arguments: Sequence[str] | None = None) -> int:
         click.echo("interrupted", err=True)
         return 130
     except BrokenPipeError:
-        # The reader (`| head`) has gone: what is still buffered must not fail at exit.
+        # The reader (`| head`) is gone: what is still buffered must not fail at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return answer if type(answer) is int else 0
@@ -51,7 +51,7 @@ def astuner() -> None:
     """Tune the weights behind an agent by reinforcement learning."""
 
 
-def _shown(error: AstunerError) -> str:
+def _format_error(error: AstunerError) -> str:
     if isinstance(error, ConfigError) and len(error.problems) > 1:
         return "\n".join([f"error: {len(error.problems)} problems", *(f"  {problem}" for problem in error.problems)])
     return f"error: {error}"

@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import asdict
 
-from astuner.cli.config_options import of_a_configuration, print_json
-from astuner.cli.plugin_rows import aligned
+from astuner.cli.config_options import add_config_options, print_json
+from astuner.cli.plugin_rows import align_columns
 
 if TYPE_CHECKING:
-    from astuner.config.explain import Explained, Explanation
+    from astuner.config.explain import ExplainedKey, Explanation
     from astuner.errors import Problem
 
 LONGEST_VALUE = 60
-"""Characters; a longer value is cut in the table, and whole in the JSON."""
+"""Characters; a longer value is cut in the table, but not in the JSON."""
 
 
 @click.command()
-@of_a_configuration
-@click.option("--all", "everything", is_flag=True, help="Show the keys that hold defaults too.")
+@add_config_options
+@click.option("--all", "everything", is_flag=True, help="Show keys that hold their default, too.")
 def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool, everything: bool) -> int:
-    """Say where each value comes from and who acts on it, down to the backbone's own keys. Nothing is started."""
-    from astuner.config.explain import explain as explained
+    """Show where each value comes from and what acts on it, down to the backbone's own keys. Nothing is started."""
+    from astuner.config.explain import explain as explain_config
     from astuner.config.key_coverage import HonourTable, check_honoured
     from astuner.config.loading import load_config
     from astuner.errors import ConfigError
@@ -39,18 +39,18 @@ def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json:
     loaded = load_config(conf, overrides, backbone)
     catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))
     candidate = catalog.find("backbone", loaded.config.backbone, config_dir=loaded.path.parent, key="astuner.backbone")
-    # What is wrong with the engine is not this command's to say.
+    # Problems of the engine itself are left to `config validate`.
     engine = choose_engine(Chooser(loaded, catalog), loaded, catalog, Component(candidate=candidate)).component
     table = HonourTable.of(load(candidate), candidate.name, load(engine.candidate) if engine else None)
-    explanation = explained(loaded, table)
+    explanation = explain_config(loaded, table)
     problems, notices = check_honoured(loaded, table)
     if explanation.native is not None:
         problems += explanation.native.problems
         notices += explanation.native.notices
     if in_json:
-        print_json(_document(explanation, problems, notices))
+        print_json(_build_document(explanation, problems, notices))
         return 2 if problems else 0
-    click.echo("\n".join(_lines(explanation, everything)))
+    click.echo("\n".join(_format_lines(explanation, everything)))
     for notice in notices:
         click.echo(notice, err=True)
     if problems:
@@ -58,20 +58,22 @@ def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json:
     return 0
 
 
-def _lines(explanation: Explanation, everything: bool) -> Iterator[str]:
+def _format_lines(explanation: Explanation, everything: bool) -> Iterator[str]:
     shown = [key for key in explanation.keys if everything or key.source != "default"]
-    rows = [(key.key, _shown(key.value), key.place or "default", _acted_on(key, explanation.backbone)) for key in shown]
-    yield aligned([("KEY", "VALUE", "FROM", "ACTED ON BY"), *rows])
+    rows = [
+        (key.key, _format_value(key.value), key.place or "default", _describe_actor(key, explanation.backbone)) for key in shown
+    ]
+    yield align_columns([("KEY", "VALUE", "FROM", "ACTED ON BY"), *rows])
     yield ""
     native = explanation.native
     if native is None:
         yield f"The backbone '{explanation.backbone}' has no native configuration: it reads these keys itself."
         return
-    rows3 = [(value.key, _shown(value.value), _because(value.source, value.because)) for value in native.values]
-    yield aligned([(f"NATIVE KEY ({native.root})", "VALUE", "FROM"), *rows3])
+    rows3 = [(value.key, _format_value(value.value), _describe_source(value.source, value.because)) for value in native.values]
+    yield align_columns([(f"NATIVE KEY ({native.root})", "VALUE", "FROM"), *rows3])
 
 
-def _acted_on(key: Explained, backbone: str) -> str:
+def _describe_actor(key: ExplainedKey, backbone: str) -> str:
     honour = key.honour
     match honour.status:
         case "core":
@@ -83,22 +85,22 @@ def _acted_on(key: Explained, backbone: str) -> str:
         case "aligned":
             return f"{'core; ' if honour.core_too else ''}{backbone}: {', '.join(honour.native)}"
         case "inapplicable":
-            return f"nobody: {honour.reason}"
+            return f"nothing: {honour.reason}"
         case _:
-            return f"refused: {honour.reason}" if key.source != "default" else f"nobody: {honour.reason}"
+            return f"refused: {honour.reason}" if key.source != "default" else f"nothing: {honour.reason}"
 
 
-def _because(source: str, because: str) -> str:
+def _describe_source(source: str, because: str) -> str:
     words = {"default": "the trainer's default", "constant": "the backbone", "alignment": "", "override": "", "set": ""}
     return f"{words[source]}: {because}" if words[source] and because else words[source] or because
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 1]}…"
 
 
-def _document(explanation: Explanation, problems: Sequence[Problem], notices: Sequence[str]) -> dict[str, Any]:
+def _build_document(explanation: Explanation, problems: Sequence[Problem], notices: Sequence[str]) -> dict[str, Any]:
     keys = [
         {
             "key": key.key,

@@ -12,12 +12,12 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def of_a_configuration(command: F) -> F:
+def add_config_options(command: F) -> F:
     """Add the options that choose a configuration, and `--json`."""
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
         click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout."),
-        click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Set one key; may be repeated."),
+        click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Set one key; repeatable."),
         click.option("--backbone", metavar="NAME", help="Use this backbone, whatever the file says."),
         click.option("--conf", type=file, required=True, help="The YAML of the run."),
     ):
@@ -26,5 +26,5 @@ def of_a_configuration(command: F) -> F:
 
 
 def print_json(document: Any) -> None:
-    """Print the one document that `--json` promises."""
+    """Print the JSON document for `--json`."""
     click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))

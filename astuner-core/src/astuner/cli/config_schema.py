@@ -8,13 +8,13 @@ import click
 
 
 @click.command()
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file, and nothing to stdout.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file instead of stdout.")
 def schema(out: Path | None) -> None:
-    """Print the JSON Schema of the YAML, options of the installed plugins included: editors complete and check with it."""
+    """Print the JSON Schema of the YAML, with the options of installed plugins, for completion and checks in editors."""
     from astuner.errors import UsageError
-    from astuner.planning.schema.json_schema import schema_text
+    from astuner.planning.schema.json_schema import build_schema_text
 
-    text = schema_text(on_broken=lambda message: click.echo(f"left free: {message}", err=True))
+    text = build_schema_text(on_broken=lambda message: click.echo(f"not checked: {message}", err=True))
     if out is None:
         click.echo(text, nl=False)
         return

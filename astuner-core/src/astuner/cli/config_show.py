@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from astuner.cli.config_options import of_a_configuration, print_json
+from astuner.cli.config_options import add_config_options, print_json
 
 
 @click.command()
-@of_a_configuration
+@add_config_options
 def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> None:
     """Print the whole configuration: defaults, file and --set, interpolations resolved, secrets left out."""
     from astuner.config.loading import load_config

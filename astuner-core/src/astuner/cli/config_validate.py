@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from astuner.cli.config_options import of_a_configuration, print_json
+from astuner.cli.config_options import add_config_options, print_json
 from astuner.errors import AstunerError, ConfigError, Problem
 
 
 @click.command()
-@of_a_configuration
+@add_config_options
 def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> int:
-    """Check every key, every component that is named, and what the backbone honours. Nothing is started."""
+    """Check every key, every component that is named, and that the backbone acts on each key. Nothing is started."""
     from astuner.planning.plan import plan_run
 
     try:
@@ -24,7 +24,7 @@ def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json
         if not in_json:
             raise
         problems = error.problems if isinstance(error, ConfigError) else (Problem(message=str(error)),)
-        print_json({"valid": False, "problems": [_problem(problem) for problem in problems], "notices": []})
+        print_json({"valid": False, "problems": [_problem_to_dict(problem) for problem in problems], "notices": []})
         return error.exit_code
     if in_json:
         print_json({"valid": True, "problems": [], "notices": list(notices)})
@@ -35,7 +35,7 @@ def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json
     return 0
 
 
-def _problem(problem: Problem) -> dict[str, Any]:
+def _problem_to_dict(problem: Problem) -> dict[str, Any]:
     return {
         "key": problem.key,
         "message": problem.message,

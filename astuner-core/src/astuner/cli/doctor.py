@@ -10,10 +10,10 @@ import click
 
 
 @click.command()
-@click.option("--conf", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Look at what this YAML needs, too.")
+@click.option("--conf", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Also check what this YAML needs.")
 @click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 def doctor(conf: Path | None, in_json: bool) -> int:
-    """Say what is installed, what would run and what is missing. Exits 1 when something is broken; shows no secret."""
+    """Show what is installed, what can run and what is missing. Exits 1 when something is broken; shows no secrets."""
     from astuner.doctor.report import examine
     from astuner.doctor.table import write_table
 

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import click
 
-from astuner.cli.service_options import service_options
+from astuner.cli.service_options import add_service_options
 from astuner.runs.launch import evaluate_run
 
 
 @click.command(name="eval")
 @click.option("--conf", required=True, type=click.Path(path_type=Path), help="The YAML of the run.")
 @click.option(
-    "--checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False), help="A checkpoint; model.path when not given."
+    "--checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False), help="A checkpoint; by default model.path."
 )
 @click.option("--backbone", help="What evaluates; overrides `backbone` of the YAML.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as one JSON document on stdout.")
-@service_options
+@add_service_options
 def evaluate(
     conf: Path,
     checkpoint: Path | None,

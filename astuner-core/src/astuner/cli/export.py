@@ -12,7 +12,7 @@ from astuner.errors import UsageError
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--checkpoint", default="last", show_default=True, help="`best`, `last` or a step.")
-@click.option("--merge-lora", is_flag=True, help="Add LoRA adapters to the weights instead of writing them beside.")
+@click.option("--merge-lora", is_flag=True, help="Merge LoRA adapters into the weights instead of writing them separately.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="A directory that does not exist or is empty.")
 def export(run: Path, checkpoint: str, merge_lora: bool, out: Path) -> None:
     """Write a checkpoint of RUN as a Hugging Face model that other tools load."""
@@ -27,7 +27,7 @@ def export(run: Path, checkpoint: str, merge_lora: bool, out: Path) -> None:
     directory = RunDirectory(run)
     name = directory.run.get("backbone")
     if name is None:
-        raise UsageError(f"{run}: no run directory (there is no run.json); name one like launcher_record/my-experiment")
+        raise UsageError(f"{run}: not a run directory (it has no run.json); name one like launcher_record/my-experiment")
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"--out {out}: is not empty; name another directory")
     candidate = Catalog.discover().find("backbone", name, config_dir=Path.cwd(), key="backbone")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from astuner.cli.plugin_rows import aligned, as_json
+from astuner.cli.plugin_rows import align_columns, as_json
 from astuner.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _lines(found: DistributionCheck) -> Iterator[str]:
 
 
 def _rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    table = aligned([(outcome.status, outcome.meaning) for outcome in outcomes]).splitlines()
+    table = align_columns([(outcome.status, outcome.meaning) for outcome in outcomes]).splitlines()
     for line, outcome in zip(table, outcomes, strict=True):
         yield f"  {line}"
         if outcome.message:

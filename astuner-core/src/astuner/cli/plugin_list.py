@@ -6,20 +6,20 @@ import json
 
 import click
 
-from astuner.cli.plugin_rows import aligned, as_json, kind_named, row_of, status_of
+from astuner.cli.plugin_rows import align_columns, as_json, describe_component, describe_status, find_kind
 
 
 @click.command("list")
-@click.option("--kind", metavar="KIND", help="Only the components of this kind, as `judge`.")
+@click.option("--kind", metavar="KIND", help="Only the components of this kind, such as `judge`.")
 @as_json
 def list_(kind: str | None, in_json: bool) -> None:
-    """List every component that the installed distributions offer. Imports none of them."""
+    """List every component that the installed distributions offer, without importing any."""
     from astuner.plugins.catalog import Catalog
 
-    catalog = Catalog.discover() if kind is None else Catalog.discover(kinds=(kind_named(kind, "plugin list"),))
-    rows = [row_of(candidate, catalog) for candidate in catalog.all()]
+    catalog = Catalog.discover() if kind is None else Catalog.discover(kinds=(find_kind(kind, "plugin list"),))
+    rows = [describe_component(candidate, catalog) for candidate in catalog.all()]
     if in_json:
         click.echo(json.dumps(rows, indent=2))
     else:
-        cells = [(row["kind"], row["name"], f"{row['dist']} {row['version']}", status_of(row)) for row in rows]
-        click.echo(aligned([("KIND", "NAME", "FROM", "STATUS"), *cells]))
+        cells = [(row["kind"], row["name"], f"{row['dist']} {row['version']}", describe_status(row)) for row in rows]
+        click.echo(align_columns([("KIND", "NAME", "FROM", "STATUS"), *cells]))

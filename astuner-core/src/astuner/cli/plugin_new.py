@@ -13,32 +13,38 @@ import click
 @click.command()
 @click.argument("kind")
 @click.argument("dist")
-@click.option("--name", metavar="N", help="What a user writes to choose the component; made from DIST when not given.")
-@click.option("--dir", "parent", type=click.Path(path_type=Path), default=Path(), help="Where the directory DIST is made; here.")
+@click.option("--name", metavar="N", help="What a user writes to choose the component; derived from DIST by default.")
+@click.option(
+    "--dir",
+    "parent",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Where to create the directory DIST; here by default.",
+)
 def new(kind: str, dist: str, name: str | None, parent: Path) -> None:
-    """Write the directory DIST: a small, living package with one component of a KIND, its tests and its README.
+    """Create the directory DIST: a small working package with one component of a KIND, its tests and its README.
 
     KIND is reader, judge, tracker, logger, backbone, engine, environment, detector, estimator, hooks or command. The component
-    is called like DIST, without a leading `astuner-` and with `_` for `-`, unless --name says otherwise. Nothing is ever
+    is named after DIST, without a leading `astuner-` and with `_` for `-`, unless --name is given. Nothing is ever
     overwritten.
     """
-    from astuner.scaffold.filling import package_files, usage
-    from astuner.scaffold.kinds import scaffolded_kind
+    from astuner.scaffold.filling import fill_package, fill_usage
+    from astuner.scaffold.kinds import find_scaffolded_kind
     from astuner.scaffold.names import choose_names
     from astuner.scaffold.writing import write_package
 
-    names = choose_names(scaffolded_kind(kind), dist, name)
-    directory, files = parent / dist, package_files(names)
+    names = choose_names(find_scaffolded_kind(kind), dist, name)
+    directory, files = parent / dist, fill_package(names)
     write_package(directory, files)
-    click.echo("\n".join([*_tree(directory, files), "", *_next(directory, dist), "", "and to use it:"]))
-    click.echo(textwrap.indent(usage(names), "  "), nl=False)
+    click.echo("\n".join([*_format_tree(directory, files), "", *_format_next_steps(directory, dist), "", "and to use it:"]))
+    click.echo(textwrap.indent(fill_usage(names), "  "), nl=False)
 
 
-def _tree(directory: Path, files: Iterable[str]) -> list[str]:
+def _format_tree(directory: Path, files: Iterable[str]) -> list[str]:
     return [f"{directory}/", *(f"  {path}" for path in files)]
 
 
-def _next(directory: Path, dist: str) -> list[str]:
+def _format_next_steps(directory: Path, dist: str) -> list[str]:
     place = str(directory) if directory.is_absolute() else f"./{directory}"
     return [
         "next:",

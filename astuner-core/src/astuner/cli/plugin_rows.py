@@ -1,4 +1,4 @@
-"""What the commands of `astuner plugin` print of a component."""
+"""What the commands of `astuner plugin` print about a component."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 as_json = click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 
 
-def kind_named(text: str, command: str) -> str:
+def find_kind(text: str, command: str) -> str:
     """Return the kind that a user means, in the singular or the plural; raises `UsageError` naming all kinds."""
     from astuner.plugins.kinds import KINDS, kind_of
 
@@ -28,9 +28,9 @@ def kind_named(text: str, command: str) -> str:
         raise UsageError(str(Problem(message=message, suggestion=close[0] if close else None))) from error
 
 
-def row_of(candidate: Candidate, catalog: Catalog) -> dict[str, Any]:
-    """Return what is known of a component without importing it; `catalog` holds the others of its kind."""
-    from astuner.plugins.compat import incompatibility
+def describe_component(candidate: Candidate, catalog: Catalog) -> dict[str, Any]:
+    """Return what is known about a component without importing it; `catalog` holds the others of its kind."""
+    from astuner.plugins.compat import find_incompatibility
 
     return {
         "kind": candidate.kind,
@@ -41,13 +41,13 @@ def row_of(candidate: Candidate, catalog: Catalog) -> dict[str, Any]:
         "core_requirement": candidate.core_requirement,
         "missing": list(candidate.missing),
         "remedy": candidate.remedy,
-        "problem": incompatibility(candidate),
-        "conflicts": _conflicts(candidate, catalog),
+        "problem": find_incompatibility(candidate),
+        "conflicts": _find_conflicts(candidate, catalog),
     }
 
 
-def status_of(row: Mapping[str, Any]) -> str:
-    """Return `ok`, or all that is wrong with it, each with the way out."""
+def describe_status(row: Mapping[str, Any]) -> str:
+    """Return `ok`, or every fault with its remedy."""
     faults = [str(row["problem"])] if row["problem"] else []
     if row["missing"]:
         faults.append(f"lacks {', '.join(row['missing'])}: {row['remedy']}")
@@ -56,13 +56,13 @@ def status_of(row: Mapping[str, Any]) -> str:
     return "; ".join(faults) or "ok"
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of cells as a table of left-aligned columns."""
+def align_columns(rows: Sequence[Sequence[str]]) -> str:
+    """Format rows of cells as a table of left-aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
-def _conflicts(candidate: Candidate, catalog: Catalog) -> list[str]:
+def _find_conflicts(candidate: Candidate, catalog: Catalog) -> list[str]:
     """Return the other distributions that offer the name for the kind."""
     from astuner.cli.commands import CORE_COMMANDS
 

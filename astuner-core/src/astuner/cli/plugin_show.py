@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from astuner.cli.plugin_rows import aligned, as_json, kind_named, row_of, status_of
+from astuner.cli.plugin_rows import align_columns, as_json, describe_component, describe_status, find_kind
 from astuner.errors import PluginError
 from astuner.protocols.optional import find_options_class
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 @click.argument("name")
 @as_json
 def show(kind: str, name: str, in_json: bool) -> int:
-    """Show one component: where it is from, what it needs, its hooks and its options. NAME may be whatever a YAML takes."""
+    """Show one component: where it is from, what it needs, its hooks and its options. NAME is anything that a YAML accepts."""
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import load
-    from astuner.plugins.implemented_hooks import implemented_hooks
+    from astuner.plugins.implemented_hooks import find_implemented_hooks
     from astuner.plugins.option_docs import describe_options
 
-    kind = kind_named(kind, "plugin show")
+    kind = find_kind(kind, "plugin show")
     catalog = Catalog.discover(kinds=(kind,))
     candidate = catalog.find(kind, name, config_dir=Path.cwd(), key="plugin show")
-    row, doc = row_of(candidate, catalog), ""
+    row, doc = describe_component(candidate, catalog), ""
     options: tuple[OptionDescription, ...] = ()
     hooks: tuple[ImplementedHook, ...] = ()
     try:
@@ -40,35 +40,37 @@ def show(kind: str, name: str, in_json: bool) -> int:
     except PluginError as error:
         row["problem"] = str(error)
     else:
-        doc = _first_sentence(target)
-        options, hooks = describe_options(find_options_class(target)), implemented_hooks(target)
+        doc = _read_first_paragraph(target)
+        options, hooks = describe_options(find_options_class(target)), find_implemented_hooks(target)
     if in_json:
-        listed = {"hooks": [_hook_row(hook) for hook in hooks], "options": [_option_row(option) for option in options]}
+        listed = {"hooks": [_hook_to_dict(hook) for hook in hooks], "options": [_option_to_dict(option) for option in options]}
         click.echo(json.dumps({**row, "doc": doc, **listed}, indent=2, default=str))
     else:
-        click.echo("\n".join([*_facts(row, doc), *_hooks(hooks), *_options(options, loaded=row["problem"] is None)]))
+        click.echo(
+            "\n".join([*_format_facts(row, doc), *_format_hooks(hooks), *_format_options(options, loaded=row["problem"] is None)])
+        )
     return 0 if row["problem"] is None else 1
 
 
-def _facts(row: Mapping[str, Any], doc: str) -> list[str]:
+def _format_facts(row: Mapping[str, Any], doc: str) -> list[str]:
     origin = f"{row['dist']} {row['version']}" if row["dist"] else "a path"
     facts = [
         ("from", origin),
         ("target", row["target"]),
         ("made for", f"astuner-core{row['core_requirement']}" if row["core_requirement"] else "any astuner-core"),
-        ("status", status_of(row)),
+        ("status", describe_status(row)),
     ]
-    return [f"{row['kind']} {row['name']}", *([doc] if doc else []), "", aligned(facts)]
+    return [f"{row['kind']} {row['name']}", *([doc] if doc else []), "", align_columns(facts)]
 
 
-def _hooks(hooks: Sequence[ImplementedHook]) -> list[str]:
+def _format_hooks(hooks: Sequence[ImplementedHook]) -> list[str]:
     if not hooks:
         return []
-    told = {"listens": "listens", "decides": "decides", "wraps": "wraps", "unknown": "there is no such hook"}
-    return ["", "hooks:", *(f"  {hook.name}: {told[hook.role]}" for hook in hooks)]
+    roles = {"listens": "listens", "decides": "decides", "wraps": "wraps", "unknown": "there is no such hook"}
+    return ["", "hooks:", *(f"  {hook.name}: {roles[hook.role]}" for hook in hooks)]
 
 
-def _options(options: Sequence[OptionDescription], *, loaded: bool) -> list[str]:
+def _format_options(options: Sequence[OptionDescription], *, loaded: bool) -> list[str]:
     if not options:
         return ["", "no options"] if loaded else []
     lines = ["", "options:"]
@@ -78,11 +80,11 @@ def _options(options: Sequence[OptionDescription], *, loaded: bool) -> list[str]
     return lines
 
 
-def _hook_row(hook: ImplementedHook) -> dict[str, str]:
+def _hook_to_dict(hook: ImplementedHook) -> dict[str, str]:
     return {"name": hook.name, "role": hook.role}
 
 
-def _option_row(option: OptionDescription) -> dict[str, Any]:
+def _option_to_dict(option: OptionDescription) -> dict[str, Any]:
     return {
         "name": option.name,
         "type": option.type,
@@ -92,6 +94,6 @@ def _option_row(option: OptionDescription) -> dict[str, Any]:
     }
 
 
-def _first_sentence(target: Any) -> str:
+def _read_first_paragraph(target: Any) -> str:
     doc = (target.help if isinstance(target, click.Command) else getattr(target, "__doc__", None)) or ""
     return " ".join(doc.strip().split("\n\n")[0].split())

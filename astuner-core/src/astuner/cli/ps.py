@@ -19,21 +19,21 @@ GIB, MIB = 2**30, 2**20
 @click.command()
 @click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 def ps(in_json: bool) -> None:
-    """List the runs, services and servers that astuner started on this machine and that are alive."""
-    from astuner.cli.plugin_rows import aligned
+    """List the runs, services and servers that astuner started on this machine and that are still running."""
+    from astuner.cli.plugin_rows import align_columns
     from astuner.processes import list_programs
 
-    rows = [_row(record) for record in list_programs()]
+    rows = [_describe_program(record) for record in list_programs()]
     if in_json:
         click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
     elif not rows:
         click.echo("nothing that astuner started is running", err=True)
     else:
         heads = ("ID", "KIND", "NAME", "PID", "SINCE", "MEMORY", "AT", "KEPT", "DIRECTORY", "LOG")
-        click.echo(aligned([heads, *map(_cells, rows)]))
+        click.echo(align_columns([heads, *map(_format_cells, rows)]))
 
 
-def _row(record: ProgramRecord) -> dict[str, Any]:
+def _describe_program(record: ProgramRecord) -> dict[str, Any]:
     from astuner.processes.usage import idle_left_s, memory_bytes
 
     return {
@@ -50,21 +50,32 @@ def _row(record: ProgramRecord) -> dict[str, Any]:
         "kept": record.lease is not None,
         "idle_left_s": idle_left_s(record),
         "command": list(record.command),
-        # A kept server has a key of its own among them.
+        # The facts of a kept server include its API key.
         "facts": redact_tree(record.facts),
     }
 
 
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+def _format_cells(row: dict[str, Any]) -> tuple[str, ...]:
     left_s = row["idle_left_s"]
     kept = "" if not row["kept"] else "until stopped" if left_s is None else f"{left_s:.0f} s more"
     at = row["url"] or (f"port {row['port']}" if row["port"] else "")
-    memory = _memory(row["memory_bytes"])
-    cells = (row["id"], row["kind"], row["name"], row["pid"], _age(row["since"]), memory, at, kept, row["directory"], row["log"])
+    memory = _format_memory(row["memory_bytes"])
+    cells = (
+        row["id"],
+        row["kind"],
+        row["name"],
+        row["pid"],
+        _format_age(row["since"]),
+        memory,
+        at,
+        kept,
+        row["directory"],
+        row["log"],
+    )
     return tuple("-" if cell in (None, "") else str(cell) for cell in cells)
 
 
-def _age(since: str) -> str:
+def _format_age(since: str) -> str:
     try:
         seconds = int((datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds())
     except (TypeError, ValueError):
@@ -75,5 +86,5 @@ def _age(since: str) -> str:
     return f"{seconds} s"
 
 
-def _memory(count: int) -> str:
+def _format_memory(count: int) -> str:
     return f"{count / GIB:.1f} GiB" if count >= GIB else f"{count / MIB:.0f} MiB"

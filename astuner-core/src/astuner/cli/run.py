@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from astuner.cli.service_options import service_options
+from astuner.cli.service_options import add_service_options
 from astuner.runs.launch import RunOutcome, start_run
 
 __all__ = ["RunOutcome", "run", "start_run"]
@@ -16,11 +16,11 @@ __all__ = ["RunOutcome", "run", "start_run"]
 @click.option("--conf", required=True, type=click.Path(path_type=Path), help="The YAML of the run.")
 @click.option("--backbone", help="What trains; overrides `backbone` of the YAML.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
-@click.option("--resume", is_flag=True, help="Go on with an unfinished run: nothing that was generated is generated again.")
-@click.option("--dry-run", is_flag=True, help="Check everything, print what the run would take, and start nothing.")
+@click.option("--resume", is_flag=True, help="Continue an unfinished run; nothing that was generated is generated again.")
+@click.option("--dry-run", is_flag=True, help="Check everything and print what the run would take, without starting it.")
 @click.option("--db", multiple=True, metavar="TAG[,TAG]...", help="Stop at astuner.breakpoint(TAG); `all` is every tag.")
-@click.option("--fresh", is_flag=True, help="Start servers anew that an earlier run has kept warm.")
-@service_options
+@click.option("--fresh", is_flag=True, help="Restart servers that an earlier run kept warm.")
+@add_service_options
 def run(
     conf: Path,
     backbone: str | None,

@@ -13,18 +13,18 @@ SHORT: Mapping[str, str] = {
     "appworld": "AppWorld's server, by APPWORLD_PATH and APPWORLD_SCRIPT",
     "logview": "the viewer of logs and episodes",
 }
-"""The services that have an option of their own."""
+"""The services that have their own option."""
 
 
-def service_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the argument `services`: the names asked for, those of the short forms first."""
+def add_service_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the argument `services`: the requested names, those of the short forms first."""
 
     @wraps(command)
-    def gathered(*, services: tuple[str, ...], **others: Any) -> Any:
+    def collect_services(*, services: tuple[str, ...], **others: Any) -> Any:
         short = [name for name in SHORT if others.pop(f"with_{name}")]
         return command(services=(*short, *services), **others)
 
     for name, what in reversed(list(SHORT.items())):
-        gathered = click.option(f"--with-{name}", is_flag=True, help=f"--with {name}: {what}.")(gathered)
-    text = "Start a service first and end it after: one of `services` in the YAML, or of a package; repeatable."
-    return click.option("--with", "services", multiple=True, metavar="NAME", help=text)(gathered)
+        collect_services = click.option(f"--with-{name}", is_flag=True, help=f"--with {name}: {what}.")(collect_services)
+    text = "Start this service before the run and stop it after: one from `services` in the YAML, or from a package; repeatable."
+    return click.option("--with", "services", multiple=True, metavar="NAME", help=text)(collect_services)

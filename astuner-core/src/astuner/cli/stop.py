@@ -44,7 +44,7 @@ def stop(names: tuple[str, ...], everything: bool, wait_s: float) -> None:
     there = list_programs()
     failed = []
     # Runs first: they end the services and servers that they hold.
-    for record in sorted(there if everything else _named(names, there), key=lambda one: one.kind != "run"):
+    for record in sorted(there if everything else _find_programs(names, there), key=lambda one: one.kind != "run"):
         try:
             click.echo(_end_run(record, wait_s) if record.kind == "run" else _end_program(record), err=True)
         except AstunerError as error:
@@ -53,13 +53,13 @@ def stop(names: tuple[str, ...], everything: bool, wait_s: float) -> None:
         raise AstunerError("\n".join(failed))
 
 
-def _named(names: Sequence[str], there: Sequence[ProgramRecord]) -> list[ProgramRecord]:
-    """Return what the names mean, each once; raises `UsageError` for a name of nothing, or of several things."""
+def _find_programs(names: Sequence[str], there: Sequence[ProgramRecord]) -> list[ProgramRecord]:
+    """Return the programs that the names mean, each once; raises `UsageError` for an unknown or ambiguous name."""
     meant: dict[str, ProgramRecord] = {}
     for name in names:
         found = [one for one in there if name in (one.id, one.name)] or [one for one in there if _is_run_of(name, one)]
         if not found:
-            raise UsageError(_nothing(name, there))
+            raise UsageError(_describe_unknown_name(name, there))
         if len(found) > 1:
             which = ", ".join(f"{one.id} ({one.what}, pid {one.program or one.pid})" for one in found)
             raise UsageError(f"astuner stop {name}: that is {len(found)} programs: {which}. Give the ID")
@@ -68,16 +68,16 @@ def _named(names: Sequence[str], there: Sequence[ProgramRecord]) -> list[Program
 
 
 def _is_run_of(name: str, record: ProgramRecord) -> bool:
-    """Whether a name is the experiment of a run or its directory, whose own name may say what kind of run it is."""
+    """Whether a name is the experiment of a run, or its directory."""
     if record.kind != "run" or record.directory is None:
         return False
     return name == record.facts.get("experiment_name") or Path(name).resolve() == Path(record.directory).resolve()
 
 
-def _nothing(name: str, there: Sequence[ProgramRecord]) -> str:
+def _describe_unknown_name(name: str, there: Sequence[ProgramRecord]) -> str:
     listed = ", ".join(f"{one.what} ({one.id})" for one in there)
     close = difflib.get_close_matches(name, [one.name for one in there], n=1)
-    message = f"astuner stop {name}: nothing of this name is running; there is {listed or 'nothing'}."
+    message = f"astuner stop {name}: nothing with this name is running; running: {listed or 'nothing'}."
     return str(Problem(message=message, suggestion=close[0] if close else None))
 
 
@@ -89,7 +89,7 @@ def _end_program(record: ProgramRecord) -> str:
 
 
 def _end_run(record: ProgramRecord, wait_s: float) -> str:
-    """Ask a run to save its state and leave; raises when it has not by then."""
+    """Ask a run to save its state and exit; raises when it has not done so within `wait_s`."""
     import psutil
 
     from astuner.processes.program_record import RecordFiles
@@ -106,7 +106,7 @@ def _end_run(record: ProgramRecord, wait_s: float) -> str:
                 asked.touch()
             process.send_signal(signal.SIGTERM)
     except psutil.NoSuchProcess:
-        return f"{record.what}: had ended already"
+        return f"{record.what}: had already ended"
     except psutil.AccessDenied as error:
         raise AstunerError(f"{record.what} (pid {record.pid}): it belongs to another user") from error
     until = time.monotonic() + wait_s
@@ -117,10 +117,10 @@ def _end_run(record: ProgramRecord, wait_s: float) -> str:
                 f"Its log directory is {record.directory}/logs. To end it at once, losing what is not saved: kill -9 {record.pid}"
             )
         time.sleep(LOOK_S)
-    return f"{record.what} (pid {record.pid}): ended, {_state(record)}"
+    return f"{record.what} (pid {record.pid}): ended, {_describe_state(record)}"
 
 
-def _state(record: ProgramRecord) -> str:
+def _describe_state(record: ProgramRecord) -> str:
     from astuner.runs.directory import RunDirectory
 
     if record.directory is None:
@@ -128,6 +128,6 @@ def _state(record: ProgramRecord) -> str:
     state = RunDirectory(Path(record.directory)).state
     status = state.get("status")
     if status is None:
-        return "before its first step"
+        return "stopped before its first step"
     at = f" at step {state['step']}" if "step" in state else ""
     return f"{status}{at}" + ("" if status == "finished" else "; go on with --resume")

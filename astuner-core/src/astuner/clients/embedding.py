@@ -1,4 +1,4 @@
-"""Texts as vectors of length one, by which readers and judges tell what is alike."""
+"""Texts as vectors of length one, which readers and judges compare for similarity."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from attrs.validators import ge
 
 from astuner.clients.llm import LLMClient
 from astuner.clients.llm_budget import Budget
-from astuner.clients.llm_cache import Kept, question_key
+from astuner.clients.llm_cache import CachedAnswer, make_question_key
 from astuner.clients.llm_endpoint import find_endpoint
 from astuner.clients.llm_requests import LLMFailed, Patience, Sender, Taken
 from astuner.errors import DataError
@@ -25,33 +25,33 @@ if TYPE_CHECKING:
 
 
 class Embedding(Protocol):
-    """Makes vectors of texts."""
+    """Turns texts into vectors."""
 
     async def vectors(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return an array of shape (texts, dimensions) with rows of length one, or zero for a text with nothing in it."""
+        """Return an array of shape (texts, dimensions) with rows of length one, or zero for an empty text."""
         ...
 
 
 class NgramEmbedding:
-    """Hashed character n-grams, weighed by how rare they are among the texts: offline, and the same every time.
+    """Hashed character n-grams, weighted by how rare they are among the texts: offline and deterministic.
 
     Cosine similarity of these vectors is that of spelling, not of meaning.
     """
 
     def __init__(self, dimensions: int = 2048, sizes: Sequence[int] = (3, 4, 5)) -> None:
-        """Take n-grams of `sizes` characters into so many places."""
+        """Hash n-grams of `sizes` characters into `dimensions` places."""
         self._dimensions, self._sizes = dimensions, tuple(sizes)
 
     async def vectors(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Return term frequency (1 + log) times inverse document frequency, smoothed, of each n-gram's place."""
         counts = np.zeros((len(texts), self._dimensions))
         for row, text in enumerate(texts):
-            for gram in self._grams(text):
+            for gram in self._cut_grams(text):
                 counts[row, crc32(gram.encode("utf-8", "surrogatepass")) % self._dimensions] += 1
         rarity = np.log((1 + len(texts)) / (1 + np.count_nonzero(counts, axis=0))) + 1
-        return unit(np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0) * rarity)
+        return normalise_rows(np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0) * rarity)
 
-    def _grams(self, text: str) -> list[str]:
+    def _cut_grams(self, text: str) -> list[str]:
         plain = f" {' '.join(text.casefold().split())} "
         if not plain.strip():
             return []
@@ -59,7 +59,7 @@ class NgramEmbedding:
 
 
 class ApiEmbedding:
-    """Asks `/v1/embeddings` of the API that the environment names; texts that it has seen are not sent again."""
+    """Asks `/v1/embeddings` of the API that the environment names; known texts are not sent again."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class ApiEmbedding:
         environ: Mapping[str, str] | None = None,
         beside: LLMClient | None = None,
     ) -> None:
-        """Raises `NoEndpoint` where the environment names no API. With `beside`, its budget and its cache are used."""
+        """Raises `NoEndpoint` if the environment names no API. With `beside`, the budget and cache of that client are used."""
         self._endpoint = find_endpoint(os.environ if environ is None else environ, wanted_by)
         self._model, self._batch = model, batch
         self._budget = Budget() if beside is None else beside.budget
@@ -85,7 +85,7 @@ class ApiEmbedding:
         """
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if self._cache is not None:
-            new = await asyncio.to_thread(self._unkept, new)
+            new = await asyncio.to_thread(self._load_from_cache, new)
         for start in range(0, len(new), self._batch):
             await self._ask(new[start : start + self._batch])
         found = [self._known[text] for text in texts]
@@ -95,7 +95,7 @@ class ApiEmbedding:
                 f"embedding model '{self._model}' gave vectors of {', '.join(map(str, sorted(sizes)))} dimensions for texts of "
                 "one request; they cannot be compared: use one model for all of them"
             )
-        return unit(np.array(found, dtype=np.float64).reshape(len(found), -1))
+        return normalise_rows(np.array(found, dtype=np.float64).reshape(len(found), -1))
 
     async def _ask(self, texts: Sequence[str]) -> None:
         part = [text or " " for text in texts]
@@ -112,25 +112,25 @@ class ApiEmbedding:
             raise LLMFailed(f"{self._sender.where}: {len(found)} vectors for {len(texts)} texts")
         self._known.update(zip(texts, found, strict=True))
         if self._cache is not None:
-            await asyncio.to_thread(self._keep, texts)
+            await asyncio.to_thread(self._store_in_cache, texts)
 
-    def _unkept(self, texts: Sequence[str]) -> list[str]:
+    def _load_from_cache(self, texts: Sequence[str]) -> list[str]:
         left = []
         for text in texts:
-            kept = None if self._cache is None else self._cache.get(self._key(text))
+            kept = None if self._cache is None else self._cache.get(self._make_key(text))
             if kept is None:
                 left.append(text)
             else:
                 self._known[text] = json.loads(kept.text)
         return left
 
-    def _keep(self, texts: Sequence[str]) -> None:
+    def _store_in_cache(self, texts: Sequence[str]) -> None:
         for text in texts:
             if self._cache is not None:
-                self._cache.put(self._key(text), self._model, Kept(json.dumps(self._known[text]), 0, 0))
+                self._cache.put(self._make_key(text), self._model, CachedAnswer(json.dumps(self._known[text]), 0, 0))
 
-    def _key(self, text: str) -> str:
-        return question_key(self._endpoint.base_url, {"model": self._model, "input": text})
+    def _make_key(self, text: str) -> str:
+        return make_question_key(self._endpoint.base_url, {"model": self._model, "input": text})
 
 
 @frozen(kw_only=True)
@@ -138,7 +138,7 @@ class EmbeddingOptions:
     """How texts become vectors."""
 
     kind: Literal["ngram", "api"] = "ngram"
-    """`ngram` compares spelling, offline and the same every time; `api` asks the embedding model of the OpenAI-compatible API."""
+    """`ngram` compares spelling, offline and deterministic; `api` asks the embedding model of the OpenAI-compatible API."""
     model_name: str | None = None
     """The embedding model of the API, such as `text-embedding-v4`; needed with `api`."""
     dimensions: int = field(default=2048, validator=ge(16))
@@ -147,20 +147,20 @@ class EmbeddingOptions:
     """Texts of one request to the API."""
 
     def __attrs_post_init__(self) -> None:
-        # Two fields together, which no validator beside one of them can name as well.
+        # Checks two fields together, which a validator of one field cannot.
         if self.kind == "api" and not self.model_name:
             raise ValueError("kind: api needs model_name, the embedding model to ask")
 
     def embedding(
         self, wanted_by: str, environ: Mapping[str, str] | None = None, *, beside: LLMClient | None = None
     ) -> Embedding:
-        """Make what embeds; an API is asked on the budget, and through the cache, of the client that it is `beside`."""
+        """Make the embedding; with `beside`, an API is asked on the budget, and through the cache, of that client."""
         if self.kind == "ngram":
             return NgramEmbedding(self.dimensions)
         return ApiEmbedding(str(self.model_name), wanted_by, batch=self.batch_size, environ=environ, beside=beside)
 
 
-def unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def normalise_rows(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return rows of length one; rows of zeros stay."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit_rows: NDArray[np.float64] = vectors / np.where(lengths > 0, lengths, 1)

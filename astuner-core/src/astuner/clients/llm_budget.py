@@ -1,4 +1,4 @@
-"""What asking an LLM may cost: counted per request, and held to limits before a request is sent."""
+"""What asking an LLM may cost: counted per request, and limited before a request is sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attrs.validators import ge, optional
 from astuner.errors import AstunerError
 
 _BYTES_PER_TOKEN = 3
-"""Fewest bytes of text that a token stands for in the estimate of a prompt, of which only the API knows the tokens."""
+"""Lower bound of the bytes per token, to estimate the tokens of a prompt, which only the API knows."""
 
 
 class LLMBudgetSpent(AstunerError):
@@ -18,8 +18,8 @@ class LLMBudgetSpent(AstunerError):
 
 
 @frozen(kw_only=True)
-class Spent:
-    """What was asked so far."""
+class Usage:
+    """Requests, tokens and cost so far."""
 
     requests: int = 0
     """Sent to the API, retries not counted."""
@@ -30,8 +30,8 @@ class Spent:
     cost: float = 0.0
     """In the currency of the prices."""
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
             requests=self.requests + other.requests,
             cached=self.cached + other.cached,
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
@@ -42,7 +42,7 @@ class Spent:
 
 @frozen(kw_only=True)
 class Limits:
-    """What may be spent, and what things cost. None is no limit."""
+    """Limits on spending, and prices. None is no limit."""
 
     max_requests: int | None = field(default=None, validator=optional(ge(0)))
     max_tokens: int | None = field(default=None, validator=optional(ge(0)))
@@ -54,44 +54,44 @@ class Limits:
     """Per million tokens."""
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Return what so many tokens cost."""
+        """Return the cost of these tokens."""
         return (prompt_tokens * self.prompt_price + completion_tokens * self.completion_price) / 1e6
 
 
 class Budget:
     """Counts what clients spend together, and stops them before a limit. Thread-safe.
 
-    A request under way counts with the most that it may cost, so that many at once do not pass a limit either; the tokens of its
-    prompt are estimated until the API tells them.
+    A request under way counts with the most that it may cost, so that concurrent requests keep to the limits too; the tokens of
+    its prompt are estimated until the API reports them.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
         """Start with nothing spent."""
         self._limits = limits or Limits()
         self._lock = threading.Lock()
-        self._spent = Spent()
-        self._reserved = Spent()
+        self._spent = Usage()
+        self._reserved = Usage()
 
     @property
-    def spent(self) -> Spent:
-        """What was spent so far, without requests under way."""
+    def spent(self) -> Usage:
+        """The usage so far, without requests under way."""
         with self._lock:
             return self._spent
 
-    def reserve(self, text: str, max_tokens: int) -> Spent:
-        """Set aside what a request with so much text may cost; hand it back to `settle`. Raises `LLMBudgetSpent`."""
+    def reserve(self, text: str, max_tokens: int) -> Usage:
+        """Reserve what a request with this text may cost; pass it to `settle` later. Raises `LLMBudgetSpent`."""
         prompt = len(text.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN
-        wanted = Spent(requests=1, prompt_tokens=prompt, completion_tokens=max_tokens, cost=self._limits.cost(prompt, max_tokens))
+        wanted = Usage(requests=1, prompt_tokens=prompt, completion_tokens=max_tokens, cost=self._limits.cost(prompt, max_tokens))
         with self._lock:
             self._check(self._spent + self._reserved + wanted)
             self._reserved = self._reserved + wanted
         return wanted
 
-    def settle(self, reserved: Spent, prompt_tokens: int = 0, completion_tokens: int = 0, requests: int = 1) -> float:
-        """Count what a request took in place of what was set aside for it; return its cost."""
+    def settle(self, reserved: Usage, prompt_tokens: int = 0, completion_tokens: int = 0, requests: int = 1) -> float:
+        """Replace the reservation of a request by what it took; return its cost."""
         cost = self._limits.cost(prompt_tokens, completion_tokens)
-        taken = Spent(requests=requests, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost)
-        back = Spent(
+        taken = Usage(requests=requests, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost)
+        back = Usage(
             requests=-reserved.requests,
             prompt_tokens=-reserved.prompt_tokens,
             completion_tokens=-reserved.completion_tokens,
@@ -107,7 +107,7 @@ class Budget:
         with self._lock:
             self._spent = evolve(self._spent, cached=self._spent.cached + 1)
 
-    def _check(self, total: Spent) -> None:
+    def _check(self, total: Usage) -> None:
         limits, tokens = self._limits, total.prompt_tokens + total.completion_tokens
         for name, limit, value, unit in (
             ("max_requests", limits.max_requests, total.requests, "requests"),
@@ -116,10 +116,10 @@ class Budget:
         ):
             if limit is not None and value > limit + 1e-12:
                 raise LLMBudgetSpent(
-                    f"the limit {name}: {limit:g} is reached ({self._told()}); another request may bring it to "
+                    f"the limit {name}: {limit:g} is reached ({self._describe_spent()}); another request may bring it to "
                     f"{value:g} {unit}".rstrip()
                 )
 
-    def _told(self) -> str:
+    def _describe_spent(self) -> str:
         spent = self._spent
         return f"spent: {spent.requests} requests, {spent.prompt_tokens + spent.completion_tokens} tokens, cost {spent.cost:g}"

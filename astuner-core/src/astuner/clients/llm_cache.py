@@ -1,4 +1,4 @@
-"""Answers of LLMs kept in a file, so that a question is paid for once, also by a run that was killed and goes on."""
+"""Answers of LLMs stored in a file, so that a question is paid for once, even by a run that was killed and resumed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attrs import frozen
 from astuner.errors import DataError
 
 _WAIT_S = 30.0
-"""For another process that writes."""
+"""How long to wait for another process that writes."""
 _LOOK_S = 0.05
 _TABLE = """\
 CREATE TABLE IF NOT EXISTS answers
@@ -28,16 +28,16 @@ log = logging.getLogger(__name__)
 
 
 @frozen
-class Kept:
-    """An answer as it was given."""
+class CachedAnswer:
+    """An answer in the cache."""
 
     text: str
     prompt_tokens: int
     completion_tokens: int
 
 
-def question_key(base_url: str, body: Mapping[str, Any]) -> str:
-    """Return 32 hex digits of everything that an answer depends on: where it was asked, model, messages, parameters."""
+def make_question_key(base_url: str, body: Mapping[str, Any]) -> str:
+    """Return 32 hex digits of everything that an answer depends on: address, model, messages, parameters."""
     text = json.dumps([base_url, body], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
@@ -46,41 +46,41 @@ class LLMCache:
     """A SQLite file of answers. Thread-safe, and several processes may share it on a local disk."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file, making it and its folder where they are missing. Raises `DataError` when that cannot be."""
+        """Open the file, creating it and its folder if missing. Raises `DataError` when that fails."""
         self.path = path
         self._lock = threading.Lock()
-        self._told = False
+        self._warned = False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = sqlite3.connect(path, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)
             self._prepare()
         except (OSError, sqlite3.Error) as error:
             remedy = (
-                "another process holds it: let that end, or name another file"
+                "another process is using it: let it finish, or name another file"
                 if _is_busy(error)
                 else "remove it, or name another file"
             )
             raise DataError(f"{path}: cannot be used as a cache of answers: {error}; {remedy}") from error
 
-    def get(self, key: str) -> Kept | None:
-        """Return a kept answer; none where the file cannot be read."""
+    def get(self, key: str) -> CachedAnswer | None:
+        """Return a stored answer; None if there is none, or the file cannot be read."""
         with self._lock:
             try:
                 row = self._file.execute(
                     "SELECT text, prompt_tokens, completion_tokens FROM answers WHERE key = ?", (key,)
                 ).fetchone()
             except sqlite3.Error as error:
-                self._tell(error)
+                self._warn_once(error)
                 return None
-        return None if row is None else Kept(*row)
+        return None if row is None else CachedAnswer(*row)
 
-    def put(self, key: str, model: str, kept: Kept) -> None:
-        """Keep an answer; it is on the disk when this returns. What cannot be kept is told of, and is no less an answer."""
+    def put(self, key: str, model: str, kept: CachedAnswer) -> None:
+        """Store an answer; it is on disk when this returns. A failed write is logged; the answer is still valid."""
         values = (key, model, kept.text, kept.prompt_tokens, kept.completion_tokens)
         self._write("INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)", values)
 
     def drop(self, key: str) -> None:
-        """Forget an answer."""
+        """Remove an answer."""
         self._write("DELETE FROM answers WHERE key = ?", (key,))
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class LLMCache:
         until = time.monotonic() + _WAIT_S
         while True:
             try:
-                # SQLite does not wait where two processes switch a new file at once.
+                # SQLite does not wait when two processes switch a new file to WAL at once.
                 self._file.execute("PRAGMA journal_mode=WAL")
                 self._file.execute(_TABLE)
                 return
@@ -106,12 +106,12 @@ class LLMCache:
             try:
                 self._file.execute(statement, values)
             except (sqlite3.Error, UnicodeError) as error:
-                self._tell(error)
+                self._warn_once(error)
 
-    def _tell(self, error: Exception) -> None:
-        if not self._told:
-            self._told = True
-            log.warning("%s: answers are not kept, so that they may be paid for again: %s", self.path, error)
+    def _warn_once(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("%s: answers are not stored, so they may be paid for again: %s", self.path, error)
 
 
 def _is_busy(error: Exception) -> bool:

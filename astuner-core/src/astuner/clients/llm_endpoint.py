@@ -1,4 +1,4 @@
-"""Where an auxiliary LLM is, and its keys: read from the environment, never from the YAML."""
+"""The address and keys of an auxiliary LLM: read from the environment, never from the YAML."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ class Endpoint:
 def find_endpoint(environ: Mapping[str, str], wanted_by: str) -> Endpoint:
     """Read `OPENAI_BASE_URL`, `DASHSCOPE_API_KEY` or `OPENAI_API_KEY`, the first that is set.
 
-    Several keys are written `a|b`. Raises `NoEndpoint` saying what `wanted_by` lacks when none is set.
+    Several keys are written `a|b`. Raises `NoEndpoint` with a remedy when none is set; `wanted_by` names what needs the LLM.
     """
     url = environ.get("OPENAI_BASE_URL", "").strip()
-    openai_keys, dashscope_keys = _keys(environ, "OPENAI_API_KEY"), _keys(environ, "DASHSCOPE_API_KEY")
+    openai_keys, dashscope_keys = _read_keys(environ, "OPENAI_API_KEY"), _read_keys(environ, "DASHSCOPE_API_KEY")
     if url:
-        # A server of one's own may want no key; clients insist on sending one.
+        # A private server may need no key; clients insist on sending one.
         return Endpoint(base_url=url, keys=openai_keys or ("none",), keys_from="OPENAI_API_KEY")
     if dashscope_keys:
         base_url = environ.get("DASHSCOPE_BASE_URL", "").strip() or DASHSCOPE
-        backup = _keys(environ, "DASHSCOPE_API_KEY_BACKUP")
+        backup = _read_keys(environ, "DASHSCOPE_API_KEY_BACKUP")
         return Endpoint(base_url=base_url, keys=dashscope_keys, backup=backup, keys_from="DASHSCOPE_API_KEY")
     if openai_keys:
         return Endpoint(base_url=OPENAI, keys=openai_keys, keys_from="OPENAI_API_KEY")
     raise NoEndpoint(
         f"{wanted_by} needs an LLM, and the environment names none: set DASHSCOPE_API_KEY, or OPENAI_API_KEY, or OPENAI_BASE_URL "
-        "for a server of your own (an .env file beside the YAML is read too)"
+        "for a server of your own (an .env file next to the YAML is read too)"
     )
 
 
-def _keys(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
+def _read_keys(environ: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(key for part in environ.get(name, "").split("|") if (key := part.strip()))

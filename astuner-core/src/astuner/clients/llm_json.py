@@ -1,4 +1,4 @@
-"""Answers of LLMs as typed data: JSON found in a text, checked against an attrs class, asked for again when it is not that."""
+"""Answers of LLMs as typed data: JSON found in a text, checked against an attrs class, and asked for again if it does not fit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from astuner.clients.llm import Answer, LLMClient, LLMFailed
-from astuner.config.places import dotted
+from astuner.config.places import format_path
 from astuner.config.structure_errors import FaultsError
 from astuner.config.structuring import make_converter
 
@@ -19,7 +19,7 @@ _SHOWN = 200
 """Characters of an answer that a message quotes."""
 
 
-async def ask_for(
+async def ask_for_json(
     client: LLMClient,
     messages: Sequence[Mapping[str, Any]],
     shape: type[Shape],
@@ -30,7 +30,7 @@ async def ask_for(
 ) -> tuple[Shape, Answer]:
     """Return an answer structured as `shape`, an attrs class, and the answer itself.
 
-    One that is no such JSON is shown to the model with what is wrong, up to `attempts` questions in all; then `LLMFailed` comes.
+    A wrong answer is shown to the model with its faults, up to `attempts` questions in all; then `LLMFailed` is raised.
     Keys that the class does not have are left out, since models like to add some.
     """
     asked = [dict(message) for message in messages]
@@ -38,49 +38,49 @@ async def ask_for(
     for left in range(attempts - 1, -1, -1):
         answer = await client.answer(asked, max_tokens=max_tokens, **more)
         try:
-            return structured(answer.text, shape), answer
+            return parse_answer(answer.text, shape), answer
         except ValueError as error:
             useless.append(asked)
             if not left:
-                # A later run may have more luck; from a cache it would be shown the same again.
+                # A later run may be luckier; a cache would return the same answers.
                 for question in useless:
                     await client.forget(question, max_tokens=max_tokens, **more)
                 raise LLMFailed(
-                    f"{client.where}: no answer of the form that was asked for in {attempts} attempts: {error}; the last was "
+                    f"{client.where}: no answer of the requested form in {attempts} attempts: {error}; the last was "
                     f"{answer.text[:_SHOWN]!r}"
                 ) from error
             wrong = str(error).rstrip(".")
-            again = f"This is not the JSON object that was asked for: {wrong}. Answer again, with that object alone."
+            again = f"This is not the requested JSON object: {wrong}. Answer again, with that object alone."
             asked = [*map(dict, messages), {"role": "assistant", "content": answer.text}, {"role": "user", "content": again}]
     raise AssertionError("the last attempt returns or raises")
 
 
-def structured(text: str, shape: type[Shape]) -> Shape:
+def parse_answer(text: str, shape: type[Shape]) -> Shape:
     """Return the JSON object in a text as an attrs class; raises `ValueError` saying what is wrong."""
     found = find_object(text)
     known = {field.name for field in shape.__attrs_attrs__}  # type: ignore[attr-defined]  # documented as an attrs class
     try:
         return make_converter().structure({key: value for key, value in found.items() if key in known}, shape)
     except FaultsError as error:
-        raise ValueError("; ".join(f"{dotted(fault.path, 'answer')}: {fault.message}" for fault in error.faults)) from error
+        raise ValueError("; ".join(f"{format_path(fault.path, 'answer')}: {fault.message}" for fault in error.faults)) from error
 
 
 def find_object(text: str) -> dict[str, Any]:
-    """Return the last JSON object that stands by itself in a text, in a fence or not; raises `ValueError` for none."""
+    """Return the last separate JSON object in a text, fenced or not; raises `ValueError` if there is none."""
     for candidate in (*reversed(_FENCED.findall(text)), text):
         try:
             value = json.loads(candidate)
         except RecursionError:
-            continue  # brackets without an end, which models can sample
+            continue  # endless brackets, which models can sample
         except json.JSONDecodeError:
-            value = _last_object(candidate)
+            value = _find_last_object(candidate)
         if isinstance(value, dict):
             return value
     raise ValueError("it holds no JSON object")
 
 
-def _last_object(text: str) -> Any:
-    """Return the last outermost object in a text; None for none."""
+def _find_last_object(text: str) -> Any:
+    """Return the last outermost object in a text, or None."""
     decode, found, at = json.JSONDecoder().raw_decode, None, text.find("{")
     while at != -1:
         try:

@@ -1,4 +1,4 @@
-"""The options with which a component asks an LLM: shared by judges and readers, so that they are the same everywhere."""
+"""The options with which a component asks an LLM: shared by judges and readers."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def _has_prices(instance: LLMOptions, attribute: Attribute[Any], value: float | 
 
 @frozen(kw_only=True)
 class LLMOptions:
-    """How an LLM behind an OpenAI-compatible API is asked. Where it is and its keys come from the environment."""
+    """How an LLM behind an OpenAI-compatible API is asked. Its address and keys come from the environment."""
 
     model_name: str | None = None
     """The model; the component's own default when null."""
     temperature: float = field(default=0.0, validator=ge(0))
-    """0 makes an API as repeatable as it can be."""
+    """0 makes answers as repeatable as the API allows."""
     concurrency: int = field(default=16, validator=ge(1))
-    """Requests under way at once."""
+    """Concurrent requests."""
     max_retries: int = field(default=4, validator=ge(0))
     """After rate limits, errors of the server and lost connections."""
     timeout_s: float = field(default=180.0, validator=gt(0))
@@ -46,7 +46,7 @@ class LLMOptions:
     max_cost: float | None = field(default=None, validator=[optional(gt(0)), _has_prices])
     """Most that all requests may cost, in that currency."""
     cache: str | None = None
-    """A file in which answers are kept, so that the same question is asked once; relative to the YAML. Null keeps none."""
+    """A file that stores answers, so that the same question is asked once; relative to the YAML. Null stores none."""
     extra: Mapping[str, Any] = field(factory=dict)
     """Further fields of each request, such as `top_p`, `seed` or `extra_body`."""
 
@@ -59,7 +59,7 @@ class LLMOptions:
         environ: Mapping[str, str] | None = None,
         budget: Budget | None = None,
     ) -> LLMClient:
-        """Make the client; `model` is asked where `model_name` is null. Raises `NoEndpoint`, and `DataError` for the cache."""
+        """Make the client; `model` is used if `model_name` is null. Raises `NoEndpoint`, and `DataError` for the cache."""
         endpoint = find_endpoint(os.environ if environ is None else environ, wanted_by)
         limits = Limits(
             max_requests=self.max_requests,

@@ -13,7 +13,7 @@ from attrs import define, field, frozen
 from attrs.validators import ge, gt
 
 from astuner.clients.backoff import parse_retry_after, pause_before_retry
-from astuner.clients.llm_budget import Spent
+from astuner.clients.llm_budget import Usage
 from astuner.clients.llm_endpoint import Endpoint
 from astuner.errors import AstunerError
 
@@ -55,7 +55,7 @@ class Taken:
         self.prompt_tokens += prompt
         self.completion_tokens += completion
 
-    def tokens(self, most: Spent) -> tuple[int, int]:
+    def tokens(self, most: Usage) -> tuple[int, int]:
         """Return the tokens of prompts and answers; where the API did not tell, the most that they may be."""
         return (
             self.prompt_tokens + self.untold * most.prompt_tokens,

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import define, field
 
-from astuner.config.places import ROOT, Place, Places, problem_at
+from astuner.config.places import ROOT, Place, Places, make_problem
 from astuner.config.sections import TRACKERS
 from astuner.config.trees import Tree
 from astuner.errors import Problem
@@ -43,13 +43,13 @@ VALUE_ALIASES: Mapping[str, Mapping[str, str]] = {
 }
 """Old value → present value, by path below the root; `[]` is every item of a list."""
 
-# The seeds' default YAML sets these two to different numbers, so that cannot be an error.
+# Existing default YAMLs set these two to different numbers, so that cannot be an error.
 _PRESENT_WINS = ("rollout.val_kwargs.num_repeat",)
 
 
 @define(eq=False)
 class Renaming:
-    """Puts present spellings in place of old ones in the trees of one load, and keeps account of it."""
+    """Replaces old spellings in the trees of one load, and records which ones it met."""
 
     used: dict[str, str] = field(factory=dict)
     """Old spelling → present one, those that were met."""
@@ -58,7 +58,7 @@ class Renaming:
     """Notices on old keys whose present spelling says otherwise."""
 
     def apply(self, tree: Tree, places: dict[str, Place]) -> None:
-        """Rename in the content of a root section, in place, and let the places follow."""
+        """Rename keys and values of a root section in place, and move the places along."""
         for old, new in KEY_ALIASES.items():
             self._rename_key(tree, places, old, new)
         for path, names in VALUE_ALIASES.items():
@@ -72,12 +72,12 @@ class Renaming:
         return f"Older spellings are read as the present ones: {pairs}."
 
     def _rename_key(self, tree: Tree, places: dict[str, Place], old: str, new: str) -> None:
-        section, name = _holder(tree, old.split("."))
+        section, name = _find_section(tree, old.split("."))
         if section is None or name not in section:
             return
         value = section.pop(name)
         self.used[old] = new
-        target, target_name = _holder(tree, new.split("."), create=True)
+        target, target_name = _find_section(tree, new.split("."), create=True)
         if target is None:
             return
         if target_name in target and target[target_name] != value:
@@ -86,10 +86,10 @@ class Renaming:
                 self.overruled.append(given)
             else:
                 message = f"this is the older spelling of {new}, which is given too, with another value. Remove one of the two."
-                self.problems.append(problem_at(f"{ROOT}.{old}", message, Places(places)))
+                self.problems.append(make_problem(f"{ROOT}.{old}", message, Places(places)))
             return
         target[target_name] = value
-        _move(places, f"{ROOT}.{old}", f"{ROOT}.{new}")
+        _move_places(places, f"{ROOT}.{old}", f"{ROOT}.{new}")
 
     def _rename_value(self, tree: Any, path: list[str], names: Mapping[str, str]) -> None:
         if not path or not isinstance(tree, dict):
@@ -106,7 +106,7 @@ class Renaming:
             tree[key] = names[tree[key]]
 
 
-def _holder(tree: Tree, path: list[str], create: bool = False) -> tuple[Tree | None, str]:
+def _find_section(tree: Tree, path: list[str], create: bool = False) -> tuple[Tree | None, str]:
     """Return the section that holds the last key of a path; None when there is no such section."""
     section: Any = tree
     for key in path[:-1]:
@@ -118,7 +118,7 @@ def _holder(tree: Tree, path: list[str], create: bool = False) -> tuple[Tree | N
     return section, path[-1]
 
 
-def _move(places: dict[str, Place], old: str, new: str) -> None:
+def _move_places(places: dict[str, Place], old: str, new: str) -> None:
     for key in list(places):
         if key == old or key.startswith((f"{old}.", f"{old}[")):
             places.setdefault(new + key[len(old) :], places[key])

@@ -15,7 +15,7 @@ from typing import Any, Final
 from attrs import Attribute, field, frozen
 
 from astuner.config.schema_keys import walk_schema
-from astuner.config.structure_errors import Fault, closest
+from astuner.config.structure_errors import Fault, find_closest
 
 __all__ = ["LEAVE", "Alignment", "Constant", "Row"]
 
@@ -29,20 +29,20 @@ LEAVE: Final = _Leave()
 """What a row's function returns to leave the native default as it is."""
 
 
-def _keys(value: str | tuple[str, ...]) -> tuple[str, ...]:
+def _as_tuple(value: str | tuple[str, ...]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _known(_: Any, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
-    schema = _schema()
+def _check_keys_exist(_: Any, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
+    schema = _list_keys()
     for key in value:
         if key not in schema:
-            hint = closest(key, schema)
+            hint = find_closest(key, schema)
             raise ValueError(f"'{attribute.name}': there is no key {key!r}" + (f"; did you mean {hint!r}?" if hint else ""))
 
 
 @cache
-def _schema() -> frozenset[str]:
+def _list_keys() -> frozenset[str]:
     return frozenset(walk_schema())
 
 
@@ -50,13 +50,13 @@ def _schema() -> frozenset[str]:
 class Row:
     """One line of the table: our keys decide native ones."""
 
-    keys: tuple[str, ...] = field(converter=_keys, validator=_known)
+    keys: tuple[str, ...] = field(converter=_as_tuple, validator=_check_keys_exist)
     """Dotted, without the root."""
-    native: tuple[str, ...] = field(converter=_keys)
+    native: tuple[str, ...] = field(converter=_as_tuple)
     """Dotted native keys; each gets the value. Where it is a mapping, it is merged into what other rows put there."""
     value: Callable[..., Any] | None = field(default=None, kw_only=True)
     """From the values of `keys`, in their order and as plain YAML values, to the native one; None takes the one key's value.
-    It may return `LEAVE`, and raises `ValueError` with a sentence for values that cannot be had."""
+    It may return `LEAVE`, and raises `ValueError` with a sentence for values that the trainer does not support."""
     only_if_set: bool = field(default=False, kw_only=True)
     """Apply the row only when the user set one of its keys: otherwise the native default stays."""
 
@@ -79,7 +79,7 @@ class Constant:
     reason: str
 
 
-def _no_faults(_: Mapping[str, Any]) -> tuple[Fault, ...]:
+def _find_no_faults(_: Mapping[str, Any]) -> tuple[Fault, ...]:
     return ()
 
 
@@ -96,7 +96,7 @@ class Alignment:
     suggestion, and `explain` prints the defaults too. It may import the trainer; it is called when a run is planned."""
     frozen: Mapping[str, str] = field(factory=dict)
     """Native keys (shell patterns) that a user's raw section may not set, with the reason: setting one is an error."""
-    check: Callable[[Mapping[str, Any]], tuple[Fault, ...]] = _no_faults
+    check: Callable[[Mapping[str, Any]], tuple[Fault, ...]] = _find_no_faults
     """What is wrong with a whole native configuration, by native path."""
 
     def __attrs_post_init__(self) -> None:
@@ -108,9 +108,9 @@ class Alignment:
 
     @property
     def keys(self) -> frozenset[str]:
-        """Every key of ours that a row takes in."""
+        """Every key of ours that a row reads."""
         return frozenset(key for row in self.rows for key in row.keys)
 
-    def native_of(self, key: str) -> tuple[str, ...]:
-        """Return the native keys that one of ours takes part in."""
+    def find_native_keys(self, key: str) -> tuple[str, ...]:
+        """Return the native keys that one of our keys helps to decide."""
         return tuple(native for row in self.rows if key in row.keys for native in row.native)

@@ -1,4 +1,4 @@
-"""What must hold between the keys of a configuration, and needs no plugin to be seen."""
+"""Checks between the keys of a configuration that need no plugin."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from attrs import define, field
 
 from astuner.config.env_variables import BY_TASK
 from astuner.config.model import Config
-from astuner.config.paths import model_directory, resolve_path
-from astuner.config.places import ROOT, Locate, problem_at
-from astuner.config.rewards import RewardComposition, in_order
+from astuner.config.paths import find_model_directory, resolve_path
+from astuner.config.places import ROOT, Locate, make_problem
+from astuner.config.rewards import RewardComposition, order_by_requirements
 from astuner.config.sections import ALTERNATIVES, TRACKERS
-from astuner.config.similar_paths import similar_path
-from astuner.config.structure_errors import closest
+from astuner.config.similar_paths import find_similar_path
+from astuner.config.structure_errors import find_closest
 from astuner.errors import Problem
 
 _OWN: Mapping[str, Collection[str]] = {"task_reader": ("dataset_file",), "context_tracker": TRACKERS}
@@ -32,18 +32,18 @@ def check_between_keys(
     locate: Locate,
     names_of: Callable[[str], Collection[str]],
 ) -> tuple[list[Problem], list[str]]:
-    """Return what cannot stand together, and what a user should know."""
+    """Return the conflicts between keys, and what a user should know."""
     checks = _Checks(config=config, config_dir=config_dir, user_keys=user_keys, locate=locate, names_of=names_of)
-    checks.model()
-    checks.workflow()
-    checks.lengths()
-    checks.batches()
-    checks.validation()
-    checks.judges()
-    checks.composition()
-    checks.files()
-    checks.unused_sections()
-    checks.services()
+    checks.check_model()
+    checks.check_workflow()
+    checks.check_lengths()
+    checks.check_batches()
+    checks.check_validation()
+    checks.check_judges()
+    checks.check_composition()
+    checks.check_files()
+    checks.check_unused_sections()
+    checks.check_services()
     return checks.problems, checks.notices
 
 
@@ -57,72 +57,72 @@ class _Checks:
     problems: list[Problem] = field(factory=list)
     notices: list[str] = field(factory=list)
 
-    def problem(self, key: str, message: str, suggestion: str | None = None) -> None:
-        self.problems.append(problem_at(f"{ROOT}.{key}", message, self.locate, suggestion))
+    def add_problem(self, key: str, message: str, suggestion: str | None = None) -> None:
+        self.problems.append(make_problem(f"{ROOT}.{key}", message, self.locate, suggestion))
 
-    def model(self) -> None:
+    def check_model(self) -> None:
         path = self.config.model.path
         example = "a directory, or a Hugging Face id such as Qwen/Qwen2.5-0.5B-Instruct"
         if not path:
-            self.problem("model.path", f"this key is required: the model to be trained, {example}.")
+            self.add_problem("model.path", f"this key is required: the model to be trained, {example}.")
             return
-        directory = model_directory(path, self.config_dir)
+        directory = find_model_directory(path, self.config_dir)
         if directory and not directory.is_dir():
             # Loading has made the path absolute; the suggestion is for the file.
             inside = directory.is_relative_to(self.config_dir)
             written = f"./{directory.relative_to(self.config_dir)}" if inside else path
-            similar = similar_path(written, self.config_dir)
-            self.problem("model.path", f"there is no directory {directory}. Give {example}.", similar)
+            similar = find_similar_path(written, self.config_dir)
+            self.add_problem("model.path", f"there is no directory {directory}. Give {example}.", similar)
         unused = [key for key in ("lora_alpha", "target_modules") if f"model.{key}" in self.user_keys]
         if unused and self.config.model.lora_rank == 0:
             self.notices.append(
                 f"model.{', model.'.join(unused)}: without effect, since model.lora_rank is 0 (all weights are trained)."
             )
 
-    def workflow(self) -> None:
+    def check_workflow(self) -> None:
         rollout = self.config.rollout
         if rollout.use_agentscope_protocol and not rollout.user_workflow:
             message = (
                 "no workflow is given. Name one (`my_agent->MyWorkflow`), or let an environment lead: "
                 "rollout.use_agentscope_protocol: false."
             )
-            self.problem("rollout.user_workflow", message)
+            self.add_problem("rollout.user_workflow", message)
         elif not rollout.use_agentscope_protocol and rollout.user_workflow:
             message = (
                 "a workflow is named, and rollout.use_agentscope_protocol: false lets the environment lead without one. "
                 "Remove this key to play the environment, or the other to play the workflow."
             )
-            self.problem("rollout.user_workflow", message)
+            self.add_problem("rollout.user_workflow", message)
         if rollout.use_agentscope_protocol and self.config.environment.env_action_preference is not None:
             self.notices.append(
                 "environment.env_action_preference: without effect, since a workflow plays the episodes and chooses its actions."
             )
 
-    def lengths(self) -> None:
+    def check_lengths(self) -> None:
         data, room = self.config.data, self.config.rollout.max_model_len
         needed = data.max_prompt_length + data.max_response_length
         if needed > room:
-            self.problem(
-                self._one_set_by_user("rollout.max_model_len", "data.max_response_length", "data.max_prompt_length"),
+            self.add_problem(
+                self._find_key_set_by_user("rollout.max_model_len", "data.max_response_length", "data.max_prompt_length"),
                 f"data.max_prompt_length ({data.max_prompt_length}) + data.max_response_length ({data.max_response_length}) "
                 f"= {needed} tokens do not fit into rollout.max_model_len ({room}). Raise that one, or lower one of these.",
             )
 
-    def batches(self) -> None:
+    def check_batches(self) -> None:
         trainer, rollout = self.config.trainer_common, self.config.rollout
         estimator = trainer.algorithm.adv_estimator
-        # The debug backbone trains nothing, and one episode per task is what one wants there.
+        # The debug backbone trains nothing, and one episode per task is the usual choice there.
         if rollout.num_repeat == 1 and estimator in _NEED_SIBLINGS and self.config.backbone != "debug":
             message = (
                 f"with one episode per task, {estimator} has nothing to compare and every advantage is 0. Set it to 2 or more."
             )
-            self.problem("rollout.num_repeat", message)
+            self.add_problem("rollout.num_repeat", message)
         if trainer.mini_batch_num > self.config.data.train_batch_size:
             tasks = self.config.data.train_batch_size
             message = f"{trainer.mini_batch_num} mini-batches cannot be made of {tasks} tasks (data.train_batch_size)."
-            self.problem(self._one_set_by_user("trainer_common.mini_batch_num", "data.train_batch_size"), message)
+            self.add_problem(self._find_key_set_by_user("trainer_common.mini_batch_num", "data.train_batch_size"), message)
 
-    def validation(self) -> None:
+    def check_validation(self) -> None:
         trainer, val = self.config.trainer_common, self.config.rollout.val_kwargs
         if val.temperature > 0 and not val.do_sample:
             self.notices.append(
@@ -135,12 +135,12 @@ class _Checks:
                 "the same. Set it to 1, or set rollout.val_kwargs.do_sample: true and a temperature above 0."
             )
 
-    def judges(self) -> None:
+    def check_judges(self) -> None:
         judge = self.config.task_judge
         custom = judge.judge_type == "customized_protocol"
         if judge.judges and (judge.judge_protocol or not custom):
             other = "judge_protocol" if judge.judge_protocol else "judge_type"
-            self.problem(
+            self.add_problem(
                 "task_judge.judges", f"judges are named twice, here and in task_judge.{other}. Move that one into the list."
             )
         elif judge.judge_protocol and not custom:
@@ -149,30 +149,32 @@ class _Checks:
                 "Set it to customized_protocol to use the protocol."
             )
 
-    def composition(self) -> None:
+    def check_composition(self) -> None:
         judge = self.config.task_judge
         requires: dict[str, Mapping[str, float]] = {}
         for position, choice in enumerate(judge.judges):
             name = choice.known_as or f"judges[{position}]"
             if name in requires:
                 message = f"two judges are known as '{name}', under which their rewards are logged. Give one of them a `name`."
-                self.problem(f"task_judge.judges[{position}].judge", message)
+                self.add_problem(f"task_judge.judges[{position}].judge", message)
             requires[name] = choice.requires
         try:
-            in_order(requires)
+            order_by_requirements(requires)
         except ValueError as error:
-            self.problem("task_judge.judges", f"{error}. Name judges of this list by their `name`, or by `judge`.")
+            self.add_problem("task_judge.judges", f"{error}. Name judges of this list by their `name`, or by `judge`.")
         shapes = {f"task_judge.judges[{position}].shape": choice.shape for position, choice in enumerate(judge.judges)}
         for key, shape in {**shapes, "task_judge.reward.shape": judge.reward.shape}.items():
             if shape.low is not None and shape.high is not None and shape.high < shape.low:
-                self.problem(f"{key}.high", f"high ({shape.high:g}) is below low ({shape.low:g}), so no reward is between them.")
+                self.add_problem(
+                    f"{key}.high", f"high ({shape.high:g}) is below low ({shape.low:g}), so no reward is between them."
+                )
         asked = judge.judges or judge.judge_protocol or judge.judge_type != "customized_protocol"
         if judge.reward != RewardComposition() and not asked:
             self.notices.append(
                 "task_judge.reward has no effect: there is no judge, and rewards of workflows are left as they are."
             )
 
-    def files(self) -> None:
+    def check_files(self) -> None:
         reader = self.config.task_reader
         if reader.type != "dataset_file":
             return
@@ -181,16 +183,16 @@ class _Checks:
             if isinstance(value, str) and not resolve_path(value, self.config_dir).is_file():
                 message = f"there is no file {resolve_path(value, self.config_dir)}."
                 key = f"task_reader.dataset_file.{split}.file_path"
-                self.problem(key, message, similar_path(value, self.config_dir))
+                self.add_problem(key, message, find_similar_path(value, self.config_dir))
 
-    def services(self) -> None:
+    def check_services(self) -> None:
         for name, service in self.config.services.items():
             if service.cwd is not None and not resolve_path(service.cwd, self.config_dir).is_dir():
                 message = f"there is no directory {resolve_path(service.cwd, self.config_dir)}."
-                self.problem(f"services.{name}.cwd", message, similar_path(service.cwd, self.config_dir))
+                self.add_problem(f"services.{name}.cwd", message, find_similar_path(service.cwd, self.config_dir))
 
-    def unused_sections(self) -> None:
-        for kind, sections, chosen in self._components():
+    def check_unused_sections(self) -> None:
+        for kind, sections, chosen in self._list_components():
             others = [name for name in sections if name not in chosen and name not in _OWN.get(kind, ())]
             # Asked for only where it matters: it reads the metadata of everything that is installed.
             installed = set(self.names_of(ALTERNATIVES[kind])) if others and kind in ALTERNATIVES else set()
@@ -198,31 +200,35 @@ class _Checks:
             for name in others:
                 if name in installed:
                     continue
-                if suggestion := closest(name, known - set(sections)):
-                    self.problem(f"{kind}.{name}", "no component of this name is chosen.", suggestion)
+                if suggestion := find_closest(name, known - set(sections)):
+                    self.add_problem(f"{kind}.{name}", "no component of this name is chosen.", suggestion)
                 else:
                     self.notices.append(f"{kind}.{name} is not used: chosen is {', '.join(chosen) or 'none'}.")
 
-    def _components(self) -> Iterator[tuple[str, Mapping[str, Any], list[str]]]:
+    def _list_components(self) -> Iterator[tuple[str, Mapping[str, Any], list[str]]]:
         reader, judge, tracker = self.config.task_reader, self.config.task_judge, self.config.context_tracker
         rollout = self.config.rollout
         named = judge.judge_protocol if judge.judge_type == "customized_protocol" else judge.judge_type
         judges = [item.judge for item in judge.judges] + ([named] if named else [])
-        yield "task_reader", reader.sections, _section_names([reader.type])
-        yield "task_judge", judge.sections, _section_names(judges)
-        yield "context_tracker", tracker.sections, _section_names([tracker.context_tracker_type])
+        yield "task_reader", reader.sections, _list_section_names([reader.type])
+        yield "task_judge", judge.sections, _list_section_names(judges)
+        yield "context_tracker", tracker.sections, _list_section_names([tracker.context_tracker_type])
         environment = self.config.environment
         # With `auto` the tasks choose among them.
         by_task = environment.environment_type == BY_TASK
-        environments = list(environment.sections) if by_task else _section_names([environment.environment_type])
+        environments = list(environment.sections) if by_task else _list_section_names([environment.environment_type])
         yield "environment", environment.sections, environments
         # With `auto` the backbone chooses the engine, and may take its options from there.
-        yield "rollout", rollout.sections, list(rollout.sections) if rollout.name == "auto" else _section_names([rollout.name])
+        yield (
+            "rollout",
+            rollout.sections,
+            list(rollout.sections) if rollout.name == "auto" else _list_section_names([rollout.name]),
+        )
 
-    def _one_set_by_user(self, *keys: str) -> str:
+    def _find_key_set_by_user(self, *keys: str) -> str:
         return next((key for key in keys if key in self.user_keys), keys[0])
 
 
-def _section_names(chosen: list[str]) -> list[str]:
+def _list_section_names(chosen: list[str]) -> list[str]:
     # `distribution/name` keeps its options under the plain name.
     return [name if "->" in name or ":" in name else name.rpartition("/")[2] for name in chosen]

@@ -1,7 +1,7 @@
 """The sections that choose a component: `task_reader`, `task_judge`, `context_tracker`.
 
-Each has a few keys of its own, and any number of sections named after components, which hold their options. These stay as
-they were written: the component that is chosen structures its own (see `astuner.config.structuring.structure_options`).
+Each has a few keys of its own, and any number of sections named after components, which hold their options. These are
+kept as written: the component that is chosen structures its own (see `astuner.config.structuring.structure_options`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ OPEN = "open"
 """Field metadata: this field takes in the sections of other names."""
 
 ONE_OR_MANY = "one_or_many"
-"""Field metadata: one item may stand where a list of one is meant."""
+"""Field metadata: a single item is read as a list of one."""
 
 Sections = Mapping[str, Mapping[str, Any]]
 
 
-def section_of(sections: Sections, name: str) -> Mapping[str, Any]:
+def find_section(sections: Sections, name: str) -> Mapping[str, Any]:
     """Return the options of a component; empty when there are none."""
     # `distribution/name` chooses between two plugins of one name; the section keeps the plain name.
     return sections.get(name, sections.get(name.rpartition("/")[2], {}))
@@ -40,7 +40,7 @@ class TaskReader:
 
     def options_of(self, name: str) -> Mapping[str, Any]:
         """Return the section of a reader; empty when there is none."""
-        return section_of(self.sections, name)
+        return find_section(self.sections, name)
 
 
 @frozen(kw_only=True)
@@ -64,7 +64,7 @@ class TaskJudge:
 
     def options_of(self, name: str) -> Mapping[str, Any]:
         """Return the section of a judge; empty when there is none."""
-        return section_of(self.sections, name)
+        return find_section(self.sections, name)
 
 
 @frozen(kw_only=True)
@@ -77,7 +77,7 @@ class TimelineMergingPolicy:
     ignore_tools: bool = True
     """With `text`: conversations with different tools may be one sample. `token` compares ids, and tools are among them."""
     force_inexact: bool = False
-    """Train with `text` all the same."""
+    """Train with `text` anyway."""
 
 
 @frozen(kw_only=True)
@@ -98,7 +98,7 @@ class ContextTracker:
     detect_timeline_snap: bool = False
     """Say where the conversation of an agent first branched into several samples (tracker `timeline`)."""
     log_tool_format_check: bool = False
-    """Has no effect; malformed tool calls are told of once, and the detector `wrong_toolcall` keeps each."""
+    """Has no effect; a malformed tool call is reported once, and the detector `wrong_toolcall` keeps each."""
     log_tool_format_error_detail: bool = False
     """Has no effect; see `log_tool_format_check`."""
     sections: Sections = field(factory=dict, metadata={OPEN: True})
@@ -106,4 +106,4 @@ class ContextTracker:
 
     def options_of(self, name: str) -> Mapping[str, Any]:
         """Return the section of a tracker; empty when there is none."""
-        return section_of(self.sections, name)
+        return find_section(self.sections, name)

@@ -12,8 +12,8 @@ from attrs import frozen
 from astuner.config.aliases import ROOT_ALIASES
 from astuner.config.model import Config
 from astuner.config.places import KNOWN_NATIVE_ROOTS, ROOT, Place
-from astuner.config.similar_paths import similar_path
-from astuner.config.structure_errors import closest
+from astuner.config.similar_paths import find_similar_path
+from astuner.config.structure_errors import find_closest
 from astuner.config.trees import Tree
 from astuner.config.yaml_lines import read_yaml
 from astuner.errors import ConfigError, Problem
@@ -32,8 +32,8 @@ class ConfigFile:
 
 
 def read_config_file(path: Path, native_roots: Sequence[str] = KNOWN_NATIVE_ROOTS) -> ConfigFile:
-    """Read a file and the `.env` beside it; raise `ConfigError` when it has not the root sections that it should."""
-    text = _text(path)
+    """Read a file and the `.env` beside it; raise `ConfigError` when its root sections are wrong."""
+    text = _read_text(path)
     _read_dotenv(path.parent)
     document = read_yaml(text, path)
     places = {key: (path, line) for key, line in document.lines.items()}
@@ -43,15 +43,15 @@ def read_config_file(path: Path, native_roots: Sequence[str] = KNOWN_NATIVE_ROOT
         text=text,
         roots=roots,
         written_root=written_root,
-        places={_present(key, written_root): place for key, place in places.items()},
+        places={_rename_root(key, written_root): place for key, place in places.items()},
     )
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        similar = similar_path(path.name, path.parent)
+        similar = find_similar_path(path.name, path.parent)
         raise ConfigError([Problem(message="there is no such file.", file=path, suggestion=similar)]) from error
     except OSError as error:
         raise ConfigError([Problem(message=f"the file cannot be read: {error.strerror}.", file=path)]) from error
@@ -79,7 +79,7 @@ def _check_roots(values: Any, places: dict[str, Place], path: Path, native_roots
     for key, value in values.items():
         line = places[key][1]
         if key not in (ROOT, *ROOT_ALIASES, *native_roots):
-            right = f"{ROOT}.{key}" if key in sections else closest(key, (ROOT, *ROOT_ALIASES, *native_roots))
+            right = f"{ROOT}.{key}" if key in sections else find_closest(key, (ROOT, *ROOT_ALIASES, *native_roots))
             message = f"there is no such root section; there are {ROOT}, {', '.join(native_roots)}."
             problems.append(Problem(message=message, key=key, file=path, line=line, suggestion=right))
         elif value is not None and not isinstance(value, dict):
@@ -95,5 +95,5 @@ def _check_roots(values: Any, places: dict[str, Place], path: Path, native_roots
     return roots[0]
 
 
-def _present(key: str, root: str) -> str:
+def _rename_root(key: str, root: str) -> str:
     return ROOT + key[len(root) :] if key == root or key.startswith(f"{root}.") else key

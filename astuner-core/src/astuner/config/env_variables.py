@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from attrs import field, frozen
 
-from astuner.config.components import OPEN, Sections, section_of
+from astuner.config.components import OPEN, Sections, find_section
 
 ActionPreference = Literal["code", "text", "box"]
 
@@ -32,4 +32,4 @@ class Environment:
 
     def options_of(self, name: str) -> Mapping[str, Any]:
         """Return the section of an environment; empty when there is none."""
-        return section_of(self.sections, name)
+        return find_section(self.sections, name)

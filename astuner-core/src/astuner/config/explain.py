@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, frozen
 
-from astuner.config.key_coverage import Honour, HonourTable, chosen_sections
+from astuner.config.key_coverage import Honour, HonourTable, list_chosen_sections
 from astuner.config.native import Native, align
 from astuner.config.places import ROOT
 from astuner.config.redaction import redact_tree
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 @frozen(kw_only=True)
-class Explained:
+class ExplainedKey:
     """One of our keys."""
 
     key: str
     """Without the root."""
     value: Any
-    """Secrets are gone."""
+    """Without secrets."""
     source: Literal["default", "file", "command"]
     place: str
     """`tune.yaml:12`, or the argument that set it; empty for a default."""
@@ -36,37 +36,37 @@ class Explanation:
     """A whole configuration under one backbone."""
 
     backbone: str
-    keys: tuple[Explained, ...]
+    keys: tuple[ExplainedKey, ...]
     native: Native | None
-    """Secrets are gone; None for a backbone without a native configuration."""
+    """Without secrets; None for a backbone without a native configuration."""
 
 
 def explain(loaded: LoadedConfig, table: HonourTable) -> Explanation:
     """Explain a configuration under a backbone."""
-    sections = chosen_sections(loaded)
+    sections = list_chosen_sections(loaded)
     values = flatten(redact_tree(loaded.resolved))
     keys = [
-        Explained(
+        ExplainedKey(
             key=key,
             value=value,
-            source=_source(loaded, key),
-            place=_place(loaded, key),
-            honour=table.honour_of(key, sections),
+            source=_find_source(loaded, key),
+            place=_format_place(loaded, key),
+            honour=table.find_honour(key, sections),
         )
         for key, value in values.items()
     ]
-    native = None if table.alignment is None else _redacted(align(table.alignment, loaded))
+    native = None if table.alignment is None else _redact_native(align(table.alignment, loaded))
     return Explanation(backbone=table.backbone, keys=tuple(keys), native=native)
 
 
-def _source(loaded: LoadedConfig, key: str) -> Literal["default", "file", "command"]:
+def _find_source(loaded: LoadedConfig, key: str) -> Literal["default", "file", "command"]:
     if key not in loaded.user_keys:
         return "default"
     place = loaded.locate(f"{ROOT}.{key}")
     return "command" if place is not None and place[1] == 0 else "file"
 
 
-def _place(loaded: LoadedConfig, key: str) -> str:
+def _format_place(loaded: LoadedConfig, key: str) -> str:
     place = loaded.locate(f"{ROOT}.{key}") if key in loaded.user_keys else None
     if place is None:
         return ""
@@ -74,7 +74,7 @@ def _place(loaded: LoadedConfig, key: str) -> str:
     return f"{file.name}:{line}" if line else str(file)
 
 
-def _redacted(native: Native) -> Native:
+def _redact_native(native: Native) -> Native:
     clean: Mapping[str, Any] = flatten(redact_tree(native.tree))
     values = [evolve(value, value=clean.get(value.key, value.value)) for value in native.values]
     return evolve(native, tree=redact_tree(native.tree), values=tuple(values))

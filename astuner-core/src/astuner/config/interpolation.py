@@ -9,9 +9,9 @@ from typing import Any
 from attrs import define, field
 
 from astuner.config.aliases import ROOT_ALIASES
-from astuner.config.places import ROOT, KeyPath, dotted
+from astuner.config.places import ROOT, KeyPath, format_path
 from astuner.config.schema_keys import walk_schema
-from astuner.config.structure_errors import Fault, closest
+from astuner.config.structure_errors import Fault, find_closest
 from astuner.config.trees import Tree
 
 _MISSING_KEY = re.compile(r"Interpolation key '([^']+)' not found")
@@ -29,26 +29,26 @@ class Interpolation:
     """Dotted paths of the values that were interpolations."""
     _source: Any = None
 
-    def resolved(self) -> Tree:
+    def resolve(self) -> Tree:
         """Return the tree without interpolations."""
         if not _has_marks(self.tree):
             return self.tree
         from omegaconf import OmegaConf
 
-        sound = self._without_bad_grammar(self.tree, ())
+        sound = self._remove_bad_grammar(self.tree, ())
         self._source = OmegaConf.create({**{alias: sound.get(ROOT) for alias in ROOT_ALIASES}, **sound})
         result: Tree = self._resolve(sound, ())
         return result
 
-    def _without_bad_grammar(self, value: Any, path: KeyPath) -> Any:
+    def _remove_bad_grammar(self, value: Any, path: KeyPath) -> Any:
         """Take out what OmegaConf would refuse the whole tree for."""
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
 
         if isinstance(value, Mapping):
-            return {key: self._without_bad_grammar(item, (*path, key)) for key, item in value.items()}
+            return {key: self._remove_bad_grammar(item, (*path, key)) for key, item in value.items()}
         if isinstance(value, list):
-            return [self._without_bad_grammar(item, (*path, index)) for index, item in enumerate(value)]
+            return [self._remove_bad_grammar(item, (*path, index)) for index, item in enumerate(value)]
         if _has_marks(value):
             try:
                 OmegaConf.create({"value": value})
@@ -76,19 +76,19 @@ class Interpolation:
         except OmegaConfBaseException as error:
             # The engine that owns a native section resolves what only it knows.
             if path[0] == ROOT:
-                self.faults.append(self._fault(value, path, error))
+                self.faults.append(self._describe_failure(value, path, error))
             return value
-        self.replaced.add(dotted(path))
+        self.replaced.add(format_path(path))
         return node
 
-    def _fault(self, value: str, path: KeyPath, error: Exception) -> Fault:
+    def _describe_failure(self, value: str, path: KeyPath, error: Exception) -> Fault:
         text = str(error)
         if missing := _MISSING_VARIABLE.search(text):
             name = missing[1]
             message = f"the environment variable {name} is not set. Set it, add it to .env, or write ${{oc.env:{name},DEFAULT}}."
             return Fault(message=message, path=path)
         if missing := _MISSING_KEY.search(text):
-            suggestion = closest(missing[1], (f"{ROOT}.{key}" for key in walk_schema()))
+            suggestion = find_closest(missing[1], (f"{ROOT}.{key}" for key in walk_schema()))
             return Fault(message=f"{value!r}: there is no key '{missing[1]}'.", path=path, suggestion=suggestion)
         return Fault(message=f"{value!r} cannot be resolved: {text.splitlines()[0]}.", path=path)
 

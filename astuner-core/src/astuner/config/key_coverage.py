@@ -10,7 +10,7 @@ from attrs import field, frozen
 
 from astuner.config.core_keys import CORE_HONOURED, CORE_INAPPLICABLE, CORE_REFUSED
 from astuner.config.model import Config
-from astuner.config.places import ROOT, problem_at
+from astuner.config.places import ROOT, make_problem
 from astuner.config.schema_keys import walk_schema
 from astuner.config.structuring import make_converter
 from astuner.config.trees import flatten
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from astuner.config.alignment import Alignment
     from astuner.config.loading import LoadedConfig
 
-__all__ = ["Honour", "HonourTable", "check_honoured", "matches", "unaccounted", "walk_schema"]
+__all__ = ["Honour", "HonourTable", "check_honoured", "find_unaccounted_keys", "matches", "walk_schema"]
 
 
 @frozen(kw_only=True)
@@ -30,12 +30,12 @@ class Honour:
 
     status: Literal["core", "backbone", "engine", "aligned", "inapplicable", "refused", "unaccounted"]
     """Core acts on it; the backbone does; the chosen engine does; it goes into the backbone's native configuration; it has no
-    meaning there (a notice); setting it is an error with a reason; or nobody has said anything about it, an error too."""
+    meaning there (a notice); setting it is an error with a reason; or nothing accounts for it, which is an error too."""
     reason: str = ""
     native: tuple[str, ...] = ()
     """The native keys that an aligned key goes to."""
     core_too: bool = False
-    """Whether core acts on an aligned key as well: the sampler's temperature is one that trainers have to know."""
+    """Whether core acts on an aligned key as well: trainers too need the sampler's temperature."""
 
     @property
     def acted_on(self) -> bool:
@@ -57,12 +57,12 @@ class HonourTable:
 
     @classmethod
     def of(cls, backbone: Any, name: str | None = None, engine: Any = None) -> HonourTable:
-        """Read it off a backbone's class, and off that of the engine that is chosen beside it.
+        """Read the table off a backbone's class and the class of the chosen engine.
 
-        What is missing there is empty: keys that nobody speaks of are refused by name.
+        A missing attribute is empty: keys that neither mentions are refused by name.
         """
         return cls(
-            engine_honours=engine_honours(engine, name or backbone.name),
+            engine_honours=read_engine_honours(engine, name or backbone.name),
             backbone=name or backbone.name,
             honours=() if (honouring := find_offer(backbone, Honours)) is None else tuple(honouring.honours),
             inapplicable={} if (leaving := find_offer(backbone, Inapplicable)) is None else leaving.inapplicable,
@@ -70,17 +70,17 @@ class HonourTable:
             alignment=None if (aligned := find_offer(backbone, HasAlignment)) is None else aligned.alignment,
         )
 
-    def honour_of(self, key: str, sections: Iterable[str] = ()) -> Honour:
+    def find_honour(self, key: str, sections: Iterable[str] = ()) -> Honour:
         """Say what becomes of a key; `sections` are those of components that the run chose, whose options are honoured."""
         if any(matches(key, pattern) for pattern in self.engine_honours):
             return Honour(status="engine")
-        # Named outright by the backbone, a key is left out even where core would act on it.
+        # A key that the backbone names outright is left out even where core would act on it.
         for reasons, status in ((self.refuses, "refused"), (self.inapplicable, "inapplicable")):
             if key in reasons:
                 return Honour(status=status, reason=reasons[key])  # type: ignore[arg-type]  # one of the two words above
         if self.alignment is not None and key in self.alignment.keys:
             core_too = any(matches(key, pattern) for pattern in CORE_HONOURED)
-            return Honour(status="aligned", native=self.alignment.native_of(key), core_too=core_too)
+            return Honour(status="aligned", native=self.alignment.find_native_keys(key), core_too=core_too)
         if any(matches(key, pattern) for pattern in self.honours):
             return Honour(status="backbone")
         if any(matches(key, pattern) for pattern in (*CORE_HONOURED, *sections)):
@@ -88,7 +88,7 @@ class HonourTable:
         for named, status in (
             (self.refuses, "refused"),
             (self.inapplicable, "inapplicable"),
-            (self._of_debug(), "inapplicable"),
+            (self._list_debug_keys(), "inapplicable"),
             (CORE_INAPPLICABLE, "inapplicable"),
             (CORE_REFUSED, "refused"),
         ):
@@ -97,11 +97,11 @@ class HonourTable:
                 return Honour(status=status, reason=reason)  # type: ignore[arg-type]  # one of the words above
         return Honour(status="unaccounted", reason="nothing acts on this key")
 
-    def _of_debug(self) -> Mapping[str, str]:
+    def _list_debug_keys(self) -> Mapping[str, str]:
         return {} if self.backbone == "debug" else {"debug.*": "only the backbone 'debug' reads it"}
 
 
-def engine_honours(engine: Any, backbone: str) -> tuple[str, ...]:
+def read_engine_honours(engine: Any, backbone: str) -> tuple[str, ...]:
     """Return the key patterns that an engine's class acts on under a backbone.
 
     Its `honours` are patterns, or for an engine that does not act on the same keys everywhere patterns by backbone, `*` meaning
@@ -114,35 +114,35 @@ def engine_honours(engine: Any, backbone: str) -> tuple[str, ...]:
     return tuple(honours.get(backbone, honours.get("*", ())) if isinstance(honours, Mapping) else honours)
 
 
-def unaccounted(backbone: Any) -> list[str]:
+def find_unaccounted_keys(backbone: Any) -> list[str]:
     """Return the keys of the schema that a backbone's class neither honours nor calls inapplicable nor refuses."""
     table = HonourTable.of(backbone)
-    return [key for key in walk_schema() if table.honour_of(key).status == "unaccounted"]
+    return [key for key in walk_schema() if table.find_honour(key).status == "unaccounted"]
 
 
 def check_honoured(config: LoadedConfig, table: HonourTable) -> tuple[list[Problem], list[str]]:
-    """Judge the keys that the user set to something else than the default: return problems and notices."""
-    sections = chosen_sections(config)
+    """Check the keys that the user changed from the default: return problems and notices."""
+    sections = list_chosen_sections(config)
     values, defaults = flatten(config.resolved), flatten(make_converter().unstructure(Config()))
     problems: list[Problem] = []
     idle: dict[str, list[str]] = {}
     for key in sorted(config.user_keys):
         if key in defaults and values.get(key) == defaults[key]:
             continue
-        honour = table.honour_of(key, sections)
+        honour = table.find_honour(key, sections)
         if honour.status == "inapplicable":
             idle.setdefault(honour.reason, []).append(key)
         elif not honour.acted_on:
             why = f": {honour.reason}" if honour.status == "refused" else ""
             message = f"the backbone '{table.backbone}' does not act on this key{why}. Remove it, or choose a backbone that does."
-            problems.append(problem_at(f"{ROOT}.{key}", message, config.locate))
+            problems.append(make_problem(f"{ROOT}.{key}", message, config.locate))
     return problems, [
         f"{', '.join(keys)} {'has' if len(keys) == 1 else 'have'} no effect with the backbone '{table.backbone}': {reason}."
         for reason, keys in idle.items()
     ]
 
 
-def chosen_sections(config: LoadedConfig) -> tuple[str, ...]:
+def list_chosen_sections(config: LoadedConfig) -> tuple[str, ...]:
     """Return the sections of components that a configuration gives options to."""
     chosen = config.config
     sections = {
@@ -156,5 +156,5 @@ def chosen_sections(config: LoadedConfig) -> tuple[str, ...]:
 
 
 def matches(key: str, pattern: str) -> bool:
-    """Whether a dotted key is meant by a shell pattern, or lies in a section that is."""
+    """Whether a shell pattern matches a dotted key or a section around it."""
     return fnmatchcase(key, pattern) or fnmatchcase(key, f"{pattern}.*")

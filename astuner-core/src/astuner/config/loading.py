@@ -13,22 +13,22 @@ from astuner.config.checks import check_between_keys
 from astuner.config.config_file import read_config_file
 from astuner.config.interpolation import Interpolation
 from astuner.config.model import Config
-from astuner.config.native_roots import native_roots as installed_roots
+from astuner.config.native_roots import list_native_roots as installed_roots
 from astuner.config.overrides import Overrides, read_overrides
-from astuner.config.paths import model_directory
-from astuner.config.places import ROOT, Locate, Place, Places, dotted
+from astuner.config.paths import find_model_directory
+from astuner.config.places import ROOT, Locate, Place, Places, format_path
 from astuner.config.schema_keys import walk_schema
 from astuner.config.secrets import Secrets
 from astuner.config.sections import DatasetFileSection, installed_names
 from astuner.config.structure_errors import NO_SUCH_KEY, Fault, FaultsError
-from astuner.config.structuring import make_converter, problems_of
+from astuner.config.structuring import locate_faults, make_converter
 from astuner.config.trees import Tree, flatten, merge
 from astuner.errors import ConfigError, Problem
 
 
 @frozen(kw_only=True)
 class LoadedConfig:
-    """A configuration, and everything that is known about how it came about."""
+    """A configuration, and where each of its values came from."""
 
     config: Config
     path: Path
@@ -46,18 +46,18 @@ class LoadedConfig:
     native: Mapping[str, Mapping[str, Any]] = field(factory=dict)
     """The root sections of raw native keys that are there: `verl`, `trinity`, and those of other installed backbones."""
     notices: tuple[str, ...] = ()
-    """What the user should be told once."""
+    """Messages to show the user once."""
     locate: Locate
     """From a dotted key to its file and line; `(Path("--set a.b"), 0)` for one set on the command line."""
 
     @property
     def secrets(self) -> Secrets:
-        """What must not be told of it."""
+        """The values that must not be shown."""
         return Secrets.of(self.resolved, self.native)
 
     @property
     def directory(self) -> Path:
-        """Where the YAML lies, and relative paths in it start."""
+        """The directory of the YAML, from which its relative paths start."""
         return self.path.parent
 
 
@@ -68,7 +68,7 @@ def load_config(
     *,
     names_of: Callable[[str], Collection[str]] = installed_names,
 ) -> LoadedConfig:
-    """Load a YAML; raise `ConfigError` with every problem there is.
+    """Load a YAML; raise `ConfigError` with all its problems.
 
     `names_of(group)` returns the names of the installed components. Their options are left to them, and to the plan of a run.
     """
@@ -81,30 +81,30 @@ def load_config(
     renaming.apply(command.tree.setdefault(ROOT, {}), command.places)
     if file.written_root != ROOT:
         renaming.used[file.written_root] = ROOT
-    locate = _both(file.places, command)
+    locate = _combine_places(file.places, command)
     problems = [*command.problems, *renaming.problems]
 
     converter = make_converter()
     defaults: Tree = {ROOT: converter.unstructure(Config())}
     chosen = merge(file.roots, command.tree)
     whole = merge(defaults, chosen)
-    _name_after(whole[ROOT], path)
+    _fill_experiment_name(whole[ROOT], path)
     interpolation = Interpolation(whole)
-    whole = interpolation.resolved()
+    whole = interpolation.resolve()
     secrets = Secrets.of(chosen, whole)
-    unresolved = problems_of(FaultsError(interpolation.faults), key="", locate=locate)
+    unresolved = locate_faults(FaultsError(interpolation.faults), key="", locate=locate)
     problems += _check_files_of_tasks(whole[ROOT], locate)
     try:
         config = converter.structure(whole[ROOT], Config)
     except FaultsError as error:
-        faults = [_explained(fault, interpolation.replaced) for fault in error.faults]
-        problems += problems_of(FaultsError(faults), key=ROOT, locate=locate)
-        raise ConfigError([*map(secrets.hide_in_problem, _once(problems, unresolved))]) from None
-    user_keys = _user_keys(chosen[ROOT], converter.unstructure(config), interpolation.replaced)
-    config = _with_absolute_paths(config, path.parent)
+        faults = [_explain_fault(fault, interpolation.replaced) for fault in error.faults]
+        problems += locate_faults(FaultsError(faults), key=ROOT, locate=locate)
+        raise ConfigError([*map(secrets.hide_in_problem, _merge_problems(problems, unresolved))]) from None
+    user_keys = _find_user_keys(chosen[ROOT], converter.unstructure(config), interpolation.replaced)
+    config = _make_paths_absolute(config, path.parent)
     found, notices = check_between_keys(config, config_dir=path.parent, user_keys=user_keys, locate=locate, names_of=names_of)
     if problems or found or unresolved:
-        raise ConfigError([*map(secrets.hide_in_problem, _once([*problems, *found], unresolved))])
+        raise ConfigError([*map(secrets.hide_in_problem, _merge_problems([*problems, *found], unresolved))])
     overridden = flatten({**command.tree.pop(ROOT), **command.tree})
     old_spellings = renaming.notice()
     return LoadedConfig(
@@ -121,33 +121,33 @@ def load_config(
     )
 
 
-def _once(problems: list[Problem], unresolved: list[Problem]) -> list[Problem]:
-    """Order problems as they stand in the file, and do not name what could not be resolved again as a value that does not fit."""
+def _merge_problems(problems: list[Problem], unresolved: list[Problem]) -> list[Problem]:
+    """Order problems as in the file; one that could not be resolved is not reported again as a bad value."""
     keys = {problem.key for problem in unresolved}
     once = [*unresolved, *(problem for problem in problems if problem.key not in keys)]
     return sorted(once, key=lambda problem: problem.line or 0)
 
 
-def _both(places: Mapping[str, Place], overrides: Overrides) -> Places:
+def _combine_places(places: Mapping[str, Place], overrides: Overrides) -> Places:
     set_keys = flatten(overrides.tree)
     leaves = {key: place for key, place in overrides.places.items() if key in set_keys}
     return Places({**overrides.places, **places, **leaves})
 
 
-def _name_after(tree: Tree, path: Path) -> None:
+def _fill_experiment_name(tree: Tree, path: Path) -> None:
     if tree["experiment_name"] == "read_yaml_name":
         tree["experiment_name"] = path.stem
 
 
-def _user_keys(chosen: Tree, resolved: Tree, interpolated: set[str]) -> frozenset[str]:
+def _find_user_keys(chosen: Tree, resolved: Tree, interpolated: set[str]) -> frozenset[str]:
     given, leaves = set(flatten(chosen)), flatten(resolved)
     # A whole section that is an interpolation sets every key in it.
-    copied = tuple(f"{key}." for key in given if dotted((key,), ROOT) in interpolated)
+    copied = tuple(f"{key}." for key in given if format_path((key,), ROOT) in interpolated)
     return frozenset(key for key in leaves if key in given or key.startswith(copied))
 
 
-def _with_absolute_paths(config: Config, directory: Path) -> Config:
-    model = model_directory(config.model.path, directory) if config.model.path else None
+def _make_paths_absolute(config: Config, directory: Path) -> Config:
+    model = find_model_directory(config.model.path, directory) if config.model.path else None
     run = Path("launcher_record", config.experiment_name) if config.experiment_dir == "auto" else Path(config.experiment_dir)
     return evolve(
         config,
@@ -156,9 +156,9 @@ def _with_absolute_paths(config: Config, directory: Path) -> Config:
     )
 
 
-def _explained(fault: Fault, interpolated: set[str]) -> Fault:
-    """Add what the whole configuration tells about a fault of a part."""
-    if dotted(fault.path, ROOT) in interpolated:
+def _explain_fault(fault: Fault, interpolated: set[str]) -> Fault:
+    """Add to a fault what only the whole configuration shows."""
+    if format_path(fault.path, ROOT) in interpolated:
         message = fault.message.removesuffix(" Remove the quotes.")
         return evolve(
             fault, message=f"{message} It comes from an interpolation: ${{oc.decode:${{oc.env:…}}}} reads text as a value."
@@ -177,5 +177,5 @@ def _check_files_of_tasks(tree: Mapping[str, Any], locate: Locate) -> list[Probl
     try:
         make_converter().structure(section["dataset_file"], DatasetFileSection)
     except FaultsError as error:
-        return problems_of(error, key=f"{ROOT}.task_reader.dataset_file", locate=locate)
+        return locate_faults(error, key=f"{ROOT}.task_reader.dataset_file", locate=locate)
     return []

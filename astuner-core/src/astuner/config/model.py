@@ -94,9 +94,9 @@ class Plugins:
 
 @frozen(kw_only=True)
 class Ready:
-    """How one sees that a service is up: every sign that is given is waited for; without any, it only has to be alive.
+    """The signs that a service is up: all that are given are waited for; without any, it only has to be alive.
 
-    Where the port and the URL answer before anything was started, what is there is used, and left alone.
+    If the port and the URL answer before anything was started, the service that is running is used, and left alone.
     """
 
     port: int | None = field(default=None, validator=optional(and_(ge(1), le(65535))))
@@ -139,7 +139,7 @@ class Gateway:
     """Largest request that is accepted."""
 
 
-def _directory_name(_: Any, attribute: Attribute[Any], value: str) -> None:
+def _check_directory_name(_: Any, attribute: Attribute[Any], value: str) -> None:
     if not value or value in (".", "..") or any(mark in value for mark in "/\\\0"):
         raise ValueError(f"'{attribute.name}' names a directory, so it must not be empty and must not contain / or \\: {value!r}")
 
@@ -150,7 +150,7 @@ class Config:
 
     project_name: str = "astuner_default_project"
     """Groups experiments in the loggers that know projects."""
-    experiment_name: str = field(default="read_yaml_name", validator=_directory_name)
+    experiment_name: str = field(default="read_yaml_name", validator=_check_directory_name)
     """Names the run; `read_yaml_name` takes the name of the YAML without its ending."""
     experiment_dir: str = "auto"
     """The run directory, from where astuner is started; `auto` is `launcher_record/{experiment_name}`. Made absolute at load."""

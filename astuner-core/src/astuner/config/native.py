@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from attrs import field, frozen
 
 from astuner.config.alignment import LEAVE, Alignment, Row
-from astuner.config.places import ROOT, Place, problem_at
+from astuner.config.places import ROOT, Place, make_problem
 from astuner.config.schema_keys import walk_schema
-from astuner.config.structure_errors import Fault, closest
+from astuner.config.structure_errors import Fault, find_closest
 from astuner.config.trees import Tree, flatten, merge
 from astuner.errors import Problem
 
@@ -54,35 +54,35 @@ def align(alignment: Alignment, loaded: LoadedConfig, *, ask_trainer: bool = Tru
 
     `ask_trainer` False leaves out what may import the trainer, its defaults and its own check: then not all is found.
     """
-    return _Aligning(alignment, loaded, ask_trainer).result()
+    return _NativeBuilder(alignment, loaded, ask_trainer).build()
 
 
-class _Aligning:
+class _NativeBuilder:
     def __init__(self, alignment: Alignment, loaded: LoadedConfig, ask_trainer: bool) -> None:
         self._alignment, self._loaded, self._ask_trainer = alignment, loaded, ask_trainer
         self._ours = flatten(loaded.resolved)
-        self._ours |= _open_sections(loaded)
+        self._ours |= _collect_open_sections(loaded)
         self._raw: Mapping[str, Any] = loaded.native.get(alignment.root, {})
         self._sources: dict[str, NativeValue] = {}
         self._problems: list[Problem] = []
         self._notices: list[str] = []
 
-    def result(self) -> Native:
-        """Lay default, constants, rows and the raw section over each other, in this order."""
+    def build(self) -> Native:
+        """Merge defaults, constants, rows and the raw section, in this order."""
         alignment = self._alignment
         defaults = dict(alignment.defaults()) if alignment.defaults is not None and self._ask_trainer else {}
         known = flatten(defaults)
         tree: Tree = defaults
-        self._note(known, "default", "")
+        self._record(known, "default", "")
         for constant in alignment.constants:
-            tree = self._lay(tree, constant.native, constant.value, "constant", constant.reason)
+            tree = self._add_value(tree, constant.native, constant.value, "constant", constant.reason)
         for row in alignment.rows:
             tree = self._apply(tree, row)
         aligned = dict(self._sources)
         self._override(aligned, known)
         tree = merge(tree, self._raw)
         if self._ask_trainer and not self._problems:
-            self._problems += [self._fault(fault) for fault in alignment.check(tree)]
+            self._problems += [self._locate_fault(fault) for fault in alignment.check(tree)]
         leaves = flatten(tree)
         values = [self._sources[key] for key in sorted(leaves) if key in self._sources]
         return Native(
@@ -101,42 +101,44 @@ class _Aligning:
             value = row.compute(self._ours)
         except ValueError as error:
             key = (given or row.keys)[0]
-            self._problems.append(problem_at(f"{ROOT}.{key}", str(error), self._loaded.locate))
+            self._problems.append(make_problem(f"{ROOT}.{key}", str(error), self._loaded.locate))
             return tree
         if value is LEAVE:
             return tree
-        because = ", ".join(f"{key}{_at(self._loaded.locate(f'{ROOT}.{key}') if key in given else None)}" for key in row.keys)
+        because = ", ".join(
+            f"{key}{_format_place(self._loaded.locate(f'{ROOT}.{key}') if key in given else None)}" for key in row.keys
+        )
         for native in row.native:
-            tree = self._lay(tree, native, value, "alignment", because)
+            tree = self._add_value(tree, native, value, "alignment", because)
         return tree
 
-    def _lay(self, tree: Tree, native: str, value: Any, source: Source, because: str) -> Tree:
+    def _add_value(self, tree: Tree, native: str, value: Any, source: Source, because: str) -> Tree:
         above: Any = value
         for part in reversed(native.split(".")):
             above = {part: above}
         leaves = flatten(value, native) if isinstance(value, Mapping) and value else {native: value}
-        self._note(leaves, source, because)
+        self._record(leaves, source, because)
         return merge(tree, above)
 
     def _override(self, aligned: Mapping[str, NativeValue], known: Mapping[str, Any]) -> None:
-        """Note what the user's raw section says, and hold it against what our own keys say."""
+        """Record the user's raw section, and check it against our own keys."""
         for key, value in flatten(self._raw).items():
             place = f"{self._alignment.root}.{key}"
             by_command = place in self._loaded.overridden_keys
             reason = next((reason for pattern, reason in self._alignment.frozen.items() if fnmatchcase(key, pattern)), None)
             if reason is not None:
-                self._problems.append(problem_at(place, f"cannot be set here: {reason}.", self._loaded.locate))
+                self._problems.append(make_problem(place, f"cannot be set here: {reason}.", self._loaded.locate))
                 continue
             if known and not _is_known(key, known):
                 message = f"the backbone '{self._loaded.config.backbone}' has no such native key."
-                self._problems.append(problem_at(place, message, self._loaded.locate, closest(key, known)))
+                self._problems.append(make_problem(place, message, self._loaded.locate, find_closest(key, known)))
                 continue
-            self._answer_both(place, key, aligned)
-            at = _at(self._loaded.locate(place)).strip(" ()")
-            self._note({key: value}, "set" if by_command else "override", at)
+            self._check_conflicts(place, key, aligned)
+            at = _format_place(self._loaded.locate(place)).strip(" ()")
+            self._record({key: value}, "set" if by_command else "override", at)
 
-    def _answer_both(self, place: str, key: str, aligned: Mapping[str, NativeValue]) -> None:
-        """Refuse a raw key beside a `--set` of ours that means the same; name one that wins over a key of the YAML."""
+    def _check_conflicts(self, place: str, key: str, aligned: Mapping[str, NativeValue]) -> None:
+        """Refuse a raw key together with a `--set` of ours that means the same; report one that wins over a key of the YAML."""
         for row in self._alignment.rows:
             if key not in row.native and not any(key.startswith(f"{native}.") for native in row.native):
                 continue
@@ -145,36 +147,36 @@ class _Aligning:
                     message = (
                         f"--set {ours} decides the same native key, and this raw value would win over it. Remove one of the two."
                     )
-                    self._problems.append(problem_at(place, message, self._loaded.locate))
+                    self._problems.append(make_problem(place, message, self._loaded.locate))
                 elif ours in self._loaded.user_keys:
-                    self._notices.append(f"{place} wins over {ours}{_at(self._loaded.locate(f'{ROOT}.{ours}'))}.")
+                    self._notices.append(f"{place} wins over {ours}{_format_place(self._loaded.locate(f'{ROOT}.{ours}'))}.")
 
-    def _note(self, leaves: Mapping[str, Any], source: Source, because: str) -> None:
+    def _record(self, leaves: Mapping[str, Any], source: Source, because: str) -> None:
         for key, value in leaves.items():
             self._sources[key] = NativeValue(key=key, value=value, source=source, because=because)
 
-    def _fault(self, fault: Fault) -> Problem:
+    def _locate_fault(self, fault: Fault) -> Problem:
         native = ".".join(map(str, fault.path))
         noted = self._sources.get(native)
         if noted is not None and noted.source == "alignment":
             row = next(row for row in self._alignment.rows if native in row.native)
             key = next((key for key in row.keys if key in self._loaded.user_keys), row.keys[0])
-            return problem_at(f"{ROOT}.{key}", fault.message, self._loaded.locate, fault.suggestion)
-        return problem_at(f"{self._alignment.root}.{native}", fault.message, self._loaded.locate, fault.suggestion)
+            return make_problem(f"{ROOT}.{key}", fault.message, self._loaded.locate, fault.suggestion)
+        return make_problem(f"{self._alignment.root}.{native}", fault.message, self._loaded.locate, fault.suggestion)
 
 
-def _open_sections(loaded: LoadedConfig) -> Mapping[str, Any]:
+def _collect_open_sections(loaded: LoadedConfig) -> Mapping[str, Any]:
     """Return the sections whose keys are free, by the name that the schema gives them: `rollout.*`, `services.*`."""
     values: dict[str, Any] = {}
     for key in walk_schema():
         if key.endswith(".*"):
-            part, resolved = attrgetter(key[:-2])(loaded.config), _at_path(loaded.resolved, key[:-2])
+            part, resolved = attrgetter(key[:-2])(loaded.config), _get_section(loaded.resolved, key[:-2])
             names = part if isinstance(part, Mapping) else part.sections
             values[key] = {name: resolved[name] for name in names}
     return values
 
 
-def _at_path(tree: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+def _get_section(tree: Mapping[str, Any], path: str) -> Mapping[str, Any]:
     for part in path.split("."):
         tree = tree[part]
     return tree
@@ -189,7 +191,7 @@ def _is_open(value: Any) -> bool:
     return value is None or value == {}
 
 
-def _at(place: Place | None) -> str:
+def _format_place(place: Place | None) -> str:
     if place is None:
         return ""
     file, line = place

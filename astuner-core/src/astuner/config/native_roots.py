@@ -1,4 +1,4 @@
-"""Under which root sections of the YAML raw native keys may stand."""
+"""The root sections of the YAML that may hold raw native keys."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from astuner.config.model import Config
 from astuner.config.places import KNOWN_NATIVE_ROOTS
 
 
-def native_roots() -> tuple[str, ...]:
+def list_native_roots() -> tuple[str, ...]:
     """Return the names of the backbones that are known or installed; nothing is imported.
 
-    A name that is a key of ours (`debug`) is none: such a section was meant to stand below `astuner`.
+    A name that is also a key of ours (`debug`) is left out: such a section belongs below `astuner`.
     """
     ours = attrs.fields_dict(Config)
     installed = sorted(entry.name for entry in entry_points(group="astuner.backbones"))

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from astuner.config.aliases import ROOT_ALIASES
-from astuner.config.places import KNOWN_NATIVE_ROOTS, ROOT, Place, dotted
+from astuner.config.places import KNOWN_NATIVE_ROOTS, ROOT, Place, format_path
 from astuner.config.trees import Tree
 from astuner.config.yaml_lines import read_yaml
 from astuner.errors import ConfigError, Problem
@@ -50,7 +50,7 @@ class Overrides:
         try:
             value = read_yaml(text, place).values
         except ConfigError as error:
-            # The only line that a value has says nothing.
+            # The line of a one-line value says nothing.
             self.problems += [evolve(problem, line=None) for problem in error.problems]
             return
         self._put([root, *path], value, place)
@@ -65,9 +65,9 @@ class Overrides:
             if not isinstance(section.get(key), dict):
                 section[key] = {}
             section = section[key]
-            self.places.setdefault(dotted(path[:depth]), (place, 0))
+            self.places.setdefault(format_path(path[:depth]), (place, 0))
         section[path[-1]] = value
-        for key in _paths(value, dotted(path)):
+        for key in _list_paths(value, format_path(path)):
             self.places[key] = (place, 0)
 
 
@@ -81,9 +81,9 @@ def read_overrides(items: Sequence[str], backbone: str | None, native_roots: Seq
     return overrides
 
 
-def _paths(value: Any, start: str) -> list[str]:
+def _list_paths(value: Any, start: str) -> list[str]:
     found = [start]
     if isinstance(value, dict):
         for key, item in value.items():
-            found += _paths(item, dotted((key,), start))
+            found += _list_paths(item, format_path((key,), start))
     return found

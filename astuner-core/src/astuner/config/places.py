@@ -23,7 +23,7 @@ Locate = Callable[[str], Place | None]
 KeyPath = tuple[str | int, ...]
 
 
-def dotted(path: Iterable[str | int], start: str = "") -> str:
+def format_path(path: Iterable[str | int], start: str = "") -> str:
     """Write a path as `a.b[0].c`."""
     for part in path:
         start = f"{start}[{part}]" if isinstance(part, int) else f"{start}.{part}" if start else part
@@ -57,7 +57,7 @@ class Places:
         return None
 
 
-def problem_at(key: str, message: str, locate: Locate, suggestion: str | None = None) -> Problem:
+def make_problem(key: str, message: str, locate: Locate, suggestion: str | None = None) -> Problem:
     """Make a problem with a key, at the place where the key was written."""
     file, line = locate(key) or (None, 0)
     return Problem(message=message, key=key, file=file, line=line or None, suggestion=suggestion)

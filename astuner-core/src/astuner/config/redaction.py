@@ -15,9 +15,9 @@ _NAMED = frozenset(
     | {"metadata", "column", "primary", "foreign", "sort", "group", "cache"}
     | {"eos", "bos", "pad", "unk", "mask", "stop", "special"}
 )
-"""Before `key` or `token` they make it the name of a field, as in `answer_key`, or a piece of text, as in `eos_token`."""
+"""Before `key` or `token` these make it the name of a field, as in `answer_key`, or a piece of text, as in `eos_token`."""
 _WHERE = frozenset({"env", "var", "variable", "file", "path", "name", "field", "column"})
-"""At the end they say that only the place of a secret is named, as in `api_key_env`."""
+"""At the end these say that only the place of a secret is named, as in `api_key_env`."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET_VALUE = re.compile(
     r"\b(sk-[A-Za-z0-9_\-|]{6,}|hf_[A-Za-z0-9]{16,}|gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_\w{16,})|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
@@ -27,18 +27,18 @@ _ENVIRONMENT = re.compile(r"\$\{oc\.env:\w+\}")
 
 def redact_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy without secrets: texts under a key such as `api_key`, and texts that look like one (`sk-…`)."""
-    return {key: _redacted(value, secret=is_secret(str(key))) for key, value in tree.items()}
+    return {key: _redact_value(value, secret=is_secret(str(key))) for key, value in tree.items()}
 
 
 def redact_text(text: str) -> str:
     """Take the secrets out of a YAML text, leaving everything else, comments too, as it was written."""
-    for start, end in sorted(_secret_spans(text), reverse=True):
+    for start, end in sorted(_find_secret_spans(text), reverse=True):
         text = text[:start] + REDACTED + text[end:]
     return redact_values(text)
 
 
 def redact_values(text: str) -> str:
-    """Take out of any text what looks like a secret by itself: `sk-…`, `hf_…`, a password in an address."""
+    """Take out of any text what looks like a secret on its own: `sk-…`, `hf_…`, a password in an address."""
     return _SECRET_VALUE.sub(REDACTED, text)
 
 
@@ -50,17 +50,17 @@ def is_secret(key: str) -> bool:
     return any(word in _SECRET_WORDS and before not in _NAMED for before, word in pairwise(["", *words]))
 
 
-def _redacted(value: Any, secret: bool) -> Any:
+def _redact_value(value: Any, secret: bool) -> Any:
     if isinstance(value, Mapping):
-        return {key: _redacted(item, secret or is_secret(str(key))) for key, item in value.items()}
+        return {key: _redact_value(item, secret or is_secret(str(key))) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_redacted(item, secret) for item in value]
+        return [_redact_value(item, secret) for item in value]
     if not isinstance(value, str):
         return value
     return REDACTED if secret and value else redact_values(value)
 
 
-def _secret_spans(text: str) -> set[tuple[int, int]]:
+def _find_secret_spans(text: str) -> set[tuple[int, int]]:
     import yaml
 
     spans: set[tuple[int, int]] = set()

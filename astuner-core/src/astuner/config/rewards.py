@@ -1,4 +1,4 @@
-"""How the findings of judges become one reward: weights, gates and shaping."""
+"""How the verdicts of judges become one reward: weights, gates and shaping."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Overlong:
     from_tokens: int = field(validator=ge(0))
     """Sampled tokens of an episode without penalty."""
     over_tokens: int = field(validator=ge(1))
-    """With each of so many further tokens the penalty grows; after them it is whole."""
+    """Further tokens over which the penalty grows; after them it is whole."""
     penalty: float = field(default=1.0, validator=ge(0))
-    """The whole penalty, which is taken from the reward."""
+    """The whole penalty, which is subtracted from the reward."""
 
     def __call__(self, tokens: int) -> float:
         """Return what is added to the reward: 0 or less."""
@@ -55,17 +55,17 @@ class JudgeChoice:
     weight: float = field(default=1.0, validator=ge(0))
     """Share in the combined reward; 0 only records it."""
     requires: Mapping[str, float] = field(factory=dict)
-    """Gates: it is asked only about episodes that these judges, by name, gave at least so much."""
+    """Gates: it is asked only about episodes to which these judges, by name, gave at least this reward."""
     otherwise: float = 0.0
-    """What it counts with in an episode that did not pass its gates, and about which it was not asked."""
+    """Its reward for an episode that did not pass its gates, and about which it was not asked."""
     shape: Shape = field(factory=Shape)
-    """What becomes of its reward before it is weighed; what is logged is the reward that it gave."""
+    """What becomes of its reward before it is weighted; the reward that it gave is logged unchanged."""
     options: Mapping[str, Any] = field(factory=dict)
     """Its options; its own section `task_judge.NAME` when empty."""
 
     @property
     def known_as(self) -> str | None:
-        """What others may name it by; None for code of the user's that was given no name."""
+        """What other judges name it by; None for unnamed code of the user."""
         return self.name or (None if "->" in self.judge or ":" in self.judge else self.judge.rpartition("/")[2])
 
 
@@ -74,25 +74,25 @@ class RewardComposition:
     """How the rewards of all judges become one."""
 
     combine: Literal["sum", "mean", "product", "min", "max"] = "sum"
-    """`sum` and `mean` weigh; for the others a weight above 0 only says that a judge counts."""
+    """`sum` and `mean` use the weights; for the others a weight above 0 only says that a judge counts."""
     shape: Shape = field(factory=Shape)
     """What becomes of the combined reward."""
     overlong: Overlong | None = None
-    """A penalty for long episodes, added after all else and logged as `reward/overlong`."""
+    """A penalty for long episodes, added last and logged as `reward/overlong`."""
     success: Literal["all", "any"] | None = "all"
-    """An episode is a success when all judges that say so at all call it one, or any of them; null leaves it open."""
+    """An episode is a success when all judges that report success agree, or any of them; null leaves it open."""
 
 
-def in_order(requires: Mapping[str, Mapping[str, float]]) -> list[list[str]]:
-    """Return names in rounds, each of which needs only the rounds before it; raises `ValueError` naming what cannot be."""
+def order_by_requirements(requires: Mapping[str, Mapping[str, float]]) -> list[list[str]]:
+    """Return names in rounds, each of which requires only earlier rounds; raises `ValueError` naming what cannot be ordered."""
     rounds: list[list[str]] = []
     done: set[str] = set()
     while len(done) < len(requires):
         ready = [name for name, needs in requires.items() if name not in done and done >= needs.keys()]
         if not ready:
             stuck = {name: sorted(needs.keys() - done) for name, needs in requires.items() if name not in done}
-            told = "; ".join(f"'{name}' requires {', '.join(map(repr, needs))}" for name, needs in stuck.items())
-            raise ValueError(f"no order of the judges satisfies what they require: {told}; there are: {', '.join(requires)}")
+            reasons = "; ".join(f"'{name}' requires {', '.join(map(repr, needs))}" for name, needs in stuck.items())
+            raise ValueError(f"no order of the judges satisfies what they require: {reasons}; there are: {', '.join(requires)}")
         rounds.append(ready)
         done |= set(ready)
     return rounds

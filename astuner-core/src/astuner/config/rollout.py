@@ -8,15 +8,15 @@ from typing import Any, Literal
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
-from astuner.config.components import OPEN, Sections, section_of
+from astuner.config.components import OPEN, Sections, find_section
 
 
-def _top_k(_: Any, attribute: Attribute[Any], value: int) -> None:
+def _check_top_k(_: Any, attribute: Attribute[Any], value: int) -> None:
     if value != -1 and value < 1:
         raise ValueError(f"'{attribute.name}' must be -1 (the whole vocabulary) or at least 1: {value}")
 
 
-def _positive(_: Any, attribute: Attribute[Any], value: float | None) -> None:
+def _check_positive(_: Any, attribute: Attribute[Any], value: float | None) -> None:
     if value is not None and value <= 0:
         raise ValueError(f"'{attribute.name}' must be > 0, or null for no limit: {value}")
 
@@ -39,7 +39,7 @@ class ValKwargs:
 
     temperature: float = field(default=0.0, validator=ge(0))
     """0 is greedy."""
-    top_k: int = field(default=-1, validator=_top_k)
+    top_k: int = field(default=-1, validator=_check_top_k)
     """Most likely tokens that are sampled from; -1 is the whole vocabulary."""
     top_p: float = field(default=1.0, validator=and_(gt(0), le(1)))
     """Smallest probability mass that is sampled from; 1 is all of it."""
@@ -95,16 +95,16 @@ class Rollout:
     """0 is greedy."""
     top_p: float = field(default=1.0, validator=and_(gt(0), le(1)))
     """Smallest probability mass that is sampled from; 1 is all of it."""
-    top_k: int = field(default=-1, validator=_top_k)
+    top_k: int = field(default=-1, validator=_check_top_k)
     """-1 is the whole vocabulary."""
     val_kwargs: ValKwargs = field(factory=ValKwargs)
     seed: int | None = field(default=None, validator=optional(ge(0)))
     """Seed of the sampling alone; the run's seed when not given."""
     isolation: Literal["async", "thread", "process"] = "async"
     """Where workflows run: all in one event loop, or each in a thread or process of its own, for those that block."""
-    episode_timeout_s: float | None = field(default=1800.0, validator=_positive)
+    episode_timeout_s: float | None = field(default=1800.0, validator=_check_positive)
     """Longest an episode may take; null sets no limit."""
-    llm_timeout_s: float | None = field(default=600.0, validator=_positive)
+    llm_timeout_s: float | None = field(default=600.0, validator=_check_positive)
     """Longest one model call may take; null sets no limit."""
     max_retries: int = field(default=2, validator=ge(0))
     """How often an episode is tried again after a failure that may pass."""
@@ -115,4 +115,4 @@ class Rollout:
 
     def options_of(self, name: str) -> Mapping[str, Any]:
         """Return the section of an inference engine; empty when there is none."""
-        return section_of(self.sections, name)
+        return find_section(self.sections, name)

@@ -9,7 +9,7 @@ import attrs
 
 from astuner.config.components import OPEN
 from astuner.config.model import Config
-from astuner.config.places import dotted
+from astuner.config.places import format_path
 
 
 def walk_schema() -> list[str]:
@@ -19,7 +19,7 @@ def walk_schema() -> list[str]:
 
 def _walk(cls: type[Any], start: str) -> Iterator[str]:
     for item in attrs.fields(attrs.resolve_types(cls)):
-        path = dotted((item.name,), start)
+        path = format_path((item.name,), start)
         if item.metadata.get(OPEN):
             yield f"{start}.*"
         elif attrs.has(item.type):

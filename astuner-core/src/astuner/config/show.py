@@ -16,23 +16,23 @@ def to_yaml(config: LoadedConfig, redact: bool = True) -> str:
     """Write the whole resolved configuration as a YAML that loads to the same one (secrets aside)."""
     import yaml
 
-    tree: Mapping[str, Any] = {ROOT: _escaped(config.resolved), **config.native}
+    tree: Mapping[str, Any] = {ROOT: _escape(config.resolved), **config.native}
     tree = redact_tree(tree) if redact else tree
-    text: str = yaml.dump(tree, Dumper=_dumper(yaml), sort_keys=False, allow_unicode=True, width=120)
+    text: str = yaml.dump(tree, Dumper=_make_dumper(yaml), sort_keys=False, allow_unicode=True, width=120)
     return text
 
 
-def _escaped(value: Any) -> Any:
-    # What is left of `${` after loading is meant as plain characters, and must stay so when it is read again.
+def _escape(value: Any) -> Any:
+    # A `${` left after loading means plain characters, and must still do so when it is read again.
     if isinstance(value, Mapping):
-        return {key: _escaped(item) for key, item in value.items()}
+        return {key: _escape(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_escaped(item) for item in value]
+        return [_escape(item) for item in value]
     return value.replace("${", "\\${") if isinstance(value, str) else value
 
 
-def _dumper(yaml: Any) -> Any:
-    """Return a dumper that writes no anchors, and quotes every text that our reader or another one would take for a number."""
+def _make_dumper(yaml: Any) -> Any:
+    """Return a dumper that writes no anchors, and quotes every text that any YAML reader would take for a number."""
     from astuner.config.yaml_lines import FLOAT, INT
 
     dumper: Any = type("Dumper", (yaml.SafeDumper,), {"ignore_aliases": lambda *_: True})

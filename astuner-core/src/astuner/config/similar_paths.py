@@ -6,37 +6,37 @@ import os
 from pathlib import Path
 
 from astuner.config.paths import resolve_path
-from astuner.config.structure_errors import closest
+from astuner.config.structure_errors import find_closest
 
 
-def similar_path(written: str, config_dir: Path) -> str | None:
-    """Return an existing path like one that is not there, written in the same way; None when there is none."""
+def find_similar_path(written: str, config_dir: Path) -> str | None:
+    """Return an existing path similar to a missing one, written in the same way; None when there is none."""
     missing = resolve_path(written, config_dir)
     found = Path(missing.anchor)
     for part in missing.parts[1:]:
         if not (found / part).exists():
-            similar = _similar_name(part, found)
+            similar = _find_similar_name(part, found)
             if similar is None:
                 return None
             found /= similar
         else:
             found /= part
-    return _written_like(found, written, config_dir)
+    return _write_like(found, written, config_dir)
 
 
-def _similar_name(name: str, directory: Path) -> str | None:
+def _find_similar_name(name: str, directory: Path) -> str | None:
     try:
         names = os.listdir(directory)
     except OSError:
         return None
-    # That two names end in `.jsonl` makes them no more alike.
+    # A common ending such as `.jsonl` does not make two names similar.
     stem, ending = os.path.splitext(name)
     stems = [os.path.splitext(other)[0] for other in names if os.path.splitext(other)[1] == ending]
-    similar = closest(stem, stems)
-    return similar + ending if similar is not None else closest(name, names, likeness=0.8)
+    similar = find_closest(stem, stems)
+    return similar + ending if similar is not None else find_closest(name, names, likeness=0.8)
 
 
-def _written_like(path: Path, written: str, config_dir: Path) -> str:
+def _write_like(path: Path, written: str, config_dir: Path) -> str:
     if Path(written).is_absolute() or written.startswith("~"):
         return str(path)
     relative = os.path.relpath(path, config_dir)

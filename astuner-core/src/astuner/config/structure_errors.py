@@ -1,4 +1,4 @@
-"""What does not fit, in words: faults of values before their place is known."""
+"""Faults of values before their place is known, and their texts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn, Union, get_args, get_origin
 
 from attrs import evolve, frozen
 
-from astuner.config.places import KeyPath, dotted
+from astuner.config.places import KeyPath, format_path
 
 NO_SUCH_KEY = "there is no such key."
 
@@ -30,24 +30,24 @@ class FaultsError(Exception):
 
     def __init__(self, faults: Sequence[Fault]) -> None:
         self.faults = tuple(faults)
-        super().__init__("; ".join(f"{dotted(fault.path)}: {fault.message}" for fault in self.faults))
+        super().__init__("; ".join(f"{format_path(fault.path)}: {fault.message}" for fault in self.faults))
 
 
-class Collect:
-    """Calls that go on after a fault, and all faults at the end."""
+class FaultCollector:
+    """Makes calls that go on after a fault, and raises all faults at the end."""
 
     def __init__(self) -> None:
         self.faults: list[Fault] = []
 
     def __call__(self, step: str | int, structure: Callable[..., Any], value: Any, kind: Any) -> Any:
-        """Return what `structure` makes of a value; None, with its faults kept below `step`, when it cannot."""
+        """Return what `structure` makes of a value; None, with its faults recorded below `step`, when it cannot."""
         try:
             return structure(value, kind)
         except FaultsError as error:
             self.faults += [evolve(fault, path=(step, *fault.path)) for fault in error.faults]
         except (ValueError, TypeError) as error:
             # A hook or constructor of the component itself.
-            self.faults.append(Fault(message=sentence(error), path=(step,)))
+            self.faults.append(Fault(message=format_sentence(error), path=(step,)))
         return None
 
     def finish(self) -> None:
@@ -56,14 +56,14 @@ class Collect:
             raise FaultsError(self.faults)
 
 
-def closest(word: object, right: Iterable[str], likeness: float = 0.6) -> str | None:
+def find_closest(word: object, right: Iterable[str], likeness: float = 0.6) -> str | None:
     """Return the right name that a misspelt one is most like, if any is."""
     return next(iter(difflib.get_close_matches(str(word), sorted(right), n=1, cutoff=likeness)), None)
 
 
-def mismatch(value: Any, kind: Any) -> NoReturn:
-    """Raise the fault of a value that is of another type."""
-    message = f"expected {_kind_name(kind)}, got {shown(value)}."
+def raise_mismatch(value: Any, kind: Any) -> NoReturn:
+    """Raise the fault of a value of the wrong type."""
+    message = f"expected {_describe_kind(kind)}, got {describe_value(value)}."
     if isinstance(value, str) and kind in (int, float, bool):
         message += " Remove the quotes." if _reads_as(value, kind) else ""
     elif kind is str and isinstance(value, bool | int | float):
@@ -81,9 +81,9 @@ def _reads_as(text: str, kind: type[Any]) -> bool:
     return True
 
 
-def _kind_name(kind: Any) -> str:
+def _describe_kind(kind: Any) -> str:
     if is_union(kind):
-        return " or ".join("nothing" if member is type(None) else _kind_name(member) for member in get_args(kind))
+        return " or ".join("nothing" if member is type(None) else _describe_kind(member) for member in get_args(kind))
     if is_literal(kind):
         return "one of " + ", ".join(str(item) for item in get_args(kind))
     names = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path"}
@@ -92,8 +92,8 @@ def _kind_name(kind: Any) -> str:
     return "a list" if is_list(kind) else "a section"
 
 
-def shown(value: Any) -> str:
-    """Say what a value is."""
+def describe_value(value: Any) -> str:
+    """Describe a value in an error text."""
     match value:
         case None:
             return "nothing"
@@ -109,7 +109,7 @@ def shown(value: Any) -> str:
             return str(value)
 
 
-def sentence(error: Exception) -> str:
+def format_sentence(error: Exception) -> str:
     """Return the message of an error as a sentence."""
     # attrs' own validators carry more arguments than the message.
     text = str(error.args[0]) if error.args else type(error).__name__
@@ -123,7 +123,7 @@ def is_list(kind: Any) -> bool:
 
 
 def is_union(kind: Any) -> bool:
-    """Whether a type is one of several."""
+    """Whether a type is a union."""
     return get_origin(kind) in (Union, types.UnionType)
 
 

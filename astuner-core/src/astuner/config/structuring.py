@@ -1,6 +1,6 @@
-"""Plain values into attrs classes, strictly: nothing is coerced but whole numbers to float, and every fault is found at once.
+"""Plain values into attrs classes, strictly: only whole numbers are coerced, to float, and every fault is found at once.
 
-A section that is left empty (`data:` with nothing under it) is one without keys.
+An empty section (`data:` with nothing under it) is one without keys.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import attrs
 import cattrs
 
 from astuner.config.components import ONE_OR_MANY, OPEN
-from astuner.config.places import Locate, dotted, problem_at
+from astuner.config.places import Locate, format_path, make_problem
 from astuner.config.structure_errors import (
     NO_SUCH_KEY,
-    Collect,
     Fault,
+    FaultCollector,
     FaultsError,
-    closest,
+    describe_value,
+    find_closest,
+    format_sentence,
     is_list,
     is_literal,
     is_union,
-    mismatch,
-    sentence,
-    shown,
+    raise_mismatch,
 )
 from astuner.config.trainer import LoggerChoice
 from astuner.errors import ConfigError, Problem
@@ -37,28 +37,28 @@ T = TypeVar("T")
 
 
 def structure_options(cls: type[T], values: Mapping[str, Any], *, key: str, locate: Locate) -> T:
-    """Make an attrs class from a section; raise `ConfigError` with all that is wrong in it.
+    """Make an attrs object from a section; raise `ConfigError` with all its faults.
 
     `key` is the section's dotted path (`astuner.task_judge.math`), `locate` finds where a key was written.
     """
     try:
         return make_converter().structure(dict(values), cls)
     except FaultsError as error:
-        raise ConfigError(problems_of(error, key=key, locate=locate)) from error
+        raise ConfigError(locate_faults(error, key=key, locate=locate)) from error
 
 
-def problems_of(error: FaultsError, *, key: str, locate: Locate) -> list[Problem]:
+def locate_faults(error: FaultsError, *, key: str, locate: Locate) -> list[Problem]:
     """Give faults below a key their places."""
-    return [problem_at(dotted(fault.path, key), fault.message, locate, fault.suggestion) for fault in error.faults]
+    return [make_problem(format_path(fault.path, key), fault.message, locate, fault.suggestion) for fault in error.faults]
 
 
 def make_converter() -> cattrs.Converter:
     """Make the converter that all structuring goes through."""
     converter = cattrs.Converter(unstruct_collection_overrides={tuple: list})
     for kind in (bool, int, str):
-        converter.register_structure_hook(kind, _exactly)
-    converter.register_structure_hook(float, _number)
-    converter.register_structure_hook(Path, _path)
+        converter.register_structure_hook(kind, _structure_exactly)
+    converter.register_structure_hook(float, _structure_number)
+    converter.register_structure_hook(Path, _structure_path)
     converter.register_unstructure_hook(Path, str)
     converter.register_structure_hook_factory(_is_enum, _structure_enum)
     converter.register_structure_hook_factory(is_literal, _structure_literal)
@@ -67,7 +67,7 @@ def make_converter() -> cattrs.Converter:
     converter.register_structure_hook_factory(is_union, _structure_union)
     converter.register_structure_hook_factory(_is_attrs, _structure_attrs)
     structure_logger = converter.get_structure_hook(LoggerChoice)
-    converter.register_structure_hook(LoggerChoice, lambda value, kind: structure_logger(_named_logger(value), kind))
+    converter.register_structure_hook(LoggerChoice, lambda value, kind: structure_logger(_normalise_logger(value), kind))
     converter.register_unstructure_hook(LoggerChoice, lambda item: {item.name: dict(item.options)} if item.options else item.name)
     converter.register_unstructure_hook_factory(_is_open, _unstructure_open)
     return converter
@@ -76,23 +76,23 @@ def make_converter() -> cattrs.Converter:
 Hook = Callable[[Any, Any], Any]
 
 
-def _exactly(value: Any, kind: type[Any]) -> Any:
+def _structure_exactly(value: Any, kind: type[Any]) -> Any:
     if type(value) is not kind:
-        mismatch(value, kind)
+        raise_mismatch(value, kind)
     return value
 
 
-def _number(value: Any, _: Any) -> float:
+def _structure_number(value: Any, _: Any) -> float:
     if type(value) not in (int, float):
-        mismatch(value, float)
+        raise_mismatch(value, float)
     if not math.isfinite(value):
         raise FaultsError([Fault(message=f"expected a finite number, got {value}.")])
     return float(value)
 
 
-def _path(value: Any, _: Any) -> Path:
+def _structure_path(value: Any, _: Any) -> Path:
     if not isinstance(value, str | Path):
-        mismatch(value, Path)
+        raise_mismatch(value, Path)
     return Path(value)
 
 
@@ -102,20 +102,20 @@ def _is_enum(kind: Any) -> bool:
 
 def _structure_enum(kind: Any, _: cattrs.Converter) -> Hook:
     members = {member.value: member for member in kind}
-    return lambda value, _: members[_one_of(value, tuple(members))]
+    return lambda value, _: members[_check_choice(value, tuple(members))]
 
 
 def _structure_literal(kind: Any, _: cattrs.Converter) -> Hook:
-    return lambda value, _: _one_of(value, get_args(kind))
+    return lambda value, _: _check_choice(value, get_args(kind))
 
 
-def _one_of(value: Any, right: tuple[Any, ...]) -> Any:
+def _check_choice(value: Any, right: tuple[Any, ...]) -> Any:
     # `True == 1`, so equality alone would let a boolean pass for a number.
     if any(type(value) is type(item) and value == item for item in right):
         return value
     names = ", ".join(str(item) for item in right)
-    suggestion = closest(value, [item for item in right if isinstance(item, str)])
-    raise FaultsError([Fault(message=f"expected one of {names}, got {shown(value)}.", suggestion=suggestion)])
+    suggestion = find_closest(value, [item for item in right if isinstance(item, str)])
+    raise FaultsError([Fault(message=f"expected one of {names}, got {describe_value(value)}.", suggestion=suggestion)])
 
 
 def _structure_list(kind: Any, converter: cattrs.Converter) -> Hook:
@@ -126,11 +126,11 @@ def _structure_list(kind: Any, converter: cattrs.Converter) -> Hook:
 
     def structure(value: Any, _: Any) -> Any:
         if not isinstance(value, list | tuple):
-            mismatch(value, kind)
+            raise_mismatch(value, kind)
         if fixed and len(value) != len(kinds):
             raise FaultsError([Fault(message=f"expected a list of {len(kinds)} items, got {len(value)}.")])
         item_kinds = kinds if fixed else (kinds[0] if kinds else Any,) * len(value)
-        collect = Collect()
+        collect = FaultCollector()
         items = [collect(index, converter.structure, item, item_kinds[index]) for index, item in enumerate(value)]
         collect.finish()
         return make(items)
@@ -149,8 +149,8 @@ def _structure_mapping(kind: Any, converter: cattrs.Converter) -> Hook:
     def structure(value: Any, _: Any) -> Any:
         value = {} if value is None else value
         if not isinstance(value, Mapping):
-            mismatch(value, kind)
-        collect = Collect()
+            raise_mismatch(value, kind)
+        collect = FaultCollector()
         made = {
             collect(str(key), converter.structure, key, key_kind): collect(str(key), converter.structure, item, value_kind)
             for key, item in value.items()
@@ -168,7 +168,7 @@ def _structure_union(kind: Any, converter: cattrs.Converter) -> Hook:
     def structure(value: Any, _: Any) -> Any:
         if value is None and optional:
             return None
-        # A value that is exactly of one member's type is not converted to another: 1 stays whole in `float | int`.
+        # A value whose type is exactly one of the members is not converted to another: 1 stays whole in `float | int`.
         members_first = sorted(members, key=lambda member: type(value) is not member)
         errors = []
         for member in members_first:
@@ -176,11 +176,11 @@ def _structure_union(kind: Any, converter: cattrs.Converter) -> Hook:
                 return converter.structure(value, member)
             except FaultsError as error:
                 errors.append(error)
-        # The member that got furthest tells most: a list with one wrong item is meant to be a list.
+        # The member that got furthest gives the best message: a list with one wrong item is meant to be a list.
         inside = [error for error in errors if any(fault.path for fault in error.faults)]
         if len(members) == 1 or inside:
             raise (inside or errors)[0]
-        return mismatch(value, kind)
+        return raise_mismatch(value, kind)
 
     return structure
 
@@ -200,8 +200,8 @@ def _structure_attrs(kind: Any, converter: cattrs.Converter) -> Hook:
         if isinstance(value, cls):
             return value
         if not isinstance(value, Mapping):
-            mismatch(value, cls)
-        collect = Collect()
+            raise_mismatch(value, cls)
+        collect = FaultCollector()
         made: dict[str, Any] = {}
         for name, item in named.items():
             if name in value:
@@ -217,21 +217,21 @@ def _structure_attrs(kind: Any, converter: cattrs.Converter) -> Hook:
             sections = {
                 name: {} if item is None else item
                 for name, item in others.items()
-                if (item is None or isinstance(item, Mapping)) and closest(name, own, likeness=0.8) is None
+                if (item is None or isinstance(item, Mapping)) and find_closest(name, own, likeness=0.8) is None
             }
             made[opened.alias or opened.name] = sections
             others = {name: item for name, item in others.items() if name not in sections}
         for name in others:
-            collect.faults.append(Fault(message=NO_SUCH_KEY, path=(str(name),), suggestion=closest(name, named)))
-        collect.faults += _validator_faults(cls, made, skip={fault.path[0] for fault in collect.faults})
+            collect.faults.append(Fault(message=NO_SUCH_KEY, path=(str(name),), suggestion=find_closest(name, named)))
+        collect.faults += _run_validators(cls, made, skip={fault.path[0] for fault in collect.faults})
         collect.finish()
         return _construct(cls, made)
 
     return structure
 
 
-def _validator_faults(cls: type[Any], made: Mapping[str, Any], skip: AbstractSet[str | int]) -> list[Fault]:
-    """Run each field's validator by itself: constructing the object would stop at the first that fails."""
+def _run_validators(cls: type[Any], made: Mapping[str, Any], skip: AbstractSet[str | int]) -> list[Fault]:
+    """Run each field's validator on its own: constructing the object would stop at the first that fails."""
     blank = object.__new__(cls)
     values = [(item, made[item.alias or item.name]) for item in attrs.fields(cls) if (item.alias or item.name) in made]
     for item, value in values:
@@ -239,13 +239,13 @@ def _validator_faults(cls: type[Any], made: Mapping[str, Any], skip: AbstractSet
     faults = []
     for item, value in values:
         name = item.alias or item.name
-        # After a converter the value is another one; the constructor validates that.
+        # A converter changes the value; the constructor validates the result.
         if item.validator is None or item.converter is not None or name in skip:
             continue
         try:
             item.validator(blank, item, value)
         except (ValueError, TypeError) as error:
-            faults.append(Fault(message=sentence(error), path=(name,)))
+            faults.append(Fault(message=format_sentence(error), path=(name,)))
         except AttributeError:
             # It looks at a field that was not given: only the constructor can run it.
             continue
@@ -256,16 +256,16 @@ def _construct(cls: type[Any], made: Mapping[str, Any]) -> Any:
     try:
         return cls(**made)
     except (ValueError, TypeError) as error:
-        raise FaultsError([Fault(message=sentence(error))]) from error
+        raise FaultsError([Fault(message=format_sentence(error))]) from error
 
 
-def _named_logger(value: Any) -> Mapping[str, Any]:
+def _normalise_logger(value: Any) -> Mapping[str, Any]:
     if isinstance(value, str):
         return {"name": value}
     if isinstance(value, Mapping) and len(value) == 1:
         [(name, options)] = value.items()
         return {"name": name, "options": {} if options is None else options}
-    raise FaultsError([Fault(message=f"expected a logger's name or {{name: {{options}}}}, got {shown(value)}.")])
+    raise FaultsError([Fault(message=f"expected a logger's name or {{name: {{options}}}}, got {describe_value(value)}.")])
 
 
 def _is_open(kind: Any) -> bool:

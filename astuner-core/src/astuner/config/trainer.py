@@ -26,7 +26,7 @@ class KlControl:
 
 @frozen(kw_only=True)
 class FilterGroups:
-    """Resampling of groups whose rewards are all equal and so teach nothing."""
+    """Resampling of groups whose rewards are all equal and so give no signal."""
 
     enable: bool = False
     """Draw further tasks in place of groups whose rewards are all equal."""
@@ -67,7 +67,7 @@ class FsdpConfig:
     """Keep the optimiser's state there."""
 
 
-def _betas(_: Any, attribute: Attribute[Any], value: tuple[float, float]) -> None:
+def _check_betas(_: Any, attribute: Attribute[Any], value: tuple[float, float]) -> None:
     if not all(0 <= beta < 1 for beta in value):
         raise ValueError(f"'{attribute.name}' must be two numbers from 0 up to, not including, 1: {list(value)}")
 
@@ -84,7 +84,7 @@ class Optim:
     """Its course after that: to 0 at the last step, unless constant."""
     weight_decay: float = field(default=0.01, validator=ge(0))
     """AdamW's decay."""
-    betas: tuple[float, float] = field(default=(0.9, 0.999), validator=_betas)
+    betas: tuple[float, float] = field(default=(0.9, 0.999), validator=_check_betas)
     """AdamW's decay rates of the two moments."""
 
 
@@ -111,7 +111,7 @@ class TrainerCommon:
     total_epochs: int = field(default=50, validator=ge(1))
     """Passes over the training tasks."""
     total_training_steps: int | None = field(default=None, validator=optional(ge(1)))
-    """Ends the run after so many steps, in place of `total_epochs`."""
+    """Ends the run after this many steps, in place of `total_epochs`."""
     nnodes: int = field(default=1, validator=ge(1))
     """Machines."""
     n_gpus_per_node: int = field(default=8, validator=ge(0))

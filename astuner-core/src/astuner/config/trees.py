@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from astuner.config.places import dotted
+from astuner.config.places import format_path
 
 Tree = dict[str, Any]
 
@@ -23,7 +23,7 @@ def flatten(tree: Mapping[str, Any], start: str = "") -> dict[str, Any]:
     """Return the leaves by dotted path; lists and empty sections are leaves."""
     leaves: dict[str, Any] = {}
     for key, value in tree.items():
-        path = dotted((key,), start)
+        path = format_path((key,), start)
         if isinstance(value, Mapping) and value:
             leaves |= flatten(value, path)
         else:
@@ -32,7 +32,7 @@ def flatten(tree: Mapping[str, Any], start: str = "") -> dict[str, Any]:
 
 
 def get(tree: Mapping[str, Any], key: str) -> Any:
-    """Return what stands at a dotted key; None where there is nothing."""
+    """Return the value at a dotted key; None where there is nothing."""
     found: Any = tree
     for part in key.split("."):
         if not isinstance(found, Mapping):

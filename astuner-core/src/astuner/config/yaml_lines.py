@@ -1,7 +1,7 @@
 """Reading YAML into plain values together with the line of every key.
 
-It differs from PyYAML's safe loader where that one surprises: `1e-6` is a number, a key is always text (`on:` is "on"), a date is
-text, `010` and `1:30` are text and no octal or base-60 numbers, and a key given twice is an error.
+It differs from PyYAML's safe loader where that surprises: `1e-6` is a number, a key is always text (`on:` is "on"), a date is
+text, `010` and `1:30` are text, not octal or base-60 numbers, and a key given twice is an error.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from attrs import define, field, frozen
 
-from astuner.config.places import KeyPath, dotted
+from astuner.config.places import KeyPath, format_path
 from astuner.errors import ConfigError, Problem
 
 _MERGE = "tag:yaml.org,2002:merge"
@@ -30,7 +30,7 @@ FLOAT = re.compile(
 )
 
 
-def _loader_class() -> Any:
+def _make_loader_class() -> Any:
     replaced = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"}
     resolvers = {
         first: [(tag, pattern) for tag, pattern in known if tag not in replaced]
@@ -42,7 +42,7 @@ def _loader_class() -> Any:
     return loader
 
 
-_Loader = _loader_class()
+_Loader = _make_loader_class()
 
 
 @frozen(kw_only=True)
@@ -61,17 +61,17 @@ def read_yaml(text: str, file: Path) -> Document:
         loader = _Loader(text)
         node = loader.get_single_node()
         walk = _Walk(loader=loader, file=file)
-        values = None if node is None else walk.value(node, ())
+        values = None if node is None else walk.build_value(node, ())
     except yaml.MarkedYAMLError as error:
-        # What is not closed is noticed far below, often at the end of the file: where it was opened tells more.
+        # What is not closed is noticed far below, often at the end of the file; where it was opened says more.
         opened = error.context_mark if str(error.context).startswith(_OPENED) else None
         mark = opened or error.problem_mark or error.context_mark
-        message = f"This is not YAML: {error.problem or error.context}."
+        message = f"This is not valid YAML: {error.problem or error.context}."
         if error.context == _SIMPLE_KEY:
-            message += " A key is written `key: value`, with a blank behind the colon."
+            message += " A key is written `key: value`, with a space after the colon."
         raise ConfigError([Problem(message=message, file=file, line=mark.line + 1 if mark else None)]) from error
     except yaml.YAMLError as error:
-        raise ConfigError([Problem(message=f"This is not YAML: {' '.join(str(error).split())}.", file=file)]) from error
+        raise ConfigError([Problem(message=f"This is not valid YAML: {' '.join(str(error).split())}.", file=file)]) from error
     finally:
         if loader is not None:
             loader.dispose()
@@ -90,22 +90,22 @@ class _Walk:
     problems: list[Problem] = field(factory=list)
     open_nodes: list[Any] = field(factory=list)
 
-    def value(self, node: Any, path: KeyPath) -> Any:
+    def build_value(self, node: Any, path: KeyPath) -> Any:
         if any(node is parent for parent in self.open_nodes):
             raise yaml.MarkedYAMLError(problem="an anchor that contains itself", problem_mark=node.start_mark)
         self.open_nodes.append(node)
         try:
             if isinstance(node, yaml.MappingNode):
-                return {key: self.value(item, (*path, key)) for key, item in self.pairs(node, path).items()}
+                return {key: self.build_value(item, (*path, key)) for key, item in self.collect_pairs(node, path).items()}
             if isinstance(node, yaml.SequenceNode):
                 for index, item in enumerate(node.value):
-                    self.lines[dotted((*path, index))] = item.start_mark.line + 1
-                return [self.value(item, (*path, index)) for index, item in enumerate(node.value)]
-            return self.scalar(node)
+                    self.lines[format_path((*path, index))] = item.start_mark.line + 1
+                return [self.build_value(item, (*path, index)) for index, item in enumerate(node.value)]
+            return self.build_scalar(node)
         finally:
             self.open_nodes.pop()
 
-    def scalar(self, node: Any) -> Any:
+    def build_scalar(self, node: Any) -> Any:
         try:
             value = self.loader.construct_object(node)
         except ValueError as error:
@@ -114,7 +114,7 @@ class _Walk:
             raise yaml.MarkedYAMLError(problem=f"the tag {node.tag} is not supported", problem_mark=node.start_mark)
         return value
 
-    def pairs(self, node: Any, path: KeyPath) -> dict[str, Any]:
+    def collect_pairs(self, node: Any, path: KeyPath) -> dict[str, Any]:
         own: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         for key_node, item in node.value:
@@ -122,16 +122,16 @@ class _Walk:
                 for source in item.value if isinstance(item, yaml.SequenceNode) else [item]:
                     if not isinstance(source, yaml.MappingNode):
                         raise yaml.MarkedYAMLError(problem="`<<` takes a mapping", problem_mark=item.start_mark)
-                    merged = {**self.pairs(source, path), **merged}
+                    merged = {**self.collect_pairs(source, path), **merged}
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
                 raise yaml.MarkedYAMLError(problem="a key must be a plain word", problem_mark=key_node.start_mark)
             key, line = key_node.value, key_node.start_mark.line + 1
             if key in own:
-                first = self.lines[dotted((*path, key))]
+                first = self.lines[format_path((*path, key))]
                 message = f"This key is already given in line {first}. Remove one of the two."
-                self.problems.append(Problem(message=message, key=dotted((*path, key)), file=self.file, line=line))
+                self.problems.append(Problem(message=message, key=format_path((*path, key)), file=self.file, line=line))
                 continue
             own[key] = item
-            self.lines[dotted((*path, key))] = line
+            self.lines[format_path((*path, key))] = line
         return {**merged, **own}

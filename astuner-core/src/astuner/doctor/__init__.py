@@ -1,1 +1,1 @@
-"""What `astuner doctor` looks at: one concern per module, each returning rows for one table."""
+"""What `astuner doctor` checks: one concern per module, each returning rows for one table."""

@@ -15,12 +15,12 @@ from astuner.plugins.catalog import Catalog
 
 @frozen(kw_only=True)
 class Trial:
-    """What planning a run with one backbone said."""
+    """The outcome of planning a run with one backbone."""
 
     backbone: str
     problems: tuple[Problem, ...]
     command: str | None = None
-    """What installs it, where it is one of ours and not there."""
+    """What installs it, if it is one of our backbones and missing."""
 
 
 def try_backbones(conf: Path, catalog: Catalog, chosen: str | None) -> tuple[Trial, ...]:
@@ -30,29 +30,29 @@ def try_backbones(conf: Path, catalog: Catalog, chosen: str | None) -> tuple[Tri
     return tuple(
         Trial(
             backbone=name,
-            problems=_planned(conf, name),
+            problems=_plan_with(conf, name),
             command=None if name in installed else install_hints.command_for("backbone", name),
         )
         for name in names
     )
 
 
-def common_problems(trials: Sequence[Trial]) -> tuple[Problem, ...]:
-    """Return what every backbone stumbles over: what is wrong with the configuration itself."""
+def find_common_problems(trials: Sequence[Trial]) -> tuple[Problem, ...]:
+    """Return the problems that every backbone has: those of the configuration itself."""
     first, *others = trials
     return tuple(problem for problem in first.problems if all(problem in other.problems for other in others))
 
 
-def backbone_rows(trials: Sequence[Trial], chosen: str | None, told: Collection[Problem]) -> Iterator[Row]:
-    """Yield each backbone; those that cannot run the configuration with every reason that is not `told` above."""
+def backbone_rows(trials: Sequence[Trial], chosen: str | None, reported: Collection[Problem]) -> Iterator[Row]:
+    """Yield each backbone; those that cannot run the configuration with every reason that is not `reported` above."""
     for trial in trials:
         what = f"{trial.backbone} (chosen)" if trial.backbone == chosen else trial.backbone
         if not trial.problems:
             yield Row(area="backbones", what=what, detail="can run this configuration")
             continue
         reasons = ["not installed"] if trial.command else []
-        reasons += ["the configuration has problems that are named above"] if set(told).intersection(trial.problems) else []
-        reasons += [str(problem) for problem in trial.problems if problem not in told and not _is_absence(problem, trial)]
+        reasons += ["the configuration has problems that are listed above"] if set(reported).intersection(trial.problems) else []
+        reasons += [str(problem) for problem in trial.problems if problem not in reported and not _is_absence(problem, trial)]
         status: Status = "broken" if trial.backbone == chosen else "missing" if trial.command else "warning"
         yield Row(area="backbones", what=what, status=status, detail="\n".join(reasons), remedy=trial.command or "")
 
@@ -61,7 +61,7 @@ def _is_absence(problem: Problem, trial: Trial) -> bool:
     return trial.command is not None and problem.key == "astuner.backbone"
 
 
-def _planned(conf: Path, backbone: str) -> tuple[Problem, ...]:
+def _plan_with(conf: Path, backbone: str) -> tuple[Problem, ...]:
     from astuner.planning.plan import plan_run
 
     try:

@@ -1,4 +1,4 @@
-"""Whether there is Ray, and whether the cluster that the environment names answers."""
+"""Whether Ray is installed, and whether the cluster that the environment names answers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def ray_rows() -> Iterator[Row]:
     try:
         yield Row(area="ray", what=f"ray {version('ray')}", detail="installed")
     except PackageNotFoundError:
-        detail = "not installed; the backbones that need it bring it"
+        detail = "not installed; the backbones that need it install it"
         yield Row(area="ray", what="ray", status="missing", detail=detail)
         if not address:
             return
     if not address:
         yield Row(area="ray", what=VARIABLE, detail="not set: a run that needs Ray starts its own")
         return
-    yield _reached(_cluster_of_this_machine() if address == "auto" else address)
+    yield _check_cluster(_find_local_cluster() if address == "auto" else address)
 
 
-def _reached(address: str | None) -> Row:
+def _check_cluster(address: str | None) -> Row:
     if address is None:
         remedy = f"ray start --head, or unset {VARIABLE}"
         return Row(area="ray", what=VARIABLE, status="broken", detail="auto, and no cluster runs on this machine", remedy=remedy)
@@ -48,7 +48,7 @@ def _reached(address: str | None) -> Row:
     return Row(area="ray", what=VARIABLE, detail=f"{address} answers")
 
 
-def _cluster_of_this_machine() -> str | None:
+def _find_local_cluster() -> str | None:
     # Ray writes there which cluster was started last; `auto` means that one.
     file = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir(), "ray", "ray_current_cluster")
     return file.read_text(encoding="utf-8").strip() or None if file.is_file() else None

@@ -1,4 +1,4 @@
-"""A configuration: whether it is right, and everything that it needs of this machine."""
+"""A configuration: whether it is valid, and everything that it needs from this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from astuner.config.loading import LoadedConfig, load_config
-from astuner.doctor.backbones import backbone_rows, common_problems, try_backbones
+from astuner.doctor.backbones import backbone_rows, find_common_problems, try_backbones
 from astuner.doctor.environments import environment_rows
 from astuner.doctor.extensions import extension_rows
 from astuner.doctor.model import model_rows
@@ -18,13 +18,13 @@ from astuner.plugins.catalog import Catalog
 
 
 def configuration_rows(conf: Path) -> Iterator[Row]:
-    """Yield all about a configuration; of one that cannot be loaded, what is wrong with it and nothing that depends on it."""
+    """Yield the state of a configuration; of one that cannot be loaded, only its problems."""
     conf = conf.absolute()
     try:
         loaded = load_config(conf)
     except ConfigError as error:
         yield from _problem_rows(error.problems)
-        detail = "model, ports, disk and extensions are looked at when the configuration can be loaded"
+        detail = "model, ports, disk and extensions are checked once the configuration can be loaded"
         yield Row(area="configuration", what="the rest", status="warning", detail=detail)
         yield from backbone_rows(try_backbones(conf, Catalog.discover(), None), None, error.problems)
         return
@@ -35,7 +35,7 @@ def _loaded_rows(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:
     config = loaded.config
     catalog = Catalog.discover(disabled=config.plugins.disabled)
     trials = try_backbones(conf, catalog, config.backbone)
-    problems = common_problems(trials)
+    problems = find_common_problems(trials)
     yield from _problem_rows(problems)
     if not problems:
         yield Row(area="configuration", what=conf.name, detail="valid")

@@ -10,12 +10,12 @@ from astuner.plugins.catalog import Catalog
 
 
 def extension_rows(catalog: Catalog, options: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield whether all extensions load, as a run loads them; what is wrong with each that does not."""
+    """Yield whether all extensions load as in a run, or the problem of each that does not."""
     from astuner.plugins.hooks import Hooks
 
     found = catalog.candidates("hook")
     problems = Hooks(catalog, on_listener_error=lambda _: None, options=options).problems
-    remedy = "mend or uninstall it, or leave it out: plugins.disabled"
+    remedy = "fix or uninstall it, or list it in plugins.disabled"
     for problem in problems:
         yield Row(area="extensions", what=problem.key or "hook", status="broken", detail=str(problem), remedy=remedy)
     if not problems:

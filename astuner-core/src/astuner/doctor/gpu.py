@@ -1,4 +1,4 @@
-"""What the driver and torch see of GPUs. Torch is asked in a process of its own: importing it takes seconds, and may crash."""
+"""What the driver and torch see of GPUs. Torch is asked in its own process: importing it takes seconds and may crash."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ print(json.dumps({"cuda": torch.version.cuda, "gpus": names, "threads": torch.ge
 
 
 def gpu_rows() -> Iterator[Row]:
-    """Yield each GPU of the driver, and what torch makes of them."""
+    """Yield each GPU of the driver, and whether torch sees it."""
     found = list(_driver_rows())
     yield from found
     yield from _torch_rows(expected=sum(row.status == "ok" for row in found))
@@ -34,7 +34,7 @@ def gpu_rows() -> Iterator[Row]:
 def _driver_rows() -> Iterator[Row]:
     command = shutil.which("nvidia-smi")
     if command is None:
-        yield Row(area="gpu", what="driver", status="missing", detail="no nvidia-smi: runs are on the CPU")
+        yield Row(area="gpu", what="driver", status="missing", detail="no nvidia-smi: runs use the CPU")
         return
     try:
         asked = subprocess.run([command, *_QUERY], capture_output=True, text=True, timeout=DRIVER_TIMEOUT_S, check=False)
@@ -44,13 +44,13 @@ def _driver_rows() -> Iterator[Row]:
     lines = [line for line in asked.stdout.splitlines() if line.strip()]
     if asked.returncode or not lines:
         said = next(iter([*asked.stderr.splitlines(), *lines]), f"exit code {asked.returncode}")
-        yield Row(area="gpu", what="driver", status="warning", detail=f"nvidia-smi: {said.strip()}", remedy="mend the driver")
+        yield Row(area="gpu", what="driver", status="warning", detail=f"nvidia-smi: {said.strip()}", remedy="repair the driver")
         return
     for index, line in enumerate(lines):
-        yield Row(area="gpu", what=f"GPU {index}", detail=_described(line))
+        yield Row(area="gpu", what=f"GPU {index}", detail=_describe_gpu(line))
 
 
-def _described(line: str) -> str:
+def _describe_gpu(line: str) -> str:
     fields = [field.strip() for field in line.split(",")]
     if len(fields) != 4:
         return line.strip()
@@ -66,7 +66,7 @@ def _torch_rows(expected: int) -> Iterator[Row]:
     try:
         seen = _ask_torch()
     except subprocess.TimeoutExpired:
-        yield Row(area="gpu", what=what, status="warning", detail=f"says nothing within {TORCH_TIMEOUT_S} s")
+        yield Row(area="gpu", what=what, status="warning", detail=f"does not answer within {TORCH_TIMEOUT_S} s")
         return
     except ValueError as error:
         yield Row(area="gpu", what=what, status="broken", detail=str(error), remedy="python -c 'import torch' shows all of it")
@@ -83,7 +83,7 @@ def _torch_rows(expected: int) -> Iterator[Row]:
 
 
 def _ask_torch() -> dict[str, Any]:
-    """Return what torch says; raises `ValueError` with the last words of one that cannot be imported."""
+    """Return what torch reports; raises `ValueError` with the last line of its error if it cannot be imported."""
     command = [sys.executable, "-c", _ASK_TORCH]
     asked = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_TIMEOUT_S, check=False)
     if asked.returncode:

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from astuner.doctor.rows import Row
 from astuner.plugins.catalog import Candidate, Catalog
-from astuner.plugins.compat import incompatibility
+from astuner.plugins.compat import find_incompatibility
 from astuner.plugins.install_hints import install_command, published
 from astuner.plugins.requirements import CORE, Installed
 
@@ -25,7 +25,7 @@ def distribution_rows(catalog: Catalog) -> Iterator[Row]:
     """Yield astuner-core and every distribution with components: its version, range of core, and what it lacks."""
     installed = Installed()
     yield _requirements_row(CORE, installed, "the core")
-    if lacks := installed.unmet(installed.facts(distribution(CORE)), ("rollout",)):
+    if lacks := installed.find_unmet(installed.get_facts(distribution(CORE)), ("rollout",)):
         needs = f"lacks {', '.join(lacks)}, which every rollout needs"
         remedy = install_command(f"{CORE}[rollout]")
         yield Row(area="plugins", what=f"{CORE}[rollout]", status="missing", detail=needs, remedy=remedy)
@@ -36,13 +36,13 @@ def distribution_rows(catalog: Catalog) -> Iterator[Row]:
     offered = sorted((c for c in catalog.all() if c.dist not in (None, CORE)), key=by_dist)
     for name, group in groupby(offered, by_dist):
         candidates = list(group)
-        if reason := incompatibility(candidates[0]):
+        if reason := find_incompatibility(candidates[0]):
             newer = install_command(name).replace("install", "install --upgrade", 1)
             yield Row(area="plugins", what=candidates[0].provider, status="broken", detail=reason, remedy=newer)
         else:
-            yield _requirements_row(name, installed, _offer(candidates))
+            yield _requirements_row(name, installed, _describe_offer(candidates))
         yield from _extras_rows(candidates)
-    yield from _ambiguous(catalog)
+    yield from _ambiguous_rows(catalog)
 
 
 def engine_rows() -> Iterator[Row]:
@@ -59,24 +59,24 @@ def engine_rows() -> Iterator[Row]:
 
 
 def _requirements_row(name: str, installed: Installed, offer: str) -> Row:
-    facts = installed.facts(distribution(name))
-    what, missing = f"{facts.name} {facts.version}", installed.unmet(facts)
+    facts = installed.get_facts(distribution(name))
+    what, missing = f"{facts.name} {facts.version}", installed.find_unmet(facts)
     if missing:
         lacks = f"lacks {', '.join(missing)}"
         return Row(area="plugins", what=what, status="broken", detail=lacks, remedy=install_command(name))
     return Row(area="plugins", what=what, detail=offer)
 
 
-def _offer(candidates: Sequence[Candidate]) -> str:
+def _describe_offer(candidates: Sequence[Candidate]) -> str:
     made_for = candidates[0].core_requirement
     offer = ", ".join(f"{c.kind} {c.name}" for c in candidates)
     return f"{offer}; made for {f'{CORE}{made_for}' if made_for else f'any {CORE}'}"
 
 
 def _extras_rows(candidates: Sequence[Candidate]) -> Iterator[Row]:
-    """Yield the components that lack something beyond what their whole distribution lacks."""
+    """Yield the components that lack more than their whole distribution lacks."""
     installed = Installed()
-    common = set(installed.unmet(installed.facts(distribution(candidates[0].dist or ""))))
+    common = set(installed.find_unmet(installed.get_facts(distribution(candidates[0].dist or ""))))
     for candidate in candidates:
         lacks = [text for text in candidate.missing if text not in common]
         if lacks:
@@ -89,7 +89,7 @@ def _extras_rows(candidates: Sequence[Candidate]) -> Iterator[Row]:
             )
 
 
-def _ambiguous(catalog: Catalog) -> Iterator[Row]:
+def _ambiguous_rows(catalog: Catalog) -> Iterator[Row]:
     def by_name(candidate: Candidate) -> tuple[str, str]:
         return candidate.kind, candidate.name
 

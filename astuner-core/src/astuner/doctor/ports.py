@@ -13,22 +13,22 @@ def port_rows(config: Config) -> Iterator[Row]:
     """Yield each port, tried by listening on it for a moment."""
     gateway, server = config.gateway, config.debug.debug_vllm_port
     what = "gateway.port"
-    if reason := _refused(gateway.host, gateway.port):
+    if reason := _find_refusal(gateway.host, gateway.port):
         detail = f"{gateway.host}:{gateway.port}: {reason}"
         yield Row(area="ports", what=what, status="broken", detail=detail, remedy="set gateway.port: 0, which takes a free one")
     else:
         free = f"{gateway.host}:{gateway.port} is free" if gateway.port else f"a free one of {gateway.host}"
         yield Row(area="ports", what=what, detail=free)
     what = "debug.debug_vllm_port"
-    if reason := _refused("127.0.0.1", server):
+    if reason := _find_refusal("127.0.0.1", server):
         remedy = "fine if it is your vLLM server; otherwise set another"
         yield Row(area="ports", what=what, status="warning", detail=f"127.0.0.1:{server}: {reason}", remedy=remedy)
     else:
         yield Row(area="ports", what=what, detail=f"127.0.0.1:{server} is free")
 
 
-def _refused(host: str, port: int) -> str | None:
-    """Return why one cannot listen there, or None."""
+def _find_refusal(host: str, port: int) -> str | None:
+    """Return why the port cannot be listened on, or None."""
     try:
         (family, kind, protocol, _, address), *_ = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         with socket.socket(family, kind, protocol) as probe:

@@ -1,4 +1,4 @@
-"""Everything that the doctor says, in one list."""
+"""All rows of the doctor, in one list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from astuner.plugins.catalog import Catalog
 
 @frozen(kw_only=True)
 class Report:
-    """The rows, without any secret."""
+    """The rows, without secrets."""
 
     rows: tuple[Row, ...]
 
@@ -33,12 +33,12 @@ class Report:
 
 
 def examine(conf: Path | None = None) -> Report:
-    """Look at this environment, and at what a configuration needs of it."""
+    """Check this environment, and what a configuration needs from it."""
     variables = Variables.read(conf.absolute().parent if conf else None)
-    return Report(rows=tuple(_without_secrets(row, variables) for row in _rows(conf, variables)))
+    return Report(rows=tuple(_hide_secrets(row, variables) for row in _collect_rows(conf, variables)))
 
 
-def _rows(conf: Path | None, variables: Variables) -> Iterator[Row]:
+def _collect_rows(conf: Path | None, variables: Variables) -> Iterator[Row]:
     catalog = Catalog.discover()
     yield from python_rows()
     yield from distribution_rows(catalog)
@@ -47,7 +47,7 @@ def _rows(conf: Path | None, variables: Variables) -> Iterator[Row]:
         yield from environment_rows()
     yield from gpu_rows()
     yield from ray_rows()
-    yield from key_rows(variables, _text(conf))
+    yield from key_rows(variables, _read_text(conf))
     if conf is None:
         yield from extension_rows(catalog, {})
         yield from space_rows(Path.cwd())
@@ -55,12 +55,12 @@ def _rows(conf: Path | None, variables: Variables) -> Iterator[Row]:
         yield from configuration_rows(conf)
 
 
-def _text(conf: Path | None) -> str:
-    # What is wrong with the file itself is said where it is loaded.
+def _read_text(conf: Path | None) -> str:
+    # Problems of the file itself are reported where it is loaded.
     return conf.read_text(encoding="utf-8", errors="replace") if conf else ""
 
 
-def _without_secrets(row: Row, variables: Variables) -> Row:
+def _hide_secrets(row: Row, variables: Variables) -> Row:
     clean = redact_tree(row.as_dict())
     what, detail, remedy = (variables.hide(clean[name]) for name in ("what", "detail", "remedy"))
     return evolve(row, what=what, detail=detail, remedy=remedy)

@@ -1,4 +1,4 @@
-"""One finding of the doctor."""
+"""One line of the doctor's table."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Row:
     """A line of the table."""
 
     area: str
-    """What it belongs to, as in `GPU`; rows of one area follow each other."""
+    """What it belongs to, such as `gpu`; rows of one area follow each other."""
     what: str
     status: Status = "ok"
-    """`missing` is something optional that is not there; only `broken` makes the doctor's exit code 1."""
+    """`missing` is something optional that is absent; only `broken` makes the doctor's exit code 1."""
     detail: str = ""
     remedy: str = ""
     """What to do, as a command where there is one."""

@@ -1,4 +1,4 @@
-"""API keys: whether they are set, and never what they are."""
+"""API keys: whether they are set, never their values."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ WELL_KNOWN = (
     "WANDB_API_KEY",
     "SWANLAB_API_KEY",
 )
-"""What models, judges, data sets and loggers are usually paid or opened with."""
+"""The usual keys of models, judges, data sets and loggers."""
 
 _USED = re.compile(r"\$\{oc\.env:\s*([A-Za-z_]\w*)\s*(,)?")
 
 
 @frozen(kw_only=True)
 class Variables:
-    """The environment variables of a run, by where they come from. Taken before `.env` is loaded into the environment."""
+    """The environment variables of a run, by origin. Read before `.env` is loaded into the environment."""
 
     environment: Mapping[str, str]
     dotenv: Mapping[str, str]
@@ -44,8 +44,8 @@ class Variables:
             dotenv = dotenv_values(file)
         return cls(environment=dict(os.environ), dotenv={name: value or "" for name, value in dotenv.items()})
 
-    def source(self, name: str) -> str | None:
-        """Return where a variable is set; None where it is not, or is empty."""
+    def find_source(self, name: str) -> str | None:
+        """Return where a variable is set; None if it is unset or empty."""
         if self.environment.get(name):
             return "the environment"
         # The environment wins over the file, even with an empty value.
@@ -62,7 +62,7 @@ def key_rows(variables: Variables, config_text: str = "") -> Iterator[Row]:
     uses = _USED.findall(re.sub(r"(?m)(^|\s)#.*$", "", config_text))
     with_default = {name: all(comma for other, comma in uses if other == name) for name, _ in uses}
     for name in dict.fromkeys((*with_default, *WELL_KNOWN)):
-        source = variables.source(name)
+        source = variables.find_source(name)
         if source is not None:
             yield Row(area="keys", what=name, detail=f"set in {source}")
         elif name not in with_default:
@@ -71,4 +71,4 @@ def key_rows(variables: Variables, config_text: str = "") -> Iterator[Row]:
             yield Row(area="keys", what=name, detail="not set; the configuration has a default for it")
         else:
             remedy = f"set it, add it to .env, or write ${{oc.env:{name},DEFAULT}}"
-            yield Row(area="keys", what=name, status="broken", detail="not set; the configuration takes it", remedy=remedy)
+            yield Row(area="keys", what=name, status="broken", detail="not set; the configuration needs it", remedy=remedy)

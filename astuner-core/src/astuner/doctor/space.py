@@ -1,4 +1,4 @@
-"""Room for the run: on the disk of its directory, and in memory."""
+"""Space for the run: on the disk of its directory, and in memory."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def space_rows(run_directory: Path) -> Iterator[Row]:
         yield Row(area="space", what="disk", status="broken", detail=detail, remedy="set experiment_dir")
     else:
         free = shutil.disk_usage(there).free
-        detail = f"{_gib(free)} free at {run_directory}"
+        detail = f"{_format_gib(free)} free at {run_directory}"
         if free < LITTLE_DISK_BYTES:
-            yield Row(area="space", what="disk", status="warning", detail=detail, remedy="free some, or set experiment_dir")
+            yield Row(area="space", what="disk", status="warning", detail=detail, remedy="free some space, or set experiment_dir")
         else:
             yield Row(area="space", what="disk", detail=detail)
     available = available_memory_bytes()
     if available is not None:
         little = available < LITTLE_MEMORY_BYTES
-        yield Row(area="space", what="memory", status="warning" if little else "ok", detail=f"{_gib(available)} available")
+        yield Row(area="space", what="memory", status="warning" if little else "ok", detail=f"{_format_gib(available)} available")
 
 
 def available_memory_bytes(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return what may still be taken, within the container's limit where there is one; None where the system does not say."""
+    """Return the memory still available, within the container's limit if any; None where the system does not report it."""
     try:
         lines = (proc / "meminfo").read_text(encoding="utf-8").splitlines()
         available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -47,5 +47,5 @@ def available_memory_bytes(proc: Path = Path("/proc"), cgroup: Path = Path("/sys
     return available if limit == "max" else max(min(available, int(limit) - used), 0)
 
 
-def _gib(count: int) -> str:
+def _format_gib(count: int) -> str:
     return f"{count / 2**30:.1f} GiB"

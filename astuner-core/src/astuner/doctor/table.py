@@ -12,15 +12,15 @@ _STYLES: Mapping[Status, str] = {"ok": "green", "warning": "yellow", "missing": 
 
 
 def write_table(rows: Sequence[Row], stream: TextIO) -> None:
-    """Write the table; nothing is cut off, however narrow the terminal."""
+    """Write the table; nothing is cut off, even in a narrow terminal."""
     if stream.isatty():
         _draw(rows, stream)
     else:
-        stream.write(plain(rows))
+        stream.write(format_plain(rows))
 
 
-def plain(rows: Sequence[Row]) -> str:
-    """Return one line per row under the name of its area, remedies and further lines of a detail below it."""
+def format_plain(rows: Sequence[Row]) -> str:
+    """Return one line per row under the name of its area, with remedies and further lines of a detail below it."""
     width = max(len(row.what) for row in rows)
     lines = []
     for area, group in groupby(rows, lambda row: row.area):

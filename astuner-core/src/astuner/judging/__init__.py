@@ -1,1 +1,1 @@
-"""From episodes to rewards to advantages: the simple form of a judge, composition, judging a group, failures, estimators."""
+"""From episodes to rewards to advantages: simple judges, composition, judging a group, failures, estimators."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from attrs import evolve
 
-from astuner.config.rewards import RewardComposition, in_order
-from astuner.judging.failures import findings_of, observations_of
+from astuner.config.rewards import RewardComposition, order_by_requirements
+from astuner.judging.failures import collect_observations, collect_verdicts
 from astuner.judging.simple_judges import PartwiseJudge
 from astuner.judging.weighted_judge import WeightedJudge
 from astuner.protocols import Judge
@@ -19,11 +19,11 @@ from astuner.schema import Episode, Group, Unjudged, Verdict
 OVERLONG = "overlong"
 """The component under which the penalty for length is logged."""
 _BLIND = "astuner_unobserved"
-"""Among the observations of a judge: the reason and the text of why it has none."""
+"""Key in the observations of a judge: why it has none, as reason and text."""
 
 
-def combine(judges: Sequence[WeightedJudge], how: RewardComposition | None = None) -> Judge | None:
-    """Return the only judge, where nothing is made of its reward, or one that stands for all of them; None for none.
+def combine_judges(judges: Sequence[WeightedJudge], how: RewardComposition | None = None) -> Judge | None:
+    """Return the only judge, if its reward is not changed, or one that combines all; None for none.
 
     Raises `ValueError` for gates that no order satisfies.
     """
@@ -36,22 +36,22 @@ def combine(judges: Sequence[WeightedJudge], how: RewardComposition | None = Non
 
 
 class Composition(PartwiseJudge):
-    """Asks judges round by round, and makes one reward of what they find."""
+    """Asks judges round by round, and combines their rewards into one."""
 
     def __init__(self, judges: Sequence[WeightedJudge], how: RewardComposition) -> None:
         """Raises `ValueError` for gates that no order satisfies."""
         self._judges = {weighted.name: weighted for weighted in judges}
         self._how = how
-        self._rounds = in_order({weighted.name: weighted.requires for weighted in judges})
+        self._rounds = order_by_requirements({weighted.name: weighted.requires for weighted in judges})
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
-        """Let each judge look; observations are kept under the judge's name."""
+        """Let each judge observe; observations are stored under the judge's name."""
         return await self.observe_within(episode, environment, None)
 
     async def observe_within(self, episode: Episode, environment: Any, timeout_s: float | None) -> Mapping[str, Any]:
-        """Let each judge look for so long; one that cannot is not asked about the episode."""
+        """Let each judge observe for at most `timeout_s`; one that fails is not asked about the episode."""
         judges = self._judges.values()
-        looks = (observations_of(weighted.judge, episode, environment, timeout_s) for weighted in judges)
+        looks = (collect_observations(weighted.judge, episode, environment, timeout_s) for weighted in judges)
         seen = [
             {_BLIND: [found.reason, found.detail]} if isinstance(found, Unjudged) else found
             for found in await asyncio.gather(*looks)
@@ -64,12 +64,12 @@ class Composition(PartwiseJudge):
         for names in self._rounds:
             answers = await asyncio.gather(*(self._ask(self._judges[name], group, found, timeout_s) for name in names))
             for name, answer in zip(names, answers, strict=True):
-                for episode_id, finding in answer.items():
-                    found[episode_id][name] = finding
-        return [self._made(episode, found[episode.id]) for episode in group.episodes if episode.completed]
+                for episode_id, verdict in answer.items():
+                    found[episode_id][name] = verdict
+        return [self._build_verdict(episode, found[episode.id]) for episode in group.episodes if episode.completed]
 
     async def close(self) -> None:
-        """Close each, also where one cannot be closed."""
+        """Close each judge, even if one fails."""
         closing = await asyncio.gather(*(weighted.judge.close() for weighted in self._judges.values()), return_exceptions=True)
         for error in closing:
             if error is not None:
@@ -82,7 +82,7 @@ class Composition(PartwiseJudge):
         found: Mapping[str, Mapping[str, Verdict | Unjudged]],
         timeout_s: float | None,
     ) -> dict[str, Verdict | Unjudged]:
-        """Return a judge's findings by episode, of those that pass its gates."""
+        """Return a judge's verdicts by episode, for those that pass its gates."""
         passing = [episode for episode in group.episodes if episode.completed and self._passes(weighted, found[episode.id])]
         seen = {episode.id: episode.observations.get(weighted.name, {}) for episode in passing}
         blind: dict[str, Verdict | Unjudged] = {
@@ -97,19 +97,19 @@ class Composition(PartwiseJudge):
             for episode in group.episodes
             if not episode.completed or episode.id in ids
         )
-        answers = await findings_of(weighted.judge, evolve(group, episodes=episodes), timeout_s)
-        return blind | {episode.id: finding for episode, finding in zip(asked, answers, strict=True)}
+        answers = await collect_verdicts(weighted.judge, evolve(group, episodes=episodes), timeout_s)
+        return blind | {episode.id: verdict for episode, verdict in zip(asked, answers, strict=True)}
 
     def _passes(self, weighted: WeightedJudge, found: Mapping[str, Verdict | Unjudged]) -> bool:
         needed = ((found.get(name), least) for name, least in weighted.requires.items())
-        return all(isinstance(finding, Verdict) and finding.reward >= least for finding, least in needed)
+        return all(isinstance(verdict, Verdict) and verdict.reward >= least for verdict, least in needed)
 
-    def _made(self, episode: Episode, found: Mapping[str, Verdict | Unjudged]) -> Verdict | Unjudged:
-        for name, finding in found.items():
-            # One that only records takes nobody's reward away.
-            if isinstance(finding, Unjudged) and self._counts(name):
-                return evolve(finding, detail=f"judge '{name}': {finding.detail}")
-        verdicts = {name: finding for name, finding in found.items() if isinstance(finding, Verdict)}
+    def _build_verdict(self, episode: Episode, found: Mapping[str, Verdict | Unjudged]) -> Verdict | Unjudged:
+        for name, result in found.items():
+            # A judge that only records does not discard a reward.
+            if isinstance(result, Unjudged) and self._counts(name):
+                return evolve(result, detail=f"judge '{name}': {result.detail}")
+        verdicts = {name: result for name, result in found.items() if isinstance(result, Verdict)}
         components: dict[str, float] = {}
         for name, verdict in verdicts.items():
             components[name] = verdict.reward
@@ -120,19 +120,19 @@ class Composition(PartwiseJudge):
         agents = dict.fromkeys(agent for verdict in verdicts.values() for agent in verdict.rewards or ())
         rationales = [f"{name}: {verdict.rationale}" for name, verdict in verdicts.items() if verdict.rationale]
         return Verdict(
-            self._reward(verdicts, None) + penalty,
-            self._success(verdicts),
-            rewards={agent: self._reward(verdicts, agent) + penalty for agent in agents} or None,
+            self._combine_rewards(verdicts, None) + penalty,
+            self._combine_successes(verdicts),
+            rewards={agent: self._combine_rewards(verdicts, agent) + penalty for agent in agents} or None,
             components=components,
             rationale="\n".join(rationales) or None,
         )
 
     def _counts(self, name: str) -> bool:
-        """Whether a judge's finding has a part in the reward, by its weight or as a gate."""
+        """Whether a judge's verdict affects the reward, by its weight or as a gate."""
         return self._judges[name].weight > 0 or any(name in weighted.requires for weighted in self._judges.values())
 
-    def _reward(self, verdicts: Mapping[str, Verdict], agent: str | None) -> float:
-        """Combine the shared rewards, or those of an agent: a judge that does not name it gives it its shared reward."""
+    def _combine_rewards(self, verdicts: Mapping[str, Verdict], agent: str | None) -> float:
+        """Combine the shared rewards, or those of an agent: a judge that does not name the agent gives it the shared reward."""
         terms = []
         for name, weighted in self._judges.items():
             verdict = verdicts.get(name)
@@ -141,9 +141,9 @@ class Composition(PartwiseJudge):
             else:
                 own = verdict.reward if agent is None else (verdict.rewards or {}).get(agent, verdict.reward)
                 terms.append((weighted.weight, weighted.shape(own)))
-        return self._how.shape(self._combined(terms))
+        return self._how.shape(self._combine(terms))
 
-    def _combined(self, terms: Sequence[tuple[float, float]]) -> float:
+    def _combine(self, terms: Sequence[tuple[float, float]]) -> float:
         total = sum(weight * reward for weight, reward in terms)
         if self._how.combine == "sum":
             return total
@@ -160,7 +160,7 @@ class Composition(PartwiseJudge):
                 return min(rewards)
         return max(rewards)
 
-    def _success(self, verdicts: Mapping[str, Verdict]) -> bool | None:
+    def _combine_successes(self, verdicts: Mapping[str, Verdict]) -> bool | None:
         decided = [verdict.is_success for verdict in verdicts.values() if verdict.is_success is not None]
         if not decided or self._how.success is None:
             return None

@@ -37,9 +37,9 @@ class Grpo:
 
     def advantages(self, groups: Sequence[Rewards]) -> Sequence[Rewards]:
         """Return one advantage per reward, group by group."""
-        return [self._of_group(rewards) for rewards in groups]
+        return [self._compare_group(rewards) for rewards in groups]
 
-    def _of_group(self, rewards: Rewards) -> Rewards:
+    def _compare_group(self, rewards: Rewards) -> Rewards:
         if rewards.size < 2:
             return np.zeros_like(rewards)
         centred: Rewards = rewards - rewards.mean()

@@ -6,47 +6,47 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from astuner.judging.simple_judges import PartwiseJudge, odd_numbers
+from astuner.judging.simple_judges import PartwiseJudge, find_bad_numbers
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict
 
 Found = TypeVar("Found")
 
 
-async def findings_of(judge: Judge, group: Group, timeout_s: float | None = None) -> Sequence[Verdict | Unjudged]:
-    """Return one finding per completed episode; a judge that raises, hangs or answers something else leaves them unjudged."""
+async def collect_verdicts(judge: Judge, group: Group, timeout_s: float | None = None) -> Sequence[Verdict | Unjudged]:
+    """Return one verdict per completed episode; a judge that raises, hangs or returns something else leaves them unjudged."""
 
     async def ask() -> list[Verdict | Unjudged]:
         return list(await (judge.judge_within(group, timeout_s) if isinstance(judge, PartwiseJudge) else judge.judge(group)))
 
     count = sum(episode.completed for episode in group.episodes)
-    found = await _bounded(ask, _limit(judge, timeout_s))
+    found = await _call_within(ask, _choose_timeout(judge, timeout_s))
     if isinstance(found, Unjudged):
         return [found] * count
     if len(found) != count:
-        return [Unjudged(reason="bad_verdict", detail=f"{len(found)} findings for {count} completed episodes")] * count
-    return [_checked(finding) for finding in found]
+        return [Unjudged(reason="bad_verdict", detail=f"{len(found)} verdicts for {count} completed episodes")] * count
+    return [_check_verdict(verdict) for verdict in found]
 
 
-async def observations_of(
+async def collect_observations(
     judge: Judge, episode: Episode, environment: Any, timeout_s: float | None = None
 ) -> Mapping[str, Any] | Unjudged:
-    """Return what a judge sees of an episode; where it raises or hangs, why it has nothing to judge it by."""
+    """Return a judge's observations of an episode, or why it has none if it raises or hangs."""
 
     async def look() -> Mapping[str, Any]:
         if isinstance(judge, PartwiseJudge):
             return dict(await judge.observe_within(episode, environment, timeout_s))
         return dict(await judge.observe(episode, environment))
 
-    return await _bounded(look, _limit(judge, timeout_s), "observe: ")
+    return await _call_within(look, _choose_timeout(judge, timeout_s), "observe: ")
 
 
-def _limit(judge: Judge, timeout_s: float | None) -> float | None:
-    """Return what bounds the whole: nothing where the parts are bounded, of which several may come one after the other."""
+def _choose_timeout(judge: Judge, timeout_s: float | None) -> float | None:
+    """Return the limit for the whole: none if each part has its own, since parts may run one after the other."""
     return None if isinstance(judge, PartwiseJudge) else timeout_s
 
 
-async def _bounded(ask: Callable[[], Awaitable[Found]], timeout_s: float | None, doing: str = "") -> Found | Unjudged:
+async def _call_within(ask: Callable[[], Awaitable[Found]], timeout_s: float | None, doing: str = "") -> Found | Unjudged:
     try:
         async with asyncio.timeout(timeout_s) as limit:
             return await ask()
@@ -56,9 +56,9 @@ async def _bounded(ask: Callable[[], Awaitable[Found]], timeout_s: float | None,
         return Unjudged(reason="judge_error", detail=f"{doing}{type(error).__name__}: {error}")
 
 
-def _checked(finding: object) -> Verdict | Unjudged:
-    if not isinstance(finding, Verdict | Unjudged):
-        return Unjudged(reason="bad_verdict", detail=f"{finding!r:.200} is no finding: a judge returns Verdict or Unjudged")
-    if isinstance(finding, Verdict) and (odd := odd_numbers(finding)):
-        return Unjudged(reason="bad_verdict", detail=f"{', '.join(map(repr, odd))}: rewards and components are finite numbers")
-    return finding
+def _check_verdict(verdict: object) -> Verdict | Unjudged:
+    if not isinstance(verdict, Verdict | Unjudged):
+        return Unjudged(reason="bad_verdict", detail=f"{verdict!r:.200} is not a verdict: a judge returns Verdict or Unjudged")
+    if isinstance(verdict, Verdict) and (bad := find_bad_numbers(verdict)):
+        return Unjudged(reason="bad_verdict", detail=f"{', '.join(map(repr, bad))}: rewards and components are finite numbers")
+    return verdict

@@ -1,4 +1,4 @@
-"""From judges to the verdicts of a group: the workflow's own reward first, then the judge; failures are no scores."""
+"""From judges to the verdicts of a group: the workflow's own reward first, then the judge; a failure is never a score."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numbers import Real
 
 from attrs import evolve
 
-from astuner.judging.failures import findings_of
+from astuner.judging.failures import collect_verdicts
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict
 
@@ -19,10 +19,10 @@ SHARED = "*"
 async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float | None) -> Group:
     """Return the group with a verdict, or the reason for none, on every completed episode.
 
-    A judge that raises, hangs or answers something else than findings leaves its episodes unjudged; nothing is scored in
-    its place. Episodes in which a detector of abnormal behaviour found something have their verdict, and no judge sees them.
+    A judge that raises, hangs or returns something other than verdicts leaves its episodes unjudged; they get no other
+    score. Episodes in which a detector of abnormal behaviour found something have their verdict, and no judge sees them.
     """
-    decided = {e.id: e.verdict or _own_reward(e) for e in group.episodes if e.completed}
+    decided = {e.id: e.verdict or _read_own_reward(e) for e in group.episodes if e.completed}
     if any(verdict is None for verdict in decided.values()):
         shown = evolve(group, episodes=tuple(e for e in group.episodes if not (e.completed and e.abnormal)))
         found = await _ask(shown, judge, timeout_s)
@@ -32,7 +32,7 @@ async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float | N
     return evolve(group, episodes=tuple(e.with_verdict(decided[e.id]) if decided.get(e.id) else e for e in group.episodes))  # type: ignore[arg-type]  # None is filtered by the condition
 
 
-def _own_reward(episode: Episode) -> Verdict | Unjudged | None:
+def _read_own_reward(episode: Episode) -> Verdict | Unjudged | None:
     output = episode.output
     if output is None or output.reward is None:
         return None
@@ -48,7 +48,7 @@ def _own_reward(episode: Episode) -> Verdict | Unjudged | None:
     return Verdict(shared, output.is_success, rewards=rewards)
 
 
-def absent_agents(group: Group) -> Iterator[str]:
+def find_absent_agents(group: Group) -> Iterator[str]:
     """Yield a text for each agent that a verdict of the group rewards and that made no call in its episode."""
     for episode in group.episodes:
         rewards = episode.verdict.rewards if isinstance(episode.verdict, Verdict) else None
@@ -61,6 +61,6 @@ def absent_agents(group: Group) -> Iterator[str]:
 
 async def _ask(group: Group, judge: Judge | None, timeout_s: float | None) -> Sequence[Verdict | Unjudged]:
     if judge is None:
-        nobody = Unjudged(reason="no_judge", detail="the workflow gave no reward and no judge is configured (task_judge)")
-        return [nobody] * sum(episode.completed for episode in group.episodes)
-    return await findings_of(judge, group, timeout_s)
+        unjudged = Unjudged(reason="no_judge", detail="the workflow gave no reward and no judge is configured (task_judge)")
+        return [unjudged] * sum(episode.completed for episode in group.episodes)
+    return await collect_verdicts(judge, group, timeout_s)

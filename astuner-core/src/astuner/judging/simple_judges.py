@@ -26,24 +26,24 @@ EXPECTED = "a float, (float, bool) or a Verdict, finite, is expected"
 
 
 class PartwiseJudge(Judge):
-    """A judge of several parts, each of which is bounded by itself: one that hangs takes no finding from the others."""
+    """A judge of several parts, each with its own time limit: one that hangs does not discard the verdicts of the others."""
 
     @abstractmethod
     async def judge_within(self, group: Group, timeout_s: float | None) -> Sequence[Verdict | Unjudged]:
-        """Return the findings of `judge`; each part has so long, and several may have it one after the other."""
+        """Return the verdicts of `judge`; each part gets `timeout_s`, and parts may run one after the other."""
 
     async def observe_within(self, episode: Episode, environment: Any, timeout_s: float | None) -> Mapping[str, Any]:
-        """Return what `observe` does; each part has so long."""
+        """Return what `observe` does; each part gets `timeout_s`."""
         async with asyncio.timeout(timeout_s):
             return await self.observe(episode, environment)
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
-        """Judge without a limit."""
+        """Judge without a time limit."""
         return await self.judge_within(group, None)
 
 
-def as_judge(judge: Any, *, blame: str | None = None) -> Judge:
-    """Return a whole judge for a class, an object or a function that judges one episode; an `astuner.Judge` passes as it is.
+def make_judge(judge: Any, *, blame: str | None = None) -> Judge:
+    """Return a whole judge for a class, an object or a function that judges one episode; an `astuner.Judge` stays as it is.
 
     `blame` begins the message of a failure. Raises `PluginError` for anything else.
     """
@@ -52,7 +52,7 @@ def as_judge(judge: Any, *, blame: str | None = None) -> Judge:
     if isinstance(judge, Judge):
         return judge
     if find_offer(judge, JudgesGroups) is not None:
-        return ShapedJudge(judge)
+        return JudgeAdapter(judge)
     blame = blame or f"judge {getattr(judge, '__qualname__', type(judge).__qualname__)}"
     scoring = find_offer(judge, ScoresEpisodes)
     compute_reward = scoring.compute_reward if scoring is not None else judge if inspect.isroutine(judge) else None
@@ -64,22 +64,22 @@ def as_judge(judge: Any, *, blame: str | None = None) -> Judge:
     return EpisodeJudge(compute_reward, blame=blame, owner=judge)
 
 
-class ShapedJudge(Judge):
-    """Stands for an object that has the methods of a judge and is none; its `close`, if it has one, may be sync."""
+class JudgeAdapter(Judge):
+    """Adapts an object that has the methods of a judge but is not one; its `close`, if it has one, may be sync."""
 
     def __init__(self, inner: Any) -> None:
         """Keep the user's object."""
         self._inner = inner
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
-        """Let it look."""
+        """Let it observe."""
         seen: Mapping[str, Any] = await self._inner.observe(episode, environment)
         return seen
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
         """Let it judge."""
-        findings: Sequence[Verdict | Unjudged] = await self._inner.judge(group)
-        return findings
+        verdicts: Sequence[Verdict | Unjudged] = await self._inner.judge(group)
+        return verdicts
 
     async def close(self) -> None:
         """Let it release what it holds."""
@@ -87,7 +87,7 @@ class ShapedJudge(Judge):
 
 
 class EpisodeJudge(PartwiseJudge):
-    """Judges each episode by itself; a failure is one episode's."""
+    """Judges each episode on its own; a failure concerns one episode."""
 
     def __init__(self, compute_reward: ComputeReward, *, blame: str, owner: Any = None) -> None:
         """Keep the user's function, which may be sync or async, and the object that it belongs to."""
@@ -97,30 +97,32 @@ class EpisodeJudge(PartwiseJudge):
 
     async def judge_within(self, group: Group, timeout_s: float | None) -> Sequence[Verdict | Unjudged]:
         """Ask for every completed episode at once."""
-        return await asyncio.gather(*(self._one(episode, timeout_s) for episode in group.episodes if episode.output is not None))
+        return await asyncio.gather(
+            *(self._judge_episode(episode, timeout_s) for episode in group.episodes if episode.output is not None)
+        )
 
     async def close(self) -> None:
         """Let the user's object release what it holds."""
         await _close(self._owner)
 
-    async def _one(self, episode: Episode, timeout_s: float | None) -> Verdict | Unjudged:
+    async def _judge_episode(self, episode: Episode, timeout_s: float | None) -> Verdict | Unjudged:
         try:
             async with asyncio.timeout(timeout_s) as limit:
                 answer = await self._ask(episode)
         except Exception as error:  # noqa: BLE001 - the boundary for user code: its failure is data, never a score
             if isinstance(error, TimeoutError) and limit.expired():
                 return Unjudged(reason="judge_timeout", detail=f"{self._blame} gave no verdict within {timeout_s:g} s")
-            return Unjudged(reason="judge_error", detail=f"{self._blame} raised {_described(error)}")
-        verdict = _as_verdict(answer)
+            return Unjudged(reason="judge_error", detail=f"{self._blame} raised {_describe_error(error)}")
+        verdict = _parse_verdict(answer)
         if verdict is None:
             return Unjudged(reason="bad_verdict", detail=f"{self._blame} returned {answer!r:.200}; {EXPECTED}")
         return verdict
 
     async def _ask(self, episode: Episode) -> Any:
-        arguments = _workflow_task(episode), cast("WorkflowOutput", episode.output)
+        arguments = _make_workflow_task(episode), cast("WorkflowOutput", episode.output)
         if inspect.iscoroutinefunction(self._compute_reward):
             return await self._compute_reward(*arguments)
-        answer = await _in_thread(self._compute_reward, *arguments)
+        answer = await _run_in_thread(self._compute_reward, *arguments)
         return await answer if inspect.isawaitable(answer) else answer
 
 
@@ -130,7 +132,7 @@ async def _close(judge: Any) -> None:
         await closing
 
 
-def _workflow_task(episode: Episode) -> WorkflowTask:
+def _make_workflow_task(episode: Episode) -> WorkflowTask:
     task = episode.task
     return WorkflowTask(
         task=task,
@@ -144,10 +146,10 @@ def _workflow_task(episode: Episode) -> WorkflowTask:
     )
 
 
-async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Run a blocking function off the loop, in a daemon thread of its own.
 
-    The loop's executor is not for users' code: a few calls that never return would fill it, and it is waited for at exit.
+    The loop's executor is not for users' code: a few calls that never return would fill it, and the exit waits for it.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
@@ -172,34 +174,34 @@ async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
             result = context.run(function, *arguments)
         except BaseException as raised:  # noqa: BLE001 - handed to the caller
             error = raised
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nothing waits for the result
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=work, name="astuner-judge", daemon=True).start()
     return await done
 
 
-def _as_verdict(answer: Any) -> Verdict | None:
-    """Return the verdict that an answer means, or None for one that means nothing."""
+def _parse_verdict(answer: Any) -> Verdict | None:
+    """Return the verdict in a user's return value, or None if it holds none."""
     if isinstance(answer, Verdict):
-        return answer if not odd_numbers(answer) else None
+        return answer if not find_bad_numbers(answer) else None
     reward, is_success = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
     if not _is_finite(reward):
         return None
     if isinstance(answer, tuple):
-        is_success = _as_bool(is_success)
+        is_success = _parse_bool(is_success)
         if is_success is None:
             return None
     return Verdict(float(reward), is_success)
 
 
-def odd_numbers(verdict: Verdict) -> list[Any]:
-    """Return what is no finite number among the reward, those per agent and the components of a verdict."""
-    numbers = [verdict.reward, *_values(verdict.rewards), *_values(verdict.components)]
+def find_bad_numbers(verdict: Verdict) -> list[Any]:
+    """Return the values of a verdict that are not finite numbers: reward, rewards per agent, components."""
+    numbers = [verdict.reward, *_list_values(verdict.rewards), *_list_values(verdict.components)]
     return [number for number in numbers if not _is_finite(number)]
 
 
-def _values(numbers: Mapping[str, float] | None) -> Sequence[Any]:
+def _list_values(numbers: Mapping[str, float] | None) -> Sequence[Any]:
     return list(numbers.values()) if numbers else []
 
 
@@ -208,14 +210,14 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _as_bool(value: Any) -> bool | None:
-    """Return a bool for Python's or numpy's."""
+def _parse_bool(value: Any) -> bool | None:
+    """Return a Python bool for Python's or numpy's; None for anything else."""
     item = getattr(value, "item", None)
     value = item() if callable(item) else value
     return value if isinstance(value, bool) else None
 
 
-def _described(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"

@@ -18,7 +18,7 @@ class WeightedJudge:
     weight: float
     judge: Judge
     requires: Mapping[str, float] = field(factory=dict)
-    """By the names of other judges: the least reward of theirs with which this one is asked."""
+    """By the names of other judges: the least reward from them at which this one is asked."""
     otherwise: float = 0.0
-    """What it counts with where it was not asked."""
+    """The reward it counts with where it was not asked."""
     shape: Shape = field(factory=Shape)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from astuner.config.native import Native, align
-from astuner.config.structure_errors import closest
+from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.planning.user_code import names_code
 from astuner.plugins.component import Component
@@ -53,17 +53,17 @@ class Chooser:
         Code of the user is left alone where something is wrong already.
         """
         from astuner.plugins.drivers import load
-        from astuner.plugins.options import options_for
+        from astuner.plugins.options import build_options
 
         if names_code(spec) and self._problems:
             return None
         try:
             candidate = self._usable(self._found(kind, spec, key, why), key)
-            options = options_for(
+            options = build_options(
                 load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate
             )
         except ConfigError as error:
-            problems = [evolve(one, suggestion=one.suggestion or closest(spec, words)) for one in error.problems]
+            problems = [evolve(one, suggestion=one.suggestion or find_closest(spec, words)) for one in error.problems]
             self._problems.extend(map(self._placed, problems))
             return None
         except PluginError as error:
@@ -128,10 +128,10 @@ class Chooser:
         try:
             return self._catalog.find(kind, spec, config_dir=self._loaded.path.parent, key=key)
         except ConfigError as error:
-            from astuner.planning.earlier_run import way_back
+            from astuner.planning.earlier_run import find_reinstall_hint
 
             config = self._loaded.config
-            back = way_back(Path(config.experiment_dir), config.backbone, kind, spec)
+            back = find_reinstall_hint(Path(config.experiment_dir), config.backbone, kind, spec)
             if back is None:
                 raise
             told = [evolve(problem, message=f"{problem.message.rstrip('.')}. {back}") for problem in error.problems]

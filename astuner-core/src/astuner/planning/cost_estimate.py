@@ -33,27 +33,27 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     hooks = Hooks(plan.catalog, options=config.plugins.options)
     hooks.check_pending()
     reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
-    told: list[str] = []
+    notices: list[str] = []
     if (reporting := find_offer(reader, ReportsProgress)) is not None:
 
         def keep(text: str, level: str = "warning") -> None:
-            told.append(text)
+            notices.append(text)
 
         reporting.report_to(keep)
-    unmade = _yet_to_be_made(reader)
-    tasks = None if unmade else plan.sample_tasks(reader)
+    pending = _find_pending_generation(reader)
+    tasks = None if pending else plan.sample_tasks(reader)
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
     rows += _training_rows(config, tasks) if tasks is not None and info.backbone != "debug" else []
-    rows += [("tasks", text) for text in unmade]
+    rows += [("tasks", text) for text in pending]
     rows += [("services", ", ".join(services))] if services else []
-    rows += [("memory for weights", _memory(config))]
+    rows += [("memory for weights", _estimate_memory(config))]
     rows += [("judges", ", ".join(j.candidate.name for j in plan.recipe.judges) or "the workflow's own rewards")]
     width = max(len(name) for name, _ in rows)
-    return "\n".join([*(f"{name:<{width}}  {value}" for name, value in rows), *plan.notices, *told])
+    return "\n".join([*(f"{name:<{width}}  {value}" for name, value in rows), *plan.notices, *notices])
 
 
-def _yet_to_be_made(reader: Reader) -> list[str]:
-    """Return what a reader would have to make first: an estimate pays for nothing."""
+def _find_pending_generation(reader: Reader) -> list[str]:
+    """Return what a reader would have to generate first: an estimate pays for nothing."""
     generating = find_offer(reader, WouldGenerate)
     if generating is None:
         return []
@@ -77,8 +77,8 @@ def _training_rows(config: Config, tasks: TaskSampler) -> list[tuple[str, str]]:
     ]
 
 
-def _memory(config: Config) -> str:
-    parameters = _parameters(Path(config.model.path))
+def _estimate_memory(config: Config) -> str:
+    parameters = _count_parameters(Path(config.model.path))
     if parameters is None:
         return "unknown (the model is not on this disk)"
     trained = 0 if config.model.lora_rank else parameters
@@ -86,7 +86,7 @@ def _memory(config: Config) -> str:
     return f"about {needed / 2**30:.2f} GiB for {parameters / 1e6:.2f} M parameters, activations and KV cache not counted"
 
 
-def _parameters(path: Path) -> int | None:
+def _count_parameters(path: Path) -> int | None:
     """Count the parameters in safetensors files by their headers: 8 bytes of length, then JSON."""
     files = sorted(path.glob("*.safetensors")) if path.is_dir() else []
     if not files:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from astuner.config.components import section_of
-from astuner.config.places import problem_at
-from astuner.config.structure_errors import closest
+from astuner.config.components import find_section
+from astuner.config.places import make_problem
+from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, Problem
 from astuner.plugins.component import Component
 
@@ -27,7 +27,7 @@ def choose_detectors(chooser: Chooser, loaded: LoadedConfig) -> tuple[Component,
     chosen: dict[str, Component] = {}
     for position, name in enumerate(rollout.compute_madness_checklist):
         key = f"astuner.{CHECKLIST}[{position}]"
-        found = chooser.choose("detector", name, key, section_of(rollout.detectors, name), f"rollout.detectors.{name}")
+        found = chooser.choose("detector", name, key, find_section(rollout.detectors, name), f"rollout.detectors.{name}")
         if found is not None:
             chooser.attempt(lambda found=found, key=key: _check_name(found, chosen, key))  # type: ignore[misc] # mypy reads no defaults
             chosen.setdefault(found.candidate.name, found)
@@ -46,11 +46,11 @@ def _check_sections(loaded: LoadedConfig) -> None:
     rollout = loaded.config.rollout
     names = {name.rpartition("/")[2] for name in rollout.compute_madness_checklist} | set(rollout.compute_madness_checklist)
     problems = [
-        problem_at(
+        make_problem(
             f"astuner.rollout.detectors.{name}",
             f"the detector '{name}' is not switched on; name it in {CHECKLIST}, or remove its options.",
             loaded.locate,
-            closest(name, names),
+            find_closest(name, names),
         )
         for name in rollout.detectors
         if name not in names

@@ -1,4 +1,4 @@
-"""What an earlier start of the same run was made of."""
+"""The components of an earlier start of the same run."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from astuner.plugins.install_hints import install_command
-from astuner.runs.directory import RunDirectory, throwaway_directory
+from astuner.runs.directory import RunDirectory, get_throwaway_directory
 
 
-def way_back(directory: Path, backbone: str, kind: str, spec: str) -> str | None:
-    """Return how to bring back a component that the run had when it was last started and whose distribution is gone."""
-    places = (directory, throwaway_directory(directory, backbone))
+def find_reinstall_hint(directory: Path, backbone: str, kind: str, spec: str) -> str | None:
+    """Return how to reinstall a component that the run had when it was last started."""
+    places = (directory, get_throwaway_directory(directory, backbone))
     for row in (row for place in places for row in RunDirectory(place).run.get("plugins", ())):
         name, dist, was = row["name"], row["distribution"], row["version"]
-        # What was given by its path has no version, and no package brings it.
+        # A component given by its path has no version, and comes with no package.
         if row["kind"] == kind and spec in (name, f"{dist}/{name}") and was and not _is_installed(dist):
             return f"This run had it from {dist} {was}: {install_command(f'{dist}=={was}')}"
     return None

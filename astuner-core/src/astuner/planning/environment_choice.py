@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from astuner.config.env_variables import BY_TASK, NO_ENVIRONMENT
-from astuner.config.places import problem_at
+from astuner.config.places import make_problem
 from astuner.errors import ConfigError
 from astuner.rollout.environments.selection import KEY, EnvironmentChoice, check_shape
 
@@ -53,18 +53,18 @@ def _check(loaded: LoadedConfig, catalog: Catalog) -> None:
     problems = []
     if not rollout.use_agentscope_protocol and section.environment_type == NO_ENVIRONMENT:
         message = "rollout.use_agentscope_protocol is false, so an environment has to lead. Name one, or play a workflow."
-        problems.append(problem_at(KEY, message, loaded.locate))
+        problems.append(make_problem(KEY, message, loaded.locate))
     elif not rollout.use_agentscope_protocol and section.environment_type == BY_TASK and not catalog.candidates("environment"):
         message = (
             "rollout.use_agentscope_protocol is false, so an environment has to lead, and none is installed. "
             "Install one, or name your own as ./environment.py:MyEnvironment."
         )
-        problems.append(problem_at(KEY, message, loaded.locate))
+        problems.append(make_problem(KEY, message, loaded.locate))
     if rollout.isolation == "process" and (not rollout.use_agentscope_protocol or section.environment_type not in WORDS):
         message = (
             "an environment lives in the rollout process, beside the judge that looks at it, and cannot be handed to another "
             "one. Use thread, which keeps an environment that blocks from holding up the others, or async."
         )
-        problems.append(problem_at("astuner.rollout.isolation", message, loaded.locate))
+        problems.append(make_problem("astuner.rollout.isolation", message, loaded.locate))
     if problems:
         raise ConfigError(problems)

@@ -16,9 +16,9 @@ from astuner.planning.environment_choice import choose_environments
 from astuner.planning.extension_options import check_extension_options
 from astuner.planning.judge_choice import named_judges
 from astuner.planning.plugin_lists import check_disabled, check_required
-from astuner.planning.tracker_choice import check_exact, tracker_notices
-from astuner.planning.unused_keys import judge_notices
-from astuner.planning.user_code import check_own_code
+from astuner.planning.tracker_choice import check_exact, find_tracker_notices
+from astuner.planning.unused_keys import find_judge_notices
+from astuner.planning.user_code import check_user_code
 from astuner.plugins.component import Component
 from astuner.protocols import Reader, RunInfo
 from astuner.rollout.environments.selection import TasksToPlay
@@ -91,7 +91,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     config = loaded.config
     chooser.attempt(lambda: check_required(catalog, config.plugins.required))
     chooser.attempt(lambda: check_disabled(catalog, config.plugins.disabled))
-    chooser.attempt(lambda: check_own_code(loaded))
+    chooser.attempt(lambda: check_user_code(loaded))
     chooser.attempt(lambda: check_extension_options(loaded, catalog))
     chosen_backbone = chooser.choose("backbone", config.backbone, "astuner.backbone", {})
     tracker_type = config.context_tracker.context_tracker_type
@@ -109,8 +109,8 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     loggers = tuple(found for found in _loggers(chooser, loaded) if found is not None)
     if trains:
         chooser.attempt(lambda: check_exact(loaded))
-    notices = [*([chosen_engine.notice] if chosen_engine.notice else []), *loaded.notices, *tracker_notices(loaded)]
-    idle = catalog.without_effect(config.plugins.disabled)
+    notices = [*([chosen_engine.notice] if chosen_engine.notice else []), *loaded.notices, *find_tracker_notices(loaded)]
+    idle = catalog.find_ineffective(config.plugins.disabled)
     notices += idle_notices(loaded)
     notices += [f"plugins.disabled: '{name}' is not installed, so there is nothing to leave out." for name in idle]
     if chosen_backbone is not None:
@@ -127,7 +127,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     )
     chosen_judges = [named.chosen_by(chooser) for named in named_judges(config.task_judge)]
     judges = tuple(judge for judge in chosen_judges if judge is not None)
-    notices += judge_notices(loaded, judges)
+    notices += find_judge_notices(loaded, judges)
     environments = choose_environments(chooser, loaded, catalog)
     detectors = choose_detectors(chooser, loaded)
     native = chooser.align(chosen_backbone) if chosen_backbone is not None else None

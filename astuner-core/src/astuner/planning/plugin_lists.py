@@ -1,11 +1,11 @@
-"""The lists `plugins.required` and `plugins.disabled`, held against what is installed."""
+"""The lists `plugins.required` and `plugins.disabled`, checked against what is installed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from astuner.config.structure_errors import closest
+from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_required(catalog: Catalog, required: Sequence[str]) -> None:
-    """Refuse a run without one of the distributions that it must have."""
+    """Refuse a run without one of the distributions that it requires."""
     from packaging.utils import canonicalize_name
 
     installed = {canonicalize_name(candidate.dist) for candidate in catalog.all() if candidate.dist}
@@ -21,7 +21,7 @@ def check_required(catalog: Catalog, required: Sequence[str]) -> None:
         Problem(
             key=f"astuner.plugins.required[{position}]",
             message=f"'{name}' is not installed or is disabled: pip install {name}.",
-            suggestion=closest(name, installed),
+            suggestion=find_closest(name, installed),
         )
         for position, name in enumerate(required)
         if canonicalize_name(name) not in installed
@@ -31,12 +31,12 @@ def check_required(catalog: Catalog, required: Sequence[str]) -> None:
 
 
 def check_disabled(catalog: Catalog, disabled: Sequence[str]) -> None:
-    """Refuse a name that leaves nothing out and is like one that would; any other may be there for another machine."""
+    """Refuse a name that disables nothing but is similar to one that would; any other may be meant for another machine."""
     names = {name for candidate in catalog.all() for name in (candidate.name, candidate.dist) if name is not None}
-    idle = catalog.without_effect(disabled)
-    similar = {position: closest(name, names) for position, name in enumerate(disabled) if name in idle}
+    idle = catalog.find_ineffective(disabled)
+    similar = {position: find_closest(name, names) for position, name in enumerate(disabled) if name in idle}
     problems = [
-        Problem(key=f"astuner.plugins.disabled[{position}]", message="nothing of this name is installed.", suggestion=meant)
+        Problem(key=f"astuner.plugins.disabled[{position}]", message="nothing with this name is installed.", suggestion=meant)
         for position, meant in similar.items()
         if meant is not None
     ]

@@ -1,4 +1,4 @@
-"""A run planned again in a process of another program, on what may be another machine: from a file in the run directory."""
+"""Plans a run again from a file in the run directory, in another process and perhaps on another machine."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from astuner.protocols import RunInfo
 
 
 @frozen(kw_only=True)
-class PlannedAgain:
-    """What `write_plan` wrote down, alive."""
+class ReplannedRun:
+    """The plan that `write_plan` wrote down, made again."""
 
     plan: Plan
     run_info: RunInfo
     facts: Mapping[str, Any]
-    """What was written beside it."""
+    """The facts written with it."""
 
 
 def write_plan(run_info: RunInfo, path: Path, **facts: Any) -> None:
-    """Write down how to plan a run again, with JSON values beside it; for its owner alone, since --set may hold a secret."""
+    """Write down how to plan a run again, with further JSON values; readable only by its owner, since --set may hold a secret."""
     if run_info.conf is None:
         raise ValueError("a run without a YAML cannot be planned again")
     content = {
@@ -45,8 +45,8 @@ def write_plan(run_info: RunInfo, path: Path, **facts: Any) -> None:
         json.dump(content, file)
 
 
-def plan_again(path: Path) -> PlannedAgain:
-    """Plan the run that a file of `write_plan` tells of; raises `RunFailed` where its YAML is not what it was."""
+def plan_again(path: Path) -> ReplannedRun:
+    """Plan the run of a file from `write_plan`; raises `RunFailed` if its YAML has changed."""
     content = json.loads(path.read_text(encoding="utf-8"))
     conf = Path(content["conf"])
     if not conf.is_file():
@@ -54,10 +54,10 @@ def plan_again(path: Path) -> PlannedAgain:
             f"{conf}: is not on this machine; the directory of a run's YAML has to be shared with all machines of the run"
         )
     if _digest(conf) != content["digest"]:
-        raise RunFailed(f"{conf}: was changed after the run had started; undo the change, or start again")
+        raise RunFailed(f"{conf}: was changed after the run started; undo the change, or start again")
     plan = plan_run(conf, content["overrides"], content["backbone"], trains=False)
     run_info = evolve(plan.run_info(attempt=content["attempt"]), directory=Path(content["directory"]))
-    return PlannedAgain(plan=plan, run_info=run_info, facts=content["facts"])
+    return ReplannedRun(plan=plan, run_info=run_info, facts=content["facts"])
 
 
 def _digest(conf: Path) -> str:

@@ -1,4 +1,4 @@
-"""Keys that were set and that nothing of this run acts on, though other choices would."""
+"""Keys that were set but that this run does not act on, though other choices would."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 JUDGE_LLM_KEYS = ("task_judge.alien_llm_model", "task_judge.alien_llm_response_length")
 
 
-def changed_keys(loaded: LoadedConfig) -> frozenset[str]:
-    """Return the keys that the user set to something else than the default."""
+def find_changed_keys(loaded: LoadedConfig) -> frozenset[str]:
+    """Return the keys that the user changed from the default."""
     values, defaults = flatten(loaded.resolved), flatten(make_converter().unstructure(Config()))
     return frozenset(key for key in loaded.user_keys if key in defaults and values.get(key) != defaults[key])
 
 
-def idle(keys: Sequence[str], given: frozenset[str], why: str) -> Iterator[str]:
-    """Yield one notice that names those of the keys that were given."""
+def format_idle_keys(keys: Sequence[str], given: frozenset[str], why: str) -> Iterator[str]:
+    """Yield one notice naming those of the keys that were given."""
     named = [key for key in keys if key in given]
     if named:
         yield f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no effect: {why}."
 
 
-def judge_notices(loaded: LoadedConfig, judges: Sequence[Component]) -> Iterator[str]:
-    """Yield what a user should know of the keys of an LLM that no judge asks.
+def find_judge_notices(loaded: LoadedConfig, judges: Sequence[Component]) -> Iterator[str]:
+    """Yield notices on the keys of an LLM that no judge asks.
 
-    Judges say that they read them by a class attribute `honours`; of the user's own code that takes the run it is supposed.
+    Judges list the keys that they read in the class attribute `honours`; the user's own code with `from_run` may read them.
     """
     from astuner.plugins.drivers import load
 
@@ -45,4 +45,4 @@ def judge_notices(loaded: LoadedConfig, judges: Sequence[Component]) -> Iterator
         if (honouring := find_offer(target, Honours)) is not None:
             honoured |= set(honouring.honours)
     left = [key for key in JUDGE_LLM_KEYS if key not in honoured]
-    yield from idle(left, changed_keys(loaded), "no judge of this run reads it")
+    yield from format_idle_keys(left, find_changed_keys(loaded), "no judge of this run reads it")

@@ -1,13 +1,13 @@
-"""The user's code that a configuration names by its place: looked at before it is run."""
+"""The user's code that a configuration names by its place, checked before it is run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from astuner.config.loading import LoadedConfig
-from astuner.config.places import problem_at
+from astuner.config.places import make_problem
 from astuner.errors import ConfigError, Problem
-from astuner.plugins.source_names import missing_in_source
+from astuner.plugins.source_names import find_missing_name
 from astuner.plugins.specs import parse
 
 
@@ -16,14 +16,14 @@ def names_code(spec: str) -> bool:
     return ":" in spec or "->" in spec or spec.strip().endswith(".py")
 
 
-def check_own_code(loaded: LoadedConfig) -> None:
-    """Raise `ConfigError` for every file, module or class that is not there; nothing is imported."""
-    problems = [problem for key, spec in _named(loaded) if (problem := _problem(spec, key, loaded)) is not None]
+def check_user_code(loaded: LoadedConfig) -> None:
+    """Raise `ConfigError` for every file, module or class that does not exist; nothing is imported."""
+    problems = [problem for key, spec in _list_named_code(loaded) if (problem := _find_problem(spec, key, loaded)) is not None]
     if problems:
         raise ConfigError(problems)
 
 
-def _named(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
+def _list_named_code(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
     config = loaded.config
     named = {
         "backbone": config.backbone,
@@ -44,12 +44,12 @@ def _named(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
             yield f"astuner.{key}", spec
 
 
-def _problem(spec: str, key: str, loaded: LoadedConfig) -> Problem | None:
-    missing = missing_in_source(spec, loaded.directory)
+def _find_problem(spec: str, key: str, loaded: LoadedConfig) -> Problem | None:
+    missing = find_missing_name(spec, loaded.directory)
     if missing is not None:
-        return problem_at(key, f"{missing.message}.", loaded.locate, missing.suggestion)
+        return make_problem(key, f"{missing.message}.", loaded.locate, missing.suggestion)
     try:
         parse(spec, loaded.directory)
     except ValueError as error:
-        return problem_at(key, f"{spec!r}: {error}.", loaded.locate)
+        return make_problem(key, f"{spec!r}: {error}.", loaded.locate)
     return None

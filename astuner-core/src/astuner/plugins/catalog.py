@@ -1,4 +1,4 @@
-"""What is installed, and from where. Reads `importlib.metadata` only: listing imports no plugin."""
+"""What is installed, and from where. Reads only `importlib.metadata`: listing imports no plugin."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from astuner.errors import ConfigError, Problem
 from astuner.plugins import install_hints
-from astuner.plugins.kinds import GROUPS, kind_of, with_article
+from astuner.plugins.kinds import GROUPS, add_article, kind_of
 from astuner.plugins.requirements import Installed
 from astuner.plugins.specs import FORMS, ByName, ByPath, parse
 
@@ -37,21 +37,21 @@ class Candidate:
     core_requirement: str | None = None
     """The range of astuner-core that the distribution was made for."""
     missing: tuple[str, ...] = ()
-    """What the distribution, or the extra for this component, needs and does not find."""
+    """What the distribution, or the extra for this component, needs but does not find."""
     remedy: str | None = None
-    """The command that brings what is missing."""
+    """The command that installs what is missing."""
     source: Literal["entry_point", "path"] = "entry_point"
     config_dir: Path | None = None
     """Of a path: the directory that is put on `sys.path` when it is loaded."""
 
     @property
     def provider(self) -> str:
-        """The distribution and its version, or where the code lies."""
+        """The distribution and its version, or the path of the code."""
         return f"{self.dist} {self.version}" if self.dist else self.target
 
     @property
     def blame(self) -> str:
-        """How every message about this component begins: `judge 'strict' from acme-judges 1.2.0 (acme_judges.strict:Strict)`."""
+        """How messages about this component begin: `judge 'strict' from acme-judges 1.2.0 (acme_judges.strict:Strict)`."""
         origin = f" from {self.dist} {self.version}" if self.dist else ""
         return f"{self.kind} '{self.name}'{origin} ({self.target})"
 
@@ -69,41 +69,41 @@ class Catalog:
 
         `disabled` names what is left out, as `name`, `dist/name` or the name of a whole distribution.
         """
-        unwanted = {_normalised(text) for text in disabled}
+        unwanted = {_normalise(text) for text in disabled}
         installed, everything = Installed(), entry_points()
         found = [
-            _candidate(kind_of(kind), entry, installed)
+            _make_candidate(kind_of(kind), entry, installed)
             for kind in kinds
             if (group := GROUPS[kind_of(kind)]) is not None
             for entry in everything.select(group=group)
         ]
         found.sort(key=lambda candidate: (list(GROUPS).index(candidate.kind), candidate.name, candidate.dist or ""))
-        keep = [candidate for candidate in found if unwanted.isdisjoint(_names(candidate))]
+        keep = [candidate for candidate in found if unwanted.isdisjoint(_list_names(candidate))]
         return cls(found=tuple(keep), disabled=tuple(candidate for candidate in found if candidate not in keep))
 
     def all(self) -> tuple[Candidate, ...]:
         """Return every component, ordered by kind and name."""
         return self._found
 
-    def without_effect(self, disabled: Iterable[str]) -> list[str]:
-        """Return which of the names in `disabled` leave nothing out."""
-        left_out = {name for candidate in self._disabled for name in _names(candidate)}
-        return [text for text in disabled if _normalised(text) not in left_out]
+    def find_ineffective(self, disabled: Iterable[str]) -> list[str]:
+        """Return the names in `disabled` that disable nothing."""
+        left_out = {name for candidate in self._disabled for name in _list_names(candidate)}
+        return [text for text in disabled if _normalise(text) not in left_out]
 
     def candidates(self, kind: str) -> tuple[Candidate, ...]:
         """Return the components of a kind, ordered by name."""
         return tuple(candidate for candidate in self._found if candidate.kind == kind_of(kind))
 
     def find(self, kind: str, spec: str, *, config_dir: Path, key: str) -> Candidate:
-        """Return the one component that a configuration means by `spec`; raises `ConfigError` for anything else.
+        """Return the one component that `spec` names; raises `ConfigError` for none or several.
 
-        Relative files start at `config_dir`; `key` is where the configuration says it.
+        Relative files start at `config_dir`; `key` is the configuration key that holds it.
         """
         kind = kind_of(kind)
         try:
             place = parse(spec, config_dir)
         except ValueError as error:
-            raise _refusal(key, f"{kind} {spec!r}: {error}") from error
+            raise _make_error(key, f"{kind} {spec!r}: {error}") from error
         if isinstance(place, ByPath):
             return Candidate(kind=kind, name=spec, target=place.target, source="path", config_dir=config_dir.resolve())
         offered = [c for c in self.candidates(kind) if _matches(c, place)]
@@ -112,21 +112,21 @@ class Catalog:
         if offered:
             both = ", ".join(f"{c.provider} ({c.target})" for c in offered)
             ways = " or ".join(f"`{c.dist}/{c.name}`" for c in offered)
-            raise _refusal(key, f"{kind} {spec!r} is offered by {len(offered)} distributions: {both}. Write {ways}")
-        raise _refusal(key, *self._why_unknown(kind, place, spec))
+            raise _make_error(key, f"{kind} {spec!r} is offered by {len(offered)} distributions: {both}. Write {ways}")
+        raise _make_error(key, *self._explain_unknown(kind, place, spec))
 
-    def _why_unknown(self, kind: str, place: ByName, spec: str) -> tuple[str, str | None]:
+    def _explain_unknown(self, kind: str, place: ByName, spec: str) -> tuple[str, str | None]:
         nothing = f"no {kind} {spec!r}"
         if GROUPS[kind] is None:
-            return f"{nothing}: {with_article(kind)} is given as `package.module:Class` or `./file.py:Class`", None
+            return f"{nothing}: {add_article(kind)} is given as `package.module:Class` or `./file.py:Class`", None
         for candidate in self._disabled:
             if candidate.kind == kind and _matches(candidate, place):
                 return f"{kind} {spec!r} from {candidate.provider} is disabled by the configuration", None
         if place.dist is None and "." in place.name:
             module, _, name = place.name.rpartition(".")
             return f"{nothing}; for a class in a module write `{module}:{name}`", None
-        remedy = _how_to_get(kind, place)
-        installed = f"; installed: {self._installed(kind)}"
+        remedy = _find_remedy(kind, place)
+        installed = f"; installed: {self._format_installed(kind)}"
         if remedy:
             return f"{nothing}{installed}. {remedy}", None
         names = [*(c.name for c in self.candidates(kind)), *install_hints.published().names(kind)]
@@ -135,7 +135,7 @@ class Catalog:
             return f"{nothing}{installed}.", suggestion[0]
         return f"{nothing}{installed}. Give {FORMS}", None
 
-    def _installed(self, kind: str) -> str:
+    def _format_installed(self, kind: str) -> str:
         def by_provider(candidate: Candidate) -> str:
             return candidate.provider
 
@@ -144,18 +144,18 @@ class Catalog:
         return "; ".join(lists) or "none"
 
 
-def _candidate(kind: str, entry: EntryPoint, installed: Installed) -> Candidate:
+def _make_candidate(kind: str, entry: EntryPoint, installed: Installed) -> Candidate:
     if entry.dist is None:
-        # Only an entry point made by hand has none; those read from a distribution's metadata always do.
-        return Candidate(kind=kind, name=entry.name, target=_target(entry))
-    facts = installed.facts(entry.dist)
+        # Only a hand-made entry point has none; those read from a distribution's metadata always do.
+        return Candidate(kind=kind, name=entry.name, target=_format_target(entry))
+    facts = installed.get_facts(entry.dist)
     extras = {canonicalize_name(extra) for extra in entry.extras} | (facts.extras & {canonicalize_name(entry.name)})
-    missing = installed.unmet(facts, extras)
+    missing = installed.find_unmet(facts, extras)
     brings = f"{facts.name}[{','.join(sorted(extras))}]" if extras else facts.name
     return Candidate(
         kind=kind,
         name=entry.name,
-        target=_target(entry),
+        target=_format_target(entry),
         dist=facts.name,
         version=facts.version,
         core_requirement=facts.core_requirement,
@@ -164,29 +164,29 @@ def _candidate(kind: str, entry: EntryPoint, installed: Installed) -> Candidate:
     )
 
 
-def _names(candidate: Candidate) -> set[str]:
-    """Return what `disabled` may call a component."""
+def _list_names(candidate: Candidate) -> set[str]:
+    """Return the names of a component that `disabled` accepts."""
     names = (candidate.name, candidate.dist or "", f"{candidate.dist}/{candidate.name}")
-    return set(map(_normalised, names))
+    return set(map(_normalise, names))
 
 
-def _target(entry: EntryPoint) -> str:
+def _format_target(entry: EntryPoint) -> str:
     return entry.value.partition("[")[0].strip().replace(" ", "")
 
 
 def _matches(candidate: Candidate, place: ByName) -> bool:
-    if place.dist is not None and _normalised(place.dist) != _normalised(candidate.dist or ""):
+    if place.dist is not None and _normalise(place.dist) != _normalise(candidate.dist or ""):
         return False
     return place.name == candidate.name
 
 
-def _normalised(text: str) -> str:
+def _normalise(text: str) -> str:
     dist, slash, name = text.rpartition("/")
     return f"{canonicalize_name(dist)}/{name}" if slash else canonicalize_name(name)
 
 
-def _how_to_get(kind: str, place: ByName) -> str | None:
-    """Return what to install for a name that one of our packages brings."""
+def _find_remedy(kind: str, place: ByName) -> str | None:
+    """Return what to install for a name that one of our packages offers."""
     command, name = install_hints.command_for(kind, place.name), install_hints.published().package_of(kind, place.name)
     if command is None or name is None:
         return None
@@ -199,5 +199,5 @@ def _how_to_get(kind: str, place: ByName) -> str | None:
     return f"{name} {version} does not have it; a newer one may: {command.replace('install', 'install --upgrade', 1)}"
 
 
-def _refusal(key: str, message: str, suggestion: str | None = None) -> ConfigError:
+def _make_error(key: str, message: str, suggestion: str | None = None) -> ConfigError:
     return ConfigError([Problem(key=key, message=message, suggestion=suggestion)])

@@ -1,4 +1,4 @@
-"""Whether a plugin was made for this version of core: said when listing, refused when loading."""
+"""Whether a plugin was made for this version of core: reported when listing, refused when loading."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from astuner.plugins.install_hints import install_command
 from astuner.plugins.requirements import CORE
 
 
-def incompatibility(candidate: Candidate, running: str | None = None) -> str | None:
-    """Return why this core does not suit the plugin, or None. A plugin that names no range is taken as it is."""
+def find_incompatibility(candidate: Candidate, running: str | None = None) -> str | None:
+    """Return why this core does not suit the plugin, or None. A plugin without a range is accepted."""
     if candidate.core_requirement is None:
         return None
-    running = running or _running()
+    running = running or _read_running_version()
     try:
         suits = SpecifierSet(candidate.core_requirement).contains(running, prereleases=True)
     except InvalidSpecifier:
@@ -27,17 +27,17 @@ def incompatibility(candidate: Candidate, running: str | None = None) -> str | N
 
 def require_compatible(candidate: Candidate) -> None:
     """Raise `PluginError` with the blame and the remedy when this core is outside the plugin's range."""
-    reason = incompatibility(candidate)
+    reason = find_incompatibility(candidate)
     if reason is None:
         return
     newer = install_command(f"{candidate.dist}")
     raise PluginError(
         f"{candidate.blame}: {reason}. Upgrade the plugin ({newer.replace('install', 'install --upgrade', 1)}) "
-        f"or take the core it was made for ({install_command(f'{CORE}{candidate.core_requirement}')})"
+        f"or install the core it was made for ({install_command(f'{CORE}{candidate.core_requirement}')})"
     )
 
 
 @cache
-def _running() -> str:
+def _read_running_version() -> str:
     # Core does not change under a running process, and reading its metadata takes a millisecond for each plugin of a list.
     return version(CORE)

@@ -18,4 +18,4 @@ class Component:
     candidate: Candidate
     options: Any = None
     terms: JudgeChoice | None = None
-    """Of a judge among several: how it counts."""
+    """For one of several judges: how it counts."""

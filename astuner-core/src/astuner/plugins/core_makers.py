@@ -41,19 +41,19 @@ class CoreMakers:
     @hookimpl(trylast=True)
     def astuner_make_judge(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Judge:
         """Load and construct, and adapt what is not a whole judge; a plain function is taken as it is."""
-        from astuner.judging.simple_judges import as_judge
+        from astuner.judging.simple_judges import make_judge
         from astuner.plugins.drivers import construct, load
 
         target = load(candidate)
         made = construct(candidate, target, options, run_info) if isinstance(target, type) else target
-        return as_judge(made, blame=candidate.blame)
+        return make_judge(made, blame=candidate.blame)
 
     @hookimpl(trylast=True)
     def astuner_make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:
         """Combine as the configuration says."""
-        from astuner.judging.composition import combine
+        from astuner.judging.composition import combine_judges
 
-        return combine(judges, run_info.config.task_judge.reward)
+        return combine_judges(judges, run_info.config.task_judge.reward)
 
     @hookimpl(trylast=True)
     def astuner_make_logger(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Logger:

@@ -12,7 +12,7 @@ from astuner.errors import AstunerError, PluginError
 from astuner.plugins.catalog import Candidate
 from astuner.plugins.compat import require_compatible
 from astuner.plugins.kinds import GROUPS
-from astuner.plugins.paths import entry_point_for_path
+from astuner.plugins.paths import make_entry_point
 from astuner.protocols import RunInfo
 from astuner.protocols.optional import MadeFromRun, find_offer
 
@@ -75,5 +75,5 @@ def make(candidate: Candidate, options: Any, run_info: RunInfo | None) -> Any:
 
 def _entry_point(candidate: Candidate) -> EntryPoint:
     if candidate.source == "path":
-        return entry_point_for_path(candidate)
+        return make_entry_point(candidate)
     return EntryPoint(candidate.name, candidate.target, str(GROUPS[candidate.kind]))

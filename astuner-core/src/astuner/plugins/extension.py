@@ -1,4 +1,4 @@
-"""An extension as core registers it: each of its hook methods guarded, so that an answer and an error have a name."""
+"""An extension as core registers it: each hook method is guarded, so that answers and errors carry its name."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ DECIDING = "astuner_make_"
 
 
 class Extension:
-    """Stands in pluggy for an object with hook methods.
+    """Represents an object with hook methods in pluggy.
 
-    pluggy compares and hashes what is registered, which objects with value equality do not bear; this compares by identity.
+    pluggy compares and hashes what is registered, which breaks for objects with value equality; this compares by identity.
     """
 
     def __init__(self, blame: str) -> None:
@@ -31,10 +31,10 @@ class Extension:
         """The hooks that it implements."""
 
 
-def guarded(manager: pluggy.PluginManager, target: object, blame: str, note: Note, *, listens_only: bool) -> Extension:
-    """Return the extension of an object; raises `ValueError` saying which hook method is written in a way that cannot work.
+def guard_extension(manager: pluggy.PluginManager, target: object, blame: str, note: Note, *, listens_only: bool) -> Extension:
+    """Return the extension of an object; raises `ValueError` naming a hook method that cannot work.
 
-    `note` hears of each answer and each wrapping of a deciding hook.
+    `note` is called for each answer and each wrapping of a deciding hook.
     """
     extension = Extension(blame)
     for name in dir(target):
@@ -79,7 +79,7 @@ def _check(hook: str, method: Callable[..., Any], opts: Mapping[str, Any], liste
 def _guard(hook: str, method: Callable[..., Any], blame: str, note: Note) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(*args: Any) -> Any:
-        with _blaming(blame, hook):
+        with _assign_blame(blame, hook):
             answer = method(*args)
         if answer is not None:
             note("answered", blame)
@@ -92,15 +92,15 @@ def _guard_wrapper(hook: str, method: Callable[..., Generator[None, Any, Any]], 
     @functools.wraps(method)
     def call(*args: Any) -> Generator[None, Any, Any]:
         note("wrapped", blame)
-        # What an inner implementation raised comes through here too; it carries its own blame by then.
-        with _blaming(blame, hook):
+        # Errors of inner implementations pass through here too; they already carry their blame.
+        with _assign_blame(blame, hook):
             return (yield from method(*args))
 
     return call
 
 
 @contextmanager
-def _blaming(blame: str, hook: str) -> Iterator[None]:
+def _assign_blame(blame: str, hook: str) -> Iterator[None]:
     try:
         yield
     except AstunerError:

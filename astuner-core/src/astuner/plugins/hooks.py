@@ -16,7 +16,7 @@ from astuner.errors import AstunerError, ConfigError, PluginError, Problem
 from astuner.hookspecs import PROJECT, SPECS
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.plugins.core_makers import CoreMakers
-from astuner.plugins.extension import DECIDING, Extension, guarded
+from astuner.plugins.extension import DECIDING, Extension, guard_extension
 from astuner.plugins.provenance import Provenance
 from astuner.plugins.requirements import CORE
 from astuner.plugins.tracing import trace_if_asked
@@ -105,7 +105,7 @@ class Hooks:
         Raises `PluginError` with the blame for a method that is misspelt or cannot work, and then adds nothing.
         """
         try:
-            guard = guarded(self._manager, extension, blame, self._note, listens_only=listens_only)
+            guard = guard_extension(self._manager, extension, blame, self._note, listens_only=listens_only)
         except ValueError as error:
             raise PluginError(f"{blame}: {error}") from error
         try:
@@ -208,11 +208,11 @@ class Hooks:
 
     def _load_extension(self, candidate: Candidate, values: Mapping[str, Any]) -> None:
         from astuner.plugins.drivers import construct, load
-        from astuner.plugins.options import options_for
+        from astuner.plugins.options import build_options
 
         try:
             target = load(candidate)
-            options = options_for(target, values, key=f"{OPTIONS_KEY}.{candidate.name}")
+            options = build_options(target, values, key=f"{OPTIONS_KEY}.{candidate.name}")
             extension = construct(candidate, target, options, None) if isinstance(target, type) else target
             if not self.register(extension, candidate.blame):
                 raise PluginError(f"{candidate.blame} has no method marked @astuner.hookimpl")

@@ -1,4 +1,4 @@
-"""Which hooks a class or an object implements, told from its marked methods alone: it is neither made nor registered."""
+"""Which hooks a class or an object implements, found by its marked methods alone, without constructing or registering it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ImplementedHook:
     """`unknown`: there is no such hook."""
 
 
-def implemented_hooks(target: Any) -> tuple[ImplementedHook, ...]:
+def find_implemented_hooks(target: Any) -> tuple[ImplementedHook, ...]:
     """Return the hooks of a component's marked methods, ordered by name."""
     manager = pluggy.PluginManager(PROJECT)
     known = {name for specs in SPECS for name in vars(specs)}
@@ -30,11 +30,11 @@ def implemented_hooks(target: Any) -> tuple[ImplementedHook, ...]:
         opts = manager.parse_hookimpl_opts(target, name)
         if opts is not None:
             hook = opts["specname"] or name
-            found.append(ImplementedHook(name=hook, role=_role(hook, known=hook in known, wraps=opts["wrapper"])))
+            found.append(ImplementedHook(name=hook, role=_classify_role(hook, known=hook in known, wraps=opts["wrapper"])))
     return tuple(found)
 
 
-def _role(hook: str, *, known: bool, wraps: bool) -> Literal["listens", "decides", "wraps", "unknown"]:
+def _classify_role(hook: str, *, known: bool, wraps: bool) -> Literal["listens", "decides", "wraps", "unknown"]:
     if not known:
         return "unknown"
     if wraps:

@@ -18,21 +18,21 @@ KINDS: Mapping[str, str | None] = {
     "command": "astuner.commands",
     "workflow": None,
 }
-"""Group by kind; None for what is only ever named by its path, since every user writes their own."""
+"""Group by kind; None for kinds that are only named by path, since every user writes their own."""
 
 
 GROUPS: Mapping[str, str | None] = {**KINDS, "service": "astuner.services"}
-"""With what a run can be given beside its components: found and listed like one, and neither scaffolded nor made by a hook."""
+"""With services, which are found and listed like components, but neither scaffolded nor made by a hook."""
 
 
 def kind_of(text: str) -> str:
-    """Return the kind that a word means, in the singular or the plural; raises `KeyError` for any other word."""
+    """Return the kind for a word in the singular or the plural; raises `KeyError` for any other word."""
     for kind in GROUPS:
         if text in (kind, f"{kind}s"):
             return kind
     raise KeyError(text)
 
 
-def with_article(kind: str) -> str:
+def add_article(kind: str) -> str:
     """Return `a judge`, `an engine`."""
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

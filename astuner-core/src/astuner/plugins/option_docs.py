@@ -1,4 +1,4 @@
-"""What the options of a component are, in words: names, types, defaults and the docs written under the fields."""
+"""Descriptions of a component's options: names, types, defaults and the docs written under the fields."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class OptionDescription:
     type: str
     required: bool
     default: Any
-    """None also where it is required."""
+    """None if it is required."""
     doc: str
 
 
 def describe_options(options: type[Any] | None) -> tuple[OptionDescription, ...]:
     """Return the fields of an attrs class, those of nested attrs classes included, in their order."""
-    return tuple(_fields(options, "")) if options is not None and attrs.has(options) else ()
+    return tuple(_describe_fields(options, "")) if options is not None and attrs.has(options) else ()
 
 
-def field_docs(cls: type[Any]) -> Mapping[str, str]:
-    """Return the string under each field of a class and its bases, by field name; empty where there is no source to read."""
+def read_field_docs(cls: type[Any]) -> Mapping[str, str]:
+    """Return the string under each field of a class and its bases, by field name; empty if there is no source to read."""
     docs: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         try:
@@ -53,42 +53,42 @@ def field_docs(cls: type[Any]) -> Mapping[str, str]:
     return docs
 
 
-def _fields(options: type[Any], prefix: str) -> Iterator[OptionDescription]:
-    docs = field_docs(options)
-    hints = _hints(options)
+def _describe_fields(options: type[Any], prefix: str) -> Iterator[OptionDescription]:
+    docs = read_field_docs(options)
+    hints = _read_hints(options)
     for attribute in attrs.fields(options):
         kind = hints.get(attribute.name, attribute.type)
         nested = [part for part in (kind, *get_args(kind)) if isinstance(part, type) and attrs.has(part)]
         if nested and kind in (nested[0], nested[0] | None):
-            yield from _fields(nested[0], f"{prefix}{attribute.name}.")
+            yield from _describe_fields(nested[0], f"{prefix}{attribute.name}.")
             continue
         yield OptionDescription(
             name=prefix + attribute.name,
-            type=_type_text(kind),
+            type=_format_type(kind),
             required=attribute.default is attrs.NOTHING,
-            default=_default(attribute),
+            default=_read_default(attribute),
             doc=docs.get(attribute.name, ""),
         )
 
 
-def _hints(options: type[Any]) -> Mapping[str, Any]:
+def _read_hints(options: type[Any]) -> Mapping[str, Any]:
     try:
         return get_type_hints(options)
     except NameError:
-        # A type that only exists for type checkers: its text, as written, says enough.
+        # The type only exists for type checkers: its text, as written, is enough.
         return {}
 
 
-def _type_text(kind: Any) -> str:
+def _format_type(kind: Any) -> str:
     text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
     return _MODULES.sub("", text).replace("NoneType", "None")
 
 
-def _default(attribute: attrs.Attribute[Any]) -> Any:
+def _read_default(attribute: attrs.Attribute[Any]) -> Any:
     default: Any = attribute.default
     if default is attrs.NOTHING:
         return None
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # attrs types the class as a function
         default = "(computed)" if default.takes_self else default.factory()
-    # A default may come from the environment of the one who looks.
+    # A default may come from the environment, and be a secret.
     return redact_tree({attribute.name: default})[attribute.name] if isinstance(default, str | Mapping) else default

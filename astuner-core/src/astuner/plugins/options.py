@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from astuner.config.places import Locate
 
 
-def _nowhere(key: str) -> None:
+def _locate_nothing(key: str) -> None:
     return None
 
 
-def options_for(cls: Any, values: Mapping[str, Any] | None, *, key: str, locate: Locate = _nowhere) -> Any:
+def build_options(cls: Any, values: Mapping[str, Any] | None, *, key: str, locate: Locate = _locate_nothing) -> Any:
     """Return the component's options, structured strictly, or None for one that takes none.
 
-    Raises `ConfigError` below `key` for what does not fit, and for any value given to a component without `Options`.
+    Raises `ConfigError` below `key` for wrong values, and for any value given to a component without `Options`.
     """
-    from astuner.config.places import problem_at
+    from astuner.config.places import make_problem
     from astuner.config.structuring import structure_options
 
     options = find_options_class(cls)
@@ -30,5 +30,5 @@ def options_for(cls: Any, values: Mapping[str, Any] | None, *, key: str, locate:
     if values:
         given = ", ".join(map(repr, values))
         name = getattr(cls, "__qualname__", repr(cls))
-        raise ConfigError([problem_at(key, f"{name} takes no options, so {given} would have no effect; remove it", locate)])
+        raise ConfigError([make_problem(key, f"{name} takes no options, so {given} would have no effect; remove it", locate)])
     return None

@@ -12,29 +12,29 @@ from types import ModuleType
 from astuner.plugins.catalog import Candidate
 
 
-def entry_point_for_path(candidate: Candidate) -> EntryPoint:
+def make_entry_point(candidate: Candidate) -> EntryPoint:
     """Return an entry point for a path, after making its module importable; a file is imported here."""
     directory = candidate.config_dir or Path.cwd()
     if str(directory) not in sys.path:
         sys.path.insert(0, str(directory))
     place, _, attribute = candidate.target.rpartition(":")
-    module = module_of_file(Path(place), directory) if place.endswith(".py") else place
+    module = import_file(Path(place), directory) if place.endswith(".py") else place
     return EntryPoint(candidate.name, f"{module}:{attribute}", "astuner.paths")
 
 
-def module_of_file(file: Path, directory: Path) -> str:
+def import_file(file: Path, directory: Path) -> str:
     """Import a file once per process and return the name of its module.
 
     A file below the configuration's directory gets the name by which the user's own code imports it, so that both see the same
-    classes and other processes can unpickle them. Any other gets a name made from its path.
+    classes and other processes can unpickle them. Any other file gets a name derived from its path.
     """
     for name, module in list(sys.modules.items()):
         if name != "__main__" and _is_from(module, file):
             return name
-    return _importable_name(file, directory) or _import_alone(file)
+    return _find_importable_name(file, directory) or _import_alone(file)
 
 
-def _importable_name(file: Path, directory: Path) -> str | None:
+def _find_importable_name(file: Path, directory: Path) -> str | None:
     if not file.is_relative_to(directory):
         return None
     parts = file.relative_to(directory).with_suffix("").parts
@@ -46,7 +46,7 @@ def _importable_name(file: Path, directory: Path) -> str | None:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
         return None
-    # Another module may own the name: `./json.py` must not become the standard library's.
+    # Another module may own the name: `./json.py` must not resolve to the standard library's.
     return name if spec is not None and spec.origin is not None and Path(spec.origin).resolve() == file else None
 
 
@@ -67,6 +67,6 @@ def _import_alone(file: Path) -> str:
 
 
 def _is_from(module: ModuleType, file: Path) -> bool:
-    # A module may be anything that somebody put into `sys.modules`, lazy proxies included: read its dict, call nothing.
+    # `sys.modules` may hold anything, lazy proxies included: read the dict, call nothing.
     origin = module.__dict__.get("__file__") if isinstance(module, ModuleType) else None
     return isinstance(origin, str) and origin.endswith(file.name) and Path(origin).resolve() == file

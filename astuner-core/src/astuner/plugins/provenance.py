@@ -14,14 +14,14 @@ class Provenance:
     """One answer to a deciding hook."""
 
     candidate: Candidate
-    """What was asked for."""
+    """The requested component."""
     made_by: str
     """`astuner-core`, or the extension that answered in its place."""
     wrapped_by: tuple[str, ...] = ()
-    """The extensions that had the component in hand, outermost first."""
+    """The extensions that wrapped the component, outermost first."""
 
     def row(self) -> Mapping[str, str]:
-        """Return it in strings, for `run.json`."""
+        """Return it as strings, for `run.json`."""
         candidate = self.candidate
         return {
             "kind": candidate.kind,

@@ -1,4 +1,4 @@
-"""What distributions say that they need, held against what is installed. Reads metadata only, and each file once."""
+"""The requirements of distributions, checked against what is installed. Reads metadata only, and each file once."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ CORE = "astuner-core"
 
 WORKS_WITHOUT = "astuner.works_without"
 """The entry point group in which a distribution names requirements that it works without on some machines: those that need a GPU,
-for example. They are not held against it; what needs them says so when it is used."""
+for example. They do not count as missing; what needs them reports it when used."""
 
 
 class Facts:
     """The metadata of a distribution, read once."""
 
     def __init__(self, dist: Distribution) -> None:
-        """Read name, version and extras; the requirements are parsed when they are asked for."""
-        headers = _headers(dist)
+        """Read name, version and extras; the requirements are parsed on first use."""
+        headers = _read_headers(dist)
         (self.name,) = headers.get("name") or (dist.name,)
         (self.version,) = headers.get("version") or (dist.version,)
         self.extras = frozenset(map(canonicalize_name, headers.get("provides-extra", ())))
@@ -31,16 +31,16 @@ class Facts:
 
     @cached_property
     def works_without(self) -> frozenset[str]:
-        """The normalised names of what the distribution requires, and works without on some machines."""
+        """The normalised names of requirements that the distribution works without on some machines."""
         points = self._dist.entry_points
         return frozenset(canonicalize_name(point.name) for point in points if point.group == WORKS_WITHOUT)
 
     @cached_property
     def _requirements(self) -> tuple[Requirement, ...]:
-        return tuple(requirement for line in self._lines if (requirement := _parsed(line)) is not None)
+        return tuple(requirement for line in self._lines if (requirement := _parse_requirement(line)) is not None)
 
-    def needed(self, extras: Iterable[str]) -> Iterator[Requirement]:
-        """Yield what applies on this machine: under the extra `""` what always applies, under another what it adds."""
+    def list_requirements(self, extras: Iterable[str]) -> Iterator[Requirement]:
+        """Yield the requirements that apply on this machine: for the extra `""` those without one, for another its own."""
         extras = tuple(extras)
         for requirement in self._requirements:
             always = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
@@ -49,8 +49,8 @@ class Facts:
 
     @cached_property
     def core_requirement(self) -> str | None:
-        """The range of astuner-core, as in `>=0.1,<0.2`; None where the distribution names none."""
-        found = (requirement for requirement in self.needed([""]) if canonicalize_name(requirement.name) == CORE)
+        """The range of astuner-core, as in `>=0.1,<0.2`; None if the distribution names none."""
+        found = (requirement for requirement in self.list_requirements([""]) if canonicalize_name(requirement.name) == CORE)
         requirement = next(found, None)
         return None if requirement is None else _lower_bound_first(requirement)
 
@@ -59,17 +59,17 @@ class Installed:
     """What is installed at one moment."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
+        """Start with nothing read."""
         self._by_name: dict[str, Facts | None] = {}
         self._by_dist: dict[Distribution, Facts] = {}
 
-    def facts(self, dist: Distribution) -> Facts:
-        """Return the metadata of a distribution that was found."""
+    def get_facts(self, dist: Distribution) -> Facts:
+        """Return the metadata of a distribution."""
         if dist not in self._by_dist:
             self._by_dist[dist] = Facts(dist)
         return self._by_dist[dist]
 
-    def unmet(self, facts: Facts, extras: Iterable[str] = ()) -> tuple[str, ...]:
+    def find_unmet(self, facts: Facts, extras: Iterable[str] = ()) -> tuple[str, ...]:
         """Return the requirements of a distribution and some of its extras that are not installed, or not in their range.
 
         The range of astuner-core itself is left to `astuner.plugins.compat`.
@@ -79,22 +79,22 @@ class Installed:
         return tuple(missing)
 
     def _collect(self, facts: Facts, extras: Iterable[str], missing: dict[str, None], visited: set[tuple[str, str]]) -> None:
-        for requirement in facts.needed(extras):
+        for requirement in facts.list_requirements(extras):
             name = canonicalize_name(requirement.name)
-            found = self._named(name)
+            found = self._get_facts_by_name(name)
             if found is None:
                 if name not in facts.works_without:
-                    missing[_text(requirement)] = None
+                    missing[_format_requirement(requirement)] = None
                 continue
             if name != CORE and not requirement.specifier.contains(found.version, prereleases=True):
-                missing[f"{_text(requirement)} ({found.version} is installed)"] = None
-            # `astuner-core[rollout]` asks for more than that astuner-core is there.
+                missing[f"{_format_requirement(requirement)} ({found.version} is installed)"] = None
+            # `astuner-core[rollout]` asks for more than astuner-core itself.
             asked = [extra for extra in requirement.extras if (name, extra) not in visited]
             visited.update((name, extra) for extra in asked)
             if asked:
                 self._collect(found, asked, missing, visited)
 
-    def _named(self, name: str) -> Facts | None:
+    def _get_facts_by_name(self, name: str) -> Facts | None:
         if name not in self._by_name:
             try:
                 self._by_name[name] = Facts(distribution(name))
@@ -103,13 +103,13 @@ class Installed:
         return self._by_name[name]
 
 
-def _headers(dist: Distribution) -> Mapping[str, Sequence[str]]:
+def _read_headers(dist: Distribution) -> Mapping[str, Sequence[str]]:
     """Return the headers of the metadata by name in lower case.
 
-    `Distribution.metadata` would parse the README behind them too, and again at each access: that is most of a listing's time.
+    `Distribution.metadata` would also parse the README after them, on each access: that takes most of a listing's time.
     """
     text = dist.read_text("METADATA")
-    if text is None:  # a format of before wheels, whose requirements stand elsewhere
+    if text is None:  # a format older than wheels, with requirements elsewhere
         return {"requires-dist": dist.requires or (), "provides-extra": dist.metadata.get_all("Provides-Extra") or ()}
     found: dict[str, list[str]] = {}
     name = ""
@@ -126,19 +126,19 @@ def _headers(dist: Distribution) -> Mapping[str, Sequence[str]]:
 
 
 @cache
-def _parsed(line: str) -> Requirement | None:
-    # Plugins need much the same packages, so most lines are seen many times.
+def _parse_requirement(line: str) -> Requirement | None:
+    # Plugins need much the same packages, so most lines occur many times.
     try:
         return Requirement(line)
     except InvalidRequirement:
-        return None  # pip refuses such a distribution, so only a hand-made one gets here
+        return None  # pip refuses such a distribution, so only hand-made ones get here
 
 
 def _applies(requirement: Requirement, extra: str) -> bool:
     return requirement.marker is not None and requirement.marker.evaluate({"extra": extra})
 
 
-def _text(requirement: Requirement) -> str:
+def _format_requirement(requirement: Requirement) -> str:
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
     return f"{requirement.name}{extras}{_lower_bound_first(requirement)}"
 

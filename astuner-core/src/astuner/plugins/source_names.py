@@ -1,4 +1,4 @@
-"""What a file or module defines, read from its source: nothing of the user's is run for a misspelt name."""
+"""What a file or module defines, read from its source: the user's code is not run to report a misspelt name."""
 
 from __future__ import annotations
 
@@ -11,70 +11,70 @@ from pathlib import Path
 
 from attrs import frozen
 
-from astuner.config.similar_paths import similar_path
-from astuner.config.structure_errors import closest
+from astuner.config.similar_paths import find_similar_path
+from astuner.config.structure_errors import find_closest
 
 
 @frozen(kw_only=True)
-class Missing:
-    """What is not there of `module:Class`."""
+class MissingName:
+    """What does not exist of `module:Class`."""
 
     message: str
     suggestion: str | None = None
-    """The whole of what was probably meant, in the form in which it was written."""
+    """The whole spec that was probably meant, in the form in which it was written."""
 
 
-def missing_in_source(spec: str, config_dir: Path) -> Missing | None:
-    """Say what does not exist of a component or workflow that is named by its place; None also where only importing can tell."""
+def find_missing_name(spec: str, config_dir: Path) -> MissingName | None:
+    """Find what does not exist of a component or workflow named by its place; None also if only importing can tell."""
     arrow = "->" if "->" in spec else ":"
     place, _, attribute = (part.strip() for part in spec.rpartition(arrow))
     if place.endswith(".py"):
         file = (config_dir / Path(place).expanduser()).resolve()
         if not file.is_file():
-            similar = similar_path(place, config_dir)
-            return Missing(message=f"there is no file {file}", suggestion=similar and f"{similar}{arrow}{attribute}")
+            similar = find_similar_path(place, config_dir)
+            return MissingName(message=f"there is no file {file}", suggestion=similar and f"{similar}{arrow}{attribute}")
     else:
-        found = _module_file(place, config_dir)
-        if isinstance(found, Missing):
-            known = closest(place, _modules_of(config_dir))
-            return Missing(message=found.message, suggestion=known and f"{known}{arrow}{attribute}")
+        found = _find_module_file(place, config_dir)
+        if isinstance(found, MissingName):
+            known = find_closest(place, _list_modules(config_dir))
+            return MissingName(message=found.message, suggestion=known and f"{known}{arrow}{attribute}")
         if found is None:
             return None
         file = found
     try:
-        names = _names(file)
+        names = _list_names(file)
     except SyntaxError as error:
-        return Missing(message=f"{file}:{error.lineno} is not Python: {error.msg}")
+        return MissingName(message=f"{file}:{error.lineno} is not valid Python: {error.msg}")
     name = attribute.partition(".")[0]
     if names is None or name in names:
         return None
-    similar = closest(name, names)
-    return Missing(message=f"there is no '{name}' in {file}", suggestion=similar and f"{place}{arrow}{similar}")
+    similar = find_closest(name, names)
+    return MissingName(message=f"there is no '{name}' in {file}", suggestion=similar and f"{place}{arrow}{similar}")
 
 
-def _module_file(module: str, config_dir: Path) -> Path | Missing | None:
-    """Return where the source of a module lies, without importing the packages above it; None where that cannot be told."""
+def _find_module_file(module: str, config_dir: Path) -> Path | MissingName | None:
+    """Return the source file of a module, without importing its parent packages; None if that cannot be determined."""
     importlib.invalidate_caches()
     path: Sequence[str] | None = None
     parts = module.split(".")
     for depth in range(1, len(parts) + 1):
         name = ".".join(parts[:depth])
-        found = _find(name, path, config_dir)
+        found = _find_spec(name, path, config_dir)
         if found is None:
             if path and not any(Path(directory).is_relative_to(config_dir) for directory in path):
-                # A package of somebody else may look for its modules where only it knows.
+                # A third party's package may find its modules in its own way.
                 return None
-            return Missing(message=f"there is no module '{name}' in {config_dir} or among the installed packages")
+            return MissingName(message=f"there is no module '{name}' in {config_dir} or among the installed packages")
         path = list(found.submodule_search_locations) if found.submodule_search_locations is not None else None
         if path is None and depth < len(parts):
-            # As `os` does, a module may have others below it.
+            # A module may have others below it, as `os` does.
             return None
     return Path(found.origin) if found is not None and found.origin and found.origin.endswith(".py") else None
 
 
-def _find(name: str, path: Sequence[str] | None, config_dir: Path) -> ModuleSpec | None:
+def _find_spec(name: str, path: Sequence[str] | None, config_dir: Path) -> ModuleSpec | None:
     for finder in sys.meta_path:
-        # The directory of the configuration is in front of everything else, as it is when the module is imported.
+        # The directory of the configuration comes first, as when the module is imported.
         for directories in ([str(config_dir)], None) if path is None else (path,):
             found = finder.find_spec(name, directories)
             if found is not None:
@@ -82,15 +82,15 @@ def _find(name: str, path: Sequence[str] | None, config_dir: Path) -> ModuleSpec
     return None
 
 
-def _modules_of(directory: Path) -> list[str]:
+def _list_modules(directory: Path) -> list[str]:
     return [path.stem for path in directory.glob("*.py")]
 
 
-def _names(file: Path) -> set[str] | None:
+def _list_names(file: Path) -> set[str] | None:
     """Return the names at the top of a file; None where they depend on what happens when it runs."""
     tree = ast.parse(file.read_bytes(), str(file))
     names: set[str] = set()
-    for node in _statements(tree.body):
+    for node in _walk_statements(tree.body):
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 if name == "__getattr__":
@@ -110,13 +110,13 @@ def _names(file: Path) -> set[str] | None:
     return names
 
 
-def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+def _walk_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield the statements that run when a file is imported, those inside `if`, `try`, `with` and loops too."""
     for node in body:
         yield node
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for field in ("body", "orelse", "finalbody"):
-            yield from _statements(getattr(node, field, ()))
+            yield from _walk_statements(getattr(node, field, ()))
         for handler in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-            yield from _statements(handler.body)
+            yield from _walk_statements(handler.body)

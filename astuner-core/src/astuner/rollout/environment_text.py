@@ -13,19 +13,19 @@ CUT = "\n[cut here: {left} of {whole} characters are left out]"
 def clip_environment_message(message: Message, max_tokens: int, count_tokens: Callable[[str], int]) -> Message:
     """Return a message whose text has at most `max_tokens` tokens, with a mark where it was cut.
 
-    `count_tokens` counts those of a text. A message that is short enough comes back as it is.
+    `count_tokens` counts the tokens of a text. A message that is short enough is returned unchanged.
     """
-    text = _text(message.get("content"))
+    text = _join_text(message.get("content"))
     if text is None or _fits(text, max_tokens, count_tokens):
         return message
     whole = len(text)
-    # The mark belongs to the message, so it takes part of its room.
-    kept = _longest_start(text, max_tokens - count_tokens(CUT.format(left=whole, whole=whole)), count_tokens)
+    # The mark counts towards the limit.
+    kept = _find_longest_start(text, max_tokens - count_tokens(CUT.format(left=whole, whole=whole)), count_tokens)
     return {**message, "content": kept + CUT.format(left=whole - len(kept), whole=whole)}
 
 
 def _fits(text: str, room: int, count_tokens: Callable[[str], int]) -> bool:
-    # A start that is too long already says enough: an environment may return megabytes.
+    # If a prefix is too long, the text is: an environment may return megabytes.
     length = 8 * room
     while length < len(text):
         if count_tokens(text[:length]) > room:
@@ -34,8 +34,8 @@ def _fits(text: str, room: int, count_tokens: Callable[[str], int]) -> bool:
     return count_tokens(text) <= room
 
 
-def _longest_start(text: str, room: int, count_tokens: Callable[[str], int]) -> str:
-    """Return as much of the start of a text as has at most `room` tokens."""
+def _find_longest_start(text: str, room: int, count_tokens: Callable[[str], int]) -> str:
+    """Return the longest prefix of a text that has at most `room` tokens."""
     if room <= 0:
         return ""
     high = 1
@@ -48,8 +48,8 @@ def _longest_start(text: str, room: int, count_tokens: Callable[[str], int]) -> 
     return text[:low]
 
 
-def _text(content: object) -> str | None:
-    """Return the text of a content, which may be a list of parts; None where a part is no text."""
+def _join_text(content: object) -> str | None:
+    """Return the text of a content, which may be a list of parts; None if a part is not text."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list | tuple):

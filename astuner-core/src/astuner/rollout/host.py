@@ -31,7 +31,7 @@ async def open_rollouts(
 ) -> AsyncIterator[RolloutRunner]:
     """Start engine and gateway in the running loop, yield a runner, and end all three on every path.
 
-    `say` hears how an engine that starts programs comes along, where the engine has a method `report_to(say)`.
+    `say` gets the startup progress of an engine that starts programs, if it has a method `report_to(say)`.
     """
     from astuner.gateway import Gateway
 
@@ -72,11 +72,11 @@ async def open_rollouts(
 async def _close_judge(judge: Judge, notify: Callable[[str], None]) -> None:
     try:
         await judge.close()
-    except Exception as error:  # noqa: BLE001  # the run's result is complete; what a judge leaves behind is told
+    except Exception as error:  # noqa: BLE001  # the run's result is complete, so a judge that cannot be closed is only reported
         notify(f"the judge could not be closed: {type(error).__name__}: {error}")
 
 
-def training_sampling(run_info: RunInfo) -> Sampling:
+def make_training_sampling(run_info: RunInfo) -> Sampling:
     """Return the distribution that training episodes are sampled from."""
     rollout = run_info.config.rollout
     return Sampling(
@@ -87,7 +87,7 @@ def training_sampling(run_info: RunInfo) -> Sampling:
     )
 
 
-def validation_sampling(run_info: RunInfo) -> Sampling:
+def make_validation_sampling(run_info: RunInfo) -> Sampling:
     """Return the distribution that validation episodes are sampled from; `do_sample: False` is greedy."""
     rollout = run_info.config.rollout
     options = rollout.val_kwargs

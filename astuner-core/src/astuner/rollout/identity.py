@@ -7,7 +7,7 @@ import hashlib
 from astuner.schema import Split
 
 
-def episode_id(split: Split, step: int, task_id: str, repeat: int) -> str:
+def make_episode_id(split: Split, step: int, task_id: str, repeat: int) -> str:
     """Return the id of an episode, unique in its run and the same in every attempt."""
     return f"{split}/{step}/{task_id}/{repeat}"
 

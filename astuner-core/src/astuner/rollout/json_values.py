@@ -1,4 +1,4 @@
-"""What a workflow hands back, as the JSON values that processes and the run store exchange."""
+"""The output of a workflow as JSON values, which processes and the run store exchange."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def as_json(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the mapping as it will be read back from JSON, and the keys whose values had to be turned into text.
+def convert_to_json(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the mapping as it will be read back from JSON, and the keys whose values were converted to text.
 
-    Done at the end of each episode, so that a judge sees the same in a resumed run as in the first.
+    Done at the end of each episode, so that a judge sees the same in a resumed run.
     """
     found: dict[str, Any] = {}
     changed: list[str] = []

@@ -1,4 +1,4 @@
-"""Runs groups of episodes: concurrency, time limits, retries, the barrier before the judge, and what is stored when."""
+"""Runs groups of episodes: concurrency, time limits, retries, the barrier before the judge, and storing results."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from attrs import evolve, frozen
 from astuner.breakpoints.code_places import name_place
 from astuner.breakpoints.stopping import expects_stops
 from astuner.errors import RunFailed
-from astuner.judging.failures import observations_of
-from astuner.judging.group_judging import absent_agents, judge_group
+from astuner.judging.failures import collect_observations
+from astuner.judging.group_judging import find_absent_agents, judge_group
 from astuner.protocols import ContextPolicy, EpisodeIdentity, EpisodeStore, Tracked, Tracker, Workflow
 from astuner.rollout.detection import EpisodeEnded, Watch, abnormal_verdict
 from astuner.rollout.environments.environment_loop import FirstMessagesTooLong
 from astuner.rollout.environments.guarded_environment import EnvironmentFailed
-from astuner.rollout.environments.loop_factory import LoopMaker
-from astuner.rollout.identity import derive_seed, episode_id
+from astuner.rollout.environments.loop_factory import LoopFactory
+from astuner.rollout.identity import derive_seed, make_episode_id
 from astuner.rollout.isolation import Executor, InProcess, InThread, OnLoop, WorkflowCrashed
-from astuner.rollout.json_values import as_json
+from astuner.rollout.json_values import convert_to_json
 from astuner.rollout.recipe import Parts
 from astuner.rollout.sample_limit import SampleLimit
 from astuner.rollout.watchdog import LoopWatchdog
@@ -41,7 +41,7 @@ JUDGE_TIMEOUT_S = 600.0
 
 @frozen(kw_only=True)
 class Round:
-    """What one call of the runner is about."""
+    """The settings of one call of the runner."""
 
     step: int
     split: Split
@@ -65,9 +65,9 @@ class RolloutRunner:
         renderer: TemplateRenderer | None = None,
         engine_max_model_len: int | None = None,
     ) -> None:
-        """`notify` hears what a user should read; `on_episode` of each finished episode and `on_group` of each judged group.
+        """`notify` gets messages for the user, `on_episode` each finished episode and `on_group` each judged group.
 
-        These two are called in this loop.
+        The last two are called in this loop.
         `renderer` and `engine_max_model_len` are the gateway's and its engine's, for episodes in which the environment leads.
         """
         self._parts, self._gateway, self._run_info, self._store = parts, gateway, run_info, store
@@ -75,37 +75,37 @@ class RolloutRunner:
         self._notify, self._on_episode, self._on_group = notify, on_episode, on_group
         self._slots = asyncio.Semaphore(self._config.max_env_worker)
         self._executor = self._make_executor()
-        self._loops = LoopMaker(
+        self._loops = LoopFactory(
             run_info, renderer=renderer, engine_max_model_len=engine_max_model_len, gives_reward=parts.judge is None
         )
         self._watchdog = LoopWatchdog(notify)
-        self._told: set[str] = set()
+        self._notified: set[str] = set()
         self._limit = SampleLimit(self._config.multi_turn.max_sample_per_task)
-        # Nobody is hurried, or blamed for a loop that stands still, while he sits at a breakpoint.
-        self._at_leisure = expects_stops()
-        self._judge_timeout_s = None if self._at_leisure else JUDGE_TIMEOUT_S
+        # Time limits and the watchdog are off while a debugger may be attached.
+        self._breakpoints_on = expects_stops()
+        self._judge_timeout_s = None if self._breakpoints_on else JUDGE_TIMEOUT_S
 
     def start(self) -> None:
-        """Begin to watch the running loop."""
-        if not self._at_leisure:
+        """Start watching the running loop."""
+        if not self._breakpoints_on:
             self._watchdog.start()
 
     def close(self) -> None:
-        """End workers and watch."""
+        """Stop the workers and the watchdog."""
         self._watchdog.stop()
         self._executor.close()
 
     async def run(self, tasks: Sequence[Task], round_: Round) -> list[Group]:
         """Play `repeats` episodes of each task and return the judged groups, in the order of the tasks.
 
-        Episodes and verdicts that an earlier attempt of the run has stored are taken from there. Cancelling keeps what is
+        Episodes and verdicts that an earlier attempt of the run has stored are reused. Cancelling keeps what is
         finished.
         """
         try:
-            async with asyncio.TaskGroup() as crowd:
-                groups = [crowd.create_task(self._judged_group(task, round_)) for task in tasks]
+            async with asyncio.TaskGroup() as children:
+                groups = [children.create_task(self._judge_group(task, round_)) for task in tasks]
         except BaseExceptionGroup as several:
-            raise _first(several) from several
+            raise _find_first_error(several) from several
         judged = [group.result() for group in groups]
         left_out = self._limit.take_notice()
         if left_out is not None:
@@ -113,27 +113,27 @@ class RolloutRunner:
         check_failure_budget(judged, self._config.failure_budget)
         return judged
 
-    async def _judged_group(self, task: Task, round_: Round) -> Group:
-        group = await self._group(task, round_)
+    async def _judge_group(self, task: Task, round_: Round) -> Group:
+        group = await self._play_group(task, round_)
         self._on_group(group)
         return group
 
-    async def _group(self, task: Task, round_: Round) -> Group:
-        async with asyncio.TaskGroup() as crowd:
-            siblings = [crowd.create_task(self._episode(task, round_, repeat)) for repeat in range(round_.repeats)]
+    async def _play_group(self, task: Task, round_: Round) -> Group:
+        async with asyncio.TaskGroup() as children:
+            siblings = [children.create_task(self._get_episode(task, round_, repeat)) for repeat in range(round_.repeats)]
         group = Group(task=task, step=round_.step, split=round_.split, episodes=tuple(s.result() for s in siblings))
         if all(e.verdict is not None for e in group.episodes if e.completed):
             return group
-        # The barrier is behind us and no slot is held: a slow judge keeps no episode from running.
+        # The barrier has passed and no slot is held: a slow judge blocks no episode.
         with name_place(f"the judge, on {group.key}"):
             judged = await judge_group(group, self._parts.judge, timeout_s=self._judge_timeout_s)
-        for text in absent_agents(judged):
-            self._tell_once(text)
+        for text in find_absent_agents(judged):
+            self._notify_once(text)
         self._store.add_verdicts(judged)
         return judged
 
-    async def _episode(self, task: Task, round_: Round, repeat: int) -> Episode:
-        identity = episode_id(round_.split, round_.step, task.task_id, repeat)
+    async def _get_episode(self, task: Task, round_: Round, repeat: int) -> Episode:
+        identity = make_episode_id(round_.split, round_.step, task.task_id, repeat)
         known = self._store.recall(identity)
         if known is None:
             known = await self._play(Episode(id=identity, task=task, step=round_.step, repeat=repeat, split=round_.split), round_)
@@ -160,19 +160,19 @@ class RolloutRunner:
         leads, tracker = self._parts.make_workflow is None, self._parts.make_tracker()
         views = leads and isinstance(tracker, ContextPolicy)
         detectors = self._parts.detectors
-        watch = Watch(detectors, terminates=config.agent_madness_termination, notify=self._tell_once)
+        watch = Watch(detectors, terminates=config.agent_madness_termination, notify=self._notify_once)
         recorder = self._gateway.open_episode(
             EpisodeSpec(
                 episode_id=blank.id,
                 seed=derive_seed(config.seed if config.seed is not None else self._run_info.seed, blank.id, attempt),
                 sampling=round_.sampling,
                 max_model_len=config.max_model_len,
-                # A view that begins anew is no first prompt of an episode; the loop itself looks at the first one.
+                # A view that starts over is not the first prompt of an episode; the loop itself checks the first one.
                 max_prompt_length=None if views else self._run_info.config.data.max_prompt_length,
                 max_response_length=self._run_info.config.data.max_response_length,
                 disable_tools=config.agentscope_disable_toolcalls,
                 trainable_targets=self._parts.trainable_targets,
-                # The loop counts its steps itself, and what a tracker asks between them is no step.
+                # The loop counts its steps itself, and a tracker's calls between them are not steps.
                 max_calls=None if leads else config.multi_turn.max_steps,
                 llm_timeout_s=config.llm_timeout_s,
                 examine=watch.examine if detectors else None,
@@ -192,10 +192,10 @@ class RolloutRunner:
         output, failure, living = None, None, None
         try:
             if self._parts.environments is not None:
-                living = await self._parts.environments.enter(workflow_task, lives, self._tell_once)
+                living = await self._parts.environments.enter(workflow_task, lives, self._notify_once)
             output = await self._execute(workflow_task, recorder, living, tracker, watch)
         except EpisodeEnded:
-            # What was sampled up to here is trained, with the reward for it.
+            # What was sampled so far is trained, with its reward.
             output = WorkflowOutput()
         except _EpisodeTimeout:
             failure = Failure(reason="timeout", detail=f"over rollout.episode_timeout_s = {config.episode_timeout_s:g} s")
@@ -206,7 +206,7 @@ class RolloutRunner:
         except WorkflowCrashed as error:
             failure = Failure(reason="context_full" if recorder.overflow else "workflow_error", detail=str(error))
         except Exception as error:  # noqa: BLE001 - the boundary for workflows: a bad episode is data, not a crash
-            detail = f"{type(error).__name__}: {error}{_place(error)}"
+            detail = f"{type(error).__name__}: {error}{_format_place(error)}"
             if living is not None and living.raised(error):
                 failure = Failure(reason="environment_error", detail=f"{living.blame}: {detail}")
             else:
@@ -214,9 +214,9 @@ class RolloutRunner:
         finally:
             await recorder.close()
         for text in recorder.notices:
-            self._tell_once(text)
+            self._notify_once(text)
         calls = recorder.calls
-        tracked = self._track(tracker, calls, blank) if output is not None else _untracked(calls)
+        tracked = self._track(tracker, calls, blank) if output is not None else _count_as_failed(calls)
         episode = evolve(
             blank,
             output=output,
@@ -229,7 +229,7 @@ class RolloutRunner:
         )
         if episode.completed and episode.abnormal:
             return episode.with_verdict(abnormal_verdict(episode.findings, config.agent_madness_reward))
-        return await self._observed(episode, living)
+        return await self._observe(episode, living)
 
     async def _execute(
         self,
@@ -249,39 +249,41 @@ class RolloutRunner:
                 with name_place(f"episode {workflow_task.episode_id}"):
                     output = await watch.unless_ended(executor.run(workflow_task, recorder.tuner))
         except TimeoutError as error:
-            # A workflow may raise a TimeoutError of its own; only the limit's is ours.
+            # A workflow may raise its own TimeoutError; only the limit's counts.
             if limit.expired():
                 raise _EpisodeTimeout from error
             raise
         if not isinstance(output, WorkflowOutput):
             raise TypeError(f"the workflow returned {output!r}; it must return a WorkflowOutput")
-        metadata, changed = as_json(output.metadata)
+        metadata, changed = convert_to_json(output.metadata)
         if changed:
-            self._tell_once(f"WorkflowOutput.metadata[{changed[0]!r}] is no JSON value: judges and the run store get its text")
+            self._notify_once(
+                f"WorkflowOutput.metadata[{changed[0]!r}] is not a JSON value: judges and the run store get its text"
+            )
         return evolve(output, metadata=metadata)
 
-    async def _observed(self, episode: Episode, living: LivingEnvironment | None) -> Episode:
+    async def _observe(self, episode: Episode, living: LivingEnvironment | None) -> Episode:
         judge = self._parts.judge
         if judge is None or not episode.completed:
             return episode
         with name_place(f"the judge, on {episode.id}"):
-            seen = await observations_of(judge, episode, living and living.facade, self._judge_timeout_s)
+            seen = await collect_observations(judge, episode, living and living.facade, self._judge_timeout_s)
         return episode.with_verdict(seen) if isinstance(seen, Unjudged) else evolve(episode, observations=seen)
 
     def _track(self, tracker: Tracker, calls: Sequence[Call], episode: Episode) -> Tracked:
         identity = EpisodeIdentity(episode_id=episode.id, task_id=episode.task.task_id, repeat=episode.repeat)
         tracked = tracker.samples(calls, identity)
         for topic, text in tracked.notices.items():
-            self._tell_once(text, topic)
+            self._notify_once(text, topic)
         return self._limit.apply(tracked)
 
-    def _tell_once(self, text: str, topic: str | None = None) -> None:
-        if (topic or text) not in self._told:
-            self._told.add(topic or text)
+    def _notify_once(self, text: str, topic: str | None = None) -> None:
+        if (topic or text) not in self._notified:
+            self._notified.add(topic or text)
             self._notify(text)
 
     def _make_executor(self) -> Executor:
-        make = self._parts.make_workflow or _no_environment
+        make = self._parts.make_workflow or _refuse_without_environment
         match self._config.isolation:
             case "thread":
                 return InThread(make, self._config.max_env_worker)
@@ -297,7 +299,7 @@ def check_failure_budget(groups: Sequence[Group], budget: float) -> None:
     lost = [episode for episode in episodes if episode.reward is None]
     if not episodes or len(lost) / len(episodes) <= budget:
         return
-    reasons = Counter(_why(episode) for episode in lost)
+    reasons = Counter(_describe_loss(episode) for episode in lost)
     counted = "\n".join(f"  {count} x {reason}" for reason, count in reasons.most_common(5))
     raise RunFailed(
         f"{len(lost)} of {len(episodes)} episodes of step {groups[0].step} ({groups[0].split}) have no reward, "
@@ -305,34 +307,34 @@ def check_failure_budget(groups: Sequence[Group], budget: float) -> None:
     )
 
 
-def _why(episode: Episode) -> str:
+def _describe_loss(episode: Episode) -> str:
     if episode.failures and not episode.completed:
         return f"{episode.failures[-1].reason}: {episode.failures[-1].detail}"
     return f"{episode.verdict.reason}: {episode.verdict.detail}" if isinstance(episode.verdict, Unjudged) else "no verdict"
 
 
-def _no_environment() -> Workflow:
-    raise EnvironmentFailed("the task has no environment, and no workflow is there to play it")
+def _refuse_without_environment() -> Workflow:
+    raise EnvironmentFailed("the task has no environment, and there is no workflow to play it")
 
 
 class _EpisodeTimeout(Exception):
     """The episode's time limit passed."""
 
 
-def _first(several: BaseExceptionGroup[BaseException]) -> BaseException:
+def _find_first_error(several: BaseExceptionGroup[BaseException]) -> BaseException:
     error: BaseException = several
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
 
 
-def _untracked(calls: Sequence[Call]) -> Tracked:
-    """Everything sampled in a failed episode is lost, and counted."""
+def _count_as_failed(calls: Sequence[Call]) -> Tracked:
+    """Count everything sampled in a failed episode as untrained."""
     lost = sum(len(call.output_ids) for call in calls)
     return Tracked(samples=(), untrained={"failed": lost} if lost else {})
 
 
-def _place(error: BaseException) -> str:
+def _format_place(error: BaseException) -> str:
     """Return ` (file:line)` of where the error was raised."""
     frame = error.__traceback__
     if frame is None:

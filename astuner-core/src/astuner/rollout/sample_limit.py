@@ -1,4 +1,4 @@
-"""At most so many samples per episode, chosen by rule, and what that left out."""
+"""The limit on the samples per episode, and what it left out."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def limit_samples(tracked: Tracked, limit: int) -> Tracked:
 
 
 class SampleLimit:
-    """The limit of a run, `rollout.multi_turn.max_sample_per_task`, with an account of what it left out."""
+    """The limit of a run, `rollout.multi_turn.max_sample_per_task`, with a count of what it left out."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._episodes = self._samples = self._tokens = 0
-        self._told = False
+        self._notified = False
 
     def apply(self, tracked: Tracked) -> Tracked:
         """Keep as many samples as are allowed; see `limit_samples`."""
@@ -45,10 +45,10 @@ class SampleLimit:
         return kept
 
     def take_notice(self) -> str | None:
-        """Return what was left out so far, the first time there is something; the metric of the reason counts on."""
-        if self._told or not self._samples:
+        """Return a notice the first time something was left out; the metric of the reason goes on counting."""
+        if self._notified or not self._samples:
             return None
-        self._told = True
+        self._notified = True
         return (
             f"rollout.multi_turn.max_sample_per_task: {self._limit} samples of an episode are trained, those with the most "
             f"tokens; {self._samples} samples ({self._tokens} tokens) of {self._episodes} episodes were left out. Raise it to "

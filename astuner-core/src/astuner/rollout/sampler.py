@@ -11,7 +11,7 @@ from astuner.protocols import Reader
 from astuner.schema import Split, Task
 
 SHUFFLE_WINDOW = 4096
-"""How many tasks are held to shuffle a stream; a split up to this size is shuffled whole."""
+"""Tasks held in memory to shuffle a stream; a split up to this size is shuffled whole."""
 
 
 class TaskSampler:
@@ -45,12 +45,12 @@ class TaskSampler:
         return list(islice(self._reader.read("train"), count))
 
     def batch(self, step: int, draw: int = 0) -> Sequence[Task]:
-        """Return the tasks of a step (from 1); with `draw`, further ones for the same step that its batch does not hold."""
+        """Return the tasks of a step (from 1); with `draw`, further ones that are not in the step's batch."""
         if draw:
-            return self._further(step, draw)
+            return self._draw_further(step, draw)
         epoch, position = divmod(step - 1, self._steps_per_epoch)
         if step != self._next_step or position == 0:
-            self._stream = self._epoch(f"{self._seed}/{epoch}")
+            self._stream = self._read_epoch(f"{self._seed}/{epoch}")
             _skip(self._stream, position * self._batch_size)
         self._next_step = step + 1
         return list(islice(self._stream, self._batch_size))
@@ -59,19 +59,19 @@ class TaskSampler:
         """Return all validation tasks, in the reader's order."""
         return list(self._reader.read("validation"))
 
-    def _further(self, step: int, draw: int) -> Sequence[Task]:
+    def _draw_further(self, step: int, draw: int) -> Sequence[Task]:
         fresh = TaskSampler.__new__(TaskSampler)
         fresh.__dict__.update(self.__dict__, _next_step=0)
         taken = {task.task_id for task in fresh.batch(step)}
         for earlier in range(1, draw):
-            taken.update(task.task_id for task in self._drawn(step, earlier, taken))
-        return self._drawn(step, draw, taken)
+            taken.update(task.task_id for task in self._draw(step, earlier, taken))
+        return self._draw(step, draw, taken)
 
-    def _drawn(self, step: int, draw: int, taken: set[str]) -> list[Task]:
-        candidates = (task for task in self._epoch(f"{self._seed}/{step}/{draw}") if task.task_id not in taken)
+    def _draw(self, step: int, draw: int, taken: set[str]) -> list[Task]:
+        candidates = (task for task in self._read_epoch(f"{self._seed}/{step}/{draw}") if task.task_id not in taken)
         return list(islice(candidates, self._batch_size))
 
-    def _epoch(self, key: str) -> Iterator[Task]:
+    def _read_epoch(self, key: str) -> Iterator[Task]:
         if not self._shuffle:
             yield from self._reader.read("train")
             return

@@ -13,11 +13,11 @@ BLOCKED_AFTER_S = 2.0
 """How long a workflow may hold the loop before it is named."""
 
 _IMPORT = "<frozen importlib._bootstrap>"
-"""Where the frames of an import say that they are."""
+"""The file name of an import's frames."""
 
 
 class LoopWatchdog:
-    """Watches one event loop from a thread; speaks once per blocking line."""
+    """Watches one event loop from a thread; reports each blocking line once."""
 
     def __init__(self, notify: Callable[[str], None], *, blocked_after_s: float = BLOCKED_AFTER_S) -> None:
         """Report through `notify`, which is called from the watching thread."""
@@ -48,17 +48,17 @@ class LoopWatchdog:
     def _watch(self, thread_id: int) -> None:
         while not self._over.wait(self._blocked_after_s / 4):
             if time.monotonic() - self._beat > self._blocked_after_s:
-                self._name(thread_id)
+                self._report_blocking_line(thread_id)
 
-    def _name(self, thread_id: int) -> None:
+    def _report_blocking_line(self, thread_id: int) -> None:
         frame = sys._current_frames().get(thread_id)
         stack = traceback.extract_stack(frame) if frame is not None else []
         entries = [i for i, entry in enumerate(stack) if entry.name == "execute"]
         if not entries:
-            return  # the loop is held by something else than a workflow: an engine's own step, say
+            return  # something other than a workflow holds the loop, such as an engine's own step
         if any(entry.filename == _IMPORT for entry in stack[entries[-1] :]):
-            return  # a library that is imported when it is first needed; that happens once, and awaiting it is no remedy
-        culprit = next(entry for entry in reversed(stack[entries[-1] :]) if entry.name == "execute" or not _installed(entry))
+            return  # a library imported on first use; that happens once, and awaiting it would not help
+        culprit = next(entry for entry in reversed(stack[entries[-1] :]) if entry.name == "execute" or not _is_installed(entry))
         place = f"{culprit.filename}:{culprit.lineno}"
         if place not in self._named:
             self._named.add(place)
@@ -68,5 +68,5 @@ class LoopWatchdog:
             )
 
 
-def _installed(entry: traceback.FrameSummary) -> bool:
+def _is_installed(entry: traceback.FrameSummary) -> bool:
     return "site-packages" in entry.filename or "/lib/python" in entry.filename

@@ -55,9 +55,9 @@ def _check_arguments(function: Callable[..., Any], target: str) -> None:
 
 
 class FunctionWorkflow(Workflow):
-    """Runs `async def workflow(task, model, auxiliary_models=None, logger=None)` as AgentScope 1.x's tuner has it.
+    """Runs `async def workflow(task, model, auxiliary_models=None, logger=None)` as AgentScope 1.x's tuner does.
 
-    `task` is the task as a dict, `model` an AgentScope chat model; what comes back may be any object with `reward`,
+    `task` is the task as a dict, `model` an AgentScope chat model; it may return any object with `reward`,
     `response` and `metrics`.
     """
 
@@ -75,12 +75,12 @@ class FunctionWorkflow(Workflow):
         response = getattr(found, "response", None)
         return WorkflowOutput(
             reward=getattr(found, "reward", None),
-            metadata={"final_answer": response if isinstance(response, str) else _text(response)},
+            metadata={"final_answer": response if isinstance(response, str) else _read_text(response)},
             log_metrics=getattr(found, "metrics", None) or {},
         )
 
 
-def _text(response: Any) -> str:
+def _read_text(response: Any) -> str:
     """Return the text of an AgentScope message, or its string form."""
     get_text = getattr(response, "get_text_content", None)
     return str(get_text() if callable(get_text) else response)

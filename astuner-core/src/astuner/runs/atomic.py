@@ -14,7 +14,7 @@ from astuner.errors import RunFailed
 
 def write_text(path: Path, text: str) -> None:
     """Replace a file's content: write beside it, fsync, rename."""
-    with explained(path):
+    with explain_os_errors(path):
         beside = path.with_name(path.name + ".part")
         with beside.open("w", encoding="utf-8") as file:
             file.write(text)
@@ -30,7 +30,7 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Make the names in a directory last."""
+    """Make the names in a directory durable."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -39,12 +39,12 @@ def sync_directory(path: Path) -> None:
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turn an operating system's error while writing `path` into one that says what to do."""
+def explain_os_errors(path: Path) -> Iterator[None]:
+    """Turn an operating system's error while writing `path` into one with a remedy."""
     try:
         yield
     except OSError as error:
         raise RunFailed(
-            f"{path}: {error.strerror or error}. Nothing that was complete is lost: mend it (free space, permissions) "
+            f"{path}: {error.strerror or error}. Nothing that was complete is lost: fix the cause (free space, permissions) "
             "and start the same command with --resume"
         ) from error

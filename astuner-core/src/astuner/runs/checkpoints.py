@@ -18,11 +18,11 @@ def begin_checkpoint(directory: RunDirectory, step: int) -> Path:
 
 
 def finish_checkpoint(directory: RunDirectory, step: int) -> Path:
-    """Give a whole checkpoint its name, and return it."""
-    from astuner.runs.atomic import explained, sync_directory
+    """Give a complete checkpoint its name, and return its path."""
+    from astuner.runs.atomic import explain_os_errors, sync_directory
 
     written, final = directory.checkpoints / f"writing_{step}", directory.checkpoint(step)
-    with explained(final):
+    with explain_os_errors(final):
         if final.exists():
             shutil.rmtree(final)
         written.rename(final)

@@ -55,7 +55,7 @@ def dump_plain(record: Any) -> Json:
 
 
 def dump_verdict(verdict: Verdict | Unjudged | None) -> Json | None:
-    """Return a finding as JSON values; an `Unjudged` is told from a `Verdict` by its `reason`."""
+    """Return a verdict as JSON values; an `Unjudged` differs from a `Verdict` by its `reason`."""
     return None if verdict is None else dump_plain(verdict)
 
 

@@ -27,7 +27,7 @@ class RunControl:
         notify: Callable[[str, Literal["info", "warning"]], None],
         progress: Callable[[str, int, int], None],
     ) -> None:
-        """Nothing is asked for yet."""
+        """Start without any request."""
         self.store, self.hooks, self.resume_step = store, hooks, resume_step
         self._notify, self._progress = notify, progress
         self._stop = threading.Event()
@@ -35,44 +35,44 @@ class RunControl:
         self._callbacks: list[Callable[[], object]] = []
 
     def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
-        """Tell the user something, at once."""
+        """Show the user a message, at once."""
         self._notify(text, level)
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show how far something is."""
+        """Show progress."""
         self._progress(what, done, total)
 
     @property
     def stop(self) -> bool:
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
         return self._stop.is_set()
 
     def request_stop(self) -> None:
-        """Ask for a stop, and tell whoever wants to cancel work under way."""
+        """Request a stop, and call those that want to cancel work under way."""
         self._stop.set()
         for callback in list(self._callbacks):
             callback()
 
     def request_save(self) -> None:
-        """Ask for a checkpoint."""
+        """Request a checkpoint."""
         self._save.set()
 
     def take_save(self) -> bool:
-        """Whether a checkpoint was asked for since the last call."""
+        """Return whether a checkpoint was requested since the last call."""
         asked = self._save.is_set()
         self._save.clear()
         return asked
 
     def on_stop(self, callback: Callable[[], object]) -> None:
-        """Call back, in any thread, as soon as a stop is asked for; at once when it was already."""
+        """Call back, in any thread, as soon as a stop is requested; at once if it already was."""
         self._callbacks.append(callback)
         if self.stop:
             callback()
 
 
 @contextmanager
-def terminated_in_order() -> Iterator[None]:
-    """Let SIGTERM unwind a run as Ctrl-C does while nobody hears a request to stop: what was started is ended in order."""
+def unwind_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM unwind a run as Ctrl-C does until a request to stop is possible: what was started is ended in order."""
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
@@ -86,7 +86,7 @@ def terminated_in_order() -> Iterator[None]:
 
 @contextmanager
 def stop_on_signals(control: RunControl, say: Callable[[str], None]) -> Iterator[None]:
-    """Turn the first Ctrl-C or SIGTERM into a request to stop; the second ends the process as it would without us.
+    """Turn the first Ctrl-C or SIGTERM into a request to stop; the second ends the process as usual.
 
     SIGUSR1 asks for a checkpoint at the end of the step.
     """
@@ -99,9 +99,9 @@ def stop_on_signals(control: RunControl, say: Callable[[str], None]) -> Iterator
         for ending in (signal.SIGINT, signal.SIGTERM):
             signal.signal(ending, before[ending])
         control.request_stop()
-        # Whoever reads it may be gone, as `tee` is after Ctrl-C; in the middle of a print another one is refused.
+        # The reader may be gone, as `tee` is after Ctrl-C; and printing inside a print fails.
         with suppress(OSError, RuntimeError):
-            say("stopping: the state is being saved; once more ends at once")
+            say("stopping: the state is being saved; a second signal ends the run at once")
 
     def save(number: int, frame: FrameType | None) -> None:
         control.request_save()

@@ -1,4 +1,4 @@
-"""The run directory: what lies where, who holds it, and what it says about the run."""
+"""The run directory: its files, its lock, and what it says about the run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from astuner.errors import UsageError
-from astuner.runs.atomic import explained, write_json, write_text
+from astuner.runs.atomic import explain_os_errors, write_json, write_text
 
 
 class RunDirectory:
@@ -30,7 +30,7 @@ class RunDirectory:
 
     @property
     def holds_work(self) -> bool:
-        """Whether an earlier run left something here that was paid for: episodes or checkpoints."""
+        """Whether an earlier run left work here: episodes or checkpoints."""
         return bool(self.saved_steps()) or any(path.stat().st_size for path in self.episodes.glob("*.jsonl"))
 
     @property
@@ -41,16 +41,16 @@ class RunDirectory:
     @property
     def state(self) -> dict[str, Any]:
         """The state as last written: `status` (running, interrupted, failed, finished), `step`, `checkpoint`, `best`."""
-        return _read(self.state_file)
+        return _read_json(self.state_file)
 
     @property
     def run(self) -> dict[str, Any]:
         """What `run.json` holds."""
-        return _read(self._run_file)
+        return _read_json(self._run_file)
 
     def open(self) -> None:
         """Make the directory and take its lock, which the system releases when this process ends, however it ends."""
-        with explained(self.path):
+        with explain_os_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             self.logs.mkdir(exist_ok=True)
             self.checkpoints.mkdir(exist_ok=True)
@@ -82,11 +82,11 @@ class RunDirectory:
         write_json(self._run_file, {**info, "attempts": attempts})
 
     def amend_run(self, **more: Any) -> None:
-        """Add to `run.json` what is known only later."""
+        """Add to `run.json` what is only known later."""
         write_json(self._run_file, {**self.run, **more})
 
     def write_config(self, *, given: str, resolved: str, native: Mapping[str, Any]) -> None:
-        """Write `config.yaml`: as given, as resolved, and what the backbone was handed natively. Secrets are gone already."""
+        """Write `config.yaml`: as given, as resolved, and natively for the backbone. Secrets are already removed."""
         import yaml
 
         document = {"given": given, "resolved": yaml.safe_load(resolved), "native": dict(native)}
@@ -101,17 +101,17 @@ class RunDirectory:
         return self.checkpoints / f"step_{step}"
 
     def saved_steps(self) -> Sequence[int]:
-        """Return the steps of the complete checkpoints, ascending. One being written carries another name until it is whole."""
+        """Return the steps of the complete checkpoints, ascending. One being written has another name until it is complete."""
         found = (path.name.removeprefix("step_") for path in self.checkpoints.glob("step_*"))
         return sorted(int(name) for name in found if name.isdigit())
 
 
-def throwaway_directory(path: Path, backbone: str) -> Path:
-    """Return where a backbone keeps runs that are for looking at alone, beside the run directory of its experiment."""
+def get_throwaway_directory(path: Path, backbone: str) -> Path:
+    """Return the directory for a backbone's throwaway runs, next to the run directory of its experiment."""
     return path.with_name(f"{path.name}.{backbone.replace('/', '_')}")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

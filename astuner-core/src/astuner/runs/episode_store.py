@@ -10,7 +10,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from astuner.runs.atomic import explained
+from astuner.runs.atomic import explain_os_errors
 from astuner.runs.codec import dump_episode, dump_verdict, load_episode, load_verdict
 from astuner.schema import Episode, Group, Split, Unjudged, Verdict
 
@@ -57,7 +57,7 @@ class StoredEpisodes:
             offset = 0
             for line in file:
                 if not line.endswith(b"\n"):
-                    break  # cut short by a crash, or just being written
+                    break  # cut short by a crash, or still being written
                 record = json.loads(line)
                 step = record["episode"]["step"] if record["kind"] == "episode" else record["step"]
                 if step > latest:
@@ -71,8 +71,8 @@ class StoredEpisodes:
                         failed -= found.keys()
                         failed |= {key for key, verdict in found.items() if isinstance(verdict, Unjudged)}
                 offset += len(line)
-        # Nothing was sampled after the last step, so what its judge failed at can be asked again: an API that was down, a limit
-        # that was reached. Earlier steps are repeated as they were.
+        # Nothing was sampled after the last step, so what its judge failed at can be judged again: an API was down, or a limit
+        # was reached. Earlier steps are replayed as they were.
         for identity in failed:
             del self._verdicts[identity]
 
@@ -87,7 +87,7 @@ class EpisodeFiles(StoredEpisodes):
     def __init__(self, directory: Path, *, replay_after: int | None = None) -> None:
         """Open for appending. With `replay_after`, episodes of later steps (validation: of that step too) can be recalled."""
         self._directory = directory
-        with explained(directory):
+        with explain_os_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
             for split in SPLITS:
                 self._mend(split)
@@ -99,14 +99,14 @@ class EpisodeFiles(StoredEpisodes):
         self._append(episode.split, {"kind": "episode", "episode": dump_episode(episode)})
 
     def add_verdicts(self, group: Group) -> None:
-        """Append the findings on a group."""
+        """Append the verdicts on a group."""
         found = {episode.id: dump_verdict(episode.verdict) for episode in group.episodes if episode.verdict is not None}
         self._append(group.split, {"kind": "verdicts", "step": group.step, "group": group.key, "verdicts": found})
 
     def sync(self) -> None:
-        """Make everything written so far outlive the machine too."""
+        """Make everything written so far survive a crash of the machine."""
         for split, file in self._files.items():
-            with explained(self.path(split)):
+            with explain_os_errors(self.path(split)):
                 os.fsync(file.fileno())
 
     def close(self) -> None:
@@ -116,13 +116,13 @@ class EpisodeFiles(StoredEpisodes):
 
     def _append(self, split: Split, record: dict[str, Any]) -> None:
         line = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-        with explained(self.path(split)):
+        with explain_os_errors(self.path(split)):
             written = self._files[split].write(line)
             if written != len(line):
                 raise OSError(errno.ENOSPC, f"{written} of {len(line)} bytes written: the disk is full")
 
     def _mend(self, split: Split) -> None:
-        """Cut a last line that has no end."""
+        """Cut off an incomplete last line."""
         path = self.path(split)
         if not path.exists() or not (size := path.stat().st_size):
             return
@@ -140,7 +140,7 @@ class EpisodeFiles(StoredEpisodes):
 
 
 def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> Iterator[Episode]:
-    """Yield the stored episodes of a split with their verdicts, in the order they finished; the last record of an id wins."""
+    """Yield the stored episodes of a split with their verdicts, in the order they finished; the last record of each id wins."""
     path = directory / f"{split}.jsonl"
     found: dict[str, Episode] = {}
     if path.exists():

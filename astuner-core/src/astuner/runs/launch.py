@@ -24,12 +24,12 @@ from astuner.plugins.requirements import CORE
 from astuner.processes.program_registry import register_run
 from astuner.protocols.optional import ReportsProgress, Throwaway, Truncates, find_offer
 from astuner.rollout.sampler import TaskSampler
-from astuner.runs.control import RunControl, stop_on_signals, terminated_in_order
-from astuner.runs.directory import RunDirectory, throwaway_directory
+from astuner.runs.control import RunControl, stop_on_signals, unwind_on_sigterm
+from astuner.runs.directory import RunDirectory, get_throwaway_directory
 from astuner.runs.episode_store import EpisodeFiles
 from astuner.runs.loop import Progress, drive
 from astuner.runs.reporting import Loggers, NamedLogger
-from astuner.runs.resume import check_same_run, same_length
+from astuner.runs.resume import check_same_run, is_same_length
 from astuner.schema import Event, Group, Notice
 from astuner.transcript.terminal_text import strip_colours
 
@@ -63,21 +63,21 @@ def start_run(
 ) -> RunOutcome:
     """Train, and return when the run is over; raises an `AstunerError` that says why when it failed or was interrupted.
 
-    `fresh` starts servers anew that an earlier run has kept; `stop_at` are the tags of breakpoints, as `--db` takes them;
+    `fresh` restarts servers that an earlier run has kept; `stop_at` are the tags of breakpoints, as `--db` takes them;
     `services` are names of services, as `--with` takes them.
     """
     with ExitStack() as stack:
-        stack.enter_context(terminated_in_order())
+        stack.enter_context(unwind_on_sigterm())
         asked = stack.enter_context(select_breakpoints(split_tags(stop_at)))
         plan = plan_run(conf, overrides, backbone)
         check_names(services, plan.run_info(), plan.catalog)
-        directory = RunDirectory(_place_of(plan))
+        directory = RunDirectory(_choose_directory(plan))
         directory.open()
         stack.callback(directory.close)
-        stack.enter_context(register_run(directory.path.name, directory.path, facts=_told_of(plan)))
+        stack.enter_context(register_run(directory.path.name, directory.path, facts=_describe_run(plan)))
         if _is_throwaway(plan) and not resume:
-            _empty(directory)
-        step = _place_to_start(directory, plan, resume)
+            _delete_leftovers(directory)
+        step = _find_start_step(directory, plan, resume)
         resumed = directory.holds_work
         if not resumed:
             directory.metrics.unlink(missing_ok=True)
@@ -94,26 +94,26 @@ def evaluate_run(
     *,
     services: Sequence[str] = (),
 ) -> RunOutcome:
-    """Run the validation pass alone, in a directory of its own beside the run's."""
+    """Run the validation pass alone, in its own directory next to the run's."""
     plan = plan_run(conf, overrides, backbone, trains=False)
     check_names(services, plan.run_info(), plan.catalog)
     path = Path(plan.loaded.config.experiment_dir)
     directory = RunDirectory(path.with_name(f"{path.name}.eval"))
     with ExitStack() as stack:
-        stack.enter_context(terminated_in_order())
+        stack.enter_context(unwind_on_sigterm())
         directory.open()
         stack.callback(directory.close)
-        _empty(directory)
-        stack.enter_context(register_run(directory.path.name, directory.path, facts=_told_of(plan)))
+        _delete_leftovers(directory)
+        stack.enter_context(register_run(directory.path.name, directory.path, facts=_describe_run(plan)))
         run = _Run(plan, directory, resume_step=0, resumed=False, stack=stack)
         run.serve(services)
         return run.execute(lambda run, backbone, tasks: backbone.evaluate(run.info, tasks, plan.recipe, checkpoint, run.control))
 
 
-def _place_of(plan: Plan) -> Path:
-    """Return the run directory: a run that the next one replaces lies beside the one that is kept."""
+def _choose_directory(plan: Plan) -> Path:
+    """Return the run directory; a throwaway run has its own, next to the one that is kept."""
     path = Path(plan.loaded.config.experiment_dir)
-    return throwaway_directory(path, plan.backbone.candidate.name) if _is_throwaway(plan) else path
+    return get_throwaway_directory(path, plan.backbone.candidate.name) if _is_throwaway(plan) else path
 
 
 def _is_throwaway(plan: Plan) -> bool:
@@ -123,18 +123,18 @@ def _is_throwaway(plan: Plan) -> bool:
     return offer is not None and offer.throwaway
 
 
-def _empty(directory: RunDirectory) -> None:
+def _delete_leftovers(directory: RunDirectory) -> None:
     for leftover in (directory.state_file, directory.metrics, *directory.episodes.glob("*.jsonl")):
         leftover.unlink(missing_ok=True)
 
 
-def _told_of(plan: Plan) -> dict[str, str]:
-    """Return what `astuner ps` tells of a run."""
+def _describe_run(plan: Plan) -> dict[str, str]:
+    """Return what `astuner ps` shows of a run."""
     return {"backbone": plan.backbone.candidate.name, "experiment_name": plan.loaded.config.experiment_name}
 
 
-def _place_to_start(directory: RunDirectory, plan: Plan, resume: bool) -> int:
-    """Return the step of the checkpoint to go on from, 0 for the start."""
+def _find_start_step(directory: RunDirectory, plan: Plan, resume: bool) -> int:
+    """Return the step of the checkpoint to continue from, 0 for the start."""
     if not directory.holds_work:
         return 0
     status = directory.state.get("status")
@@ -143,8 +143,8 @@ def _place_to_start(directory: RunDirectory, plan: Plan, resume: bool) -> int:
             ways = "choose another experiment_name (--set experiment_name=...), or delete the directory"
         else:
             ways = "go on with --resume, or choose another experiment_name (--set experiment_name=...)"
-        raise UsageError(f"{directory.path}: holds a run already ({status or 'unfinished'}); {ways}")
-    if status == "finished" and same_length(directory, plan):
+        raise UsageError(f"{directory.path}: already holds a run ({status or 'unfinished'}); {ways}")
+    if status == "finished" and is_same_length(directory, plan):
         raise UsageError(
             f"{directory.path}: this run is finished; raise trainer_common.total_training_steps to go on, "
             "or choose another experiment_name to train again"
@@ -155,7 +155,7 @@ def _place_to_start(directory: RunDirectory, plan: Plan, resume: bool) -> int:
 
 
 class _Run:
-    """Everything alive of one run."""
+    """The live parts of one run."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class _Run:
 
         self._plan, self._directory, self._stack = plan, directory, stack
         self._secrets = plan.loaded.secrets
-        stack.enter_context(self._secrets.hidden_in_errors())
+        stack.enter_context(self._secrets.hide_in_errors())
         config = plan.loaded.config
         self._early: list[tuple[str, Literal["info", "warning"]]] = []
         self._loggers: Loggers | None = None
@@ -187,19 +187,21 @@ class _Run:
         replay_after = (resume_step if resume_step else -1) if resumed else None
         store = EpisodeFiles(directory.episodes, replay_after=replay_after)
         stack.callback(store.close)
-        stack.callback(self._tell_early)
-        self.control = RunControl(store=store, hooks=hooks, resume_step=resume_step, notify=self.notify, progress=self._progress)
+        stack.callback(self._print_early_notices)
+        self.control = RunControl(
+            store=store, hooks=hooks, resume_step=resume_step, notify=self.notify, progress=self._show_progress
+        )
         stack.enter_context(connect_run(self.control, self.notify))
         self._resumed, self._resume_step = resumed, resume_step
 
     def serve(self, names: Sequence[str]) -> None:
-        """Start the services that were asked for: the tasks may already come from one."""
+        """Start the requested services: the tasks may already come from one."""
         if not names:
             return
         from astuner.services.running import ServiceHost, run_services
 
         def say(text: str) -> None:
-            # The loggers come later, and a start may take minutes.
+            # The loggers are made later, and a start may take minutes.
             with suppress(OSError):
                 print(self._secrets.hide(text), file=sys.stderr, flush=True)
 
@@ -209,30 +211,30 @@ class _Run:
             self._stack.enter_context(run_services(services, place))
 
     def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
-        """Tell the user something; before the loggers are there it waits for them."""
+        """Show the user a message; until the loggers exist it waits for them."""
         text = self._secrets.hide(text)
         if self._loggers is None:
             self._early.append((text, level))
             return
-        # Whoever read it may be gone, as `tee` is after Ctrl-C; the run goes on, and saves what it has.
+        # The reader may be gone, as `tee` is after Ctrl-C; the run goes on, and saves what it has.
         with suppress(OSError):
             if not self._loggers.notice(text, level):
                 print(f"{level}: {text}", file=sys.stderr)
         self._hooks.notice(Notice(text=strip_colours(text), level=level))
 
-    def _tell_early(self) -> None:
-        """Show what waited for loggers that were never made."""
+    def _print_early_notices(self) -> None:
+        """Print the messages that waited for loggers that were never made."""
         if self._loggers is None:
             for text, level in self._early:
                 with suppress(OSError):
                     print(f"{level}: {text}", file=sys.stderr)
 
-    def _progress(self, what: str, done: int, total: int) -> None:
+    def _show_progress(self, what: str, done: int, total: int) -> None:
         if self._loggers is not None:
             self._loggers.progress(what, done, total)
 
     def execute(self, begin: Callable[[_Run, Backbone, TaskSampler], Generator[Event]]) -> RunOutcome:
-        """Make what is left, consume the backbone's events, and write down how it ended."""
+        """Make the remaining parts, consume the backbone's events, and record how the run ended."""
         plan, info, hooks = self._plan, self.info, self._hooks
         with name_place("the reader"):
             reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
@@ -241,18 +243,18 @@ class _Run:
             tasks = plan.sample_tasks(reader)
         hooks.tasks_read("train", tasks.train_tasks)
         hooks.tasks_read("validation", tasks.validation_tasks)
-        self._directory.write_run(_run_facts(plan))
+        self._directory.write_run(_collect_run_facts(plan))
         self._write_config()
         self._loggers = Loggers(self._make_loggers(), on_failure=lambda text: self.notify(text))
         self._stack.callback(self._loggers.close)
-        self.notify(_header(plan), "info")
+        self.notify(_format_header(plan), "info")
         for text, level in [*((text, "info") for text in plan.notices), *self._early]:
             self.notify(text, level)
         progress = Progress(step=self._resume_step)
         exit_code = 1
         try:
             self._directory.write_state(status="running")
-            hooks.run_started(info, plugins_in_use(plan))
+            hooks.run_started(info, list_plugins_in_use(plan))
             backbone = hooks.make_backbone(plan.backbone.candidate, plan.backbone.options, info)
             try:
                 with stop_on_signals(self.control, lambda text: self.notify(text, "warning")):
@@ -266,7 +268,7 @@ class _Run:
                         progress=progress,
                     )
             except KeyboardInterrupt:
-                # A debugger that was left outside of the rollouts interrupts what it stood in, after asking for the stop.
+                # Leaving a debugger outside of the rollouts requests a stop, then interrupts the code it was in.
                 if not self.control.stop:
                     raise
             finally:
@@ -302,7 +304,7 @@ class _Run:
         for component in self._plan.loggers:
             logger = self._hooks.make_logger(component.candidate, component.options, self.info)
             if self._resumed and (truncating := find_offer(logger, Truncates)) is not None:
-                # Rows after the checkpoint are written again by the replay.
+                # The replay writes rows after the checkpoint again.
                 truncating.truncate_after(self._resume_step if self._resume_step else -1)
             made.append(NamedLogger(component.candidate.name, logger))
         return made
@@ -317,7 +319,7 @@ class _Run:
         )
 
     def _write_provenance(self) -> None:
-        """Write down who made each component and who wrapped it; rollout processes of their own know theirs alone."""
+        """Record who made and who wrapped each component; separate rollout processes only know their own."""
         try:
             self._directory.amend_run(made=[dict(made.row()) for made in self._hooks.provenance])
         except AstunerError as full:
@@ -332,7 +334,7 @@ class _Run:
             print(f"warning: {full}", file=sys.stderr)
 
 
-def plugins_in_use(plan: Plan) -> list[dict[str, str]]:
+def list_plugins_in_use(plan: Plan) -> list[dict[str, str]]:
     """Return kind, name, distribution and version of every component and extension of the run."""
     recipe = plan.recipe
     components = [plan.backbone, plan.reader, *recipe.judges, recipe.tracker, recipe.estimator, *plan.loggers]
@@ -343,15 +345,15 @@ def plugins_in_use(plan: Plan) -> list[dict[str, str]]:
     return [{"kind": c.kind, "name": c.name, "distribution": c.dist or c.target, "version": c.version or ""} for c in chosen]
 
 
-def _header(plan: Plan) -> str:
-    """Return the line that a run begins with: core's version, and everything that is not core's own with its origin."""
-    others = [row for row in plugins_in_use(plan) if row["distribution"] != CORE]
+def _format_header(plan: Plan) -> str:
+    """Return the first line of a run: core's version, and every component that is not core's own, with its origin."""
+    others = [row for row in list_plugins_in_use(plan) if row["distribution"] != CORE]
     origins = (f" ({row['distribution']} {row['version']})" if row["version"] else "" for row in others)
     listed = ", ".join(f"{row['kind']} {row['name']}{origin}" for row, origin in zip(others, origins, strict=True))
     return f"{CORE} {version(CORE)}; plugins: {listed or 'none'}"
 
 
-def _run_facts(plan: Plan) -> dict[str, Any]:
+def _collect_run_facts(plan: Plan) -> dict[str, Any]:
     config = plan.loaded.config
     return {
         "project_name": config.project_name,
@@ -360,14 +362,14 @@ def _run_facts(plan: Plan) -> dict[str, Any]:
         "conf": str(plan.loaded.path),
         "seed": config.seed,
         "versions": {"astuner-core": version("astuner-core"), "python": platform.python_version()},
-        "plugins": plugins_in_use(plan),
-        "git": _git_state(plan.loaded.path.parent),
+        "plugins": list_plugins_in_use(plan),
+        "git": _read_git_state(plan.loaded.path.parent),
         "command": redact_command(sys.argv),
     }
 
 
-def _git_state(directory: Path) -> dict[str, Any] | None:
-    """Return commit and cleanliness of the directory's checkout, or None where there is none."""
+def _read_git_state(directory: Path) -> dict[str, Any] | None:
+    """Return commit and cleanliness of the directory's checkout, or None if it is not one."""
     command = ["git", "-C", str(directory), "status", "--porcelain=v2", "--branch"]
     try:
         found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.splitlines()

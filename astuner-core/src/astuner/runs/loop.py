@@ -1,4 +1,4 @@
-"""The one loop that every backbone's events go through: logs, accounts, keeps checkpoints, and knows when to give up."""
+"""The one loop that every backbone's events go through: logs, keeps state and checkpoints, and ends a run that learns nothing."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from astuner.runs.control import RunControl
 
 STEPS_WITHOUT_SIGNAL = 20
-"""So many steps in a row in which no token has a non-zero advantage end the run."""
+"""The run ends after this many steps in a row in which no token has a non-zero advantage."""
 
 
 @define(eq=False)
 class Progress:
-    """What a run has come to."""
+    """How far a run is, and its validations."""
 
     step: int = 0
     before: Mapping[str, float] | None = None
@@ -38,7 +38,7 @@ class Progress:
     _without_signal: int = field(default=0, init=False)
 
     def check_signal(self, report: StepReport) -> None:
-        """Raise `RunFailed` after too many steps in a row with nothing to learn from."""
+        """Raise `RunFailed` after too many steps in a row without signal."""
         if "signal/tokens_nonzero_advantage" not in report.metrics:
             return
         self._without_signal = 0 if report.metrics["signal/tokens_nonzero_advantage"] else self._without_signal + 1
@@ -65,7 +65,7 @@ def drive(
 ) -> None:
     """Consume a backbone's events to their end."""
     trainer = run_info.config.trainer_common
-    # Whatever happens here, the backbone's `finally` blocks run before anything else is closed.
+    # Even after an error here, the backbone's `finally` blocks run before anything else is closed.
     with closing(events):
         for event in events:
             match event:
@@ -73,7 +73,7 @@ def drive(
                     progress.step = event.step
                     loggers.log(event.step, event.metrics)
                     loggers.log_episodes(event.step, event.groups)
-                    _tell_of_groups(hooks, event.groups)
+                    _report_groups(hooks, event.groups)
                     hooks.step_finished(event)
                     directory.write_state(step=event.step)
                     progress.check_signal(event)
@@ -84,8 +84,8 @@ def drive(
                     loggers.log(event.step, event.metrics)
                     loggers.log_episodes(event.step, event.groups)
                     if trainer.keep_best:
-                        _note_best(directory, event)
-                    _tell_of_groups(hooks, event.groups)
+                        _record_best(directory, event)
+                    _report_groups(hooks, event.groups)
                     hooks.validation_finished(event)
                 case CheckpointSaved():
                     control.store.sync()
@@ -97,15 +97,15 @@ def drive(
                     control.notify(event.text, event.level)
 
 
-def _tell_of_groups(hooks: Hooks, groups: Sequence[Group]) -> None:
+def _report_groups(hooks: Hooks, groups: Sequence[Group]) -> None:
     for group in groups:
         hooks.group_judged(group)
         for episode in group.episodes:
             hooks.episode_finished(episode)
 
 
-def _note_best(directory: RunDirectory, report: ValidationReport) -> None:
-    """Remember the best validation so far; the backbone saves a checkpoint after each validation when `keep_best` is on."""
+def _record_best(directory: RunDirectory, report: ValidationReport) -> None:
+    """Record the best validation so far; the backbone saves a checkpoint after each validation when `keep_best` is on."""
     value = report.metrics.get("val/reward/mean")
     best = directory.state.get("best")
     if value is not None and report.step > 0 and (best is None or value > best["value"]):

@@ -1,4 +1,4 @@
-"""The loggers of a run: each is told everything, and one that fails is named and left out."""
+"""The loggers of a run: each gets everything, and one that fails is named and left out."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Loggers:
     """Fans reports out."""
 
     def __init__(self, loggers: Sequence[NamedLogger], on_failure: Callable[[str], None]) -> None:
-        """`on_failure` hears, once per logger, what went wrong."""
+        """`on_failure` is called once per failing logger, with the error."""
         self._loggers = list(loggers)
         self._on_failure = on_failure
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write the metrics of a step everywhere."""
-        self._each(lambda logger: logger.log(step, metrics))
+        self._call_each(lambda logger: logger.log(step, metrics))
 
     def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
         """Write the episodes of a step everywhere."""
-        self._each(lambda logger: logger.log_episodes(step, groups))
+        self._call_each(lambda logger: logger.log_episodes(step, groups))
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Pass progress on to the loggers that show it (`ShowsProgress`)."""
@@ -43,10 +43,10 @@ class Loggers:
             if showing is not None:
                 showing.progress(what, done, total)
 
-        self._each(show)
+        self._call_each(show)
 
     def notice(self, text: str, level: str) -> bool:
-        """Pass a notice on to the loggers that show it (`ShowsNotices`); whether one did."""
+        """Pass a notice on to the loggers that show it (`ShowsNotices`); return whether one did."""
         shown = [show for named in self._loggers if (show := find_offer(named.logger, ShowsNotices)) is not None]
         for show in shown:
             show.notice(text, level)
@@ -54,10 +54,10 @@ class Loggers:
 
     def close(self) -> None:
         """Flush and end all of them."""
-        self._each(lambda logger: logger.close())
+        self._call_each(lambda logger: logger.close())
         self._loggers.clear()
 
-    def _each(self, act: Callable[[Logger], None]) -> None:
+    def _call_each(self, act: Callable[[Logger], None]) -> None:
         for named in list(self._loggers):
             try:
                 act(named.logger)

@@ -7,7 +7,7 @@ from fnmatch import fnmatch
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from astuner.config.places import ROOT, dotted
+from astuner.config.places import ROOT, format_path
 from astuner.errors import ConfigError, Problem
 from astuner.runs.directory import RunDirectory
 
@@ -25,7 +25,7 @@ LLM_LIMITS = (
     "completion_price",
     "cache",
 )
-"""How long and how dearly an LLM is asked, and not what: a run that a limit has ended goes on with a higher one."""
+"""How long an LLM is asked and at what cost, not what it is asked: a run that hit a limit goes on with a higher one."""
 
 MAY_CHANGE = (
     "project_name",
@@ -56,9 +56,9 @@ LENGTH = ("trainer_common.total_epochs", "trainer_common.total_training_steps")
 """Keys that say how long a run is; a finished run goes on when one of them has grown."""
 
 
-def same_length(directory: RunDirectory, plan: Plan) -> bool:
-    """Whether the run is configured to be as long as it was when it was last started."""
-    return not any(_in_section(key) in LENGTH for key, _, _ in _changes(*_configured(directory, plan)))
+def is_same_length(directory: RunDirectory, plan: Plan) -> bool:
+    """Whether the configured length of the run is that of its last start."""
+    return not any(_remove_root(key) in LENGTH for key, _, _ in _find_changes(*_load_configurations(directory, plan)))
 
 
 def check_same_run(directory: RunDirectory, plan: Plan) -> None:
@@ -69,23 +69,23 @@ def check_same_run(directory: RunDirectory, plan: Plan) -> None:
             message=f"was {before!r} when {directory.path.name} was started and is {now!r} now; a resumed run "
             "keeps it. Put it back, or start a new run with another experiment_name",
         )
-        for key, before, now in sorted(_changes(*_configured(directory, plan)), key=itemgetter(0))
-        if not _may_change(_in_section(key))
+        for key, before, now in sorted(_find_changes(*_load_configurations(directory, plan)), key=itemgetter(0))
+        if not _may_change(_remove_root(key))
     ]
     if problems:
         raise ConfigError(problems)
 
 
-def _in_section(key: str) -> str:
+def _remove_root(key: str) -> str:
     return key.removeprefix(f"{ROOT}.")
 
 
 def _may_change(key: str) -> bool:
-    # What is said of a list is said of its items too.
+    # What holds for a list holds for its items.
     return any(fnmatch(place, may) for may in MAY_CHANGE for place in (key, key.partition("[")[0]))
 
 
-def _configured(directory: RunDirectory, plan: Plan) -> tuple[Any, Any]:
+def _load_configurations(directory: RunDirectory, plan: Plan) -> tuple[Any, Any]:
     """Return the resolved configuration of the last start and of this one."""
     import yaml
 
@@ -93,19 +93,19 @@ def _configured(directory: RunDirectory, plan: Plan) -> tuple[Any, Any]:
 
     now = yaml.safe_load(to_yaml(plan.loaded))
     path = directory.path / "config.yaml"
-    # Without the file the last start came no further than its lock.
+    # Without the file the last start got no further than its lock.
     return (yaml.safe_load(path.read_text(encoding="utf-8"))["resolved"] if path.exists() else now), now
 
 
-def _changes(before: Any, now: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield each key that has another value, with both, down through sections and through lists that are as long as before."""
+def _find_changes(before: Any, now: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield each key that has another value, with both, recursing into sections and into lists of unchanged length."""
     if isinstance(before, Mapping | None) and isinstance(now, Mapping | None):
-        # A section that is not there has none of its keys.
+        # A missing section has no keys.
         old, new = before or {}, now or {}
         for key in old.keys() | new.keys():
-            yield from _changes(old.get(key), new.get(key), dotted([key], path))
+            yield from _find_changes(old.get(key), new.get(key), format_path([key], path))
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         for position, (one, other) in enumerate(zip(before, now, strict=True)):
-            yield from _changes(one, other, dotted([position], path))
+            yield from _find_changes(one, other, format_path([position], path))
     elif before != now:
         yield path, before, now

@@ -1,1 +1,1 @@
-"""What `astuner plugin new` writes: a small, living package for each kind of component, out of template files."""
+"""What `astuner plugin new` writes: a small working package for each kind of component, from template files."""

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from astuner.scaffold.names import Names
 
 ENDING = ".in"
-"""Of a template file: `$dist`, `$name`, `$module`, `$component` and the like are filled in, and `$$` is a dollar."""
+"""Of a template file: `$dist`, `$name`, `$module`, `$component` and so on are filled in, and `$$` is a dollar."""
 
 
-def package_files(names: Names) -> Mapping[str, str]:
-    """Return the texts of a package by path, in the order in which one reads them."""
-    values = _values(names)
-    usage, options = _fill(names.kind, _usage_file(names.kind), values), _fill(names.kind, "options.md", values)
-    fence = _usage_file(names.kind).rpartition(".")[2]
+def fill_package(names: Names) -> Mapping[str, str]:
+    """Return the texts of a package by path, in reading order."""
+    values = _collect_values(names)
+    usage, options = _fill(names.kind, _find_usage_file(names.kind), values), _fill(names.kind, "options.md", values)
+    fence = _find_usage_file(names.kind).rpartition(".")[2]
     whole = {**values, "usage": usage.rstrip("\n"), "options": options.rstrip("\n"), "fence": fence}
     return {
         "README.md": _fill("shared", "README.md", whole),
@@ -37,18 +37,18 @@ def package_files(names: Names) -> Mapping[str, str]:
     }
 
 
-def usage(names: Names) -> str:
-    """Return how the component is used: some lines of YAML, or a command."""
-    return _fill(names.kind, _usage_file(names.kind), _values(names))
+def fill_usage(names: Names) -> str:
+    """Return an example of using the component: some lines of YAML, or a command."""
+    return _fill(names.kind, _find_usage_file(names.kind), _collect_values(names))
 
 
-def core_range(extra: str = "", running: str | None = None) -> str:
-    """Return the requirement for the running core and those releases that keep its promises: `astuner-core>=0.1,<0.2`."""
+def format_core_range(extra: str = "", running: str | None = None) -> str:
+    """Return the requirement for the running core and the releases compatible with it: `astuner-core>=0.1,<0.2`."""
     now = Version(running or version(CORE))
     return f"{CORE}{f'[{extra}]' if extra else ''}>={now.major}.{now.minor},<{now.major}.{now.minor + 1}"
 
 
-def _values(names: Names) -> Mapping[str, str]:
+def _collect_values(names: Names) -> Mapping[str, str]:
     scaffold = SCAFFOLDS[names.kind]
     return {
         "dist": names.dist,
@@ -59,20 +59,20 @@ def _values(names: Names) -> Mapping[str, str]:
         "group": str(KINDS[names.kind]),
         "target": f"{names.module}:{scaffold.target or names.component}",
         "description": scaffold.description,
-        "core": core_range(scaffold.core_extra),
+        "core": format_core_range(scaffold.core_extra),
         # The tests play episodes, whatever the component itself needs.
-        "core_for_tests": core_range("rollout"),
+        "core_for_tests": format_core_range("rollout"),
     }
 
 
-def _usage_file(kind: str) -> str:
-    return "usage.bash" if _folder(kind).joinpath(f"usage.bash{ENDING}").is_file() else "usage.yaml"
+def _find_usage_file(kind: str) -> str:
+    return "usage.bash" if _find_folder(kind).joinpath(f"usage.bash{ENDING}").is_file() else "usage.yaml"
 
 
 def _fill(folder: str, file: str, values: Mapping[str, str]) -> str:
-    text = _folder(folder).joinpath(f"{file}{ENDING}").read_text(encoding="utf-8")
+    text = _find_folder(folder).joinpath(f"{file}{ENDING}").read_text(encoding="utf-8")
     return Template(text).substitute(values)
 
 
-def _folder(name: str) -> Traversable:
+def _find_folder(name: str) -> Traversable:
     return resources.files(__package__).joinpath("templates", name)

@@ -1,4 +1,4 @@
-"""What differs between the packages of the kinds, beside their template files."""
+"""What differs between the packages of the kinds, apart from their template files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from astuner.errors import Problem, UsageError
-from astuner.plugins.kinds import kind_of, with_article
+from astuner.plugins.kinds import add_article, kind_of
 
 
 @frozen(kw_only=True)
@@ -18,7 +18,7 @@ class Scaffold:
     description: str
     """The one sentence of its metadata."""
     section: str | None = None
-    """Where the YAML holds the options: the path of the section in which the component's own one stands."""
+    """Where the YAML holds the options: the path of the section that contains the component's own."""
     target: str | None = None
     """What the entry point names; None is the component's class."""
     core_extra: str = ""
@@ -41,8 +41,8 @@ SCAFFOLDS: Mapping[str, Scaffold] = {
 """By kind. A workflow needs no package: every user writes their own."""
 
 
-def scaffolded_kind(word: str) -> str:
-    """Return the kind that a word means, in the singular or the plural; raises `UsageError` for one without a scaffold."""
+def find_scaffolded_kind(word: str) -> str:
+    """Return the kind for a word in the singular or the plural; raises `UsageError` if it has no scaffold."""
     try:
         kind = kind_of(word)
     except KeyError:
@@ -50,7 +50,7 @@ def scaffolded_kind(word: str) -> str:
     else:
         if kind in SCAFFOLDS:
             return kind
-        problem = f"there is no scaffold for {with_article(kind)}"
+        problem = f"there is no scaffold for {add_article(kind)}"
     close = difflib.get_close_matches(word, [*SCAFFOLDS, *(f"{name}s" for name in SCAFFOLDS)], n=1)
     message = f"{problem}; there are: {', '.join(SCAFFOLDS)}."
     raise UsageError(str(Problem(message=message, suggestion=close[0] if close else None)))

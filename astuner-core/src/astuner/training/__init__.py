@@ -1,1 +1,1 @@
-"""The training loop that every backbone with a loop of its own shares: play, weigh, update, validate, save."""
+"""The training loop shared by backbones that have none from their trainer: play, compute advantages, update, validate, save."""

@@ -15,9 +15,9 @@ ADAPTER = "adapter_config.json"
 
 
 def export_model(checkpoint: Path, out: Path, *, merge_lora: bool = False, leave_out: Collection[str] = ()) -> None:
-    """Copy the files of a checkpoint's model, without folders and what is to be left out; adapters merged if asked.
+    """Copy the files of a checkpoint's model, except folders and `leave_out`; merge adapters if asked.
 
-    Raises UsageError when there is nothing to export, or `out` is in use.
+    Raises `UsageError` when there is nothing to export, or `out` is in use.
     """
     adapted = (checkpoint / ADAPTER).is_file()
     if not adapted and not (checkpoint / "config.json").is_file():

@@ -1,4 +1,4 @@
-"""A whole run, top to bottom: play a step's groups, weigh them, update, validate, save.
+"""A whole run, top to bottom: play a step's groups, compute advantages, update, validate, save.
 
 Every backbone that does not leave its loop to another trainer is this loop with a `Learner`.
 """
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from astuner.errors import ConfigError, Problem
-from astuner.judging.advantages import weigh, without_signal
+from astuner.judging.advantages import compute_advantages, has_no_signal
 from astuner.protocols import Control, RunInfo, TaskSource
 from astuner.protocols.optional import find_offer
-from astuner.rollout.metrics import rollout_metrics, validation_metrics
+from astuner.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
 from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.directory import RunDirectory
 from astuner.schema import CheckpointSaved, Event, Group, StepReport, ValidationReport
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, learner: Learner) -> Generator[Event]:
-    """Yield a report per step, and validations and checkpoints as they are due; a stop saves the last whole step.
+    """Yield a report per step, and validations and checkpoints as they are due; a stop saves the last complete step.
 
-    The learner stands where the checkpoint of `control.resume_step` left it.
+    The learner is in the state of the checkpoint of `control.resume_step`.
     """
     total, settings = tasks.total_steps, run.config.trainer_common
     start = control.resume_step
@@ -49,11 +49,11 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
                 break
             played = time.perf_counter()
             by_agent = settings.algorithm.norm_adv_by_agent
-            rows = weigh(groups, learner.estimator, _penalties(run, learner, groups), by_agent=by_agent)
-            metrics = rollout_metrics(groups, rows, by_agent=by_agent)
+            rows = compute_advantages(groups, learner.estimator, _compute_penalties(run, learner, groups), by_agent=by_agent)
+            metrics = compute_rollout_metrics(groups, rows, by_agent=by_agent)
             if overlaps and step < total:
-                with ThreadPoolExecutor(1) as beside:
-                    updating = beside.submit(learner.update, rows, step)
+                with ThreadPoolExecutor(1) as executor:
+                    updating = executor.submit(learner.update, rows, step)
                     ahead = _play(rollouts, run, tasks, step + 1)
                     metrics |= updating.result()
             else:
@@ -62,14 +62,14 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
             if (engine_s := rollouts.take_engine_s()) is not None:
                 metrics["time/engine_s"] = engine_s
             rollouts.serve_new_weights(step)
-            yield _report(step, metrics, groups, began, played)
+            yield _make_report(step, metrics, groups, began, played)
             last = step == total
-            validates = _due(settings.test_freq, step) or (last and (settings.test_freq > 0 or settings.val_before_train))
+            validates = _is_due(settings.test_freq, step) or (last and (settings.test_freq > 0 or settings.val_before_train))
             if validates and not (yield from _validate(rollouts, tasks, step)):
                 break
             whole = step
             asked = control.take_save()
-            if last or asked or _due(settings.save_freq, step) or (settings.keep_best and validates):
+            if last or asked or _is_due(settings.save_freq, step) or (settings.keep_best and validates):
                 saved = step
                 yield _save(directory, learner, step)
             if control.stop:
@@ -96,7 +96,7 @@ def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> tup
     With `filter_groups` further tasks are drawn in place of groups without signal (DAPO, arXiv 2503.14476).
     """
     options = run.config.trainer_common.algorithm.filter_groups
-    dead = partial(without_signal, by_agent=run.config.trainer_common.algorithm.norm_adv_by_agent)
+    dead = partial(has_no_signal, by_agent=run.config.trainer_common.algorithm.norm_adv_by_agent)
     groups = rollouts.train(tasks.batch(step), step)
     if groups is None or not options.enable:
         return groups, 0
@@ -111,11 +111,11 @@ def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> tup
             return None, 0
         dropped += [group for group in played if dead(group)]
         kept += [group for group in played if not dead(group)]
-    # A batch that stays short is filled with groups that have no signal: they weigh in the denominators, as without the filter.
+    # A short batch is filled up with groups without signal: they count in the denominators, as without the filter.
     return [*kept, *dropped][:wanted], len(dropped)
 
 
-def _penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[tuple[str, str], float]:
+def _compute_penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[tuple[str, str], float]:
     """Return what the divergence from the reference costs each episode and agent, when it is part of the reward."""
     algorithm = run.config.trainer_common.algorithm
     if not algorithm.use_kl_in_reward:
@@ -133,10 +133,10 @@ def _penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[tupl
 
 
 def _validate(rollouts: Rollouts, tasks: TaskSource, step: int) -> Generator[Event, None, bool]:
-    """Yield the report, and return whether the pass came to its end."""
+    """Yield the report, and return whether the pass was completed."""
     groups = rollouts.validate(tasks.validation(), step)
     if groups:
-        yield ValidationReport(step=step, metrics=validation_metrics(groups), groups=tuple(groups))
+        yield ValidationReport(step=step, metrics=compute_validation_metrics(groups), groups=tuple(groups))
     return groups is not None
 
 
@@ -145,12 +145,12 @@ def _save(directory: RunDirectory, learner: Learner, step: int) -> CheckpointSav
     return CheckpointSaved(step=step, path=str(finish_checkpoint(directory, step)))
 
 
-def _report(step: int, metrics: dict[str, float], groups: list[Group], began: float, played: float) -> StepReport:
+def _make_report(step: int, metrics: dict[str, float], groups: list[Group], began: float, played: float) -> StepReport:
     now = time.perf_counter()
     metrics |= {"time/rollout_s": played - began, "time/update_s": now - played, "time/step_s": now - began}
     metrics["tokens/per_s"] = metrics["tokens/generated"] / max(metrics["time/step_s"], 1e-9)
     return StepReport(step=step, metrics=metrics, groups=tuple(groups))
 
 
-def _due(frequency: int, step: int) -> bool:
+def _is_due(frequency: int, step: int) -> bool:
     return frequency > 0 and step % frequency == 0

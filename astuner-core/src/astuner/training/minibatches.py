@@ -29,14 +29,14 @@ class Row(Protocol):
 AnyRow = TypeVar("AnyRow", bound=Row)
 
 
-def mini_batches(rows: Sequence[AnyRow], count: int) -> list[list[AnyRow]]:
+def cut_mini_batches(rows: Sequence[AnyRow], count: int) -> list[list[AnyRow]]:
     """Cut the rows, in their order, into at most `count` parts of whole groups; of whole episodes when there are fewer groups.
 
-    Rows are never the unit: an episode of twenty rows is cut as one of a single row is.
+    Rows are never the unit: an episode of twenty rows is handled like one of a single row.
     """
     keys: list[Hashable] = [row.group for row in rows]
     if len(set(keys)) < count:
-        keys = [_episode(row) for row in rows]
+        keys = [_identify_episode(row) for row in rows]
     ranks = {key: rank for rank, key in enumerate(dict.fromkeys(keys))}
     parts: list[list[AnyRow]] = [[] for _ in range(min(count, len(ranks)))]
     for row, key in zip(rows, keys, strict=True):
@@ -44,7 +44,7 @@ def mini_batches(rows: Sequence[AnyRow], count: int) -> list[list[AnyRow]]:
     return parts
 
 
-def token_shares(rows: Sequence[Row], aggregation: Aggregation, max_response_length: int) -> list[float]:
+def compute_token_shares(rows: Sequence[Row], aggregation: Aggregation, max_response_length: int) -> list[float]:
     """Return, for each row of a mini-batch, the factor of each of its tokens' losses; their weighted sum is the loss.
 
     The denominators are those of the whole mini-batch, so that neither micro-batches nor rows that are left out change them.
@@ -52,22 +52,22 @@ def token_shares(rows: Sequence[Row], aggregation: Aggregation, max_response_len
     """
     tokens: Counter[Hashable] = Counter()
     for row in rows:
-        tokens[_sequence(row)] += row.sample.trained
+        tokens[_identify_sequence(row)] += row.sample.trained
     sequences = sum(count > 0 for count in tokens.values())
     match aggregation:
         case "token-mean":
             return [1 / max(1, tokens.total())] * len(rows)
         case "seq-mean-token-mean":
-            return [1 / (max(1, sequences) * max(1, tokens[_sequence(row)])) for row in rows]
+            return [1 / (max(1, sequences) * max(1, tokens[_identify_sequence(row)])) for row in rows]
         case "seq-mean-token-sum":
             return [1 / max(1, sequences)] * len(rows)
         case "seq-mean-token-sum-norm":
             return [1 / (max(1, sequences) * max_response_length)] * len(rows)
 
 
-def _episode(row: Row) -> Hashable:
+def _identify_episode(row: Row) -> Hashable:
     return row.group, row.sample.episode_id
 
 
-def _sequence(row: Row) -> Hashable:
+def _identify_sequence(row: Row) -> Hashable:
     return row.group, row.sample.episode_id, row.sample.agent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 
-def learning_rate(step: int, *, lr: float, warmup_steps: int, schedule: str, total_steps: int) -> float:
+def compute_learning_rate(step: int, *, lr: float, warmup_steps: int, schedule: str, total_steps: int) -> float:
     """Return the rate of a step (from 1). `cosine` and `linear` would reach zero one step after the last."""
     done = step - 1
     if done < warmup_steps:

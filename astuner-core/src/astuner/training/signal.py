@@ -1,4 +1,4 @@
-"""What became of the rows of a step, under the same names for every backbone."""
+"""Metrics of the rows of a step, under the same names for every backbone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 from astuner.training.minibatches import Row
 
 TOKEN_SUMS = ("tokens", "loss/policy", "loss/kl", "kl", "ratio", "exp_abs", "entropy", "clip/low", "clip/high")
-"""What a pass adds up over its tokens: their number, both parts of the loss with their factors, the divergence (k3), the ratio of
+"""The sums of a pass over its tokens: their number, both parts of the loss with their factors, the divergence (k3), the ratio of
 trainer and sampler and e^|log ratio|, the entropy, and how many were clipped."""
 
 
@@ -18,15 +18,15 @@ class WeighedRow(Row, Protocol):
 
     @property
     def advantage(self) -> float:
-        """Of the episode's agent in its group."""
+        """The advantage of the episode's agent in its group."""
         ...
 
 
-def update_metrics(sums: Mapping[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:
-    """Turn sums over the trained tokens of a step into metrics; nothing where there was nothing to train.
+def compute_update_metrics(sums: Mapping[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:
+    """Turn sums over the trained tokens of a step into metrics; empty if there was nothing to train.
 
-    `sums` has the names of `TOKEN_SUMS`, `entropy` only where it was computed, and `abs_max`, which is no sum. The losses are
-    those of `parts` mini-batches, of which each is a whole.
+    `sums` has the names of `TOKEN_SUMS`, `entropy` only where it was computed, and `abs_max`, a maximum. The losses are
+    those of `parts` mini-batches, each normalised on its own.
     """
     tokens = sums.get("tokens", 0.0)
     if not tokens:
@@ -46,11 +46,11 @@ def update_metrics(sums: Mapping[str, float], norms: Sequence[float], parts: int
 
 
 def has_gradient(row: WeighedRow, *, kl_in_loss: bool) -> bool:
-    """Whether a row moves the weights: it has trained tokens, and an advantage or a divergence in the loss."""
+    """Whether a row changes the weights: it has trained tokens, and an advantage or a divergence in the loss."""
     return row.sample.trained > 0 and (row.advantage != 0 or kl_in_loss)
 
 
-def signal_metrics(rows: Sequence[WeighedRow], norms: Sequence[float], *, kl_in_loss: bool) -> dict[str, float]:
+def compute_signal_metrics(rows: Sequence[WeighedRow], norms: Sequence[float], *, kl_in_loss: bool) -> dict[str, float]:
     """Count what there was to train; `norms` are those of the gradients, one per optimizer step."""
     live = [row for row in rows if has_gradient(row, kl_in_loss=kl_in_loss)]
     return {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
 
-from astuner.judging.advantages import Weighted
+from astuner.judging.advantages import WeightedSample
 from astuner.schema import Group, Unjudged
 
 
@@ -57,7 +57,7 @@ class Waterfall:
                 yield f"{sign:2}{count:>{width},}  {text}"
 
 
-def build_waterfall(groups: Sequence[Group], rows: Sequence[Weighted]) -> Waterfall:
+def build_waterfall(groups: Sequence[Group], rows: Sequence[WeightedSample]) -> Waterfall:
     """Count the tokens of judged groups; `rows` are their weighted samples."""
     episodes = [episode for group in groups for episode in group.episodes]
     untrained: Counter[str] = Counter()

@@ -18,7 +18,7 @@ from astuner.config.structure_errors import FaultsError
 from astuner.config.structuring import make_converter
 from astuner.config.yaml_lines import read_yaml
 from astuner.errors import ConfigError
-from astuner.planning.schema.json_schema import whole_schema
+from astuner.planning.schema.json_schema import build_schema
 from astuner.plugins.catalog import Catalog
 from astuner.testing.distribution import write_distribution
 
@@ -50,7 +50,7 @@ def structures(tree: object) -> bool:
     return True
 
 
-VALIDATOR = Draft7Validator(whole_schema(Catalog(), native_roots=("verl", "trinity"), on_broken=print))
+VALIDATOR = Draft7Validator(build_schema(Catalog(), native_roots=("verl", "trinity"), on_broken=print))
 CONVERTER = make_converter()
 KEYS = [key for key in walk_schema() if not key.endswith(".*")]
 SECTIONS = sorted({key.rpartition(".")[0] for key in KEYS} - {""})
@@ -185,7 +185,7 @@ def schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dic
             write_distribution(tmp_path, name, "1.0", {f"{name}.py": source}, points)
             monkeypatch.delitem(sys.modules, name, raising=False)
         monkeypatch.syspath_prepend(str(tmp_path))
-        return whole_schema(Catalog.discover(), native_roots=(), on_broken=on_broken)
+        return build_schema(Catalog.discover(), native_roots=(), on_broken=on_broken)
 
     return made
 

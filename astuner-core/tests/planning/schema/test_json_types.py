@@ -14,7 +14,7 @@ from jsonschema import Draft7Validator
 
 from astuner.config.structure_errors import FaultsError
 from astuner.config.structuring import make_converter
-from astuner.planning.schema.json_types import class_schema
+from astuner.planning.schema.json_types import build_class_schema
 
 
 class Colour(Enum):
@@ -88,7 +88,7 @@ VALUES = [
     *({}, {"level": 1}, {"level": "1"}, {"levels": 1}, {"a": 1}, {"a": "b"}, {"a": {}}, {"a": {"level": 2}}, {"a": None}),
 ]
 CONVERTER = make_converter()
-VALIDATOR = Draft7Validator(class_schema(Options))
+VALIDATOR = Draft7Validator(build_class_schema(Options))
 WRITTEN_OUT = {"part_of", "converted"}
 """What only the loader can judge: the schema is more lenient."""
 
@@ -129,7 +129,7 @@ def test_an_interpolation_inside_other_text_gives_no_number() -> None:
 
 
 def test_a_key_without_default_is_required() -> None:
-    assert class_schema(Needy)["required"] == ["level"]
+    assert build_class_schema(Needy)["required"] == ["level"]
 
 
 @frozen(kw_only=True)
@@ -139,6 +139,6 @@ class Tree:
 
 
 def test_a_class_that_contains_itself_is_described_to_the_first_level() -> None:
-    validator = Draft7Validator(class_schema(Tree))
+    validator = Draft7Validator(build_class_schema(Tree))
     assert validator.is_valid({"leaf": 1, "below": {"leaf": 2, "below": {"leaf": 3}}})
     assert not validator.is_valid({"leaf": "1"})

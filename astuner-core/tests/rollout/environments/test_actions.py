@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from astuner.rollout.environments.actions import as_action
+from astuner.rollout.environments.actions import extract_action
 
 
 def content(preference: str, text: str) -> tuple[str, bool]:
-    action = as_action({"role": "assistant", "content": text}, preference)
+    action = extract_action({"role": "assistant", "content": text}, preference)
     return action.message["content"], action.found
 
 
@@ -56,9 +56,9 @@ def test_text_is_taken_as_it_is():
 
 def test_an_answer_that_calls_tools_is_an_action_as_it_is():
     reply = {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}
-    assert as_action(reply, "code") == as_action(reply, "text")
+    assert extract_action(reply, "code") == extract_action(reply, "text")
 
 
 def test_what_else_an_answer_holds_stays():
-    action = as_action({"role": "assistant", "content": r"\boxed{1}", "reasoning_content": "hm"}, "box")
+    action = extract_action({"role": "assistant", "content": r"\boxed{1}", "reasoning_content": "hm"}, "box")
     assert action.message == {"role": "assistant", "content": "1", "reasoning_content": "hm"}

@@ -14,7 +14,7 @@ from astuner.config.model import Config
 from astuner.errors import AstunerError, ConfigError, DataError
 from astuner.planning.plan import plan_run
 from astuner.plugins.catalog import Catalog
-from astuner.rollout.environments.loop_factory import action_preference
+from astuner.rollout.environments.loop_factory import choose_action_preference
 from astuner.testing import write_project
 
 GAMES = (Path(__file__).parents[1] / "environment_games.py").read_text()
@@ -211,7 +211,7 @@ def test_the_preference_falls_back_to_that_of_the_env_service_reader(own, reader
         environment=Environment(env_action_preference=own),
         task_reader=TaskReader(type=reader, sections={"env_service": section}),
     )
-    assert action_preference(config) == preference
+    assert choose_action_preference(config) == preference
 
 
 def test_an_environment_that_cannot_be_made_is_counted_under_its_reason(run, settings):

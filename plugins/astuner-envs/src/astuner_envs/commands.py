@@ -81,19 +81,19 @@ def serve(names: Sequence[str], values: Sequence[str], files: Sequence[str], **g
 @click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 def list_(in_json: bool) -> None:
     """List the installed environments: what can be played in process, or served."""
-    from astuner.cli.plugin_rows import aligned, row_of, status_of
+    from astuner.cli.plugin_rows import align_columns, describe_component, describe_status
     from astuner.plugins.catalog import Catalog
 
     catalog = Catalog.discover(kinds=("environment",))
-    rows = [row_of(candidate, catalog) for candidate in catalog.candidates("environment")]
+    rows = [describe_component(candidate, catalog) for candidate in catalog.candidates("environment")]
     if in_json:
         click.echo(json.dumps(rows, indent=2))
         return
     if not rows:
         click.echo("no environment is installed", err=True)
         return
-    cells = [(row["name"], f"{row['dist']} {row['version']}", row["target"], status_of(row)) for row in rows]
-    click.echo(aligned([("NAME", "FROM", "CLASS", "STATUS"), *cells]))
+    cells = [(row["name"], f"{row['dist']} {row['version']}", row["target"], describe_status(row)) for row in rows]
+    click.echo(align_columns([("NAME", "FROM", "CLASS", "STATUS"), *cells]))
 
 
 def served(names: Sequence[str], values: Sequence[str], files: Sequence[str]) -> tuple[Served, ...]:

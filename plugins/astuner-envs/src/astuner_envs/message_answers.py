@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from astuner.rollout.environments.actions import last_box
+from astuner.rollout.environments.actions import find_last_box
 from astuner.schema import Message
 
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
@@ -22,7 +22,7 @@ def put_forward(message: Message) -> str:
     r"""Return the content of the last `\boxed{…}`, `<action>…</action>` or `<answer>…</answer>`, or else the last line."""
     text = text_of(message)
     tags = _ANSWER.findall(text)
-    found = tags[-1] if tags else last_box(text)
+    found = tags[-1] if tags else find_last_box(text)
     if found is not None:
         return found.strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -11,7 +11,7 @@ from attrs.validators import ge, min_len, optional
 from astuner.errors import DataError
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.drivers import load
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
 from astuner_envs.listing import ListsTasks
@@ -42,7 +42,7 @@ class EnvironmentTasksReader:
             )
         given: Mapping[str, Any] = run_info.config.environment.options_of(candidate.name)
         self._name, self._world = options.environment, target
-        self._given = options_for(target, given, key=f"astuner.environment.{candidate.name}")
+        self._given = build_options(target, given, key=f"astuner.environment.{candidate.name}")
 
     @classmethod
     def from_run(cls, options: Options, run_info: RunInfo) -> EnvironmentTasksReader:

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le
 
-from astuner.clients.reasoning_gym import is_installed, program
+from astuner.clients.reasoning_gym import is_installed, make_program
 from astuner.errors import DataError, PluginError
 from astuner.processes.json_child import JsonChild
 from astuner.schema import Verdict, WorkflowOutput, WorkflowTask
@@ -53,7 +53,7 @@ class ReasoningGymJudge:
             raise PluginError(
                 "judge 'reasoning_gym' needs the package reasoning-gym: pip install \"astuner-judges[reasoning-gym]\""
             )
-        scorer = program(self._options.timeout_s)
+        scorer = make_program(self._options.timeout_s)
         self._own = () if children else tuple(JsonChild(scorer) for _ in range(self._options.processes))
         self._idle: SimpleQueue[JsonChild] = SimpleQueue()
         for child in children or self._own:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 from attrs import evolve, field, frozen
 
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.schema import Episode, Group, Task, Unjudged, Verdict, WorkflowOutput
 from astuner.testing.episodes import episode
 from astuner.testing.run_infos import run_info
@@ -62,7 +62,7 @@ class Bench:
         given = {**(options or {})}
         if target is LlmAsJudge:
             given["llm"] = {"max_retries": 0, "concurrency": 4, **given.get("llm", {})}
-        return target.from_run(options_for(target, given, key="task_judge.llm"), run_info(self.home, **changes))
+        return target.from_run(build_options(target, given, key="task_judge.llm"), run_info(self.home, **changes))
 
     def group(self, *answers: Any) -> Group:
         """Siblings with these final answers; an exception stands for one that failed."""

@@ -11,7 +11,7 @@ import pytest
 
 from astuner.clients.prompts import load_user_prompt
 from astuner.config.loading import load_config
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.testing import PlayedRun
 from astuner_judges import MathAnswerAsJudge
 from astuner_judges.llm.judge import LlmAsJudge
@@ -35,7 +35,7 @@ def test_every_yaml_is_one_that_the_judge_takes(block: str, tmp_path: Path) -> N
     if section.judge_type == "customized_protocol":
         assert section.judge_protocol
         return
-    made = options_for(JUDGES[section.judge_type], section.options_of(section.judge_type), key="task_judge")
+    made = build_options(JUDGES[section.judge_type], section.options_of(section.judge_type), key="task_judge")
     assert made != JUDGES[section.judge_type].Options() or section.judge_type == "math"
 
 

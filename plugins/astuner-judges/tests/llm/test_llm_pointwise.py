@@ -102,7 +102,7 @@ def test_what_is_no_score_is_asked_for_again_and_then_no_verdict(bench: Any, sai
     (finding,) = bench("4", attempts=2)
     assert isinstance(finding, Unjudged)
     assert finding.reason == "llm_failed"
-    assert "no answer of the form that was asked for in 2 attempts" in finding.detail
+    assert "no answer of the requested form in 2 attempts" in finding.detail
     assert len(bench.api.bodies) == 2
 
 
@@ -231,7 +231,7 @@ def test_closing_a_judge_closes_its_cache(bench: Any, caplog: pytest.LogCaptureF
     assert bench.by(judge, None)[0].reward == 0.0
     bench.answer(score)
     assert bench.by(judge, "4")[0].reward == 1.0
-    assert "answers are not kept" in caplog.text
+    assert "answers are not stored" in caplog.text
     assert "closed database" in caplog.text
 
 

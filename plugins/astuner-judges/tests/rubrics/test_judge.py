@@ -12,7 +12,7 @@ import pytest
 from attrs import evolve
 
 from astuner.errors import ConfigError
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.schema import Group, Task, Unjudged, Verdict, WorkflowOutput
 from astuner.testing.episodes import episode
 from astuner.testing.scripted_api import Reply
@@ -23,7 +23,7 @@ THREE = "themes: [{name: kind, theme: Be kind.}, {name: right, theme: Be right.}
 
 def judge_of(workplace: Any, rubrics: str = THREE, **options: Any) -> RubricsAutoGrader:
     (workplace.home / "rubrics.yaml").write_text(rubrics, encoding="utf-8")
-    made = options_for(RubricsAutoGrader, {"rubrics_file": "rubrics.yaml", **options}, key="judge")
+    made = build_options(RubricsAutoGrader, {"rubrics_file": "rubrics.yaml", **options}, key="judge")
     return RubricsAutoGrader.from_run(made, workplace.run_info())
 
 
@@ -284,7 +284,7 @@ def test_an_answer_without_a_sibling_cannot_be_ranked(workplace: Any) -> None:
 )
 def test_options_that_cannot_be_honoured_are_refused(options: Mapping[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        options_for(RubricsAutoGrader, options, key="astuner.task_judge.rubrics_auto_grader")
+        build_options(RubricsAutoGrader, options, key="astuner.task_judge.rubrics_auto_grader")
 
 
 def test_every_key_of_the_seeds_is_taken() -> None:
@@ -315,7 +315,7 @@ def test_every_key_of_the_seeds_is_taken() -> None:
         "max_total_rubrics": 200,
         "merge_num_categories": 2,
     }
-    assert options_for(RubricsAutoGrader, section, key="judge").generate_number == 1
+    assert build_options(RubricsAutoGrader, section, key="judge").generate_number == 1
 
 
 def test_importing_the_judge_imports_no_openai() -> None:

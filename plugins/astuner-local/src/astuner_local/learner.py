@@ -13,9 +13,9 @@ from safetensors import SafetensorError
 from transformers.utils.logging import disable_progress_bar
 
 from astuner.errors import UsageError
-from astuner.judging.advantages import Weighted
+from astuner.judging.advantages import WeightedSample
 from astuner.protocols import Control, Estimator, RunInfo
-from astuner.runs.atomic import explained
+from astuner.runs.atomic import explain_os_errors
 from astuner.schema import Sample
 from astuner_local.engine.plugin import OWN_ENGINES, LocalEngine, engine_options
 from astuner_local.trainer.model_io import compute_dtype, load_model, save_hf
@@ -81,13 +81,13 @@ class Learner:
         """Return, per sample, the divergence from the reference summed over its trained tokens."""
         return self.trainer.reference_kl(samples)
 
-    def update(self, rows: Sequence[Weighted], step: int) -> dict[str, float]:
+    def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step."""
         return self.trainer.update([TrainRow(sample=r.sample, advantage=r.advantage, group=r.group) for r in rows], step)
 
     def save(self, directory: Path) -> None:
         """Write a checkpoint: a Hugging Face model, and the trainer's state beside it."""
-        with explained(directory):
+        with explain_os_errors(directory):
             try:
                 save_hf(self.model, self.renderer.tokenizer, directory)
                 self.trainer.save(directory / TRAINER_STATE)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from astuner.training.minibatches import mini_batches
+from astuner.training.minibatches import cut_mini_batches
 from astuner_local.trainer.options import AGGREGATIONS
 
 MODES = pytest.mark.parametrize("mode", AGGREGATIONS)
@@ -77,14 +77,14 @@ def test_a_mini_batch_has_denominators_of_its_own(mode, episodes, make_model, gr
 
 
 def test_mini_batches_keep_groups_whole(make_groups):
-    parts = mini_batches(make_groups(groups=5, repeats=3), 2)
+    parts = cut_mini_batches(make_groups(groups=5, repeats=3), 2)
     assert [sorted({row.group for row in part}) for part in parts] == [["g0", "g1", "g2"], ["g3", "g4"]]
 
 
 def test_mini_batches_keep_episodes_whole_when_there_are_fewer_groups(make_row):
     rows = [make_row([1, 2], trained=[1], episode=episode) for episode in "aabbbbc"]
-    assert [[row.sample.episode_id for row in part] for part in mini_batches(rows, 2)] == [list("aabbbb"), ["c"]]
+    assert [[row.sample.episode_id for row in part] for part in cut_mini_batches(rows, 2)] == [list("aabbbb"), ["c"]]
 
 
 def test_there_are_never_more_mini_batches_than_episodes(make_row):
-    assert len(mini_batches([make_row([1, 2], trained=[1], episode=e) for e in "ab"], 8)) == 2
+    assert len(cut_mini_batches([make_row([1, 2], trained=[1], episode=e) for e in "ab"], 8)) == 2

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, min_len, optional
 
-from astuner.clients.reasoning_gym import is_installed, program
+from astuner.clients.reasoning_gym import is_installed, make_program
 from astuner.errors import DataError, PluginError
 from astuner.processes.json_child import JsonChild
 from astuner.protocols import RunInfo
@@ -110,7 +110,7 @@ class ReasoningGymReader:
         self._datasets = [_as_dataset(dataset) for dataset in options.datasets]
         suffix = options.prompt_suffix
         self._suffix = Path(__file__).with_name("reasoning_gym_suffix.txt").read_text("utf-8") if suffix is None else suffix
-        self._child = child or JsonChild(program(options.timeout_s))
+        self._child = child or JsonChild(make_program(options.timeout_s))
         self._check()
 
     @classmethod

@@ -20,7 +20,7 @@ from astuner.config.components import TaskReader
 from astuner.config.env_variables import Environment as EnvironmentSection
 from astuner.config.model import Config
 from astuner.errors import ConfigError, DataError
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.protocols import RunInfo
 from astuner.schema import Message, Task, WorkflowTask
 from astuner.testing.contracts import EnvironmentContract, ReaderContract
@@ -162,7 +162,7 @@ def test_the_options_have_the_documented_defaults():
 )
 def test_bad_options_are_refused(values, key):
     with pytest.raises(ConfigError, match=f"section.{key}"):
-        options_for(EnvServiceReader, values, key="section")
+        build_options(EnvServiceReader, values, key="section")
 
 
 def test_where_an_environment_of_the_servers_name_is_installed_the_server_plays_all_the_same():

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.testing.run_infos import run_info
 from astuner.testing.scripted_api import ScriptedApi, scripted_api
 from astuner_readers.generation.reader import DataGenerationReader
@@ -90,7 +90,7 @@ def reader(tmp_path: Path) -> Read:
     """Makes the reader as core does, with options as in a YAML that lies in `tmp_path`."""
 
     def made(**values: Any) -> DataGenerationReader:
-        options = options_for(DataGenerationReader, values, key="astuner.task_reader.data_generation")
+        options = build_options(DataGenerationReader, values, key="astuner.task_reader.data_generation")
         return DataGenerationReader.from_run(options, run_info(tmp_path))
 
     return made

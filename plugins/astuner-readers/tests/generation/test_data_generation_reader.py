@@ -113,12 +113,12 @@ def test_workers_and_limits_change_no_task(reader: Read, both: Any, changed: dic
 
 def test_the_reader_of_files_reads_the_same_tasks(llm: ScriptedApi, reader: Read, both: Any, tmp_path: Path) -> None:
     from astuner.builtin.readers.dataset_file import DatasetFileReader
-    from astuner.plugins.options import options_for
+    from astuner.plugins.options import build_options
 
     made = reader(**both)
     expected = list(made.read("train"))
     section = {"training": {"file_path": str(made.generator.saved("train").tasks_file)}}
-    assert list(DatasetFileReader(options_for(DatasetFileReader, section, key=""), tmp_path).read("train")) == expected
+    assert list(DatasetFileReader(build_options(DatasetFileReader, section, key=""), tmp_path).read("train")) == expected
 
 
 def test_verified_questions_say_so(llm: ScriptedApi, reader: Read, small: Any) -> None:

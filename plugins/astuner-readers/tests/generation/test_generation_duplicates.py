@@ -10,7 +10,7 @@ from astuner.clients.embedding import NgramEmbedding
 from astuner.clients.llm_budget import Budget
 from astuner.clients.llm_endpoint import Endpoint, find_endpoint
 from astuner.errors import ConfigError, DataError
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.testing.scripted_api import ScriptedApi, scripted_api
 from astuner_readers.generation.duplicates import repeats
 from astuner_readers.generation.reader import DataGenerationReader
@@ -61,7 +61,7 @@ def test_nothing_is_compared_with_one_that_was_dropped() -> None:
 
 def options(**params: object):
     section = {"task_num": 1, "query_reader": {}, "deduplication_filter": {"params": params}}
-    return options_for(DataGenerationReader, section, key="section").deduplication_filter
+    return build_options(DataGenerationReader, section, key="section").deduplication_filter
 
 
 def embedded(api: ScriptedApi, texts: Sequence[str], home: Path, db_path: str | None = "vectors.db") -> None:

@@ -101,7 +101,7 @@ def test_an_llm_that_hangs_is_given_up_after_its_time(llm: ScriptedApi, reader: 
 def test_garbage_is_asked_for_again_with_what_is_wrong(llm: ScriptedApi, reader: Read, asked: Any, author: Author) -> None:
     llm.script = lambda body, number: "no json" if len(body["messages"]) == 1 else author({"messages": body["messages"][:1]}, 0)
     assert len(list(reader(**asked).read("validation"))) == 8
-    assert sum("not the JSON object that was asked for" in prompt for prompt in llm.prompts()) == len(llm.bodies) / 2
+    assert sum("not the requested JSON object" in prompt for prompt in llm.prompts()) == len(llm.bodies) / 2
 
 
 def test_nothing_at_all_fails_with_the_reasons_and_soon(llm: ScriptedApi, reader: Read, asked: Any) -> None:

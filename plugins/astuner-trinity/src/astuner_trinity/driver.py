@@ -12,7 +12,7 @@ from attrs import define, field
 
 from astuner.errors import RunFailed
 from astuner.protocols import Control, Estimator, RunInfo
-from astuner.rollout.metrics import validation_metrics
+from astuner.rollout.metrics import compute_validation_metrics
 from astuner.rollout.runner import check_failure_budget
 from astuner.runs.directory import RunDirectory
 from astuner.schema import CheckpointSaved, Event, Group, Split, StepReport, ValidationReport, WeightSpan
@@ -279,7 +279,9 @@ class Driver:
             check_failure_budget(groups, self.run.config.rollout.failure_budget)
             if stage.offset + weights not in self.reported and weights not in stage.validated:
                 stage.validated.add(weights)
-                yield ValidationReport(step=stage.offset + weights, metrics=validation_metrics(groups), groups=tuple(groups))
+                yield ValidationReport(
+                    step=stage.offset + weights, metrics=compute_validation_metrics(groups), groups=tuple(groups)
+                )
 
     def _benched(self, stage: _Stage, *, last: bool) -> Iterator[Event]:
         """Report what a bench played of each checkpoint; of the model that it began with as step 0."""
@@ -294,7 +296,7 @@ class Driver:
                     )
                 check_failure_budget(groups, self.run.config.rollout.failure_budget)
                 stage.validated.add(step)
-                yield ValidationReport(step=stage.offset + step, metrics=validation_metrics(groups), groups=tuple(groups))
+                yield ValidationReport(step=stage.offset + step, metrics=compute_validation_metrics(groups), groups=tuple(groups))
 
     def _saved(self, stage: _Stage) -> Iterator[Event]:
         step = saved_step(stage.job)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from astuner.judging.advantages import weigh
+from astuner.judging.advantages import compute_advantages
 from astuner.protocols import Estimator
-from astuner.rollout.metrics import rollout_metrics
+from astuner.rollout.metrics import compute_rollout_metrics
 from astuner.schema import Group
-from astuner.training.signal import signal_metrics, update_metrics
+from astuner.training.signal import compute_signal_metrics, compute_update_metrics
 from astuner_trinity.rows import MEASURED
 
 NATIVE = "trinity/"
@@ -31,9 +31,9 @@ def step_metrics(
     norm = own.get("actor/grad_norm", math.nan)
     norms = [] if measured.get("idle") or math.isnan(norm) else [norm]
     if groups:
-        rows = weigh(groups, estimator, by_agent=by_agent)
-        found |= rollout_metrics(groups, rows, by_agent=by_agent)
-        found |= signal_metrics(rows, norms, kl_in_loss=kl_in_loss)
+        rows = compute_advantages(groups, estimator, by_agent=by_agent)
+        found |= compute_rollout_metrics(groups, rows, by_agent=by_agent)
+        found |= compute_signal_metrics(rows, norms, kl_in_loss=kl_in_loss)
     found |= loss_metrics(measured, norms, kl_in_loss=kl_in_loss)
     found |= {f"{NATIVE}{name}": value for name, value in own.items()}
     found |= {f"{NATIVE}{name}": value for name, value in explorer.items()}
@@ -51,7 +51,7 @@ def loss_metrics(measured: Mapping[str, float], norms: Sequence[float], *, kl_in
     if not measured.get("tokens"):
         return {}
     sums = dict(measured)
-    found = update_metrics(sums, norms, 1)
+    found = compute_update_metrics(sums, norms, 1)
     found["ratio/off_one_max"] = measured["update_ratio"]
     # k1 of the sampler's divergence from the trainer, over the trained tokens: nothing in a synchronous run.
     found["mismatch/mean"] = -measured["drift"] / measured["tokens"]
@@ -64,8 +64,10 @@ def explorer_metrics(
     groups: Sequence[Group], explorer: Mapping[str, float], estimator: Estimator, *, by_agent: bool
 ) -> dict[str, float]:
     """Return the metrics of an explorer's step that nobody trains on yet."""
-    rows = weigh(groups, estimator, by_agent=by_agent)
-    return rollout_metrics(groups, rows, by_agent=by_agent) | {f"{NATIVE}{name}": value for name, value in explorer.items()}
+    rows = compute_advantages(groups, estimator, by_agent=by_agent)
+    return compute_rollout_metrics(groups, rows, by_agent=by_agent) | {
+        f"{NATIVE}{name}": value for name, value in explorer.items()
+    }
 
 
 def measured_in(trainer: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from attrs import define, field, frozen
 
 from astuner.protocols import EpisodeStore
-from astuner.runs.atomic import explained
+from astuner.runs.atomic import explain_os_errors
 from astuner.runs.codec import dump_episode, dump_plain, dump_verdict, load_episode, load_verdict
 from astuner.runs.episode_store import SPLITS, read_episodes
 from astuner.schema import Episode, Group, Task
@@ -64,7 +64,7 @@ class Spool:
 
     def _write(self, kind: str, **content: Any) -> None:
         line = json.dumps({"kind": kind, **content}, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-        with explained(self._path):
+        with explain_os_errors(self._path):
             self._file.write(line)
 
 

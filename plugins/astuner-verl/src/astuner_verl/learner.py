@@ -15,14 +15,14 @@ from attrs import define, field
 
 from astuner.config.trees import get, put
 from astuner.errors import UsageError
-from astuner.judging.advantages import Weighted
+from astuner.judging.advantages import WeightedSample
 from astuner.protocols import Control, Estimator, RunInfo
-from astuner.runs.atomic import explained
+from astuner.runs.atomic import explain_os_errors
 from astuner.schema import Sample
 from astuner.training.export import ADAPTER
-from astuner.training.minibatches import Aggregation, mini_batches, token_shares
-from astuner.training.schedule import learning_rate
-from astuner.training.signal import has_gradient, signal_metrics, update_metrics
+from astuner.training.minibatches import Aggregation, compute_token_shares, cut_mini_batches
+from astuner.training.schedule import compute_learning_rate
+from astuner.training.signal import compute_signal_metrics, compute_update_metrics, has_gradient
 from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SEPARATE
 from astuner_verl.cluster import Cluster, attached, check_room
 from astuner_verl.engine import VerlEngine
@@ -83,11 +83,11 @@ class VerlLearner:
         found = self.watch.get(self.host.serve.remote(version), "handing over the weights")
         self._timings = {f"{TIMING}{name}": value for name, value in found.items()}
 
-    def update(self, rows: Sequence[Weighted], step: int) -> dict[str, float]:
+    def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step, with one optimizer step per mini-batch that has signal."""
         common = self.run.config.trainer_common
-        parts = mini_batches(rows, common.mini_batch_num)
-        rate = learning_rate(
+        parts = cut_mini_batches(rows, common.mini_batch_num)
+        rate = compute_learning_rate(
             step,
             lr=get(self.native, f"{ACTOR}.optim.lr"),
             warmup_steps=common.optim.lr_warmup_steps,
@@ -106,7 +106,7 @@ class VerlLearner:
         norms = [one.pop("grad_norm", float("nan")) for one in found]
         timings = self.watch.get(self.host.take_timings.remote(), f"the update of step {step}")
         return {
-            **signal_metrics(rows, norms, kl_in_loss=self._every_row),
+            **compute_signal_metrics(rows, norms, kl_in_loss=self._every_row),
             **self._means(_sums(found), norms, len(parts)),
             **_own(found),
             **{f"{TIMING}{name}": value for name, value in timings.items()},
@@ -129,7 +129,7 @@ class VerlLearner:
 
     def save(self, directory: Path) -> None:
         """Write a checkpoint: a Hugging Face model, or adapters, and the trainer's state beside it."""
-        with explained(directory):
+        with explain_os_errors(directory):
             base = str(Path(self.run.config.model.path).resolve()) if Path(self.run.config.model.path).exists() else ""
             saving = self.host.save.remote(str(directory), base or self.run.config.model.path)
             self.watch.get(saving, "saving a checkpoint")
@@ -147,9 +147,9 @@ class VerlLearner:
         """Whether rows without an advantage have a gradient too."""
         return self._kl_in_loss or bool(get(self.native, f"{ACTOR}.entropy_coeff"))
 
-    def _train_rows(self, part: Sequence[Weighted]) -> list[Any]:
+    def _train_rows(self, part: Sequence[WeightedSample]) -> list[Any]:
         mode = cast("Aggregation", get(self.native, f"{ACTOR}.loss_agg_mode"))
-        shares = token_shares(part, mode, self.run.config.data.max_response_length)
+        shares = compute_token_shares(part, mode, self.run.config.data.max_response_length)
         return [
             train_row(row.sample, row.advantage, share)
             for row, share in zip(part, shares, strict=True)
@@ -164,7 +164,7 @@ class VerlLearner:
             metrics["kl/mean"] = sums["kl"] / sums["tokens"]
         if not (get(self.native, f"{ACTOR}.calculate_entropy") or get(self.native, f"{ACTOR}.entropy_coeff")):
             sums.pop("entropy", None)
-        return metrics | update_metrics(sums, norms, parts)
+        return metrics | compute_update_metrics(sums, norms, parts)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from astuner.errors import ConfigError
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.schema import StepReport, ValidationReport
 from astuner.testing import run_info
 from astuner.testing.contracts import HooksContract, PackageContract
@@ -150,7 +150,7 @@ def test_a_process_ends_though_a_post_is_under_way(webhook: Any) -> None:
 )
 def test_a_wrong_option_is_named_and_no_secret_shown(values: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        options_for(StepNotifierHooks, values, key="plugins.options.step_notifier")
+        build_options(StepNotifierHooks, values, key="plugins.options.step_notifier")
     assert words in str(caught.value)
     assert "very-secret" not in str(caught.value)
 

@@ -50,14 +50,14 @@ class DebugBackbone:
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Play the first tasks as training would, and report what a training step would have had."""
         from astuner.builtin.debug.debug_report import DebugReport
-        from astuner.judging.advantages import weigh
-        from astuner.rollout.host import training_sampling
-        from astuner.rollout.metrics import rollout_metrics
+        from astuner.judging.advantages import compute_advantages
+        from astuner.rollout.host import make_training_sampling
+        from astuner.rollout.metrics import compute_rollout_metrics
         from astuner.rollout.runner import Round
 
         run = _limit_concurrency(run)
         repeats, by_agent = run.config.rollout.num_repeat, run.config.trainer_common.algorithm.norm_adv_by_agent
-        round_ = Round(step=1, split="train", repeats=repeats, sampling=training_sampling(run))
+        round_ = Round(step=1, split="train", repeats=repeats, sampling=make_training_sampling(run))
         report = DebugReport(run, control, "train", repeats)
         estimator = recipe.make_estimator(run, control.hooks)
         groups = None
@@ -65,18 +65,18 @@ class DebugBackbone:
             groups = _play(run, tasks.first(run.config.debug.debug_first_n_tasks), round_, recipe, control, report)
         finally:
             # Also of a run that was stopped, or lost too many episodes, all is shown that was played.
-            rows = weigh(groups or report.groups, estimator, by_agent=by_agent)
+            rows = compute_advantages(groups or report.groups, estimator, by_agent=by_agent)
             report.show_samples(rows)
         if groups is not None:
-            yield StepReport(step=1, metrics=rollout_metrics(groups, rows, by_agent=by_agent), groups=tuple(groups))
+            yield StepReport(step=1, metrics=compute_rollout_metrics(groups, rows, by_agent=by_agent), groups=tuple(groups))
 
     def evaluate(
         self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control
     ) -> Generator[Event]:
         """Play the validation tasks with the engine as it is."""
         from astuner.builtin.debug.debug_report import DebugReport
-        from astuner.rollout.host import validation_sampling
-        from astuner.rollout.metrics import validation_metrics
+        from astuner.rollout.host import make_validation_sampling
+        from astuner.rollout.metrics import compute_validation_metrics
         from astuner.rollout.runner import Round
 
         if checkpoint is not None:
@@ -85,11 +85,11 @@ class DebugBackbone:
             )
         run = _limit_concurrency(run)
         repeats = run.config.trainer_common.val_pass_n
-        round_ = Round(step=0, split="validation", repeats=repeats, sampling=validation_sampling(run))
+        round_ = Round(step=0, split="validation", repeats=repeats, sampling=make_validation_sampling(run))
         report = DebugReport(run, control, "validation", repeats)
         groups = _play(run, tasks.validation(), round_, recipe, control, report)
         if groups is not None:
-            yield ValidationReport(step=0, metrics=validation_metrics(groups), groups=tuple(groups))
+            yield ValidationReport(step=0, metrics=compute_validation_metrics(groups), groups=tuple(groups))
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
         """There is nothing to export."""

@@ -12,7 +12,7 @@ from astuner.transcript.signal_waterfall import build_waterfall
 from astuner.transcript.terminal_text import Page
 
 if TYPE_CHECKING:
-    from astuner.judging.advantages import Weighted
+    from astuner.judging.advantages import WeightedSample
     from astuner.schema import Episode, Group, Split
 
 LONGEST_MESSAGE = 2000
@@ -72,7 +72,7 @@ class DebugReport:
             self._show(episode, with_outcome=False)
         self._unjudged.clear()
 
-    def show_samples(self, rows: Sequence[Weighted]) -> None:
+    def show_samples(self, rows: Sequence[WeightedSample]) -> None:
         """Show the samples that a training step would have had, and what became of all that was sampled."""
         if not self.groups:
             return
@@ -86,7 +86,7 @@ class DebugReport:
         details = Details(decode=self._decode, full_text_in=self._file)
         self._say(format_transcript(episode, tokens=details, page=self._page, with_outcome=with_outcome))
 
-    def _table(self, rows: Sequence[Weighted]) -> Iterator[str]:
+    def _table(self, rows: Sequence[WeightedSample]) -> Iterator[str]:
         rewards = {e.id: e for group in self.groups for e in group.episodes}
         heads = ("episode", "agent", "tokens", "trained", "reward", "advantage")
         shown = [

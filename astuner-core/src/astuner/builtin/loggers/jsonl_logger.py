@@ -11,7 +11,7 @@ from typing import Any
 
 from astuner.errors import RunFailed
 from astuner.protocols import RunInfo
-from astuner.runs.atomic import explained, write_text
+from astuner.runs.atomic import explain_os_errors, write_text
 from astuner.schema import Group
 
 
@@ -24,7 +24,7 @@ class JsonlLogger:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with explained(path):
+        with explain_os_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab")
         self._drop_half_a_row()
@@ -37,7 +37,7 @@ class JsonlLogger:
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Append the metrics: one row, or two when those of a step and of a validation come together."""
         rows = "".join(_encode_row(step, kind, part) for kind, part in _split_by_kind(metrics))
-        with explained(self._path):
+        with explain_os_errors(self._path):
             self._file.write(rows.encode())
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -50,7 +50,7 @@ class JsonlLogger:
         self._file.close()
         kept = [line for number, line in enumerate(self._read_lines(), 1) if self._read_step(number, line) <= step]
         write_text(self._path, "".join(kept))
-        with explained(self._path):
+        with explain_os_errors(self._path):
             self._file = self._path.open("ab")
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class JsonlLogger:
 
     def _drop_half_a_row(self) -> None:
         """Cut off what a crash in the middle of writing left behind the last complete row."""
-        with explained(self._path):
+        with explain_os_errors(self._path):
             content = self._path.read_bytes()
             if content and not content.endswith(b"\n"):
                 self._file.truncate(content.rfind(b"\n") + 1)

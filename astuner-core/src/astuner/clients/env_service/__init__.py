@@ -1,4 +1,4 @@
-"""Client of the EnvService HTTP protocol: environments that live in a server, each episode in an instance of its own there."""
+"""Client of the EnvService HTTP protocol: environments that live in a server, each episode in its own instance there."""
 
 from astuner.clients.env_service.client import EnvServiceClient
 from astuner.clients.env_service.failures import EnvServiceFailed, Patience

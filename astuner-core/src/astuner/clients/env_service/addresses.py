@@ -1,4 +1,4 @@
-"""Where a server is."""
+"""Whether a server's address is local."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 
 def is_local(url: str) -> bool:
-    """Whether a server is on this machine, where no proxy stands between."""
+    """Whether a server is on this machine, where no proxy is used."""
     host = urlsplit(url).hostname or ""
     try:
         return ipaddress.ip_address(host).is_loopback

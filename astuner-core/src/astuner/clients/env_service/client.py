@@ -15,12 +15,12 @@ from astuner.clients.env_service.failures import (
     EnvServiceFailed,
     Patience,
     Repeat,
+    describe_failure,
     is_undelivered,
     may_repeat_answer,
     may_repeat_error,
-    told,
 )
-from astuner.clients.env_service.states import OddState, State, as_number, read_state
+from astuner.clients.env_service.states import InvalidState, State, parse_number, read_state
 from astuner.clients.env_service.token import TOKEN
 from astuner.errors import PluginError
 from astuner.schema import Message
@@ -73,8 +73,8 @@ class EnvServiceClient:
         if data is None:
             raise self._odd("evaluate", "there is no score")
         try:
-            return as_number(data, "data")
-        except OddState as error:
+            return parse_number(data, "data")
+        except InvalidState as error:
             raise self._odd("evaluate", str(error)) from error
 
     async def info(self, instance_id: str, params: Mapping[str, Any] | None = None) -> Any:
@@ -106,7 +106,7 @@ class EnvServiceClient:
         answer = await self._answer(endpoint, repeat=repeat, **keys)
         if answer.get("success") is False:
             raise EnvServiceFailed(
-                f"{self._where(endpoint)} failed: {told(answer.get('detail', answer.get('data')))}", status=200
+                f"{self._where(endpoint)} failed: {describe_failure(answer.get('detail', answer.get('data')))}", status=200
             )
         if "data" not in answer:
             raise self._odd(endpoint, f"an answer with `data` is expected, not {answer!r:.200}")
@@ -203,13 +203,13 @@ class EnvServiceClient:
         if response.status_code in (401, 403):
             given = "was refused" if self._token else "is not set"
             return f"{self._where(endpoint)} wants a token ({response.status_code}); the environment variable {TOKEN} {given}"
-        text = f"{self._where(endpoint)} answered {response.status_code}: {told(detail)}"
+        text = f"{self._where(endpoint)} answered {response.status_code}: {describe_failure(detail)}"
         return text.replace(self._token, "***") if self._token else text
 
     def _state(self, endpoint: str, data: Any) -> State:
         try:
             return read_state(data)
-        except OddState as error:
+        except InvalidState as error:
             raise self._odd(endpoint, str(error)) from error
 
     def _odd(self, endpoint: str, what: str) -> EnvServiceFailed:

@@ -11,30 +11,30 @@ from astuner.clients.backoff import pause_before_retry
 from astuner.errors import AstunerError
 
 Repeat = Literal["undelivered", "lost", "failed"]
-"""After what a request is sent again: when it surely had no effect; also when its answer was lost; also when the server failed.
+"""When a request is sent again: if it certainly had no effect; also if its answer was lost; also if the server failed.
 
-`undelivered` is for what must not happen twice, as a step that the server would take again.
+`undelivered` is for what must not happen twice, such as a step that the server would take again.
 """
 
 NOT_NOW = (429, 503)
-"""Answers that say that nothing was done."""
+"""Status codes that mean that nothing was done."""
 LOST = (408, 502, 504)
-"""Answers of something between, which does not know what the server did."""
+"""Status codes of a proxy, which does not know what the server did."""
 
 LONGEST_PAUSE_S = 8.0
 LONGEST_DETAIL = 500
-"""Characters of what a server says that are shown."""
+"""Characters of a server's error that are shown."""
 
 
 class EnvServiceFailed(AstunerError):
-    """The service gave no useful answer; says which one, and why."""
+    """The service gave no useful answer; the message names it and the reason."""
 
     def __init__(
         self, message: str, *, status: int | None = None, again: bool = False, undone: bool = False, wait_s: float = 0.0
     ) -> None:
         """`status` is the answer's, if any; `again` whether the request may be sent again, after `wait_s` at least.
 
-        `undone` is for one that surely had no effect.
+        `undone` means that the request certainly had no effect.
         """
         self.status, self.again, self.undone, self.wait_s = status, again, undone, wait_s
         super().__init__(message)
@@ -49,9 +49,9 @@ class Patience:
     max_retries: int = field(default=8, validator=ge(0))
     """How often a request is sent again."""
     first_pause_s: float = field(default=0.25, validator=ge(0))
-    """Before the first retry; each further one waits twice as long, at most 8 s, or as long as the server asks for."""
+    """Pause before the first retry; it doubles for each further one, up to 8 s, or is what the server asks for."""
     place_timeout_s: float = field(default=300.0, validator=ge(0))
-    """How long `create` waits for a server that is not there, or has no place; these are no retries."""
+    """How long `create` waits for a server that is not running or is full; this does not count as retries."""
 
     def pause_s(self, attempt: int, asked_s: float) -> float:
         """Return how long to wait before the retry after the given attempt, which counts from 0."""
@@ -73,14 +73,14 @@ def may_repeat_error(error: Exception, repeat: Repeat) -> bool:
 
 
 def is_undelivered(error: Exception) -> bool:
-    """Whether a request surely did not reach the server."""
+    """Whether a request certainly did not reach the server."""
     import httpx
 
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
 
 
-def told(detail: Any) -> str:
-    """Return what a server says of a failure in one line: of a traceback, its last."""
+def describe_failure(detail: Any) -> str:
+    """Return a server's account of a failure in one line: the last one of a traceback."""
     text = detail if isinstance(detail, str) else repr(detail)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return (lines[-1] if lines and "Traceback (most recent" in text else " ".join(lines))[:LONGEST_DETAIL]

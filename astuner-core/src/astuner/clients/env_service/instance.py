@@ -14,12 +14,12 @@ from astuner.clients.env_service.states import State
 from astuner.schema import Message
 
 REPEATABLE = "repeatable_steps"
-"""In the info of a server that takes no step twice: one that is sent again with the same number is answered again."""
+"""In the info of a server that takes no step twice: a step repeated with the same number gets the same answer."""
 NUMBER = "astuner_step"
 """Among the parameters of a step: its number, from 1, for servers that understand it."""
 
 RELEASE = Patience(timeout_s=3.0, max_retries=3, first_pause_s=0.2)
-"""A run that was interrupted waits for releases."""
+"""Short, since an interrupted run waits for releases."""
 
 
 class Instance:
@@ -34,18 +34,18 @@ class Instance:
         params: Mapping[str, Any] | None = None,
         heartbeat_s: float = 300.0,
     ) -> None:
-        """Without a request for `heartbeat_s` seconds the server is told that the instance is still needed."""
+        """After `heartbeat_s` seconds without a request, a heartbeat keeps the instance alive."""
         self._client, self._env_type, self._task_id, self._params = client, env_type, task_id, params
-        # Chosen here, so that an instance whose making was never answered can be released all the same.
+        # Chosen here, so that an instance can be released even if its creation was never answered.
         self.id = f"astuner-{uuid4().hex}"
-        self._begun, self._repeatable, self._steps = False, False, 0
+        self._created, self._repeatable, self._steps = False, False, 0
         self._heartbeat_s, self._last_s = heartbeat_s, time.monotonic()
         self._heart: asyncio.Task[None] | None = None
         self._skipped = ""
 
     async def create(self) -> State:
-        """Make it in the server, and return its first state."""
-        self._begun = True
+        """Create the instance in the server, and return its first state."""
+        self._created = True
         state = await self._client.create(self._env_type, self._task_id, self.id, self._params)
         self.id = str(state.info.get("instance_id") or self.id)
         self._repeatable = state.info.get(REPEATABLE) is True
@@ -54,9 +54,9 @@ class Instance:
         return state
 
     async def step(self, action: Message) -> State:
-        """Act, once: a step is sent again only where the server tells a repetition apart, or surely never saw it.
+        """Take one step: it is sent again only if the server recognises repetitions, or certainly never received it.
 
-        One that was given up, because nothing came back or the caller waits no more, may have been taken or not.
+        A step that was given up, after a timeout or cancellation, may or may not have been taken.
         """
         self._steps += 1
         try:
@@ -64,7 +64,7 @@ class Instance:
                 return await self._client.step(self.id, action, {NUMBER: self._steps}, repeat="lost")
             return await self._client.step(self.id, action)
         except EnvServiceFailed as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
         finally:
             self._last_s = time.monotonic()
 
@@ -73,19 +73,19 @@ class Instance:
         try:
             return await self._client.evaluate(self.id, sparse=sparse)
         except EnvServiceFailed as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
         finally:
             self._last_s = time.monotonic()
 
     async def release(self) -> bool:
-        """End it in the server; False when that no longer knew it, or it was never made there."""
+        """End the instance in the server; False if the server did not know it, or it was never created."""
         heart, self._heart = self._heart, None
         if heart is not None:
             heart.cancel()
             await asyncio.gather(heart, return_exceptions=True)
-        if not self._begun:
+        if not self._created:
             return False
-        self._begun = False
+        self._created = False
         return await self._client.release(self.id, patience=RELEASE)
 
     async def _beat(self) -> None:
@@ -98,11 +98,13 @@ class Instance:
                 await self._client.info(self.id)
                 self._skipped = ""
             except EnvServiceFailed as error:
-                # Not the episode's end: the next step says whether the instance is still there, and then tells of this too.
+                # This does not end the episode: the next step shows whether the instance still exists, and reports this too.
                 self._skipped = str(error)
             self._last_s = time.monotonic()
 
-    def _explained(self, error: EnvServiceFailed) -> EnvServiceFailed:
-        heard = f" (keeping it alive had failed: {self._skipped})" if self._skipped else ""
-        lost = " The server was restarted, or has released it, if it does not know it." if error.status in (400, 404) else ""
-        return EnvServiceFailed(f"{error} [instance {self.id}, task {self._task_id!r}].{lost}{heard}", status=error.status)
+    def _explain(self, error: EnvServiceFailed) -> EnvServiceFailed:
+        skipped = f" (keeping it alive had failed: {self._skipped})" if self._skipped else ""
+        lost = (
+            " If the server does not know it, it was released or the server was restarted." if error.status in (400, 404) else ""
+        )
+        return EnvServiceFailed(f"{error} [instance {self.id}, task {self._task_id!r}].{lost}{skipped}", status=error.status)

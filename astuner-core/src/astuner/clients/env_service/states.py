@@ -1,4 +1,4 @@
-"""What a server says of an instance after it was made and after each step, with every message kept."""
+"""The state of an instance as the server sends it, after creation and after each step."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from attrs import field, frozen
 from astuner.schema import Message
 
 
-class OddState(ValueError):
-    """The server's object is none of the protocol's."""
+class InvalidState(ValueError):
+    """The server's object does not follow the protocol."""
 
 
 @frozen(kw_only=True)
@@ -27,50 +27,50 @@ class State:
 
 
 def read_state(data: Any) -> State:
-    """Return the state that the server's object means; `state` in it is a list of messages, or one. Raises `OddState`."""
+    """Return the state in the server's object; `state` in it is a list of messages, or one. Raises `InvalidState`."""
     if not isinstance(data, Mapping) or "state" not in data:
-        raise OddState(f"an object with `state` is expected, not {data!r:.200}")
+        raise InvalidState(f"an object with `state` is expected, not {data!r:.200}")
     info = data.get("info")
     if info is not None and not isinstance(info, Mapping):
-        raise OddState(f"`info` is an object, not {info!r:.120}")
+        raise InvalidState(f"`info` is an object, not {info!r:.120}")
     return State(
-        messages=_messages(data["state"]),
-        reward=as_number(data.get("reward"), "reward"),
-        is_terminated=_flag(data.get("is_terminated")),
+        messages=_parse_messages(data["state"]),
+        reward=parse_number(data.get("reward"), "reward"),
+        is_terminated=_parse_flag(data.get("is_terminated")),
         info=dict(info or {}),
     )
 
 
-def as_number(value: Any, name: str) -> float:
+def parse_number(value: Any, name: str) -> float:
     """Return a finite number; null counts as 0, since servers leave out what does not apply."""
     if value is None:
         return 0.0
     if isinstance(value, str) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise OddState(f"`{name}` is a finite number, not {value!r:.80}")
+        raise InvalidState(f"`{name}` is a finite number, not {value!r:.80}")
     return float(value)
 
 
-def _flag(value: Any) -> bool:
+def _parse_flag(value: Any) -> bool:
     if value is None:
         return False
     if not isinstance(value, bool) and value not in (0, 1):
-        raise OddState(f"`is_terminated` is true or false, not {value!r:.80}")
+        raise InvalidState(f"`is_terminated` is true or false, not {value!r:.80}")
     return bool(value)
 
 
-def _messages(state: Any) -> tuple[Message, ...]:
+def _parse_messages(state: Any) -> tuple[Message, ...]:
     if state is None:
         return ()
     several = state if isinstance(state, list) else [state]
-    return tuple(_message(one) for one in several)
+    return tuple(_parse_message(one) for one in several)
 
 
-def _message(said: Any) -> Message:
-    """Return one message. Older servers leave the role out, give `error` in place of a content, or an object of their own."""
+def _parse_message(said: Any) -> Message:
+    """Return one message. Older servers leave the role out, give `error` in place of a content, or an object of another form."""
     if isinstance(said, str):
         return {"role": "user", "content": said}
     if not isinstance(said, Mapping):
-        raise OddState(f"a message is an object with role and content, not {said!r:.120}")
+        raise InvalidState(f"a message is an object with role and content, not {said!r:.120}")
     if "content" in said or said.get("tool_calls"):
         return {"role": "user", **said}
     if "error" in said:

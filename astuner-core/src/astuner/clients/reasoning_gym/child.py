@@ -1,7 +1,8 @@
 """The program of the child process: makes puzzles of the library reasoning-gym and scores answers, a line of JSON for each line.
 
-It runs with a fixed `PYTHONHASHSEED`, since some families of the library go through sets, and so would give other puzzles in each
-process. Some families evaluate an answer as Python, which is why they are scored here: within limits, and killed in time.
+It runs with a fixed `PYTHONHASHSEED`, since some families iterate over sets, and would give other puzzles in each process.
+Some families evaluate an answer as Python, so answers are scored here, within limits of
+memory and time.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _MEMORY_BYTES = 4 << 30
 def main() -> None:
     """Answer until the input ends."""
     deadline_s = float(sys.argv[1])
-    does: Mapping[str, Callable[..., dict[str, Any]]] = {"check": _checked, "make": _item, "score": _scored}
-    # Some families print; what they print must not stand among the answers.
+    does: Mapping[str, Callable[..., dict[str, Any]]] = {"check": _check, "make": _make_puzzle, "score": _score}
+    # Some families print; their output must not mix with the answers.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers, open(os.devnull, "w", encoding="utf-8") as nowhere:
         os.dup2(2, 1)
         logging.disable()
@@ -35,10 +36,10 @@ def main() -> None:
         except Exception as error:  # noqa: BLE001 - reported to the parent, which raises
             print(json.dumps({"error": f"{type(error).__name__}: {error}"}), file=answers, flush=True)
             return
-        _limit()
+        _limit_resources()
         print("{}", file=answers, flush=True)
         for line in sys.stdin:
-            # Should the parent be gone, nobody kills this process in the middle of an endless computation but itself.
+            # If the parent is gone, only this process itself can end an endless computation.
             faulthandler.dump_traceback_later(2 * deadline_s + 1, exit=True, file=nowhere)
             try:
                 ((what, given),) = json.loads(line).items()
@@ -49,8 +50,8 @@ def main() -> None:
             print(json.dumps(found), file=answers, flush=True)
 
 
-def _limit() -> None:
-    """Bound what an answer may take."""
+def _limit_resources() -> None:
+    """Limit the memory and files of this process."""
     if sys.platform == "linux":
         import resource
 
@@ -60,141 +61,141 @@ def _limit() -> None:
         set_limit(resource.RLIMIT_FSIZE, 0)
 
 
-def _checked(dataset: str, config: Mapping[str, Any], seed: int, size: int, levels: tuple[int, int] | None) -> dict[str, Any]:
-    return {"problem": _problem(dataset, config, seed, size, levels)}
+def _check(dataset: str, config: Mapping[str, Any], seed: int, size: int, levels: tuple[int, int] | None) -> dict[str, Any]:
+    return {"problem": _find_problem(dataset, config, seed, size, levels)}
 
 
-def _problem(dataset: str, config: Mapping[str, Any], seed: int, size: int, levels: tuple[int, int] | None) -> str | None:
-    """Return why no tasks can be made like this, or None."""
+def _find_problem(dataset: str, config: Mapping[str, Any], seed: int, size: int, levels: tuple[int, int] | None) -> str | None:
+    """Return why tasks cannot be made with these settings, or None."""
     from reasoning_gym.factory import CURRICULA, DATASETS
 
     names = sorted(set(DATASETS) - {"composite"})
     if dataset not in names:
         near = difflib.get_close_matches(dataset, names, n=3)
-        return f"no dataset '{dataset}' in reasoning-gym; {_meant(near) if near else 'there are: ' + ', '.join(names)}"
+        return f"no dataset '{dataset}' in reasoning-gym; {_suggest(near) if near else 'there are: ' + ', '.join(names)}"
     fields = [field.name for field in dataclasses.fields(DATASETS[dataset][1]) if field.name not in ("seed", "size")]
     for key in config:
         if key not in fields:
             near = difflib.get_close_matches(key, fields, n=3)
-            return f"dataset '{dataset}' has no setting '{key}'; {_meant(near) if near else 'there are: ' + ', '.join(fields)}"
+            return f"dataset '{dataset}' has no setting '{key}'; {_suggest(near) if near else 'there are: ' + ', '.join(fields)}"
     if levels is None:
-        return _fault(dataset, config, seed, size, None)
+        return _find_fault(dataset, config, seed, size, None)
     if dataset not in CURRICULA:
-        return f"dataset '{dataset}' has no levels of difficulty; leave it out, or leave the curriculum out"
-    if raised := sorted(set(config) & _raised(dataset)):
+        return f"dataset '{dataset}' has no levels of difficulty; remove it, or remove the curriculum"
+    if raised := sorted(set(config) & _list_curriculum_settings(dataset)):
         return f"dataset '{dataset}': the curriculum sets {', '.join(raised)}; remove it from `config`, or the curriculum"
-    for level in sorted({min(level, _top(dataset)) for level in range(levels[0], levels[1] + 1)}):
-        if fault := _fault(dataset, config, seed, size, level):
-            return f"{fault} (level {level} of 0 to {_top(dataset)}; see start_level and end_level)"
+    for level in sorted({min(level, _find_top_level(dataset)) for level in range(levels[0], levels[1] + 1)}):
+        if fault := _find_fault(dataset, config, seed, size, level):
+            return f"{fault} (level {level} of 0 to {_find_top_level(dataset)}; see start_level and end_level)"
     return None
 
 
-def _meant(near: list[str]) -> str:
+def _suggest(near: list[str]) -> str:
     return "did you mean " + " or ".join(repr(name) for name in near) + "?"
 
 
-def _fault(dataset: str, config: Mapping[str, Any], seed: int, size: int, level: int | None) -> str | None:
-    """Return what the library says against a configuration, or None."""
+def _find_fault(dataset: str, config: Mapping[str, Any], seed: int, size: int, level: int | None) -> str | None:
+    """Return the library's objection to a configuration, or None."""
     try:
-        made = _configuration(dataset, config, seed, size, level)
+        made = _make_configuration(dataset, config, seed, size, level)
         if hasattr(made, "validate"):
             made.validate()
-    except Exception as error:  # noqa: BLE001 - configurations are checked by assertions, and by what they stumble on
+    except Exception as error:  # noqa: BLE001 - configurations are checked by assertions, or fail in other ways
         return f"dataset '{dataset}' refuses its configuration: {error or type(error).__name__}"
     return None
 
 
-def _curriculum(dataset: str) -> Any:
+def _make_curriculum(dataset: str) -> Any:
     from reasoning_gym.factory import create_curriculum
 
     return create_curriculum(dataset)
 
 
-def _top(dataset: str) -> int:
-    return max(len(attribute.levels) for attribute in _curriculum(dataset).attributes.values()) - 1
+def _find_top_level(dataset: str) -> int:
+    return max(len(attribute.levels) for attribute in _make_curriculum(dataset).attributes.values()) - 1
 
 
-def _raised(dataset: str) -> set[str]:
+def _list_curriculum_settings(dataset: str) -> set[str]:
     """Return the settings that a curriculum sets."""
     names = ("field_name", "lower_field_name", "upper_field_name")
-    attributes = _curriculum(dataset).attributes.values()
+    attributes = _make_curriculum(dataset).attributes.values()
     return {getattr(attribute, name) for attribute in attributes for name in names if hasattr(attribute, name)}
 
 
-def _configuration(dataset: str, config: Mapping[str, Any], seed: int, size: int, level: int | None) -> Any:
+def _make_configuration(dataset: str, config: Mapping[str, Any], seed: int, size: int, level: int | None) -> Any:
     from reasoning_gym.factory import DATASETS
 
     given = {**config, "seed": seed, "size": size}
     if level is None:
         return DATASETS[dataset][1](**given)
-    curriculum = _curriculum(dataset)
+    curriculum = _make_curriculum(dataset)
     # A level above the highest of a setting means the highest.
     curriculum.set_global_level(level)
     return curriculum.generate_configuration(given)
 
 
 @lru_cache(maxsize=256)
-def _made(dataset: str, config: str, seed: int, size: int, level: int | None) -> Any:
+def _make_dataset(dataset: str, config: str, seed: int, size: int, level: int | None) -> Any:
     from reasoning_gym.factory import DATASETS
 
-    return DATASETS[dataset][0](_configuration(dataset, json.loads(config), seed, size, level))
+    return DATASETS[dataset][0](_make_configuration(dataset, json.loads(config), seed, size, level))
 
 
-def _item(dataset: str, config: Mapping[str, Any], seed: int, size: int, level: int | None, index: int) -> dict[str, Any]:
-    made = _made(dataset, _key(config), seed, size, level)
+def _make_puzzle(dataset: str, config: Mapping[str, Any], seed: int, size: int, level: int | None, index: int) -> dict[str, Any]:
+    made = _make_dataset(dataset, _make_key(config), seed, size, level)
     # A few families draw from the global generators as well.
     random.seed(f"{dataset}/{seed}/{index}")
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(zlib.crc32(f"{dataset}/{seed}/{index}".encode()))
     entry = made[index]
-    return {"entry": _encoded(entry)}
+    return {"entry": _encode(entry)}
 
 
-def _scored(source: Mapping[str, Any], answer: str) -> dict[str, Any]:
-    made = _made(source["dataset"], _key(source["config"]), source["seed"], source["size"], source["level"])
-    entry = _decoded(source["entry"])
+def _score(source: Mapping[str, Any], answer: str) -> dict[str, Any]:
+    made = _make_dataset(source["dataset"], _make_key(source["config"]), source["seed"], source["size"], source["level"])
+    entry = _decode(source["entry"])
     try:
         return {"score": float(made.score_answer(answer, entry))}
     except MemoryError:
         raise
-    except Exception as error:  # noqa: BLE001 - two families stumble over an answer that they cannot read
-        # The scorer is in order where it scores the puzzle's own answer, or that there is none: then it was this one.
+    except Exception as error:  # noqa: BLE001 - two families fail on an answer that they cannot read
+        # If the scorer can score the puzzle's own answer, the given answer was at fault; otherwise this raises.
         made.score_answer(entry["answer"], entry)
         return {"score": 0.0, "unreadable": f"{type(error).__name__}: {error}"}
 
 
-def _key(config: Mapping[str, Any]) -> str:
+def _make_key(config: Mapping[str, Any]) -> str:
     return json.dumps(config, sort_keys=True)
 
 
-def _encoded(value: Any) -> Any:
-    """Return a value as JSON that can be undone: tuples, and objects whose keys are no texts, are told by a key of their own.
+def _encode(value: Any) -> Any:
+    """Return a value as JSON that can be decoded: tuples, and objects with other keys than texts, are marked by a special key.
 
-    It is undone before an answer is scored, since some families compare what they kept with `==`, and a list is no tuple.
+    It is decoded before an answer is scored, since some families compare with `==`, and a list never equals a tuple.
     """
     if isinstance(value, tuple):
-        return {"__tuple__": [_encoded(item) for item in value]}
+        return {"__tuple__": [_encode(item) for item in value]}
     if isinstance(value, list):
-        return [_encoded(item) for item in value]
+        return [_encode(item) for item in value]
     if isinstance(value, dict):
         if all(isinstance(key, str) and not key.startswith("__") for key in value):
-            return {str(key): _encoded(item) for key, item in value.items()}
-        return {"__items__": [[_encoded(key), _encoded(item)] for key, item in value.items()]}
-    # Numbers of numpy have it; texts of an enumeration are texts.
+            return {str(key): _encode(item) for key, item in value.items()}
+        return {"__items__": [[_encode(key), _encode(item)] for key, item in value.items()]}
+    # numpy's numbers have it; texts of an enumeration are texts.
     item = getattr(value, "item", None)
     return item() if callable(item) else value
 
 
-def _decoded(value: Any) -> Any:
-    """Return what was encoded."""
+def _decode(value: Any) -> Any:
+    """Return the value that `_encode` encoded."""
     if isinstance(value, list):
-        return [_decoded(item) for item in value]
+        return [_decode(item) for item in value]
     if isinstance(value, dict):
         if value.keys() == {"__tuple__"}:
-            return tuple(_decoded(item) for item in value["__tuple__"])
+            return tuple(_decode(item) for item in value["__tuple__"])
         if value.keys() == {"__items__"}:
-            return {_decoded(key): _decoded(item) for key, item in value["__items__"]}
-        return {key: _decoded(item) for key, item in value.items()}
+            return {_decode(key): _decode(item) for key, item in value["__items__"]}
+        return {key: _decode(item) for key, item in value.items()}
     return value
 
 

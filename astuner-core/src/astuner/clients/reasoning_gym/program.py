@@ -1,4 +1,4 @@
-"""What a child process that makes and scores puzzles runs. The library itself is imported there only."""
+"""The program of the child process that makes and scores puzzles. Only the child imports the library."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from astuner.processes.json_child import JsonProgram
 
 
 def is_installed() -> bool:
-    """Whether the library is there; it is not imported for that."""
+    """Whether the library is installed; it is not imported."""
     return find_spec("reasoning_gym") is not None
 
 
-def program(timeout_s: float) -> JsonProgram:
-    """Return the program of a child that is given so long for one question.
+def make_program(timeout_s: float) -> JsonProgram:
+    """Return the program of a child that gets `timeout_s` for one question.
 
-    Questions are `{"check": …}`, whether puzzles can be made like this, `{"make": …}`, and `{"score": …}`; see `child.py`.
+    Questions are `{"check": …}`, whether these settings work, `{"make": …}`, and `{"score": …}`; see `child.py`.
     """
     return JsonProgram(
         path=Path(__file__).with_name("child.py"),

@@ -8,34 +8,34 @@ from typing import Any
 
 from attrs import define, field
 
-from astuner.planning.schema.json_types import Schema, class_schema, free_section
+from astuner.planning.schema.json_types import Schema, build_class_schema, build_free_section
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.protocols.optional import find_options_class
 
 
 @define(eq=False)
 class InstalledComponents:
-    """The components of a catalog, each imported once and by itself, and only for its options."""
+    """The components of a catalog, each imported once, and only for its options."""
 
     catalog: Catalog
     on_broken: Callable[[str], None]
-    """Hears of a component that cannot be described; its section is then left free."""
+    """Called with a message about a component that cannot be described; its section then accepts anything."""
     _described: dict[Candidate, Schema] = field(factory=dict)
 
-    def names(self, kind: str) -> list[str]:
-        """Return what the YAML may call the components of a kind; `dist/name` where two packages offer one name."""
-        return [_written(candidate, self._counts(kind)) for candidate in self.catalog.candidates(kind)]
+    def list_names(self, kind: str) -> list[str]:
+        """Return the names of the components of a kind in a YAML; `dist/name` where two packages offer one name."""
+        return [_format_name(candidate, self._count_names(kind)) for candidate in self.catalog.candidates(kind)]
 
-    def sections(self, kind: str) -> Mapping[str, Schema]:
+    def build_sections(self, kind: str) -> Mapping[str, Schema]:
         """Return the schemas of the sections of a kind, by the key of each."""
-        counts = self._counts(kind)
-        shared = {name: free_section() for name, count in counts.items() if count > 1}
-        return {**shared, **{_written(each, counts): self._section(each) for each in self.catalog.candidates(kind)}}
+        counts = self._count_names(kind)
+        shared = {name: build_free_section() for name, count in counts.items() if count > 1}
+        return {**shared, **{_format_name(each, counts): self._get_section(each) for each in self.catalog.candidates(kind)}}
 
-    def _counts(self, kind: str) -> Counter[str]:
+    def _count_names(self, kind: str) -> Counter[str]:
         return Counter(candidate.name for candidate in self.catalog.candidates(kind))
 
-    def _section(self, candidate: Candidate) -> Schema:
+    def _get_section(self, candidate: Candidate) -> Schema:
         if candidate not in self._described:
             self._described[candidate] = self._describe(candidate)
         return self._described[candidate]
@@ -47,18 +47,18 @@ class InstalledComponents:
         about: Schema = {"description": f"Options of the {candidate.kind} '{candidate.name}' from {candidate.provider}."}
         try:
             options = find_options_class(load(candidate))
-            return {**about, **(_nothing() if options is None else class_schema(options))}
+            return {**about, **(_build_empty_schema() if options is None else build_class_schema(options))}
         except PluginError as error:
             self.on_broken(str(error))
         except Exception as error:  # noqa: BLE001 - the boundary for a third party's class: it may be anything
             self.on_broken(f"{candidate.blame}: its Options cannot be described: {type(error).__name__}: {error}")
-        return {**about, **free_section()}
+        return {**about, **build_free_section()}
 
 
-def _written(candidate: Candidate, counts: Mapping[str, int]) -> str:
+def _format_name(candidate: Candidate, counts: Mapping[str, int]) -> str:
     return candidate.name if counts[candidate.name] == 1 else f"{candidate.dist}/{candidate.name}"
 
 
-def _nothing() -> dict[str, Any]:
+def _build_empty_schema() -> dict[str, Any]:
     """Return the schema of the section of a component that takes no options."""
-    return {**free_section(), "additionalProperties": False}
+    return {**build_free_section(), "additionalProperties": False}

@@ -1,7 +1,7 @@
 """The JSON Schema of the whole YAML, with which an editor completes, explains and checks it.
 
 It accepts what `loading` accepts, with two differences that a schema cannot avoid: it checks the section of an installed
-component also where another one is chosen, and it takes `1.0` for a whole number.
+component even if another one is chosen, and it takes `1.0` for a whole number.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 from astuner.config.aliases import KEY_ALIASES, ROOT_ALIASES
 from astuner.config.model import Config
-from astuner.config.native_roots import native_roots
+from astuner.config.native_roots import list_native_roots
 from astuner.config.places import ROOT
 from astuner.planning.schema.component_schemas import InstalledComponents
-from astuner.planning.schema.json_types import Schema, class_schema, free_section, suggesting
+from astuner.planning.schema.json_types import Schema, build_class_schema, build_free_section, suggest_names
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.install_hints import command_for, published
 from astuner.plugins.kinds import with_article
@@ -30,7 +30,7 @@ _NAMED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("rollout.name", "engine", ("auto",)),
     ("trainer_common.algorithm.adv_estimator", "estimator", ()),
 )
-"""The keys that name a component: its kind, and the words that are no component's name."""
+"""The keys that name a component: its kind, and the words that do not name a component."""
 
 _SECTIONS = {
     "task_reader": "reader",
@@ -42,44 +42,44 @@ _SECTIONS = {
 """Which section holds the options of which kind, under the components' names."""
 
 
-def schema_text(on_broken: Callable[[str], None]) -> str:
-    """Return the schema for what is installed in this environment, as a file of JSON."""
-    schema = whole_schema(Catalog.discover(), native_roots=native_roots(), on_broken=on_broken)
+def build_schema_text(on_broken: Callable[[str], None]) -> str:
+    """Return the schema for what is installed in this environment, as JSON text."""
+    schema = build_schema(Catalog.discover(), native_roots=list_native_roots(), on_broken=on_broken)
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
-def whole_schema(catalog: Catalog, *, native_roots: Iterable[str], on_broken: Callable[[str], None]) -> Schema:
+def build_schema(catalog: Catalog, *, native_roots: Iterable[str], on_broken: Callable[[str], None]) -> Schema:
     """Return the JSON Schema of a YAML for what is installed.
 
-    `native_roots` are the root sections with a trainer's own keys; `on_broken` hears of each component whose options are unknown.
+    `native_roots` are the root sections with a trainer's own keys; `on_broken` is called for components with unknown options.
     """
     installed = InstalledComponents(catalog, on_broken)
-    config = class_schema(Config)
+    config = build_class_schema(Config)
     for section, kind in _SECTIONS.items():
-        _below(config, section)["properties"] |= {**_not_installed(kind, installed), **installed.sections(kind)}
+        _get_subschema(config, section)["properties"] |= {**_not_installed(kind, installed), **installed.build_sections(kind)}
     for key, kind, words in _NAMED:
         section, _, name = key.rpartition(".")
-        properties = _below(config, section)["properties"]
-        properties[name] = suggesting(properties[name], [*words, *installed.names(kind)])
-    _below(config, "plugins")["properties"]["options"] |= {
-        "properties": dict(installed.sections("hook")),
-        "additionalProperties": free_section(),
+        properties = _get_subschema(config, section)["properties"]
+        properties[name] = suggest_names(properties[name], [*words, *installed.list_names(kind)])
+    _get_subschema(config, "plugins")["properties"]["options"] |= {
+        "properties": dict(installed.build_sections("hook")),
+        "additionalProperties": build_free_section(),
     }
     _add_detectors(config, installed)
     _add_loggers(config, installed)
     _add_judges(config, installed)
     _add_old_spellings(config)
-    return _document(config, native_roots)
+    return _build_document(config, native_roots)
 
 
-def _document(config: Schema, native_roots: Iterable[str]) -> Schema:
-    # The roots are read before interpolations are.
+def _build_document(config: Schema, native_roots: Iterable[str]) -> Schema:
+    # The roots are read before interpolations are resolved.
     config = {**config, "type": ["object", "null"]}
     roots: Schema = {ROOT: {"allOf": [{"$ref": f"#/definitions/{ROOT}"}], "description": "The configuration of the run."}}
     for alias in ROOT_ALIASES:
-        roots[alias] = {"allOf": [{"$ref": f"#/definitions/{ROOT}"}], **_deprecated(ROOT)}
+        roots[alias] = {"allOf": [{"$ref": f"#/definitions/{ROOT}"}], **_mark_deprecated(ROOT)}
     for root in native_roots:
-        description = f"Native keys of the backbone '{root}', which go over those that follow from `{ROOT}`."
+        description = f"Native keys of the backbone '{root}', which win over those that follow from `{ROOT}`."
         roots[root] = {"type": ["object", "null"], "description": description}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -93,7 +93,7 @@ def _document(config: Schema, native_roots: Iterable[str]) -> Schema:
     }
 
 
-def _below(schema: Schema, path: str) -> Any:
+def _get_subschema(schema: Schema, path: str) -> Any:
     for name in path.split(".") if path else ():
         schema = schema["properties"][name]
     return schema
@@ -103,43 +103,46 @@ def _not_installed(kind: str, installed: InstalledComponents) -> Schema:
     """Return free sections for components that are published and not installed, each with what installs it."""
     missing = [name for name in published().names(kind) if name not in installed.names(kind)]
     told = f"Options of {with_article(kind)} that is not installed: "
-    return {name: {"description": f"{told}{command_for(kind, name)}", **free_section()} for name in missing}
+    return {name: {"description": f"{told}{command_for(kind, name)}", **build_class_schema()} for name in missing}
 
 
 def _add_detectors(config: Schema, installed: InstalledComponents) -> None:
-    rollout = _below(config, "rollout")["properties"]
-    rollout["detectors"] |= {"properties": dict(installed.sections("detector")), "additionalProperties": free_section()}
+    rollout = _get_subschema(config, "rollout")["properties"]
+    rollout["detectors"] |= {
+        "properties": dict(installed.build_sections("detector")),
+        "additionalProperties": build_free_section(),
+    }
     checklist = rollout["compute_madness_checklist"]
-    checklist["items"] = suggesting(checklist["items"], installed.names("detector"))
+    checklist["items"] = suggest_names(checklist["items"], installed.list_names("detector"))
 
 
 def _add_loggers(config: Schema, installed: InstalledComponents) -> None:
-    sections = installed.sections("logger")
+    sections = installed.build_sections("logger")
     named = {
         "type": "object",
         "properties": dict(sections),
-        "additionalProperties": free_section(),
+        "additionalProperties": build_free_section(),
         "minProperties": 1,
         "maxProperties": 1,
     }
     names: list[Schema] = [{"enum": list(sections)}] if sections else []
     one: list[Schema] = [*names, {"type": "string", "minLength": 1}, named]
-    logger = _below(config, "trainer_common.logger")
+    logger = _get_subschema(config, "trainer_common.logger")
     several = logger["anyOf"][-1]
     logger["anyOf"] = [*one, {**several, "items": {"anyOf": one}}]
 
 
 def _add_judges(config: Schema, installed: InstalledComponents) -> None:
     """Let the options of one of several judges be those of the judge that it names."""
-    item = _below(config, "task_judge.judges")["items"]
-    item["properties"]["judge"] = suggesting(item["properties"]["judge"], installed.names("judge"))
+    item = _get_subschema(config, "task_judge.judges")["items"]
+    item["properties"]["judge"] = suggest_names(item["properties"]["judge"], installed.list_names("judge"))
     options = [
         {
             "if": {"properties": {"judge": {"const": name}}, "required": ["judge"]},
-            # Left empty they are those of the judge's own section, so that none is required here.
+            # If empty, the options come from the judge's own section, so none is required here.
             "then": {"properties": {"options": {key: value for key, value in section.items() if key != "required"}}},
         }
-        for name, section in installed.sections("judge").items()
+        for name, section in installed.build_sections("judge").items()
     ]
     if options:
         item["allOf"] = options
@@ -149,12 +152,12 @@ def _add_old_spellings(config: Schema) -> None:
     for old, new in KEY_ALIASES.items():
         section, _, name = old.rpartition(".")
         try:
-            present = _below(config, new)
+            present = _get_subschema(config, new)
         except KeyError:
-            present = free_section()
-        _below(config, section)["properties"][name] = {**present, **_deprecated(new)}
+            present = build_free_section()
+        _get_subschema(config, section)["properties"][name] = {**present, **_mark_deprecated(new)}
 
 
-def _deprecated(present: str) -> Schema:
-    # `deprecationMessage` would be shown as an error, and old spellings are none.
+def _mark_deprecated(present: str) -> Schema:
+    # `deprecationMessage` would be shown as an error, and old spellings are not errors.
     return {"description": f"Older spelling of `{present}`.", "deprecated": True, "doNotSuggest": True}

@@ -1,8 +1,8 @@
 """The JSON Schema (draft-07) of a typed class: what `structuring` accepts, for editors.
 
-Everything that can be is written flat (`type: [integer, string]` with the bounds of the one and the pattern of the other) and not
-as alternatives: an editor then completes, explains and blames one thing. `errorMessage` and
-`patternErrorMessage` are what the servers of editors say in place of their own words; validators pass over them.
+Where possible, schemas are written flat (`type: [integer, string]` with the bounds of the one and the pattern of the other), not
+as alternatives: an editor then completes, explains and reports one thing. `errorMessage` and
+`patternErrorMessage` replace the messages of language servers; validators ignore them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from astuner.config.redaction import is_secret
 from astuner.config.structure_errors import is_list, is_literal, is_union
 from astuner.config.structuring import make_converter
 from astuner.config.trainer import LoggerChoice
-from astuner.planning.schema.json_bounds import Bounds, bounds_of
-from astuner.plugins.option_docs import field_docs
+from astuner.planning.schema.json_bounds import Bounds, read_bounds
+from astuner.plugins.option_docs import read_field_docs
 
 Schema = dict[str, Any]
 
 INTERPOLATION = r"^\$\{[\s\S]*\}$"
-"""An interpolation may stand wherever a value is."""
+"""An interpolation is allowed in place of any value."""
 
 _PLAIN: Mapping[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "string", Path: "string"}
 
@@ -33,55 +33,55 @@ _PLAIN: Mapping[Any, str] = {bool: "boolean", int: "integer", float: "number", s
 _MESSAGES = ("errorMessage", "patternErrorMessage")
 
 
-def class_schema(cls: type[Any], above: tuple[type[Any], ...] = ()) -> Schema:
+def build_class_schema(cls: type[Any], above: tuple[type[Any], ...] = ()) -> Schema:
     """Return the schema of a section that is structured into an attrs class."""
     cls = get_origin(cls) or cls
     if cls in above:
         # A class that contains itself is described to the first level.
-        return free_section()
-    docs = field_docs(cls)
+        return build_free_section()
+    docs = read_field_docs(cls)
     fields = [item for item in attrs.fields(attrs.resolve_types(cls)) if item.init]
     named = [item for item in fields if not item.metadata.get(OPEN)]
-    required = [_name(item) for item in named if item.default is attrs.NOTHING]
+    required = [_get_name(item) for item in named if item.default is attrs.NOTHING]
     schema: Schema = {
-        # A section that is left empty is one without keys.
+        # An empty section is one without keys.
         "type": ["object", "string"] if required else ["object", "null", "string"],
         "pattern": INTERPOLATION,
         "patternErrorMessage": "expected a section, or an interpolation ${…}",
-        "properties": {_name(item): _field_schema(item, docs.get(item.name, ""), (*above, cls)) for item in named},
-        "additionalProperties": _other_section() if len(named) < len(fields) else False,
+        "properties": {_get_name(item): _build_field_schema(item, docs.get(item.name, ""), (*above, cls)) for item in named},
+        "additionalProperties": _build_other_section() if len(named) < len(fields) else False,
     }
     if required:
         schema["required"] = required
     return schema
 
 
-def type_schema(kind: Any, above: tuple[type[Any], ...] = (), bounds: Bounds | None = None) -> Schema:
-    """Return the schema of a type; `bounds` are keywords by the JSON type that they belong to. What is not known is left free."""
+def build_type_schema(kind: Any, above: tuple[type[Any], ...] = (), bounds: Bounds | None = None) -> Schema:
+    """Return the schema of a type; `bounds` are keywords by the JSON type that they belong to. Unknown types accept anything."""
     bounds = bounds or {}
     if kind in _PLAIN:
-        return _plain(_PLAIN[kind], bounds)
+        return _build_plain_schema(_PLAIN[kind], bounds)
     if kind is LoggerChoice:
-        return _logger_choice()
+        return _build_logger_schema()
     if kind is type(None):
         return {"type": ["null"]}
     if is_union(kind):
-        return _union([type_schema(member, above, bounds) for member in get_args(kind)])
+        return _build_union_schema([build_type_schema(member, above, bounds) for member in get_args(kind)])
     if is_literal(kind):
-        return one_of(get_args(kind))
+        return build_choice(get_args(kind))
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return one_of([member.value for member in kind])
+        return build_choice([member.value for member in kind])
     if attrs.has(get_origin(kind) or kind):
-        return class_schema(kind, above)
+        return build_class_schema(kind, above)
     if is_list(kind):
-        return _list(kind, above, bounds)
+        return _build_list_schema(kind, above, bounds)
     origin = get_origin(kind) or kind
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        return _mapping(kind, above)
+        return _build_mapping_schema(kind, above)
     return {}
 
 
-def free_section() -> Schema:
+def build_free_section() -> Schema:
     """Return the schema of a section that may hold anything."""
     return {
         "type": ["object", "null", "string"],
@@ -90,40 +90,40 @@ def free_section() -> Schema:
     }
 
 
-def _other_section() -> Schema:
-    return {**free_section(), "errorMessage": "there is no such key; a section may have the name of a component"}
+def _build_other_section() -> Schema:
+    return {**build_free_section(), "errorMessage": "there is no such key; a section may have the name of a component"}
 
 
-def suggesting(schema: Schema, names: Sequence[str]) -> Schema:
-    """Offer names where any text may stand, without forbidding others."""
+def suggest_names(schema: Schema, names: Sequence[str]) -> Schema:
+    """Offer names for a text, without forbidding others."""
     about = {key: value for key, value in schema.items() if key in ("description", "default")}
     rest = {key: value for key, value in schema.items() if key not in about}
     return {**about, "anyOf": [{"enum": list(names)}, rest]} if names else schema
 
 
-def one_of(values: Sequence[Any]) -> Schema:
+def build_choice(values: Sequence[Any]) -> Schema:
     """Return the schema of a choice of values."""
     return {"anyOf": [{"enum": list(values)}, {"type": "string", "pattern": INTERPOLATION}]}
 
 
-def _name(item: attrs.Attribute[Any]) -> str:
+def _get_name(item: attrs.Attribute[Any]) -> str:
     return item.alias or item.name
 
 
-def _field_schema(item: attrs.Attribute[Any], doc: str, above: tuple[type[Any], ...]) -> Schema:
+def _build_field_schema(item: attrs.Attribute[Any], doc: str, above: tuple[type[Any], ...]) -> Schema:
     kind = item.type if item.type is not None else Any
-    # A validator sees what a converter made, and says nothing about what is written.
-    bounds = bounds_of(item.validator) if item.converter is None else {}
-    schema = type_schema(kind, above, bounds)
+    # A validator sees the converted value, so it says nothing about the written one.
+    bounds = read_bounds(item.validator) if item.converter is None else {}
+    schema = build_type_schema(kind, above, bounds)
     if item.metadata.get(ONE_OR_MANY):
         schema = {"anyOf": [schema["items"], schema]}
     if attrs.has(get_origin(kind) or kind):
         doc = doc or " ".join((kind.__doc__ or "").partition("\n\n")[0].split())
     about: Schema = {"description": doc} if doc else {}
-    return {**about, **_default(item), **schema}
+    return {**about, **_read_default(item), **schema}
 
 
-def _default(item: attrs.Attribute[Any]) -> Schema:
+def _read_default(item: attrs.Attribute[Any]) -> Schema:
     default: Any = item.default
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # attrs types the class as a function
         if default.takes_self:
@@ -142,9 +142,9 @@ def _is_plain(value: Any) -> bool:
     return all(map(_is_plain, value)) if isinstance(value, list) else value is None or type(value) in (bool, int, float, str)
 
 
-def _plain(kind: str, bounds: Bounds) -> Schema:
+def _build_plain_schema(kind: str, bounds: Bounds) -> Schema:
     if "choice" in bounds:
-        return one_of(bounds["choice"]["enum"])
+        return build_choice(bounds["choice"]["enum"])
     if kind == "string":
         text = bounds.get("string")
         # An interpolation may also be a part of the text.
@@ -161,10 +161,10 @@ def _plain(kind: str, bounds: Bounds) -> Schema:
     }
 
 
-def _list(kind: Any, above: tuple[type[Any], ...], bounds: Bounds) -> Schema:
+def _build_list_schema(kind: Any, above: tuple[type[Any], ...], bounds: Bounds) -> Schema:
     kinds = get_args(kind)
     fixed = (get_origin(kind) or kind) is tuple and kinds and kinds[-1] is not Ellipsis
-    items: list[Schema] = [type_schema(item, above, bounds.get("items")) for item in kinds if item is not Ellipsis]
+    items: list[Schema] = [build_type_schema(item, above, bounds.get("items")) for item in kinds if item is not Ellipsis]
     schema: Schema = {"type": ["array", "string"], "items": items[0] if items else {}}
     if fixed:
         schema |= {"items": items, "minItems": len(items), "maxItems": len(items)}
@@ -174,21 +174,21 @@ def _list(kind: Any, above: tuple[type[Any], ...], bounds: Bounds) -> Schema:
     return {**schema, **bounds.get("array", {}), "pattern": INTERPOLATION, "errorMessage": message}
 
 
-def _mapping(kind: Any, above: tuple[type[Any], ...]) -> Schema:
+def _build_mapping_schema(kind: Any, above: tuple[type[Any], ...]) -> Schema:
     keys, values = get_args(kind) or (Any, Any)
-    schema = {**free_section(), "additionalProperties": type_schema(values, above)}
+    schema = {**build_free_section(), "additionalProperties": build_type_schema(values, above)}
     if is_literal(keys):
         schema["propertyNames"] = {"enum": list(get_args(keys))}
     return schema
 
 
-def _union(members: Sequence[Schema]) -> Schema:
-    """Write members flat where each says something about JSON types of its own."""
+def _build_union_schema(members: Sequence[Schema]) -> Schema:
+    """Write members flat if each describes different JSON types."""
     if any("type" not in member for member in members):
         if any(not member for member in members):
             return {}
         return {"anyOf": [part for member in members for part in member.get("anyOf", [member])]}
-    # Text that may be anything takes away the pattern that others have for theirs.
+    # A member that accepts any text removes the patterns of the others.
     any_text = any("string" in member["type"] and "pattern" not in member for member in members)
     flat: Schema = {"type": list(dict.fromkeys(kind for member in members for kind in member["type"]))}
     for member in members:
@@ -200,6 +200,6 @@ def _union(members: Sequence[Schema]) -> Schema:
     return flat
 
 
-def _logger_choice() -> Schema:
-    options = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": free_section()}
+def _build_logger_schema() -> Schema:
+    options = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": build_free_section()}
     return {"anyOf": [{"type": "string", "minLength": 1}, options]}

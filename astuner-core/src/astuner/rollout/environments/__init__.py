@@ -1,1 +1,1 @@
-"""Environments of episodes: which one, its life from making to closing, and the loop in which it leads."""
+"""Environments of episodes: their choice, their lifetime, and the loop in which one leads."""

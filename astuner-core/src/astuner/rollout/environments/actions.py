@@ -1,4 +1,4 @@
-"""What an environment is given of an answer: all of it, its last code block, or what it put in a box."""
+"""The part of an answer that an environment gets: all of it, its last code block, or the content of its last box."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ class Action:
 
     message: Message
     found: bool = True
-    """Whether what was looked for was there; otherwise the message holds the whole answer."""
+    """Whether the requested part was found; otherwise the message holds the whole answer."""
 
 
-def as_action(message: Message, preference: ActionPreference) -> Action:
-    """Return the action in an answer. One that calls tools is an action as it is."""
+def extract_action(message: Message, preference: ActionPreference) -> Action:
+    """Return the action in an answer. An answer that calls tools is the action itself."""
     if preference == "text" or message.get("tool_calls"):
         return Action(message)
     text = message.get("content") or ""
-    part = last_code_block(text) if preference == "code" else last_box(text)
+    part = find_last_code_block(text) if preference == "code" else find_last_box(text)
     return Action(message, found=False) if part is None else Action({**message, "content": part})
 
 
-def last_code_block(text: str) -> str | None:
+def find_last_code_block(text: str) -> str | None:
     """Return the content of the last fenced code block that is closed."""
     found: str | None = None
     fence, block = "", list[str]()
     for line in text.splitlines():
         mark = _FENCE.match(line)
         if not fence:
-            # The name of a language holds no backtick: "```x```" within a line is no block.
+            # The name of a language holds no backtick: "```x```" within a line is not a block.
             if mark and "`" not in mark[2]:
                 fence, block = mark[1], []
         elif mark and mark[1][0] == fence[0] and len(mark[1]) >= len(fence) and not mark[2].strip():
@@ -51,15 +51,15 @@ def last_code_block(text: str) -> str | None:
     return found
 
 
-def last_box(text: str) -> str | None:
+def find_last_box(text: str) -> str | None:
     r"""Return the content of the last `\boxed{…}` or `<action>…</action>` that is closed, whichever begins later."""
-    ends = [(start.start(), content) for start in _BOX.finditer(text) if (content := _braced(text, start.end())) is not None]
+    ends = [(start.start(), content) for start in _BOX.finditer(text) if (content := _read_braces(text, start.end())) is not None]
     ends += [(tag.start(), tag[1]) for tag in _TAG.finditer(text)]
     return max(ends)[1].strip() if ends else None
 
 
-def _braced(text: str, start: int) -> str | None:
-    """Return what stands before the brace that closes the one before `start`; escaped braces are text."""
+def _read_braces(text: str, start: int) -> str | None:
+    """Return the text up to the brace that closes the one before `start`; escaped braces are text."""
     depth, place = 1, start
     while place < len(text):
         if text[place] == "\\":

@@ -1,4 +1,4 @@
-"""What a tracker that manages the conversation has to work with: token counts, limits, and a way to ask the model."""
+"""What a tracker that manages the conversation works with: token counts and limits."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from astuner.rendering import TemplateRenderer
 
 CHARACTERS_PER_TOKEN = 4
-"""Of English text, about; other scripts have about a token per character."""
+"""About, for English text; other scripts have about one token per character."""
 TOKENS_PER_MESSAGE = 4
-"""What a template puts around a message, about."""
+"""About, for what a template puts around a message."""
 
 
 class TokenCounter:
-    """Counts as the model's template renders; estimates where there is no tokenizer, or for messages that it refuses."""
+    """Counts as the model's template renders; estimates without a tokenizer, or for messages that the template refuses."""
 
     def __init__(self, renderer: TemplateRenderer | None) -> None:
-        """None is for engines that speak chat and know no token ids."""
+        """None is for engines that speak chat and have no token ids."""
         self._renderer = renderer
         self.exact = renderer is not None
         """Whether limits can be relied on."""
 
-    def of_text(self, text: str) -> int:
+    def count_text(self, text: str) -> int:
         """Return the tokens of a text."""
-        return _estimate(text) if self._renderer is None else len(self._renderer.encode(text))
+        return _estimate_tokens(text) if self._renderer is None else len(self._renderer.encode(text))
 
-    def of_messages(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
+    def count_messages(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> int:
         """Return the tokens of a conversation with the header of the next answer, and of the tools if any."""
         from astuner.gateway.recording.messages import normalise
         from astuner.rendering.errors import ApiError
@@ -43,40 +43,40 @@ class TokenCounter:
                 )
                 return len(self._renderer.encode(rendered))
             except ApiError:
-                # Templates refuse what is no conversation, as an answer alone, and a policy may still want to know its size.
+                # Templates refuse what is not a conversation, such as a single answer, and a policy may still need its size.
                 pass
-        return sum(TOKENS_PER_MESSAGE + self.of_text(_text(message)) for message in messages)
+        return sum(TOKENS_PER_MESSAGE + self.count_text(_join_text(message)) for message in messages)
 
 
 @frozen(kw_only=True)
 class ContextLimits:
-    """What bounds a conversation, in tokens."""
+    """The limits of a conversation, in tokens."""
 
     max_model_len: int
     max_prompt_length: int
     max_response_length: int
     max_answer: int
 
-    def for_first_view(self) -> int:
+    def limit_first_view(self) -> int:
         """Return the most that the first messages may take."""
-        return min(self.max_prompt_length, self._less_answer(self.max_model_len))
+        return min(self.max_prompt_length, self._subtract_answer(self.max_model_len))
 
-    def for_view(self, shortest: int) -> int:
+    def limit_view(self, shortest: int) -> int:
         """Return the most that later messages may take; `shortest` are the tokens of the shortest view so far.
 
-        A view that begins anew is the first prompt of a conversation, after which `max_response_length` tokens may follow.
+        A view that starts over is the first prompt of a conversation, after which `max_response_length` tokens may follow.
         """
-        return self._less_answer(min(self.max_model_len, shortest + self.max_response_length))
+        return self._subtract_answer(min(self.max_model_len, shortest + self.max_response_length))
 
-    def _less_answer(self, context: int) -> int:
+    def _subtract_answer(self, context: int) -> int:
         return context - min(self.max_answer, context // 2)
 
 
-def _estimate(text: str) -> int:
+def _estimate_tokens(text: str) -> int:
     ascii_characters = sum(character < "\x80" for character in text)
     return -(-ascii_characters // CHARACTERS_PER_TOKEN) + len(text) - ascii_characters
 
 
-def _text(message: Message) -> str:
+def _join_text(message: Message) -> str:
     parts = [message.get("content"), message.get("reasoning_content"), message.get("tool_calls")]
     return "\n".join(part if isinstance(part, str) else str(part) for part in parts if part)

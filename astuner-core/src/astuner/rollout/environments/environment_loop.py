@@ -9,10 +9,10 @@ from attrs import frozen
 
 from astuner.protocols import ContextPolicy, ContextRoom, Tuner, Workflow
 from astuner.rollout.environment_text import clip_environment_message
-from astuner.rollout.environments.actions import as_action
+from astuner.rollout.environments.actions import extract_action
 from astuner.rollout.environments.conversation_room import ContextLimits, TokenCounter
 from astuner.rollout.environments.guarded_environment import GuardedEnvironment
-from astuner.rollout.environments.loop_record import Ended, Record
+from astuner.rollout.environments.loop_record import Ended, EpisodeRecord
 from astuner.schema import Message, WorkflowOutput, WorkflowTask
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ class FirstMessagesTooLong(Exception):
 
 @frozen(kw_only=True)
 class LoopOptions:
-    """How the loop plays."""
+    """Settings of the loop."""
 
     name: str
-    """The environment's."""
+    """The environment's name."""
     preference: ActionPreference
     max_steps: int
     max_env_len: int
@@ -48,60 +48,60 @@ class EnvironmentLoop(Workflow):
         self._shortest: int | None = None
 
     async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
-        """Play. A full context ends the episode with what there is, unless it leaves no room for a first answer."""
+        """Play. A full context ends the episode with what was played, unless it leaves no room for a first answer."""
         environment, options = self._environment, self._options
         client = tuner.as_raw_openai_sdk_client()
-        record = Record(options.name)
+        record = EpisodeRecord(options.name)
         record.messages += await environment.reset()
         ended: Ended = "max_steps"
         while record.steps < options.max_steps:
-            reply = await self._answer(client, record)
+            reply = await self._ask_for_reply(client, record)
             if reply is None:
                 ended = "context_full"
                 break
-            action = as_action(reply if self._policy is None else self._policy.action(reply), options.preference)
+            action = extract_action(reply if self._policy is None else self._policy.action(reply), options.preference)
             record.actions_not_found += not action.found
             step = await environment.step(action.message)
-            record.add(reply, step, [self._clipped(message, record) for message in step.messages])
+            record.add(reply, step, [self._clip(message, record) for message in step.messages])
             if step.done:
                 ended = "done"
                 break
         score = await environment.evaluate()
-        return record.output(ended=ended, score=score, gives_reward=options.gives_reward)
+        return record.build_output(ended=ended, score=score, gives_reward=options.gives_reward)
 
-    async def _answer(self, client: Any, record: Record) -> Message | None:
+    async def _ask_for_reply(self, client: Any, record: EpisodeRecord) -> Message | None:
         """Return the model's answer; None when the context is full and an answer was given before."""
         from openai import BadRequestError
 
         try:
-            return await _ask(client, await self._view(client, record.messages), tools=list(self._environment.tools))
+            return await _ask(client, await self._build_view(client, record.messages), tools=list(self._environment.tools))
         except BadRequestError as error:
             if error.code != "context_length_exceeded" or not record.steps:
                 raise
             return None
 
-    async def _view(self, client: Any, messages: Sequence[Message]) -> Sequence[Message]:
+    async def _build_view(self, client: Any, messages: Sequence[Message]) -> Sequence[Message]:
         if self._policy is None:
             return messages
         limits, shortest = self._options.limits, self._shortest
         room = ContextRoom(
-            max_prompt_tokens=limits.for_first_view() if shortest is None else limits.for_view(shortest),
-            count_tokens=self._count,
+            max_prompt_tokens=limits.limit_first_view() if shortest is None else limits.limit_view(shortest),
+            count_tokens=self._count_tokens,
             ask_model=lambda asked, max_tokens: _ask_text(client, asked, max_tokens),
         )
         view = await self._policy.view(tuple(messages), room)
-        taken = self._count(view)
+        taken = self._count_tokens(view)
         if shortest is None and self._counter.exact and taken > limits.max_prompt_length:
             most = limits.max_prompt_length
             raise FirstMessagesTooLong(f"the first messages take {taken} tokens, more than data.max_prompt_length = {most}")
         self._shortest = taken if shortest is None else min(shortest, taken)
         return view
 
-    def _count(self, messages: Sequence[Message]) -> int:
-        return self._counter.of_messages(messages, self._environment.tools)
+    def _count_tokens(self, messages: Sequence[Message]) -> int:
+        return self._counter.count_messages(messages, self._environment.tools)
 
-    def _clipped(self, message: Message, record: Record) -> Message:
-        clipped = clip_environment_message(message, self._options.max_env_len, self._counter.of_text)
+    def _clip(self, message: Message, record: EpisodeRecord) -> Message:
+        clipped = clip_environment_message(message, self._options.max_env_len, self._counter.count_text)
         record.messages_clipped += clipped is not message
         return clipped
 

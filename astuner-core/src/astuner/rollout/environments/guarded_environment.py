@@ -17,12 +17,12 @@ from astuner.schema import Message
 
 
 class EnvironmentFailed(Exception):
-    """An environment could not be made, raised, or returned something else than an environment does."""
+    """An environment could not be made, raised, or returned something invalid."""
 
 
 @frozen(kw_only=True)
 class Step:
-    """What came of an action."""
+    """The result of an action."""
 
     messages: tuple[Message, ...]
     reward: float
@@ -50,7 +50,7 @@ class GuardedEnvironment:
 
     async def reset(self) -> tuple[Message, ...]:
         """Return the first messages."""
-        messages = self._messages("reset", await self._call("reset", lambda: self.environment.reset()))
+        messages = self._check_messages("reset", await self._call("reset", lambda: self.environment.reset()))
         if not messages:
             raise EnvironmentFailed(f"{self.blame}: reset returned no message; the model needs one to answer")
         return messages
@@ -59,17 +59,20 @@ class GuardedEnvironment:
         """Act."""
         found = await self._call("step", lambda: self.environment.step(action))
         if not isinstance(found, tuple | list) or len(found) != 4:
-            raise self._odd("step", found, "(messages, reward, done, info)")
+            raise self._make_error("step", found, "(messages, reward, done, info)")
         messages, reward, done, info = found
         if not isinstance(info, Mapping):
-            raise self._odd("step", info, "a mapping as info")
+            raise self._make_error("step", info, "a mapping as info")
         return Step(
-            messages=self._messages("step", messages), reward=self._number("step", reward), done=bool(done), info=dict(info)
+            messages=self._check_messages("step", messages),
+            reward=self._check_number("step", reward),
+            done=bool(done),
+            info=dict(info),
         )
 
     async def evaluate(self) -> float:
         """Return the score of the episode so far."""
-        return self._number("evaluate", await self._call("evaluate", lambda: self.environment.evaluate()))
+        return self._check_number("evaluate", await self._call("evaluate", lambda: self.environment.evaluate()))
 
     async def _call(self, name: str, begin: Callable[[], Any]) -> Any:
         try:
@@ -78,34 +81,36 @@ class GuardedEnvironment:
                 raise TypeError(f"it returned {found!r:.80} and is awaited: write `async def {name}`")
             return await found
         except Exception as error:
-            raise EnvironmentFailed(f"{self.blame}: {name} raised {type(error).__name__}: {error}{_place(error)}") from error
+            raise EnvironmentFailed(
+                f"{self.blame}: {name} raised {type(error).__name__}: {error}{_format_place(error)}"
+            ) from error
 
-    def _messages(self, name: str, found: Any) -> tuple[Message, ...]:
+    def _check_messages(self, name: str, found: Any) -> tuple[Message, ...]:
         if isinstance(found, Mapping | str | bytes) or not isinstance(found, Sequence):
-            raise self._odd(name, found, "a list of messages")
+            raise self._make_error(name, found, "a list of messages")
         for message in found:
             if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-                raise self._odd(name, message, "messages as {'role': 'user', 'content': TEXT}")
+                raise self._make_error(name, message, "messages as {'role': 'user', 'content': TEXT}")
             try:
                 json.dumps(dict(message))
             except (TypeError, ValueError) as error:
-                raise self._odd(name, message, f"messages of JSON values ({error})") from None
+                raise self._make_error(name, message, f"messages of JSON values ({error})") from None
         return tuple(dict(message) for message in found)
 
-    def _number(self, name: str, found: Any) -> float:
+    def _check_number(self, name: str, found: Any) -> float:
         try:
             number = float(found)
         except (TypeError, ValueError):
             number = math.nan
         if isinstance(found, str) or not math.isfinite(number):
-            raise self._odd(name, found, "a finite number")
+            raise self._make_error(name, found, "a finite number")
         return number
 
-    def _odd(self, name: str, found: Any, wanted: str) -> EnvironmentFailed:
+    def _make_error(self, name: str, found: Any, wanted: str) -> EnvironmentFailed:
         return EnvironmentFailed(f"{self.blame}: {name} gave {found!r:.120}; core needs {wanted}")
 
 
-def _place(error: BaseException) -> str:
+def _format_place(error: BaseException) -> str:
     """Return ` (file:line)` of where the error was raised, if that is not here."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return "" if frame.filename == __file__ else f" ({Path(frame.filename).name}:{frame.lineno})"

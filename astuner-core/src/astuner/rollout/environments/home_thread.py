@@ -1,4 +1,4 @@
-"""A thread in which one environment lives (`rollout.isolation: thread`), so that one that blocks holds up nobody else."""
+"""A thread in which one environment lives (`rollout.isolation: thread`), so that one that blocks does not delay others."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 class HomeThread:
-    """A thread with an event loop, for one episode. What blocks it for ever is left behind in it."""
+    """A thread with an event loop, for one episode. Something that blocks it forever is left running."""
 
     def __init__(self, name: str) -> None:
         """Start the thread."""
         self._loop = asyncio.new_event_loop()
         self._calls: set[asyncio.Task[Any]] = set()
-        threading.Thread(target=self._live, name=name, daemon=True).start()
+        threading.Thread(target=self._run_loop, name=name, daemon=True).start()
 
     async def run(self, function: Callable[..., Awaitable[T]], /, *arguments: Any, **named: Any) -> T:
         """Await `function` in this thread's loop, from any other loop; cancelling cancels it at its next await."""
@@ -29,7 +29,7 @@ class HomeThread:
     async def end(self, close: Callable[[], Awaitable[object]], within_s: float) -> None:
         """Close what lives here once its last call is over, and end the thread; raises `TimeoutError` when that takes longer.
 
-        Half of the time is for that call. Where something blocks the thread, what lives here is closed after it all the same.
+        Half of the time is for that call. If something blocks the thread, what lives here is still closed afterwards.
         """
         future = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._end(close, within_s / 2), self._loop))
         done, _ = await asyncio.wait({future}, timeout=within_s)
@@ -56,11 +56,11 @@ class HomeThread:
             # After this coroutine's own result is out.
             self._loop.call_soon(self._loop.stop)
 
-    def _live(self) -> None:
+    def _run_loop(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
-            # What the environment left running, as a heartbeat, ends with it.
+            # What the environment left running, such as a heartbeat, ends with it.
             left = asyncio.all_tasks(self._loop)
             for task in left:
                 task.cancel()
@@ -70,8 +70,8 @@ class HomeThread:
             self._loop.close()
 
 
-class LivesInThread:
-    """Stands for an environment in its thread: its coroutine methods run there, all else is passed through."""
+class ThreadProxy:
+    """Represents an environment in its thread: its coroutine methods run there, other attributes are passed through."""
 
     def __init__(self, environment: Any, home: HomeThread) -> None:
         """Keep both."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from astuner.config.env_variables import NO_ENVIRONMENT
 from astuner.errors import AstunerError
 from astuner.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
-from astuner.rollout.environments.home_thread import HomeThread, LivesInThread
+from astuner.rollout.environments.home_thread import HomeThread, ThreadProxy
 from astuner.rollout.environments.selection import EnvironmentChoice, EnvironmentFinder
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class LivingEnvironment:
         """`home` is the thread in which it lives, if it has one of its own."""
         self.name = name
         self.blame = blame
-        self.facade = environment if home is None else LivesInThread(environment, home)
+        self.facade = environment if home is None else ThreadProxy(environment, home)
         """What workflows and judges are given."""
         self._environment, self._home = environment, home
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from astuner.rollout.environments.lifetime import LivingEnvironment
 
 
-class LoopMaker:
+class LoopFactory:
     """Makes the workflows of a rollout process in which environments lead."""
 
     def __init__(
@@ -36,7 +36,7 @@ class LoopMaker:
         """Return the workflow of one episode; a tracker that is a `ContextPolicy` manages its conversation."""
         options = LoopOptions(
             name=living.name,
-            preference=action_preference(self._config),
+            preference=choose_action_preference(self._config),
             max_steps=self._config.rollout.multi_turn.max_steps,
             max_env_len=self._config.context_tracker.max_env_len,
             limits=self._limits,
@@ -46,13 +46,13 @@ class LoopMaker:
         return EnvironmentLoop(living.guarded, options, policy=policy, counter=self._counter)
 
 
-def action_preference(config: Config) -> ActionPreference:
+def choose_action_preference(config: Config) -> ActionPreference:
     """Return how actions are read off answers in a run."""
     own = config.environment.env_action_preference
     if own is not None:
         return own
     if config.task_reader.type.rpartition("/")[2] != "env_service":
         return "text"
-    # What stands in the reader's section is checked by the reader.
-    told = config.task_reader.options_of("env_service").get("env_action_preference", "code")
-    return cast("ActionPreference", told) if told in get_args(ActionPreference) else "code"
+    # The reader checks its own section.
+    chosen = config.task_reader.options_of("env_service").get("env_action_preference", "code")
+    return cast("ActionPreference", chosen) if chosen in get_args(ActionPreference) else "code"

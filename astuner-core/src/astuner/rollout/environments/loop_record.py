@@ -1,4 +1,4 @@
-"""Everything that happened in an episode in which the environment leads, as the workflow's output."""
+"""Records an episode in which the environment leads, as the workflow's output."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LONGEST_INFOS = 1 << 20
 
 
 @define(eq=False)
-class Record:
-    """Grows with the episode."""
+class EpisodeRecord:
+    """Collects what happens in an episode."""
 
     environment: str
     messages: list[Message] = field(factory=list)
@@ -42,18 +42,18 @@ class Record:
         return len(self.rewards)
 
     def add(self, reply: Message, step: Step, messages: Iterable[Message]) -> None:
-        """Take in an answer and what came of it; `messages` are those of the step, clipped."""
+        """Add an answer and the step that followed; `messages` are those of the step, clipped."""
         self.messages += [reply, *messages]
         self.rewards.append(step.reward)
-        self.infos.append(self._kept(step.info))
+        self.infos.append(self._limit_info(step.info))
         said = step.info.get("is_success")
-        # numpy's booleans are none of Python's.
+        # numpy's booleans are not Python's.
         item = getattr(said, "item", None)
         said = item() if callable(item) else said
         self.is_success = said if isinstance(said, bool) else self.is_success
 
-    def output(self, *, ended: Ended, score: float, gives_reward: bool) -> WorkflowOutput:
-        """Return the output; the score is the reward when nobody judges."""
+    def build_output(self, *, ended: Ended, score: float, gives_reward: bool) -> WorkflowOutput:
+        """Return the output; the score is the reward when there is no judge."""
         answers = [message for message in self.messages if message.get("role") == "assistant"]
         return WorkflowOutput(
             reward=score if gives_reward else None,
@@ -62,7 +62,7 @@ class Record:
                 "environment": self.environment,
                 "ended": ended,
                 "score": score,
-                "final_answer": _content(answers),
+                "final_answer": _read_last_content(answers),
                 "messages": self.messages,
                 "rewards": self.rewards,
                 "infos": self.infos,
@@ -79,8 +79,8 @@ class Record:
             },
         )
 
-    def _kept(self, info: Mapping[str, Any]) -> Any:
-        """Return an info as JSON values: what is none becomes its text, and one that is too long is only counted."""
+    def _limit_info(self, info: Mapping[str, Any]) -> Any:
+        """Return an info as JSON values: other values become text, and an info that is too long is only counted."""
         text = json.dumps({str(key): value for key, value in info.items()}, default=str, ensure_ascii=False)
         if len(text) > LONGEST_INFO or self._info_characters + len(text) > LONGEST_INFOS:
             self.infos_left_out += 1
@@ -89,5 +89,5 @@ class Record:
         return json.loads(text)
 
 
-def _content(answers: Sequence[Message]) -> str:
+def _read_last_content(answers: Sequence[Message]) -> str:
     return str(answers[-1].get("content") or "") if answers else ""

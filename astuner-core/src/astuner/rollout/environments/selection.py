@@ -121,7 +121,7 @@ def choose_environment(candidate: Candidate, values: Mapping[str, Any] | None = 
     """Return an environment with its options, after a look at its class; raises `ConfigError` or `PluginError`."""
     from astuner.plugins.component import Component
     from astuner.plugins.drivers import load
-    from astuner.plugins.options import options_for
+    from astuner.plugins.options import build_options
 
     if candidate.missing:
         needs = ", ".join(candidate.missing)
@@ -129,7 +129,7 @@ def choose_environment(candidate: Candidate, values: Mapping[str, Any] | None = 
     target = load(candidate)
     check_shape(candidate, target)
     section = f"astuner.environment.{candidate.name}"
-    return Component(candidate=candidate, options=options_for(target, values, key=section))
+    return Component(candidate=candidate, options=build_options(target, values, key=section))
 
 
 def check_shape(candidate: Candidate, target: Any, key: str = KEY) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest import SkipTest
 
-from astuner.config.key_coverage import matches, unaccounted
+from astuner.config.key_coverage import find_unaccounted_keys, matches
 from astuner.config.schema_keys import walk_schema
 from astuner.plugins.drivers import load
 from astuner.protocols.optional import Honours, Inapplicable, Refuses, find_offer
@@ -94,7 +94,7 @@ class BackboneContract(Contract):
     @self_contained
     def test_every_key_is_accounted_for(self) -> None:
         """Each key of the schema is honoured, by core or by it, or left out with a reason: none is ignored in silence."""
-        missing = unaccounted(self.target())
+        missing = find_unaccounted_keys(self.target())
         assert not missing, (
             f"{self._blame}: says nothing of {', '.join(missing)}; name each in `honours`, or with a reason in `inapplicable` "
             "or `refuses`"

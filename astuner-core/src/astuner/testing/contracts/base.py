@@ -60,13 +60,13 @@ class Contract(Rules):
     def make(self, directory: Path) -> Any:
         """Return the component, made as core makes it: options structured strictly, then `from_run` or the constructor."""
         from astuner.plugins.drivers import construct
-        from astuner.plugins.options import options_for
+        from astuner.plugins.options import build_options
 
         self.prepare(directory)
         info = self.run_info(directory)
         info.directory.mkdir(parents=True, exist_ok=True)
         target = self.target()
-        return construct(self.candidate(), target, options_for(target, self.options, key=self.kind), info)
+        return construct(self.candidate(), target, build_options(target, self.options, key=self.kind), info)
 
     @classmethod
     def target(cls) -> Any:
@@ -127,9 +127,9 @@ class Contract(Rules):
 
     def test_options_cross_processes(self) -> None:
         """Options survive pickling, since each rollout process makes its own components from them."""
-        from astuner.plugins.options import options_for
+        from astuner.plugins.options import build_options
 
-        options = options_for(self.target(), self.options, key=self.kind)
+        options = build_options(self.target(), self.options, key=self.kind)
         try:
             again = pickle.loads(pickle.dumps(options))
         except Exception as error:

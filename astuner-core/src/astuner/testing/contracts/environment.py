@@ -170,13 +170,13 @@ class EnvironmentContract(Contract):
 
     def make(self, directory: Path) -> Any:
         """Return the environment of one episode, made as core makes it."""
-        from astuner.plugins.options import options_for
+        from astuner.plugins.options import build_options
         from astuner.rollout.environments.lifetime import environment_maker
 
         self.prepare(directory)
         info = self.run_info(directory)
         info.directory.mkdir(parents=True, exist_ok=True)
-        options = options_for(self.target(), self.options, key=self.kind)
+        options = build_options(self.target(), self.options, key=self.kind)
         task = self.task()
         workflow_task = WorkflowTask(task, task_id=task.task_id, env_type=task.env_type, episode_id=f"train/1/{task.task_id}/0")
         return environment_maker(self.candidate(), self.target(), options, info)(workflow_task)

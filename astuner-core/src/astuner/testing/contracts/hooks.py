@@ -10,12 +10,12 @@ from attrs import evolve
 
 from astuner.errors import AstunerError, PluginError
 from astuner.hookspecs import PROJECT, SPECS
-from astuner.judging.simple_judges import as_judge
+from astuner.judging.simple_judges import make_judge
 from astuner.judging.weighted_judge import WeightedJudge
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.plugins.extension import DECIDING
 from astuner.plugins.hooks import Hooks
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.protocols import RunInfo
 from astuner.schema import Failure, Notice, StepReport, Task, ValidationReport, WorkflowTask
 from astuner.services import Definition
@@ -105,7 +105,7 @@ class HooksContract(Contract):
 
         self.prepare(directory)
         target = self.target()
-        options = options_for(target, self.options, key=self.kind)
+        options = build_options(target, self.options, key=self.kind)
         return construct(self.candidate(), target, options, None) if isinstance(target, type) else target
 
     @self_contained
@@ -176,7 +176,7 @@ class HooksContract(Contract):
     def _ask(self, hooks: Hooks, kind: str, candidate: Candidate, options: Any, info: RunInfo) -> Any:
         try:
             if kind == REWARD:
-                judges = [WeightedJudge(name, 0.5, as_judge(EveryAnswerIsRight)) for name in ("first", "second")]
+                judges = [WeightedJudge(name, 0.5, make_judge(EveryAnswerIsRight)) for name in ("first", "second")]
                 return hooks.make_reward(judges, info)
             if kind == "command":
                 return hooks.make_command(candidate)
@@ -222,4 +222,4 @@ class HooksContract(Contract):
 def _structure_options(candidate: Candidate, values: Mapping[str, Any]) -> Any:
     from astuner.plugins.drivers import load
 
-    return options_for(load(candidate), values, key=candidate.kind)
+    return build_options(load(candidate), values, key=candidate.kind)

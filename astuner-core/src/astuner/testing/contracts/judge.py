@@ -198,10 +198,10 @@ class JudgeContract(Contract):
     def _judge(
         self, directory: Path, groups: Sequence[Group], *, at_once: bool = False, before: Callable[[Any], None] | None = None
     ) -> list[list[Pair]]:
-        from astuner.judging.simple_judges import as_judge
+        from astuner.judging.simple_judges import make_judge
 
         made = self.make(directory)
-        judge = as_judge(made, blame=self.candidate().blame)
+        judge = make_judge(made, blame=self.candidate().blame)
         if before is not None:
             before(made)
 

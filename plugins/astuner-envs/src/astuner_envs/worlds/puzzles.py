@@ -13,7 +13,7 @@ from functools import cache
 from queue import LifoQueue, SimpleQueue
 from typing import Any
 
-from astuner.clients.reasoning_gym import program
+from astuner.clients.reasoning_gym import make_program
 from astuner.errors import DataError
 from astuner.processes.json_child import JsonChild
 from astuner.schema import Split
@@ -37,7 +37,7 @@ class Children:
         # The one that was used last comes first: a process with one episode starts one child.
         self._idle: LifoQueue[JsonChild] = LifoQueue()
         for _ in range(PROCESSES):
-            self._idle.put(JsonChild(program(timeout_s)))
+            self._idle.put(JsonChild(make_program(timeout_s)))
             threading.Thread(target=self._answer, name=NAME, daemon=True).start()
 
     async def ask(self, **question: Any) -> Mapping[str, Any]:

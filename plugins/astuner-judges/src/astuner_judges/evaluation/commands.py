@@ -99,7 +99,7 @@ def evaluate(
     split = FileSplit(file_path=str(examples.resolve()), columns=_pairs(columns), json_columns=json_columns, limit=limit)
     rows = _read(split, fields)
     bounds = threshold, success_reward
-    with chosen.loaded.secrets.hidden_in_errors():
+    with chosen.loaded.secrets.hide_in_errors():
         reports = [_evaluated(chosen, one, rows, fields, bounds, both_orders) for one in chosen.judges]
     if in_json:
         from astuner.cli.config_options import print_json
@@ -127,7 +127,7 @@ def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: boo
     if not able:
         names = ", ".join(one.name for one in chosen.judges)
         raise UsageError(f"{conf}: none of its judges ({names}) learns from examples; rubrics_auto_grader does")
-    with chosen.loaded.secrets.hidden_in_errors():
+    with chosen.loaded.secrets.hide_in_errors():
         found = [load(one.candidate).learn(one.options, chosen.run_info, again=again) for one in able]
     told = [
         {"judge": one.name, "file": str(kept.path), "themes": len(kept.held.themes), "learnt_now": kept.learnt_now}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import asdict, frozen
 
-from astuner.clients.llm_budget import Spent
+from astuner.clients.llm_budget import Usage
 from astuner.schema import Unjudged, Verdict
 from astuner_judges.evaluation.agreement import (
     accuracy,
@@ -76,7 +76,7 @@ class Report:
     length_bias: Interval | None
     """Partial rank correlation of score and length of the answer, given the label; of ranks, within each question."""
     overlap: Overlap | None
-    spent: Spent | None
+    spent: Usage | None
     notes: tuple[str, ...]
     """What a user must know of the figures."""
 
@@ -105,7 +105,7 @@ def report_on(
     limits: Limits,
     seed: int,
     learnt_from: Collection[str] = (),
-    spent: Spent | None = None,
+    spent: Usage | None = None,
 ) -> Report:
     """Return the figures; without accuracy and kappa where the limits leave open which verdicts are successes."""
     every = [finding for found in findings for finding in found.forwards]

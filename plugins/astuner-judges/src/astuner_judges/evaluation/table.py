@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from astuner.cli.plugin_rows import aligned
+from astuner.cli.plugin_rows import align_columns
 from astuner_judges.evaluation.bootstrap import Interval
 from astuner_judges.evaluation.report import Report
 
@@ -24,7 +24,7 @@ def table_of(report: Report) -> str:
         ("length", _shown(report.length_bias), "rank correlation of score and length of answers, given the label"),
         *_cost(report),
     ]
-    return aligned(rows)
+    return align_columns(rows)
 
 
 def warnings_of(report: Report) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
-from astuner.clients.llm_json import ask_for
+from astuner.clients.llm_json import ask_for_json
 from astuner.schema import Unjudged
 from astuner_judges.asking import no_verdict
 
@@ -32,7 +32,9 @@ class Asker:
     async def _vote(self, messages: Sequence[Mapping[str, Any]], shape: type[Shape], seed: int) -> Shape | Unjudged:
         more = {"seed": seed} if len(self._seeds) > 1 else {}
         try:
-            answer, _ = await ask_for(self.client, messages, shape, max_tokens=self._max_tokens, attempts=self._attempts, **more)
+            answer, _ = await ask_for_json(
+                self.client, messages, shape, max_tokens=self._max_tokens, attempts=self._attempts, **more
+            )
         except (LLMFailed, LLMBudgetSpent) as error:
             return no_verdict(error)
         return answer

@@ -9,7 +9,7 @@ from attrs import Attribute, evolve, field, frozen
 from attrs.validators import ge
 
 from astuner.clients.llm_budget import Budget
-from astuner.judging.simple_judges import as_judge
+from astuner.judging.simple_judges import make_judge
 from astuner.protocols import Judge, RunInfo
 from astuner.schema import Group, Unjudged, Verdict
 from astuner_judges.llm.judge import LlmAsJudge
@@ -69,7 +69,7 @@ class MathAnswerAndLlmAsJudge(Judge):
     def __init__(self, options: MathAndLlmOptions, quality: LlmAsJudge) -> None:
         """Take the LLM's part as it was made."""
         self._options = options
-        self._math = as_judge(MathAnswerAsJudge(options.math), blame="judge 'math_and_llm'")
+        self._math = make_judge(MathAnswerAsJudge(options.math), blame="judge 'math_and_llm'")
         self._quality = quality
 
     @classmethod

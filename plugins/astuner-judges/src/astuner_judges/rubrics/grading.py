@@ -11,7 +11,7 @@ from attrs import frozen
 
 from astuner.clients.fences import fence
 from astuner.clients.llm import LLMClient
-from astuner.clients.llm_json import ask_for
+from astuner.clients.llm_json import ask_for_json
 from astuner.clients.prompts import Language, fill_prompt
 from astuner.schema import Message
 from astuner_judges.asking import fence_rule
@@ -110,7 +110,7 @@ class _Pointwise:
             high=f"{high:g}",
         )
         messages = [system(self._language), {"role": "user", "content": asked}]
-        given, _ = await ask_for(self._client, messages, scores_shape(len(themes), low, high), max_tokens=self._max_tokens)
+        given, _ = await ask_for_json(self._client, messages, scores_shape(len(themes), low, high), max_tokens=self._max_tokens)
         verdicts = sorted(given.verdicts, key=lambda verdict: verdict.rubric)
         return [verdict.score for verdict in verdicts], [one_line(verdict.reason) for verdict in verdicts]
 
@@ -149,7 +149,7 @@ class _Listwise:
             count=str(len(answers)),
         )
         messages = [system(self._language), {"role": "user", "content": asked}]
-        given, _ = await ask_for(self._client, messages, ranks_shape(len(themes), len(answers)), max_tokens=self._max_tokens)
+        given, _ = await ask_for_json(self._client, messages, ranks_shape(len(themes), len(answers)), max_tokens=self._max_tokens)
         verdicts = sorted(given.verdicts, key=lambda verdict: verdict.rubric)
         ranks = []
         for verdict in verdicts:

@@ -8,7 +8,7 @@ from attrs import frozen
 
 from astuner.clients.embedding import Embedding
 from astuner.clients.llm import LLMClient, LLMFailed
-from astuner.clients.llm_json import ask_for
+from astuner.clients.llm_json import ask_for_json
 from astuner.clients.prompts import fill_prompt
 from astuner_judges.rubrics.grading import PACKAGE, numbered, system
 from astuner_judges.rubrics.options import RubricsOptions
@@ -40,7 +40,7 @@ async def merged(
     messages = [system(options.language), {"role": "user", "content": asked}]
     room = max_tokens + _TOKENS_PER_RUBRIC * len(rubrics)
     try:
-        found, _ = await ask_for(client, messages, themes_shape(len(rubrics), most), max_tokens=room)
+        found, _ = await ask_for_json(client, messages, themes_shape(len(rubrics), most), max_tokens=room)
     except LLMFailed as failure:
         return Merged(themes=await _by_likeness(rubrics, most, embedding), problem=str(failure))
     themes = (

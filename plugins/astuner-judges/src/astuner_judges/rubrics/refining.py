@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 
 from astuner.clients.fences import fence
 from astuner.clients.llm import LLMClient, LLMFailed
-from astuner.clients.llm_json import ask_for
+from astuner.clients.llm_json import ask_for_json
 from astuner.clients.prompts import fill_prompt
 from astuner_judges.rubrics.examples import Example
 from astuner_judges.rubrics.grading import PACKAGE, Grader, agreement, system
@@ -111,7 +111,7 @@ class Refiner:
                 count=str(options.generate_number),
             )
         messages = [system(options.language), {"role": "user", "content": asked}]
-        found, _ = await ask_for(self.client, messages, Proposals, max_tokens=self.max_tokens)
+        found, _ = await ask_for_json(self.client, messages, Proposals, max_tokens=self.max_tokens)
         texts = dict.fromkeys(one_line(text) for text in found.rubrics)
         return [text for text in texts if text][: options.generate_number]
 
@@ -138,7 +138,7 @@ class Refiner:
             reason=fence(tried.reason, "reason"),
         )
         messages = [system(self.options.language), {"role": "user", "content": asked}]
-        found, _ = await ask_for(self.client, messages, Revision, max_tokens=self.max_tokens)
+        found, _ = await ask_for_json(self.client, messages, Revision, max_tokens=self.max_tokens)
         return one_line(found.rubric) or text
 
     def _told(self, example: Example) -> str:

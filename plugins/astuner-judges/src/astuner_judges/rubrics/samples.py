@@ -67,7 +67,7 @@ def _first(reader: Reader, split: Split, options: RubricsOptions) -> list[Labell
 def _reader(options: RubricsOptions, run_info: RunInfo) -> Reader:
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import load, make
-    from astuner.plugins.options import options_for
+    from astuner.plugins.options import build_options
 
     name = options.input_data_type
     section: Mapping[str, Any] = getattr(options, name)
@@ -81,6 +81,6 @@ def _reader(options: RubricsOptions, run_info: RunInfo) -> Reader:
     if candidate.missing:
         needs = ", ".join(candidate.missing)
         raise PluginError(f"{KEY}.input_data_type: {candidate.blame} needs {needs}, which is not installed: {candidate.remedy}")
-    reader_options = options_for(load(candidate), section, key=f"{KEY}.{name}")
+    reader_options = build_options(load(candidate), section, key=f"{KEY}.{name}")
     reader: Reader = make(candidate, reader_options, run_info)
     return reader

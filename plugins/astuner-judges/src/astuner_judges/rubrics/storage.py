@@ -11,7 +11,7 @@ from typing import Any, Literal
 from attrs import evolve, field, frozen
 from attrs.validators import ge, le
 
-from astuner.config.places import dotted
+from astuner.config.places import format_path
 from astuner.config.structure_errors import FaultsError
 from astuner.config.structuring import make_converter
 from astuner.errors import DataError
@@ -152,7 +152,7 @@ def read_rubrics(path: Path, key: str) -> RubricFile:
     try:
         held: RubricFile = make_converter().structure(dict(data), RubricFile)
     except FaultsError as error:
-        faults = "; ".join(f"{dotted(fault.path, '')}: {fault.message}".removeprefix(".") for fault in error.faults)
+        faults = "; ".join(f"{format_path(fault.path, '')}: {fault.message}".removeprefix(".") for fault in error.faults)
         raise DataError(f"{key}: {path}: {faults}") from error
     if not held.themes or not all(theme.theme for theme in held.rubrics):
         raise DataError(f"{key}: {path}: it holds no rubrics: give `themes` one or more, each with a text")

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from astuner.errors import UsageError
-from astuner.planning.schema.json_schema import schema_text
+from astuner.planning.schema.json_schema import build_schema_text
 from astuner_local.tiny.arithmetic import HELD_OUT, SHOWN, distinct_questions
 
 TRAINING_TASKS = 320
@@ -42,7 +42,7 @@ def write_project(directory: Path, seed: int) -> None:
     text = configuration.read_text(encoding="utf-8")
     configuration.write_text(text.replace(SEED_LINE, f"  seed: {seed}\n"), encoding="utf-8")
 
-    (directory / SCHEMA).write_text(schema_text(_say), encoding="utf-8")
+    (directory / SCHEMA).write_text(build_schema_text(_say), encoding="utf-8")
 
     tasks = directory / "tasks"
     tasks.mkdir()

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from astuner.schema import Sample
 from astuner.training.losses import divergence
-from astuner.training.minibatches import mini_batches, token_shares
-from astuner.training.schedule import learning_rate
-from astuner.training.signal import TOKEN_SUMS, has_gradient, signal_metrics, update_metrics
+from astuner.training.minibatches import compute_token_shares, cut_mini_batches
+from astuner.training.schedule import compute_learning_rate
+from astuner.training.signal import TOKEN_SUMS, compute_signal_metrics, compute_update_metrics, has_gradient
 from astuner_local.forward.choose import make_forward
 from astuner_local.forward.families import causal_lm
 from astuner_local.trainer.memory import affordable_tokens
@@ -62,12 +62,12 @@ class Trainer:
         what became of the rows as `signal/…`; means are over the trained tokens. A step with nothing to train has counts only.
         """
         options = self.options
-        parts = mini_batches(rows, options.mini_batch_num)
+        parts = cut_mini_batches(rows, options.mini_batch_num)
         plans = [self._prepare(part) for part in parts]
         # With one mini-batch the weights that are trained are those that the step began with: the ratio is 1 in value.
         old = [[logprobs(self._forward, batch, options) for batch in plan] for plan in plans] if len(plans) > 1 else None
 
-        lr = learning_rate(
+        lr = compute_learning_rate(
             step,
             lr=options.lr,
             warmup_steps=options.lr_warmup_steps,
@@ -88,7 +88,7 @@ class Trainer:
                 norms.append(self._apply(lr))
         self.step = step
         return {
-            **signal_metrics(rows, norms, kl_in_loss=self._kl_in_loss),
+            **compute_signal_metrics(rows, norms, kl_in_loss=self._kl_in_loss),
             **self._means(sums, largest, norms, len(parts)),
             "lr": lr,
         }
@@ -141,7 +141,7 @@ class Trainer:
     def _prepare(self, part: Sequence[TrainRow]) -> list[MicroBatch]:
         """Lay out the rows of a mini-batch that have a gradient; the denominators count all of them."""
         options = self.options
-        counted = token_shares(part, options.loss_agg_mode, options.max_response_length)
+        counted = compute_token_shares(part, options.loss_agg_mode, options.max_response_length)
         shares = dict(zip(map(id, part), counted, strict=True))
         live = [row for row in part if has_gradient(row, kl_in_loss=self._kl_in_loss)]
         return self._laid_out(live, [shares[id(row)] for row in live])
@@ -178,4 +178,4 @@ class Trainer:
             metrics["kl/mean"], self._reward_kl = self._reward_kl, None
         if self.options.use_kl_loss and sums.get("tokens"):
             metrics["kl/mean"] = sums["kl"] / sums["tokens"]
-        return metrics | update_metrics({**sums, "abs_max": largest}, norms, parts)
+        return metrics | compute_update_metrics({**sums, "abs_max": largest}, norms, parts)

@@ -10,7 +10,7 @@ from attrs.validators import ge, gt, min_len, optional
 
 from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Instance, Patience
 from astuner.errors import DataError
-from astuner.plugins.options import options_for
+from astuner.plugins.options import build_options
 from astuner.protocols import RunInfo
 from astuner.schema import Message, WorkflowTask
 from astuner_readers.env_service.reader import EnvServiceReader
@@ -67,7 +67,7 @@ class EnvServiceEnvironment:
     @classmethod
     def from_run(cls, workflow_task: WorkflowTask, options: Options, run_info: RunInfo) -> EnvServiceEnvironment:
         """Make the environment of an episode; nothing is asked of the server yet."""
-        section: EnvServiceOptions = options_for(EnvServiceReader, run_info.config.task_reader.options_of(READER), key=KEY)
+        section: EnvServiceOptions = build_options(EnvServiceReader, run_info.config.task_reader.options_of(READER), key=KEY)
         return cls(workflow_task, options, section)
 
     async def reset(self) -> Sequence[Message]:

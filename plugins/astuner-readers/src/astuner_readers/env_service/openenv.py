@@ -10,7 +10,7 @@ from typing import Any, Literal
 from attrs import field, frozen
 from attrs.validators import gt, matches_re, min_len, optional
 
-from astuner.clients.env_service.token import token_for
+from astuner.clients.env_service.token import read_token
 from astuner.errors import DataError
 from astuner.schema import Message, WorkflowTask
 from astuner_readers.env_service.session import OpenEnvFailed, Session
@@ -48,7 +48,7 @@ class OpenEnvEnvironment:
         self._task, self._options = workflow_task.task, options
         self._session = Session(
             _websocket(options.env_url),
-            token=token_for(options.env_url, (options.env_url,)),
+            token=read_token(options.env_url, (options.env_url,)),
             timeout_s=options.timeout_s,
             heartbeat_s=options.heartbeat_s,
         )

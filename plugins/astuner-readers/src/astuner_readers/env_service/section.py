@@ -8,7 +8,7 @@ from typing import Any, Literal
 from attrs import field, frozen
 from attrs.validators import ge, matches_re, min_len, optional
 
-from astuner.clients.env_service.token import token_for
+from astuner.clients.env_service.token import read_token
 
 READER = "env_service"
 KEY = "astuner.task_reader.env_service"
@@ -36,4 +36,4 @@ class EnvServiceOptions:
 
     def token(self, url: str, *trusted_urls: str) -> str | None:
         """Return the token for a server that the configuration names, here or in `trusted_urls`."""
-        return token_for(url, (self.env_url, *trusted_urls))
+        return read_token(url, (self.env_url, *trusted_urls))

@@ -14,7 +14,7 @@ from typing import Any
 from attrs import asdict, evolve, frozen
 
 from astuner.clients.blocking import Run
-from astuner.clients.llm_budget import Budget, Spent
+from astuner.clients.llm_budget import Budget, Usage
 from astuner.clients.llm_options import LLMOptions
 from astuner.errors import PluginError, RunFailed
 from astuner.protocols import Reader
@@ -209,9 +209,9 @@ def _per_request(most: int, wanted: int, sources: int) -> int:
     return max(1, min(most, ceil(wanted / sources))) if sources else 1
 
 
-def _between(before: Spent, after: Spent) -> Spent:
+def _between(before: Usage, after: Usage) -> Usage:
     """Return what was spent in between."""
-    return Spent(**{name: value - getattr(before, name) for name, value in asdict(after).items()})
+    return Usage(**{name: value - getattr(before, name) for name, value in asdict(after).items()})
 
 
 def _told(made: Made) -> str:

@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 
 from astuner.clients.fences import fence
 from astuner.clients.llm import LLMClient, LLMFailed
-from astuner.clients.llm_json import ask_for
+from astuner.clients.llm_json import ask_for_json
 from astuner.clients.prompts import Prompt
 from astuner_readers.generation.drafts import ANSWER, Draft, Source, query_of
 from astuner_readers.generation.evidence import SHORTEST, occurs, plain, same_answer
@@ -71,7 +71,7 @@ class Asker:
     async def ask(self, source: Source, n: int, earlier: Sequence[str]) -> Asked:
         """Return the questions that pass; raises `LLMFailed` and `LLMBudgetSpent`."""
         chosen, text = question_prompt(source, n, earlier, self.languages)
-        answer, _ = await ask_for(self.client, as_messages(text), Questions, max_tokens=self.max_tokens)
+        answer, _ = await ask_for_json(self.client, as_messages(text), Questions, max_tokens=self.max_tokens)
         dropped: Counter[str] = Counter()
         examples: dict[str, str] = {}
         drafts = []
@@ -117,7 +117,7 @@ class Asker:
         document = fence(draft.source.chunk.text, "text") if draft.source.chunk else ""
         text = load_question_prompt("answer", language).fill({"document": document, "question": draft.question})
         try:
-            solved, _ = await ask_for(self.client, as_messages(text), Solved, max_tokens=self.max_tokens)
+            solved, _ = await ask_for_json(self.client, as_messages(text), Solved, max_tokens=self.max_tokens)
             answer = _text(solved.answer)
             if solved.answerable and answer is None:
                 # It contradicts itself, and another time it may not.
@@ -129,7 +129,7 @@ class Asker:
             text = load_question_prompt("compare", language).fill(
                 {"question": draft.question, "one": draft.answer, "other": answer}
             )
-            compared, _ = await ask_for(self.client, as_messages(text), Compared, max_tokens=self.max_tokens)
+            compared, _ = await ask_for_json(self.client, as_messages(text), Compared, max_tokens=self.max_tokens)
         except LLMFailed as error:
             return f"not_verified_{reason_of(error)}"
         return None if compared.same else "another_answer"

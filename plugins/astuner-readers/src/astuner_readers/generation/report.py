@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import asdict
 
-from astuner.clients.llm_budget import Spent
+from astuner.clients.llm_budget import Usage
 from astuner.schema import Split
 from astuner_readers.generation.documents import Library
 from astuner_readers.generation.generating import Made
@@ -20,7 +20,7 @@ def as_report(
     options: DataGenerationOptions,
     made: Made,
     library: Library,
-    spent: Spent,
+    spent: Usage,
     *,
     wanted: int,
     validation: Sequence[str],

@@ -20,7 +20,7 @@ def sample_reader(options: QueryReader, run_info: RunInfo) -> Reader:
     """Make the reader of the samples; raises `ConfigError` for one that there is not, and for options that it does not take."""
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import load, make
-    from astuner.plugins.options import options_for
+    from astuner.plugins.options import build_options
 
     name = _present(options.type)
     if name.rpartition("/")[2] == "data_generation":
@@ -28,7 +28,7 @@ def sample_reader(options: QueryReader, run_info: RunInfo) -> Reader:
             [Problem(key=_TYPE, message="generated tasks are no samples for generating tasks; name another reader.")]
         )
     candidate = Catalog.discover(kinds=("reader",)).find("reader", name, config_dir=run_info.config_dir, key=_TYPE)
-    made = options_for(load(candidate), _section(options, name), key=f"{KEY}.query_reader.{name}")
+    made = build_options(load(candidate), _section(options, name), key=f"{KEY}.query_reader.{name}")
     return cast("Reader", make(candidate, made, run_info))
 
 

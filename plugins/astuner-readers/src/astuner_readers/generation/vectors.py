@@ -13,7 +13,7 @@ from attrs import define, field
 
 from astuner.clients.embedding import ApiEmbedding, Embedding, NgramEmbedding
 from astuner.clients.llm import LLMClient, LLMFailed
-from astuner.clients.llm_budget import Budget, LLMBudgetSpent, Spent
+from astuner.clients.llm_budget import Budget, LLMBudgetSpent, Usage
 from astuner.clients.llm_cache import LLMCache
 from astuner.clients.llm_endpoint import find_endpoint
 from astuner.errors import AstunerError, DataError
@@ -76,7 +76,7 @@ class InParts:
     _path: Path
     _budget: Budget
     _embedded: set[str] = field(factory=set, init=False)
-    _held: list[Spent] = field(factory=list, init=False)
+    _held: list[Usage] = field(factory=list, init=False)
 
     def hold(self, texts: Iterable[str], more: int) -> None:
         """Set aside what the vectors of texts, and of so many further questions, may take, until vectors are next asked for.

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from trinity.common.experience import EID, Experience
 
-from astuner.judging.advantages import Weighted, weigh
+from astuner.judging.advantages import WeightedSample, compute_advantages
 from astuner.protocols import Estimator
 from astuner.schema import Episode, Group
 from astuner_trinity.rows import AGENT, EPISODE, EXPLORED, GROUP, VERSION
@@ -18,7 +18,7 @@ BLANK_TOKENS = 2
 def experiences_of(group: Group, estimator: Estimator, *, by_agent: bool) -> list[Experience]:
     """Return the group's rows with trained tokens; a blank one where there are none, since Trinity demands one."""
     episodes = {episode.id: episode for episode in group.episodes}
-    rows = [row for row in weigh([group], estimator, by_agent=by_agent) if row.sample.trained]
+    rows = [row for row in compute_advantages([group], estimator, by_agent=by_agent) if row.sample.trained]
     numbers: dict[str, int] = {}
     found = []
     for row in rows:
@@ -28,7 +28,7 @@ def experiences_of(group: Group, estimator: Estimator, *, by_agent: bool) -> lis
     return found or [blank(EID(task=group.task.task_id), group=group.key, step=group.step)]
 
 
-def _experience(row: Weighted, episode: Episode, group: Group, number: int) -> Experience:
+def _experience(row: WeightedSample, episode: Episode, group: Group, number: int) -> Experience:
     """Return one row, up to its last trained token; its prompt ends where the first one begins."""
     sample = row.sample
     trained = np.flatnonzero(sample.mask)

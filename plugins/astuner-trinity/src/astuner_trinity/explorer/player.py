@@ -14,7 +14,7 @@ from attrs import define, evolve, field
 from astuner.errors import Interrupted
 from astuner.planning.replan import plan_again
 from astuner.protocols import Estimator, RunInfo
-from astuner.rollout.host import open_rollouts, training_sampling, validation_sampling
+from astuner.rollout.host import make_training_sampling, make_validation_sampling, open_rollouts
 from astuner.rollout.runner import RolloutRunner, Round
 from astuner.runs.episode_store import StoredEpisodes
 from astuner.schema import Split, Task
@@ -106,7 +106,7 @@ class Player:
         """Play and judge a task's siblings, and return their rows; raises `Interrupted` when the run is to stop."""
         if self.layout.stop.exists():  # what was queued when the stop came
             raise Interrupted("the run is being stopped")
-        sampling = training_sampling(self.run_info) if split == "train" else validation_sampling(self.run_info)
+        sampling = make_training_sampling(self.run_info) if split == "train" else make_validation_sampling(self.run_info)
         round_ = Round(step=step, split=split, repeats=repeats, sampling=sampling)
         playing = asyncio.create_task(self.runner.run([task], round_))
         self._playing.add(playing)

@@ -16,8 +16,8 @@ from trinity.buffer import get_buffer_reader
 from trinity.common.config import BufferConfig
 from trinity.common.experience import EID, CustomField, Experience
 
-from astuner.training.minibatches import Aggregation, token_shares
-from astuner.training.schedule import learning_rate
+from astuner.training.minibatches import Aggregation, compute_token_shares
+from astuner.training.schedule import compute_learning_rate
 from astuner_trinity.layout import Layout
 from astuner_trinity.rows import AGENT, EPISODE, GROUP, IDLE, MEASURED, RATE, ROWS, SHARE, STALE, STAMP, VERSION
 
@@ -117,8 +117,8 @@ def prepared(
         _Row(_Tokens(row.info[EPISODE], row.info[AGENT], count), row.info[GROUP]) for row, count in zip(rows, tokens, strict=True)
     ]
     mode = cast("Aggregation", options["loss_agg_mode"])
-    shares = token_shares(known, mode, int(options["max_response_length"]))  # type: ignore[arg-type]  # as much as it looks at
-    rate = learning_rate(
+    shares = compute_token_shares(known, mode, int(options["max_response_length"]))  # type: ignore[arg-type]  # as much as it looks at
+    rate = compute_learning_rate(
         step,
         lr=options["lr"],
         warmup_steps=options["lr_warmup_steps"],

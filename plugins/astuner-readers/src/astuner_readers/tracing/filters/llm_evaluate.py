@@ -16,7 +16,7 @@ from attrs.validators import ge, optional
 from astuner.clients.blocking import run_blocking
 from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
-from astuner.clients.llm_json import ask_for
+from astuner.clients.llm_json import ask_for_json
 from astuner.clients.llm_options import LLMOptions
 from astuner.errors import DataError
 from astuner_readers.tracing.counts import Tally
@@ -118,7 +118,9 @@ class LlmEvaluate:
             {"role": "user", "content": _shown(task)},
         ]
         try:
-            opinion, _ = await ask_for(client, messages, Opinion, max_tokens=self._params.max_tokens or self._asking.max_tokens)
+            opinion, _ = await ask_for_json(
+                client, messages, Opinion, max_tokens=self._params.max_tokens or self._asking.max_tokens
+            )
         except (LLMFailed, LLMBudgetSpent) as failure:
             return failure
         return opinion
