@@ -13,8 +13,8 @@ from typing import Any, Final
 from astuner.config.alignment import LEAVE, Alignment, Constant, Row
 from astuner.config.structure_errors import Fault
 from astuner.processes.ports import LOOPBACK
-from astuner_trinity.defaults import faults_of, trinity_defaults
-from astuner_trinity.refused_keys import FROZEN, faults_between, faults_of_stages
+from astuner_trinity.defaults import find_loader_faults, trinity_defaults
+from astuner_trinity.refused_keys import FROZEN, find_refused_keys, find_stage_faults
 
 AUTO: Final = "auto"
 ENGINE = "explorer.rollout_model"
@@ -151,8 +151,8 @@ def _defaults() -> Mapping[str, Any]:
 
 def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
     """Return what Trinity says of the configuration, and what would be read and have no effect, or another one."""
-    found = faults_between(native, ours=native["algorithm"]["algorithm_type"] in ALGORITHMS)
-    return found or faults_of(_for_the_loader(native)) or faults_of_stages(native, ours=ALGORITHMS)
+    found = find_refused_keys(native, ours=native["algorithm"]["algorithm_type"] in ALGORITHMS)
+    return found or find_loader_faults(_for_the_loader(native)) or find_stage_faults(native, ours=ALGORITHMS)
 
 
 def _for_the_loader(native: Mapping[str, Any]) -> dict[str, Any]:
