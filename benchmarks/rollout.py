@@ -202,9 +202,9 @@ async def measure(
             return sum([len(chunk.ids) async for chunk in engine.engine.generate(request)])
 
         async def ask_server(request: Request) -> int:
-            from astuner_vllm.generate_request import generation
+            from astuner_vllm.generate_request import build_body
 
-            body = {**generation(request, None), "stream": False}
+            body = {**build_body(request, None), "stream": False}
             answer = await http.post(f"{url}/inference/v1/generate", json=body, headers={"authorization": f"Bearer {KEY}"})
             return len(answer.json()["choices"][0]["token_ids"])
 

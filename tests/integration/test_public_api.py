@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from harness import REPOSITORY
 
-from astuner.scaffold.filling import package_files
+from astuner.scaffold.filling import fill_package
 from astuner.scaffold.kinds import SCAFFOLDS
 from astuner.scaffold.names import choose_names
 from astuner.testing.public_api import CORE, internal_imports, public_modules
@@ -44,7 +44,7 @@ def test_a_plugin_imports_nothing_internal(plugin: str) -> None:
 @pytest.mark.parametrize("kind", SCAFFOLDS)
 def test_a_generated_package_imports_nothing_internal(kind: str, tmp_path: Path) -> None:
     files = []
-    for name, text in package_files(choose_names(kind, f"acme-my-{kind}", None)).items():
+    for name, text in fill_package(choose_names(kind, f"acme-my-{kind}", None)).items():
         if name.endswith(".py"):
             files.append(tmp_path / Path(name).name)
             files[-1].write_text(text, encoding="utf-8")

@@ -59,12 +59,12 @@ class TrinityTrainer:
 
     def update(self, groups: list[Group], step: int, mode: str) -> dict[str, float]:
         """Train on the rows of a step."""
-        from astuner_trinity.explorer.experiences import experiences_of
+        from astuner_trinity.explorer.experiences import build_experiences
         from astuner_trinity.reports import step_metrics
-        from astuner_trinity.trainer.batches import prepared
+        from astuner_trinity.trainer.batches import prepare_rows
 
-        rows = [row for group in groups for row in experiences_of(group, self.estimator, by_agent=True)]
-        rows, measured = prepared(rows, step, workers=WORKERS, options={**self.options, "loss_agg_mode": mode})
+        rows = [row for group in groups for row in build_experiences(group, self.estimator, by_agent=True)]
+        rows, measured = prepare_rows(rows, step, workers=WORKERS, options={**self.options, "loss_agg_mode": mode})
         assert len(rows) % WORKERS == 0
         found = asyncio.run(self.trainer.train_step(rows))
         return step_metrics(groups, {**found, **measured}, {}, self.estimator, by_agent=True, kl_in_loss=True)

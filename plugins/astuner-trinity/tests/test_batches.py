@@ -18,7 +18,7 @@ from trinity.common.experience import EID, Experience  # noqa: E402
 
 from astuner_trinity.rows import AGENT, EPISODE, GROUP, IDLE, RATE, ROWS, SHARE, STALE, STAMP, VERSION  # noqa: E402
 from astuner_trinity.trainer import batches  # noqa: E402
-from astuner_trinity.trainer.batches import StepBatches, prepared  # noqa: E402
+from astuner_trinity.trainer.batches import StepBatches, prepare_rows  # noqa: E402
 
 OPTIONS: dict[str, Any] = {
     "loss_agg_mode": "token-mean",
@@ -51,7 +51,7 @@ rows_of_a_step = st.lists(st.tuples(st.integers(0, 7), st.sampled_from([-1.0, 0.
 @given(made=rows_of_a_step, workers=st.integers(1, 4), every=st.booleans())
 def test_factors_count_all_rows_and_rows_divide_among_workers(made: Any, workers: int, every: bool) -> None:
     rows = [row(f"e{n}", tokens, advantage) for n, (tokens, advantage) in enumerate(made)]
-    found, metrics = prepared(rows, 1, workers=workers, options={**OPTIONS, "every_row": every})
+    found, metrics = prepare_rows(rows, 1, workers=workers, options={**OPTIONS, "every_row": every})
     assert len(found) % workers == 0
     total = sum(tokens for tokens, _ in made)
     live = [(tokens, advantage) for tokens, advantage in made if tokens and (every or advantage)]
@@ -64,19 +64,19 @@ def test_factors_count_all_rows_and_rows_divide_among_workers(made: Any, workers
 
 
 def test_rows_of_older_weights_are_marked() -> None:
-    found, metrics = prepared([row("a", 3, 1.0, version=4), row("b", 3, -1.0, version=2)], 5, workers=1, options=OPTIONS)
+    found, metrics = prepare_rows([row("a", 3, 1.0, version=4), row("b", 3, -1.0, version=2)], 5, workers=1, options=OPTIONS)
     assert [one.info[STALE] for one in found] == [0.0, 1.0]
     assert (metrics["astuner/lag_mean"], metrics["astuner/lag_max"]) == (1.0, 2.0)
 
 
 def test_padding_trains_nothing_and_shares_nothing_with_what_it_copies() -> None:
-    found, _ = prepared([row("a", 3, 1.0)], 1, workers=2, options=OPTIONS)
+    found, _ = prepare_rows([row("a", 3, 1.0)], 1, workers=2, options=OPTIONS)
     assert [one.info[SHARE] for one in found] == [pytest.approx(1 / 3), 0.0]
     assert found[0].info is not found[1].info
 
 
 def padded(*rows: Experience, workers: int) -> list[Experience]:
-    found, _ = prepared(rows, 1, workers=workers, options={**OPTIONS, "every_row": True})
+    found, _ = prepare_rows(rows, 1, workers=workers, options={**OPTIONS, "every_row": True})
     return found
 
 

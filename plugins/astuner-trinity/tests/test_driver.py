@@ -56,10 +56,10 @@ class Running:
     def poll(self) -> int | None:
         return self.status
 
-    def fault(self) -> str | None:
+    def find_fault(self) -> str | None:
         return self.faults.pop(0) if self.faults else None
 
-    def last_lines(self) -> str:
+    def read_last_lines(self) -> str:
         return ""
 
 

@@ -12,7 +12,7 @@ import yaml
 
 from astuner.config.native import Native
 from astuner.config.trees import merge
-from astuner_trinity.defaults import plain
+from astuner_trinity.defaults import to_plain
 from astuner_trinity.layout import Layout
 from astuner_trinity.native_configuration import Wanted, finished
 from astuner_trinity.open_values import fill_open_values
@@ -163,23 +163,23 @@ def used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Mapping[s
     from trinity.common.config import Config, load_config
     from trinity.trainer.verl.config import build_verl_config
 
-    from astuner_trinity.launch import TRAINING, _settle, checked
-    from astuner_trinity.session import _text
+    from astuner_trinity.launch import TRAINING, _settle, wrap_check
+    from astuner_trinity.session import _write_text
 
     monkeypatch.setattr(config_validator, "create_dummy_lora", lambda **_: "adapter")
     wanted = Wanted(layout=Layout(tmp_path), model="/model", total_steps=9, loss_agg_mode="token-mean")
 
     def of(native: Mapping[str, Any]) -> dict[str, Any]:
         path = tmp_path / "trinity.yaml"
-        path.write_text(_text(finished(native, Machine(gpus=8), wanted)))
+        path.write_text(_write_text(finished(native, Machine(gpus=8), wanted)))
         config = load_config(str(path))
         stages = [stage.stage_name for stage in config.stages]
         if stages:
             config = next(iter(config))
-        checked(Config.check_and_update)(config)
+        wrap_check(Config.check_and_update)(config)
         _settle(config)
         assert config.name == "/".join(["run", *stages])
-        found: dict[str, Any] = plain(config) | {"stages": [{"stage_name": name} for name in stages]}
+        found: dict[str, Any] = to_plain(config) | {"stages": [{"stage_name": name} for name in stages]}
         found["monitor"]["beside"] = list(config.monitor.monitor_args["also"])
         if config.mode in TRAINING:
             verl: Any = OmegaConf.to_container(build_verl_config(config))

@@ -62,13 +62,13 @@ def test_a_mode_that_trinity_takes_in_the_place_of_the_one_asked_for_ends_the_ru
         return config
 
     with pytest.raises(launch.StageFailed, match=r"p/run: the mode is bench, and Trinity takes colocate.*n_gpus_per_node"):
-        launch.checked(on_one_gpu)(asked("bench"))
-    assert launch.checked(on_one_gpu)(asked("colocate")).mode == "colocate"
+        launch.wrap_check(on_one_gpu)(asked("bench"))
+    assert launch.wrap_check(on_one_gpu)(asked("colocate")).mode == "colocate"
 
 
 @pytest.mark.parametrize(("mode", "style"), [("bench", "fixed"), ("both", "fully_async")])
 def test_a_stage_that_measures_does_so_in_the_style_that_can(launch: Any, mode: str, style: str) -> None:
-    checked = launch.checked(lambda config: config)(asked(mode))
+    checked = launch.wrap_check(lambda config: config)(asked(mode))
     assert str(getattr(checked.synchronizer.sync_style, "value", checked.synchronizer.sync_style)) == style
 
 

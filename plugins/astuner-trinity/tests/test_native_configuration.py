@@ -11,7 +11,7 @@ import pytest
 
 from astuner.config.trees import get
 from astuner.errors import ConfigError
-from astuner_trinity.defaults import faults_of, trinity_defaults, without_defaults
+from astuner_trinity.defaults import drop_defaults, find_loader_faults, trinity_defaults
 from astuner_trinity.layout import Layout
 from astuner_trinity.native_configuration import STAMP, Wanted, finished
 from astuner_trinity.process_environment import Machine
@@ -26,7 +26,7 @@ def made(tree: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     def of(machine: Machine, *overrides: str, text: str = "") -> dict[str, Any]:
         wanted = Wanted(layout=Layout(Path("/run")), model="/model", total_steps=9, loss_agg_mode="token-mean")
         found = finished(tree(*overrides, text=text), machine, wanted)
-        assert faults_of(found) == ()
+        assert find_loader_faults(found) == ()
         return found
 
     return of
@@ -231,6 +231,6 @@ def test_a_stage_says_only_what_differs(made: Callable[..., dict[str, Any]]) -> 
 
 def test_what_lies_in_the_run_directory_can_be_read(made: Callable[..., dict[str, Any]]) -> None:
     whole = made(CPU)
-    short = without_defaults(whole, trinity_defaults())
+    short = drop_defaults(whole, trinity_defaults())
     assert "log" not in short
-    assert faults_of(short) == ()
+    assert find_loader_faults(short) == ()

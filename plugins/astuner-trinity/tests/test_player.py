@@ -18,7 +18,7 @@ from astuner.schema import Episode, Group, Sample, Task, Verdict, WorkflowOutput
 from astuner.testing.run_infos import run_info
 from astuner_trinity.explorer.player import Player
 from astuner_trinity.layout import Layout
-from astuner_trinity.spool import Judged, Spool, Tail
+from astuner_trinity.spool import JudgedGroup, Spool, SpoolTail
 
 TASK = Task(main_query="?", task_id="t")
 
@@ -63,8 +63,8 @@ def player(home: Path, estimator: Any) -> Player:
 
 
 def whole(home: Path) -> list[str]:
-    tail = Tail(home / "played", StoredEpisodes(home / "episodes", replay_after=None))
-    return [one.group.key for one in tail.new() if isinstance(one, Judged)]
+    tail = SpoolTail(home / "played", StoredEpisodes(home / "episodes", replay_after=None))
+    return [one.group.key for one in tail.new() if isinstance(one, JudgedGroup)]
 
 
 def test_a_group_is_whole_with_its_rows(tmp_path: Path) -> None:

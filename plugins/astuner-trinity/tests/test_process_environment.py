@@ -14,7 +14,7 @@ from astuner.processes.ports import free_port
 from astuner.testing.run_infos import run_info
 from astuner_trinity import process_environment
 from astuner_trinity.process_environment import check_versions, look_at_machine, silence_s
-from astuner_trinity.program import cluster_for
+from astuner_trinity.program import open_cluster
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **versions: str) -> None:
@@ -108,7 +108,7 @@ def test_an_address_that_cannot_be_used(
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address.format(port=free_port()))
     control: Any = None
-    with pytest.raises(error, match=said), cluster_for(run_info(tmp_path), control):
+    with pytest.raises(error, match=said), open_cluster(run_info(tmp_path), control):
         pass
 
 

@@ -55,22 +55,22 @@ def log(program: Program, role: str, text: str, stage: str = "") -> None:
 
 def test_an_error_of_the_explorer_is_told_once(program: Program) -> None:
     log(program, "explorer", "INFO 11-22 10:54:55 [explorer.py:298] Explore step 1 started.\n")
-    assert program.fault() is None
+    assert program.find_fault() is None
     log(program, "explorer", EXPLORER)
-    assert program.fault() == "explorer: TimeoutError: Timeout waiting for batch 2."
-    assert program.fault() is None
+    assert program.find_fault() == "explorer: TimeoutError: Timeout waiting for batch 2."
+    assert program.find_fault() is None
 
 
 def test_a_traceback_that_is_still_on_its_way_is_waited_for(program: Program) -> None:
     log(program, "explorer", EXPLORER[: EXPLORER.index("TimeoutError")])
-    assert program.fault() is None
+    assert program.find_fault() is None
     program.launched.status = 1  # type: ignore[attr-defined]
-    assert program.fault() == "explorer: Error in Explorer"
+    assert program.find_fault() == "explorer: Error in Explorer"
 
 
 def test_a_process_that_died_is_told_from_other_faults(program: Program) -> None:
     log(program, "explorer_rollout_coordinator", COORDINATOR, stage="learn")
-    fault = program.fault()
+    fault = program.find_fault()
     assert fault is not None
     assert DIED.search(fault)
     assert not DIED.search("explorer: TimeoutError: Timeout waiting for batch 2.")
@@ -79,10 +79,10 @@ def test_a_process_that_died_is_told_from_other_faults(program: Program) -> None
 def test_a_process_that_died_while_it_had_nothing_to_do_is_told(program: Program) -> None:
     """Trinity finds it out with the next task, of which it then forgets to try it again; no exception is named."""
     log(program, "explorer_rollout_coordinator", IDLE)
-    fault = program.fault()
+    fault = program.find_fault()
     assert fault == "explorer_rollout_coordinator: Task 0 failed: The actor died unexpectedly before finishing this task."
     assert DIED.search(fault)
-    assert program.fault() is None
+    assert program.find_fault() is None
 
 
 WAITS = [

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from astuner.errors import UsageError
 from astuner.runs.directory import RunDirectory
-from astuner_trinity.checkpoints import adopt, saved_step, turn_back
+from astuner_trinity.checkpoints import adopt, read_saved_step, turn_back
 from astuner_trinity.schedule import Schedule
 
 
@@ -23,7 +23,7 @@ def test_validation_is_due_as_with_every_backbone(every: int, before: bool, step
     schedule = Schedule(total=5, every=every, before=before)
     assert [step for step in range(6) if schedule.validates(step)] == steps
     assert schedule.last == last
-    assert Schedule.of(json.loads(json.dumps(schedule.facts()))) == schedule
+    assert Schedule.from_facts(json.loads(json.dumps(schedule.facts()))) == schedule
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_last_validation_waits_for_the_last_weights(synchronizer: dict[str, 
     schedule = Schedule(total=5, every=-1, before=True)
     schedule = evolve(schedule, catching_up=schedule.until_the_last_weights(settings, 3))
     assert schedule.catching_up == steps
-    played = [schedule.weights_of(step) for step in range(1, schedule.last + 1)]
+    played = [schedule.weights_at(step) for step in range(1, schedule.last + 1)]
     assert played == [0, 1, 2, 3, 4, *[None] * steps, 5]
 
 
@@ -66,9 +66,9 @@ def test_a_checkpoint_of_trinitys_becomes_one_of_the_run(tmp_path: Path) -> None
     directory = RunDirectory(tmp_path / "run")
     directory.open()
     job = tmp_path / "job"
-    assert saved_step(job) == 0
+    assert read_saved_step(job) == 0
     checkpoint(job, 3)
-    assert saved_step(job) == 3
+    assert read_saved_step(job) == 3
     path = adopt(directory, job, 3)
     assert path is not None
     assert (path / "model.safetensors").read_text() == "weights 3"
@@ -85,7 +85,7 @@ def test_a_run_goes_on_from_a_step_and_from_nothing_later(tmp_path: Path) -> Non
         checkpoint(job, step)
     turn_back(job, 4, explorer="explorer", trainer="trainer")
     assert sorted(path.name for path in job.glob("global_step_*")) == ["global_step_2", "global_step_4"]
-    assert saved_step(job) == 4
+    assert read_saved_step(job) == 4
     position = json.loads((job / "explorer_meta.json").read_text())
     assert position == {"latest_iteration": 4, "taskset_states": [{"current_index": 4}]}
     with pytest.raises(UsageError, match="is gone, so training cannot go on from step 5"):

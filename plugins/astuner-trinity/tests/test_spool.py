@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from astuner.runs.episode_store import EpisodeFiles, StoredEpisodes, read_episodes
 from astuner.schema import Episode, Group, Sample, Task, Unjudged, Verdict, WorkflowOutput
-from astuner_trinity.spool import Judged, Played, Said, Spool, Tail, keep, store_left_over
+from astuner_trinity.spool import JudgedGroup, Notice, PlayedEpisode, Spool, SpoolTail, keep, store_leftovers
 
 
 def episode(name: str, step: int = 1, repeat: int = 0) -> Episode:
@@ -55,17 +55,17 @@ def nothing(directory: Path) -> StoredEpisodes:
 
 
 def test_a_group_comes_whole_with_its_verdicts(tmp_path: Path) -> None:
-    spool, tail = Spool(tmp_path / "played" / "a.jsonl", nothing(tmp_path)), Tail(tmp_path / "played", nothing(tmp_path))
+    spool, tail = Spool(tmp_path / "played" / "a.jsonl", nothing(tmp_path)), SpoolTail(tmp_path / "played", nothing(tmp_path))
     whole = group("t")
     written(spool, whole)
     spool.say("look", "warning")
     *played, judged, said = tail.new()
-    assert [one.episode.id for one in played if isinstance(one, Played)] == [one.id for one in whole.episodes]
-    assert isinstance(judged, Judged)
+    assert [one.episode.id for one in played if isinstance(one, PlayedEpisode)] == [one.id for one in whole.episodes]
+    assert isinstance(judged, JudgedGroup)
     assert judged.fresh
     assert [one.reward for one in judged.group.episodes] == [0.0, 1.0]
     assert np.array_equal(judged.group.episodes[0].samples[0].ids, np.arange(5))
-    assert said == Said("look", "warning")
+    assert said == Notice("look", "warning")
     assert list(tail.new()) == []
 
 
@@ -74,11 +74,11 @@ def test_a_line_that_is_not_whole_comes_later(tmp_path: Path) -> None:
     spool = Spool(path, nothing(tmp_path))
     written(spool, group("t"))
     text = path.read_bytes()
-    tail = Tail(tmp_path / "played", nothing(tmp_path))
+    tail = SpoolTail(tmp_path / "played", nothing(tmp_path))
     path.write_bytes(text[: len(text) - 20])
-    assert not any(isinstance(one, Judged) for one in tail.new())
+    assert not any(isinstance(one, JudgedGroup) for one in tail.new())
     path.write_bytes(text)
-    assert [one.group.key for one in tail.new() if isinstance(one, Judged)] == ["train/1/t"]
+    assert [one.group.key for one in tail.new() if isinstance(one, JudgedGroup)] == ["train/1/t"]
 
 
 def test_an_episode_of_an_earlier_attempt_is_neither_played_nor_stored_again(tmp_path: Path) -> None:
@@ -92,8 +92,8 @@ def test_an_episode_of_an_earlier_attempt_is_neither_played_nor_stored_again(tmp
     spool = Spool(tmp_path / "played" / "a.jsonl", earlier)
     assert [spool.recall(one.id).reward for one in whole.episodes] == [0.0, 1.0]  # type: ignore[union-attr]
     spool.add_group(whole)
-    (judged,) = Tail(tmp_path / "played", StoredEpisodes(tmp_path / "episodes", replay_after=3)).new()
-    assert isinstance(judged, Judged)
+    (judged,) = SpoolTail(tmp_path / "played", StoredEpisodes(tmp_path / "episodes", replay_after=3)).new()
+    assert isinstance(judged, JudgedGroup)
     assert not judged.fresh
     assert [one.reward for one in judged.group.episodes] == [0.0, 1.0]
 
@@ -106,7 +106,7 @@ def test_what_a_driver_that_died_left_over_is_stored(tmp_path: Path) -> None:
     store = EpisodeFiles(tmp_path / "episodes")
     # It had come so far.
     store.add_episode(evolve(group("t").episodes[0], verdict=None))
-    store_left_over(tmp_path / "played", tmp_path / "episodes", store)
+    store_leftovers(tmp_path / "played", tmp_path / "episodes", store)
     store.close()
     assert (tmp_path / "episodes" / "train.jsonl").read_text().count('"kind":"episode"') == 3
     found = {one.id: one.reward for one in read_episodes(tmp_path / "episodes", "train")}
@@ -123,14 +123,14 @@ def test_whatever_was_read_when_nothing_is_lost_or_doubled(tmp_path: Path, order
     shutil.rmtree(tmp_path, ignore_errors=True)
     spools = [Spool(tmp_path / "played" / f"{n}.jsonl", nothing(tmp_path)) for n in range(3)]
     store = EpisodeFiles(tmp_path / "episodes")
-    tail = Tail(tmp_path / "played", nothing(tmp_path))
+    tail = SpoolTail(tmp_path / "played", nothing(tmp_path))
     expected: set[str] = set()
     groups: list[str] = []
 
     def look() -> None:
         for one in tail.new():
             keep(one, store)
-            if isinstance(one, Judged):
+            if isinstance(one, JudgedGroup):
                 groups.append(one.group.key)
 
     for number, (which, step) in enumerate(orders):
@@ -150,8 +150,8 @@ def test_whatever_was_read_when_nothing_is_lost_or_doubled(tmp_path: Path, order
 
 
 def test_a_judge_that_failed_is_no_verdict(tmp_path: Path) -> None:
-    spool, tail = Spool(tmp_path / "played" / "a.jsonl", nothing(tmp_path)), Tail(tmp_path / "played", nothing(tmp_path))
+    spool, tail = Spool(tmp_path / "played" / "a.jsonl", nothing(tmp_path)), SpoolTail(tmp_path / "played", nothing(tmp_path))
     failed = evolve(group("t"), episodes=(episode("t").with_verdict(Unjudged(reason="judge_error")),))
     written(spool, failed)
-    judged = [one for one in tail.new() if isinstance(one, Judged)]
+    judged = [one for one in tail.new() if isinstance(one, JudgedGroup)]
     assert judged[0].group.episodes[0].reward is None

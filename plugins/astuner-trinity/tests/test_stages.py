@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from astuner.errors import UsageError
-from astuner_trinity.stages import STAGES, begun, check_buffers, stage_after, stage_offsets
+from astuner_trinity.stages import STAGES, check_buffers, last_begun_stage, stage_after, stage_offsets
 
 TABLE = {"storage_type": "sql", "path": "sqlite:///rows.db"}
 QUEUE = {"storage_type": "queue", "path": None}
@@ -66,6 +66,6 @@ def test_a_run_whose_rows_are_not_touched_goes_on(tree: dict[str, Any], first: i
 
 
 def test_trinity_says_which_stage_it_had_come_to(tmp_path: Path) -> None:
-    assert begun(tmp_path / STAGES) == 0
+    assert last_begun_stage(tmp_path / STAGES) == 0
     (tmp_path / STAGES).write_text(json.dumps({"latest_stage": 2}))
-    assert begun(tmp_path / STAGES) == 2
+    assert last_begun_stage(tmp_path / STAGES) == 2

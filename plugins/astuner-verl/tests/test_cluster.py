@@ -11,7 +11,7 @@ import pytest
 from astuner.errors import RunFailed, UsageError
 from astuner.processes.ports import free_port
 from astuner.testing.run_infos import run_info
-from astuner_verl.cluster import attached, check_versions
+from astuner_verl.cluster import attach, check_versions
 from astuner_verl.watch import silence_s
 
 
@@ -58,7 +58,7 @@ def test_an_address_that_cannot_be_used(
     installed(monkeypatch, "0.9.1")
     monkeypatch.setenv("RAY_ADDRESS", address.format(port=free_port()))
     control: Any = None
-    with pytest.raises(error, match=said), attached(run_info(tmp_path), control):
+    with pytest.raises(error, match=said), attach(run_info(tmp_path), control):
         pass
 
 

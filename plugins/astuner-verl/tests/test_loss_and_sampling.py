@@ -17,7 +17,7 @@ def batch(random: np.random.Generator, rows: int) -> tuple[Any, Any, Any]:
     """Return rows as verl gets them, log-probabilities of all their tokens, and these rows."""
     import torch
 
-    from astuner_verl.rows import TrainRow, in_balance, to_tensors
+    from astuner_verl.rows import TrainRow, balance, to_tensors
 
     made = []
     for _ in range(rows):
@@ -34,7 +34,7 @@ def batch(random: np.random.Generator, rows: int) -> tuple[Any, Any, Any]:
                 share=float(random.random()),
             )
         )
-    order = in_balance([len(row.ids) for row in made], 3)
+    order = balance([len(row.ids) for row in made], 3)
     data = to_tensors(made, order, dp_size=1)
     logp = [torch.tensor(-random.random(len(row)), dtype=torch.float32) for row in data["input_ids"].unbind()]
     return data, torch.nested.as_nested_tensor(logp, layout=torch.jagged), (made, order)
@@ -82,9 +82,9 @@ def test_passes_of_a_batch_add_up_to_it(seed: int) -> None:
 
 
 def wanted(**values: Any) -> Any:
-    from astuner_verl.transformers_rollout.sampling import Wanted
+    from astuner_verl.transformers_rollout.sampling import SamplingSpec
 
-    return Wanted.of({"max_tokens": 4, "seed": 1, **values}, 10)
+    return SamplingSpec.from_params({"max_tokens": 4, "seed": 1, **values}, 10)
 
 
 def test_truncated_distributions_are_renormalised_and_whole_ones_left() -> None:

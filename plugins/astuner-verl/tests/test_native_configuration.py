@@ -10,7 +10,7 @@ from attrs import evolve
 
 from astuner.config.trees import get
 from astuner.errors import ConfigError
-from astuner_verl.native_configuration import Machine, finished
+from astuner_verl.native_configuration import Machine, resolve_configuration
 
 ACTOR, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
 CPU = Machine(device="cpu")
@@ -22,7 +22,7 @@ def finish(native: Any) -> Any:
     def of(machine: Machine, *overrides: str, text: str = "") -> dict[str, Any]:
         found = native(*overrides, text=text)
         assert found.problems == ()
-        return finished(found.tree, machine, model="org/model", loss_agg_mode="seq-mean-token-mean", steps=5)
+        return resolve_configuration(found.tree, machine, model="org/model", loss_agg_mode="seq-mean-token-mean", steps=5)
 
     return of
 

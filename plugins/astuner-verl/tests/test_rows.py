@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astuner.schema import Sample
-from astuner_verl.rows import in_balance, train_row
+from astuner_verl.rows import balance, train_row
 
 
 def sample(ids: list[int], trained: list[int]) -> Sample:
@@ -41,7 +41,7 @@ lengths = st.lists(st.integers(1, 500), min_size=1, max_size=60)
 
 @given(lengths, st.integers(1, 9))
 def test_every_row_is_given_to_one_worker_and_all_get_as_many(sizes: list[int], workers: int) -> None:
-    order = in_balance(sizes, workers)
+    order = balance(sizes, workers)
     assert sorted(place for place in order if place is not None) == list(range(len(sizes)))
     assert len(order) % workers == 0
     assert order.count(None) < workers
@@ -49,7 +49,7 @@ def test_every_row_is_given_to_one_worker_and_all_get_as_many(sizes: list[int], 
 
 @given(lengths, st.integers(1, 9))
 def test_no_worker_has_much_more_to_do_than_another(sizes: list[int], workers: int) -> None:
-    order = in_balance(sizes, workers)
+    order = balance(sizes, workers)
     size = len(order) // workers
     loads = [
         sum(sizes[place] for place in order[part * size : (part + 1) * size] if place is not None) for part in range(workers)

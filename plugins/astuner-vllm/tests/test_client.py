@@ -257,7 +257,7 @@ async def test_tokens_are_held_back_while_it_is_open_which_weights_sampled_them(
         client = ServerClient(server.url)
         await client.open()
         await client.meet()
-        label = client.versions.label(4)
+        label = client.versions.assign_label(4)
 
         async def spanning(writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
@@ -283,7 +283,7 @@ async def test_a_request_sent_in_the_middle_of_an_exchange_is_labelled_at_its_en
         await client.open()
         await client.meet()
         await client.pause("wait")
-        label = client.versions.label(1)
+        label = client.versions.assign_label(1)
 
         async def in_two(writer: asyncio.StreamWriter) -> None:
             await fake.stream(fake.event([1]), done=False)(writer)

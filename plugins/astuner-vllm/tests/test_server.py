@@ -10,8 +10,8 @@ import pytest
 
 from astuner.processes import launch, list_programs
 from astuner_vllm.failures import ServerError
-from astuner_vllm.server import start_server, until_serving
-from astuner_vllm.startup_faults import startup_fault
+from astuner_vllm.server import start_server, wait_until_serving
+from astuner_vllm.startup_faults import find_startup_fault
 
 OUT_OF_MEMORY = """
 where = "(EngineCore pid=7) ERROR 11-21 19:22:07 [core.py:12]"
@@ -61,7 +61,7 @@ def test_what_another_run_could_not_start_is_explained_from_its_log(programs: An
     log = tmp_path / "theirs.log"
     launched = launch([sys.executable, "-c", OUT_OF_MEMORY], kind="server", name="theirs", log=log, url="http://127.0.0.1:1")
     with pytest.raises(ServerError, match="Free memory on device") as failure:
-        asyncio.run(until_serving(programs.plan(), launched, programs.say))
+        asyncio.run(wait_until_serving(programs.plan(), launched, programs.say))
     assert f"last lines of {log}:" in str(failure.value)
     launched.end()
 
@@ -119,17 +119,17 @@ def test_cancelling_a_start_leaves_no_server(programs: Any) -> None:
     ],
 )
 def test_each_known_fault_names_a_key(line: str, key: str) -> None:
-    fault = startup_fault(f"(APIServer pid=3) INFO 11-21 19:26:14 [api.py:1] begins\n(Worker pid=9) {line}\n")
+    fault = find_startup_fault(f"(APIServer pid=3) INFO 11-21 19:26:14 [api.py:1] begins\n(Worker pid=9) {line}\n")
     assert fault is not None
     assert fault.reason == line
     assert key in (fault.remedy or "")
 
 
 def test_an_unknown_fault_is_given_in_its_own_words() -> None:
-    fault = startup_fault("INFO fine\n(EngineCore pid=7) ERROR 11-21 19:22:07 [core.py:12] KeyError: 'rope'\n")
+    fault = find_startup_fault("INFO fine\n(EngineCore pid=7) ERROR 11-21 19:22:07 [core.py:12] KeyError: 'rope'\n")
     assert fault is not None
     assert (fault.reason, fault.remedy) == ("KeyError: 'rope'", None)
 
 
 def test_a_log_without_errors_explains_nothing() -> None:
-    assert startup_fault("INFO 11-21 19:26:14 [api.py:1] no Error: here\n") is None
+    assert find_startup_fault("INFO 11-21 19:26:14 [api.py:1] no Error: here\n") is None

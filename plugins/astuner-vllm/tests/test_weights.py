@@ -15,7 +15,7 @@ pytest.importorskip("transformers", reason="and transformers")
 from safetensors.torch import load_file  # noqa: E402
 from transformers import Qwen2Config, Qwen2ForCausalLM  # noqa: E402
 
-from astuner_vllm.weights import place_for, remove_leftovers, stored_weights  # noqa: E402
+from astuner_vllm.weights import place_for, remove_leftovers, store_weights  # noqa: E402
 
 
 def module(*, tied: bool = True, dtype: Any = torch.float32) -> Any:
@@ -36,7 +36,7 @@ def stored(ref: Any, place: Path, dtype: str | None = None) -> tuple[bool, dict[
     """Return whether it is an adapter, the tensors, and the adapter's configuration."""
 
     async def store() -> tuple[bool, dict[str, Any], Any]:
-        async with stored_weights(ref, place, dtype=dtype) as found:
+        async with store_weights(ref, place, dtype=dtype) as found:
             tensors = {name: tensor for file in found.directory.glob("*.safetensors") for name, tensor in load_file(file).items()}
             adapter = found.directory / "adapter_config.json"
             return found.adapter, tensors, json.loads(adapter.read_text()) if adapter.exists() else None
@@ -89,7 +89,7 @@ def test_files_are_removed_after_use(tmp_path: Path) -> None:
 
 def test_files_are_removed_when_the_use_fails(tmp_path: Path) -> None:
     async def use() -> None:
-        async with stored_weights(module(), tmp_path):
+        async with store_weights(module(), tmp_path):
             raise RuntimeError("refused")
 
     with pytest.raises(RuntimeError, match="refused"):

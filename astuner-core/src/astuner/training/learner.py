@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from astuner.judging.advantages import Weighted
+from astuner.judging.advantages import WeightedSample
 from astuner.protocols import Engine, Estimator
 from astuner.schema import Sample, Sampling
 
@@ -37,7 +37,7 @@ class Learner(Protocol):
         """Turns rewards into advantages."""
         ...
 
-    def update(self, rows: Sequence[Weighted], step: int) -> dict[str, float]:
+    def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step, and return metrics under flat names."""
         ...
 

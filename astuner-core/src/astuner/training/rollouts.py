@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from astuner.errors import ConfigError, Interrupted, Problem
 from astuner.protocols import Control, Engine, RunInfo
 from astuner.protocols.optional import MeasuresBusyTime, find_offer
-from astuner.rollout.host import open_rollouts, training_sampling, validation_sampling
+from astuner.rollout.host import make_training_sampling, make_validation_sampling, open_rollouts
 from astuner.rollout.runner import RolloutRunner, Round
-from astuner.runs.atomic import explained
+from astuner.runs.atomic import explain_os_errors
 from astuner.schema import Episode, Group, Task
 from astuner.training.learner import AdjustsSampling, BringsEngine, BringsRenderer, Learner, ServesWeights
 
@@ -62,7 +62,7 @@ class Rollouts:
 
     def train(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
         """Play the groups of a training step; None when the user stopped. Finished episodes are in the store either way."""
-        configured = training_sampling(self._run)
+        configured = make_training_sampling(self._run)
         sampling = configured if self._adjusting is None else self._adjusting.sampling(configured)
         round_ = Round(step=step, split="train", repeats=self._repeats, sampling=sampling)
         before = self._busy_s() or 0.0
@@ -73,7 +73,7 @@ class Rollouts:
     def validate(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
         """Play the validation tasks; None when the user stopped."""
         repeats = self._run.config.trainer_common.val_pass_n
-        round_ = Round(step=step, split="validation", repeats=repeats, sampling=validation_sampling(self._run))
+        round_ = Round(step=step, split="validation", repeats=repeats, sampling=make_validation_sampling(self._run))
         return self._play(tasks, round_, "validation")
 
     def take_engine_s(self) -> float | None:
@@ -84,7 +84,7 @@ class Rollouts:
     def serve_new_weights(self, version: int) -> None:
         """Let the engine take over the weights as they are now, if any are trained."""
         if self._serving is not None:
-            with explained(self._run.directory):
+            with explain_os_errors(self._run.directory):
                 self._loop.run(self._engine.update_weights(self._serving.weights(), version))
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ class Rollouts:
                 if self._serving is not None and not self._over_learner:
                     # What it can do is certain, and what it has loaded is known, only now.
                     check_trainable(self._engine, recipe)
-                    with explained(self._run.directory):
+                    with explain_os_errors(self._run.directory):
                         await self._engine.update_weights(self._serving.weights(), self._control.resume_step)
             except BaseException:
                 await self._stack.aclose()

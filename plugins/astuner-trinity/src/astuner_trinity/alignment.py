@@ -13,7 +13,7 @@ from typing import Any
 from astuner.config.alignment import LEAVE, Alignment, Constant, Row
 from astuner.config.structure_errors import Fault
 from astuner.processes.ports import LOOPBACK
-from astuner_trinity.defaults import faults_of, trinity_defaults
+from astuner_trinity.defaults import find_loader_faults, trinity_defaults
 from astuner_trinity.native_keys import (
     ALGORITHMS,
     BATCHES,
@@ -27,7 +27,7 @@ from astuner_trinity.native_keys import (
     WITH_REFERENCE,
 )
 from astuner_trinity.open_values import AUTO, fill_open_values
-from astuner_trinity.refused_keys import FROZEN, faults_between, faults_of_stages
+from astuner_trinity.refused_keys import FROZEN, find_refused_keys, find_stage_faults
 
 NEVER = 10**9
 TOKENS_PER_PASS = 16384
@@ -153,8 +153,8 @@ def _defaults() -> Mapping[str, Any]:
 
 def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
     """Return what Trinity says of the configuration, and what would be read and have no effect, or another one."""
-    found = faults_between(native, ours=native["algorithm"]["algorithm_type"] in ALGORITHMS)
-    return found or faults_of(fill_open_values(native)) or faults_of_stages(native, ours=ALGORITHMS)
+    found = find_refused_keys(native, ours=native["algorithm"]["algorithm_type"] in ALGORITHMS)
+    return found or find_loader_faults(fill_open_values(native)) or find_stage_faults(native, ours=ALGORITHMS)
 
 
 ALIGNMENT = Alignment(

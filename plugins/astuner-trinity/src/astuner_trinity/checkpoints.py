@@ -17,7 +17,7 @@ STATE = "trinity.json"
 """In a checkpoint: where Trinity keeps what training needs to go on."""
 
 
-def saved_step(job: Path) -> int:
+def read_saved_step(job: Path) -> int:
     """Return the step of the last checkpoint that Trinity has finished; 0 when there is none."""
     try:
         return int((job / LATEST).read_text(encoding="utf-8"))
@@ -31,7 +31,7 @@ def adopt(directory: RunDirectory, job: Path, step: int, *, named: int | None = 
     Files are linked where the file system can, so that they take no room twice. `named` is the run's step, where stages come
     before it.
     """
-    source = _model(job / f"global_step_{step}" / "actor")
+    source = _find_model(job / f"global_step_{step}" / "actor")
     if source is None:
         return None
     number = step if named is None else named
@@ -67,7 +67,7 @@ def turn_back(job: Path, step: int, *, explorer: str, trainer: str) -> None:
     )
 
 
-def start_anew(job: Path) -> None:
+def start_over(job: Path) -> None:
     """Remove what Trinity would take for a beginning: checkpoints and positions."""
     for left in ("global_step_*", "*_meta.json", "latest_*.txt", "*_server_url.txt"):
         for path in job.glob(left):
@@ -77,7 +77,7 @@ def start_anew(job: Path) -> None:
                 path.unlink()
 
 
-def _model(actor: Path) -> Path | None:
+def _find_model(actor: Path) -> Path | None:
     for found in (actor / "lora_adapter", actor / "huggingface"):
         if any(found.glob("*.safetensors")) or any(found.glob("*.bin")):
             return found

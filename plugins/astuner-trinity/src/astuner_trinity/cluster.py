@@ -20,9 +20,9 @@ print(json.dumps([int(node["Resources"].get("GPU", 0)) for node in ray.nodes() i
 """
 
 
-def with_gpus_of(machine: Machine, address: str) -> Machine:
+def adopt_cluster_gpus(machine: Machine, address: str) -> Machine:
     """Return a machine as those of a cluster are, as far as it says; raises `UsageError` for a cluster without GPUs."""
-    gpus = gpus_of(address)
+    gpus = count_gpus(address)
     if gpus is None:
         # Trinity asks once more, and the run says what came of it.
         return machine
@@ -35,7 +35,7 @@ def with_gpus_of(machine: Machine, address: str) -> Machine:
     return evolve(machine, nodes=len(having), gpus=min(having))
 
 
-def gpus_of(address: str) -> list[int] | None:
+def count_gpus(address: str) -> list[int] | None:
     """Return how many GPUs each node has; None for a cluster that does not answer."""
     command = [sys.executable, "-c", _ASK, address]
     try:

@@ -24,31 +24,31 @@ def _defaults() -> Mapping[str, Any]:
         from trinity.common.config import Config
     except ImportError as error:
         raise PluginError(f"Trinity cannot be imported ({error}): pip install astuner-trinity") from error
-    found: Mapping[str, Any] = plain(Config())
+    found: Mapping[str, Any] = to_plain(Config())
     return found
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Return dataclasses as mappings and enumerations as their values."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
+        return {key: to_plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [to_plain(one) for one in value]
     return value
 
 
-def faults_of(native: Mapping[str, Any]) -> tuple[Fault, ...]:
+def find_loader_faults(native: Mapping[str, Any]) -> tuple[Fault, ...]:
     """Return what Trinity's own loader says of a configuration."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
     from trinity.common.config import Config
 
     try:
-        differing = without_defaults(native, _defaults())
+        differing = drop_defaults(native, _defaults())
         OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(Config), OmegaConf.create(differing)))
     except OmegaConfBaseException as error:
         path = tuple((error.full_key or "").replace("[", ".").replace("]", "").split("."))
@@ -57,13 +57,13 @@ def faults_of(native: Mapping[str, Any]) -> tuple[Fault, ...]:
     return ()
 
 
-def without_defaults(native: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def drop_defaults(native: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return what differs from the defaults: a configuration that can be read."""
     found: dict[str, Any] = {}
     for key, value in native.items():
         default = defaults.get(key)
         if isinstance(value, Mapping) and isinstance(default, Mapping) and default:
-            inner = without_defaults(value, default)
+            inner = drop_defaults(value, default)
             if inner:
                 found[key] = inner
         elif key not in defaults or value != default:

@@ -16,15 +16,15 @@ from astuner.rollout.metrics import compute_validation_metrics
 from astuner.rollout.runner import check_failure_budget
 from astuner.runs.directory import RunDirectory
 from astuner.schema import CheckpointSaved, Event, Group, Split, StepReport, ValidationReport, WeightSpan
-from astuner_trinity.checkpoints import adopt, saved_step
+from astuner_trinity.checkpoints import adopt, read_saved_step
 from astuner_trinity.layout import Layout, record_of
-from astuner_trinity.program import DIED, Program, foreign_cluster
+from astuner_trinity.program import DIED, Program, describe_foreign_cluster
 from astuner_trinity.reports import explorer_metrics, step_metrics
-from astuner_trinity.spool import Judged, Lines, Played, Said, Tail, keep
+from astuner_trinity.spool import JudgedGroup, Lines, Notice, PlayedEpisode, SpoolTail, keep
 
 if TYPE_CHECKING:
     from astuner_trinity.schedule import Schedule
-    from astuner_trinity.spool import Earlier
+    from astuner_trinity.spool import EarlierEpisodes
 
 LOOK_S = 0.2
 LAG_TOLD = 1
@@ -67,7 +67,7 @@ class Driver:
     native: Mapping[str, Any]
     estimator: Estimator
     schedule: Schedule
-    earlier: Earlier
+    earlier: EarlierEpisodes
     tasks: int
     """In a validation pass."""
     offsets: Mapping[str, tuple[int, int]] = field(factory=dict)
@@ -76,7 +76,7 @@ class Driver:
     """Validations that an earlier attempt of the run has reported."""
     _groups: dict[tuple[Split, int], list[Group]] = field(factory=dict, init=False)
     _stage: _Stage | None = field(default=None, init=False)
-    _tail: Tail | None = field(default=None, init=False)
+    _tail: SpoolTail | None = field(default=None, init=False)
     _done: int = field(default=0, init=False)
     """Episodes of the step under way."""
     _told: set[str] = field(factory=set, init=False)
@@ -84,27 +84,27 @@ class Driver:
 
     def follow(self, program: Program) -> Generator[Event]:
         """Yield events until Trinity has ended; raises `RunFailed` with what went wrong, where anything did."""
-        tail = self._tail = Tail(self.layout.played, self.earlier)
+        tail = self._tail = SpoolTail(self.layout.played, self.earlier)
         launched = Lines(self.layout.records / "launch.jsonl")
         while True:
             status = program.poll()
             if self.control.stop and not self.layout.stop.exists():
                 self.layout.stop.touch()
             if self.control.take_save():
-                self._tell_once("Trinity saves after every trainer_common.save_freq steps and at its end; it cannot be asked to")
+                self._warn_once("Trinity saves after every trainer_common.save_freq steps and at its end; it cannot be asked to")
             self._take(tail)
             for record in launched.new():
-                yield from self._entered(record, program)
+                yield from self._enter_stage(record, program)
             # Logged before the step that it spoils is on record.
-            fault = None if self.control.stop else program.fault()
+            fault = None if self.control.stop else program.find_fault()
             self._fault = self._fault or fault
-            yield from self._events(program)
+            yield from self._collect_events(program)
             if fault is not None:
                 self.control.notify(f"Trinity: {fault}")
                 if DIED.search(fault):
                     raise RunFailed(
                         f"a process of the explorer died: {fault}. Finished episodes are kept: go on with --resume"
-                        f"{program.last_lines()}"
+                        f"{program.read_last_lines()}"
                     )
             if status is None and self.control.stop and (self._stage is None or self._stage.mode == "serve"):
                 return  # nothing was played yet, or it would serve on
@@ -113,8 +113,8 @@ class Driver:
             time.sleep(LOOK_S)
         self._take(tail)
         for record in launched.new():
-            yield from self._entered(record, program)
-        yield from self._events(program, last=True)
+            yield from self._enter_stage(record, program)
+        yield from self._collect_events(program, last=True)
         self._conclude(status, program)
 
     def finish(self) -> None:
@@ -128,27 +128,27 @@ class Driver:
         if self.control.stop:
             return
         stage = self._stage
-        if status == 0 and stage is not None and stage.mode in STEPPING and self._length(stage) <= stage.step:
+        if status == 0 and stage is not None and stage.mode in STEPPING and self._stage_length(stage) <= stage.step:
             return  # what went wrong on the way was told, and got over
         kept = "Finished episodes and checkpoints are kept: go on with --resume"
         if self._fault is not None and NO_RAY in self._fault:
-            raise RunFailed(foreign_cluster())
+            raise RunFailed(describe_foreign_cluster())
         if self._fault is not None:
-            raise RunFailed(f"Trinity failed: {self._fault}. {kept}{program.last_lines()}")
+            raise RunFailed(f"Trinity failed: {self._fault}. {kept}{program.read_last_lines()}")
         if status != 0 or stage is None:
-            raise RunFailed(f"Trinity ended with exit status {status}. {kept}{program.last_lines()}")
+            raise RunFailed(f"Trinity ended with exit status {status}. {kept}{program.read_last_lines()}")
         if stage.mode in STEPPING:
             raise RunFailed(
-                f"Trinity ended after step {stage.step} of {self._length(stage)}: rows stopped coming. {kept}"
-                f"{program.last_lines()}"
+                f"Trinity ended after step {stage.step} of {self._stage_length(stage)}: rows stopped coming. {kept}"
+                f"{program.read_last_lines()}"
             )
 
-    def _length(self, stage: _Stage) -> int:
+    def _stage_length(self, stage: _Stage) -> int:
         """Return how many steps a stage has."""
         _, own = self.offsets.get(stage.name.rpartition("/")[2], (0, 0)) if self.offsets else (0, 0)
         return own or self.schedule.total
 
-    def _entered(self, record: Mapping[str, Any], program: Program) -> Iterator[Event]:
+    def _enter_stage(self, record: Mapping[str, Any], program: Program) -> Iterator[Event]:
         if "failed" in record:
             if self._fault is None and not self.control.stop:
                 self._fault = record["failed"]
@@ -164,36 +164,36 @@ class Driver:
                 explorer=Lines(record_of(records, name, "benchmark" if record["mode"] == "bench" else roles[1])),
                 offset=offset,
                 step=max(0, self.control.resume_step - offset),
-                saved=saved_step(job),
+                saved=read_saved_step(job),
             )
             if self.native["stages"]:
                 self.control.notify(f"stage {name.rpartition('/')[2]} ({record['mode']})", "info")
         elif "ended" in record:
-            yield from self._events(program, last=True)
+            yield from self._collect_events(program, last=True)
             if (stage := self._stage) is not None and stage.mode == "bench" and not stage.validated and not self.control.stop:
                 raise RunFailed(
                     f"{stage.name} ended and has measured nothing, of {self.tasks} validation task(s): task_reader has none, or "
-                    f"Trinity played none{program.last_lines()}"
+                    f"Trinity played none{program.read_last_lines()}"
                 )
 
-    def _take(self, tail: Tail) -> None:
+    def _take(self, tail: SpoolTail) -> None:
         """Store what was played, and keep what is whole."""
         for one in tail.new():
             keep(one, self.control.store)
             match one:
-                case Played(episode):
+                case PlayedEpisode(episode):
                     if episode.split == "train":
                         self._done += 1
                         total = self.run.config.data.train_batch_size * self.run.config.rollout.num_repeat
                         self.control.progress("rollout", self._done % total or total, total)
-                case Judged(group):
+                case JudgedGroup(group):
                     self._groups.setdefault((group.split, group.step), []).append(group)
-                case Said(text, level):
+                case Notice(text, level):
                     if text not in self._told:
                         self._told.add(text)
                         self.control.notify(text, level)
 
-    def _events(self, program: Program, *, last: bool = False) -> Iterator[Event]:
+    def _collect_events(self, program: Program, *, last: bool = False) -> Iterator[Event]:
         stage = self._stage
         if stage is None:
             return
@@ -204,35 +204,35 @@ class Driver:
             self._take(self._tail)
         for record in explored:
             if stage.mode in PLAYING and record["step"] > stage.step and "rollout/finished_task_count" in record["metrics"]:
-                self._check_whole(stage, record["step"], at_least=1 if self._may_lack_groups else None)
+                self._check_complete(stage, record["step"], at_least=1 if self._may_lack_groups else None)
             stage.measured[record["step"]] = {**stage.measured.get(record["step"], {}), **record["metrics"]}
         if stage.mode == "explore":
-            yield from self._explored(stage)
+            yield from self._report_exploration(stage)
         address = stage.job / f"{self.native['explorer']['name']}_server_url.txt"
         if stage.mode == "serve" and address.exists():
-            program.be_patient()
+            program.lift_limit()
             told, listens = address.read_text(encoding="utf-8").strip(), self.native["explorer"]["listen_address"]
             if listens not in ("0.0.0.0", "::"):
                 told = f"http://{listens}:{told.rpartition(':')[2]}"
-            self._tell_once(f"serving at {told}/v1; Ctrl-C ends it", "info")
+            self._warn_once(f"serving at {told}/v1; Ctrl-C ends it", "info")
         if stage.mode in TRAINING:
-            yield from self._validated(stage, stage.step)
+            yield from self._report_validation(stage, stage.step)
             for record in trained:
-                yield from self._trained(stage, record["step"], record["metrics"], record["at"])
-            yield from self._saved(stage)
+                yield from self._report_training(stage, record["step"], record["metrics"], record["at"])
+            yield from self._report_checkpoint(stage)
         else:
-            yield from self._benched(stage, last=last)
+            yield from self._report_bench(stage, last=last)
         if last:
-            yield from self._validated(stage, stage.step)
+            yield from self._report_validation(stage, stage.step)
 
-    def _trained(self, stage: _Stage, step: int, trainer: Mapping[str, float], at: float) -> Iterator[Event]:
+    def _report_training(self, stage: _Stage, step: int, trainer: Mapping[str, float], at: float) -> Iterator[Event]:
         if step <= stage.step:
             # The save after the last step is on record once more.
             return
-        yield from self._validated(stage, step - 1)
+        yield from self._report_validation(stage, step - 1)
         if stage.mode != "train" and not self._may_lack_groups:
-            self._check_whole(stage, step)
-        groups = self._whole("train", step) if stage.mode != "train" else []
+            self._check_complete(stage, step)
+        groups = self._take_complete("train", step) if stage.mode != "train" else []
         if groups:
             check_failure_budget(groups, self.run.config.rollout.failure_budget)
         metrics = step_metrics(
@@ -247,26 +247,26 @@ class Driver:
             metrics["time/step_s"] = at - stage.at
             if "tokens/generated" in metrics:
                 metrics["tokens/per_s"] = metrics["tokens/generated"] / max(metrics["time/step_s"], 1e-9)
-        self._tell_of_lag(metrics)
+        self._warn_of_lag(metrics)
         stage.step, stage.at, self._done = step, at, 0
         yield StepReport(step=stage.offset + step, metrics=metrics, groups=tuple(groups))
-        yield from self._saved(stage)
+        yield from self._report_checkpoint(stage)
 
-    def _explored(self, stage: _Stage) -> Iterator[Event]:
+    def _report_exploration(self, stage: _Stage) -> Iterator[Event]:
         """An explorer alone: its steps are those of the run, on its own clock."""
         while stage.step + 1 in stage.measured:
             step = stage.step + 1
-            groups = self._whole("train", step)
+            groups = self._take_complete("train", step)
             if not groups:
                 return
             check_failure_budget(groups, self.run.config.rollout.failure_budget)
             by_agent = self.run.config.trainer_common.algorithm.norm_adv_by_agent
             metrics = explorer_metrics(groups, stage.measured.pop(step), self.estimator, by_agent=by_agent)
-            yield from self._validated(stage, step - 1)
+            yield from self._report_validation(stage, step - 1)
             stage.step, self._done = step, 0
             yield StepReport(step=stage.offset + step, metrics=metrics, groups=tuple(groups), clock="explorer")
 
-    def _validated(self, stage: _Stage, step: int) -> Iterator[Event]:
+    def _report_validation(self, stage: _Stage, step: int) -> Iterator[Event]:
         """Report the validation of the weights after a step, once all of it was played."""
         due = sorted(of for split, of in self._groups if split == "validation" and of <= step)
         for of in due:
@@ -275,7 +275,7 @@ class Driver:
                 continue
             del self._groups["validation", of]
             # Of weights as old as they were: an explorer that does not wait may not have had those that were due.
-            weights = min((span.version for span in spans_of(groups)), default=of)
+            weights = min((span.version for span in list_spans(groups)), default=of)
             check_failure_budget(groups, self.run.config.rollout.failure_budget)
             if stage.offset + weights not in self.reported and weights not in stage.validated:
                 stage.validated.add(weights)
@@ -283,7 +283,7 @@ class Driver:
                     step=stage.offset + weights, metrics=compute_validation_metrics(groups), groups=tuple(groups)
                 )
 
-    def _benched(self, stage: _Stage, *, last: bool) -> Iterator[Event]:
+    def _report_bench(self, stage: _Stage, *, last: bool) -> Iterator[Event]:
         """Report what a bench played of each checkpoint; of the model that it began with as step 0."""
         for split, step in sorted(self._groups):
             groups = self._groups[split, step]
@@ -298,29 +298,29 @@ class Driver:
                 stage.validated.add(step)
                 yield ValidationReport(step=stage.offset + step, metrics=compute_validation_metrics(groups), groups=tuple(groups))
 
-    def _saved(self, stage: _Stage) -> Iterator[Event]:
-        step = saved_step(stage.job)
+    def _report_checkpoint(self, stage: _Stage) -> Iterator[Event]:
+        step = read_saved_step(stage.job)
         if step <= stage.saved or step > stage.step:
             return
         number = stage.offset + step
         path = adopt(RunDirectory(self.run.directory), stage.job, step, named=number)
         if path is None:
-            self._tell_once(
+            self._warn_once(
                 f"{stage.job / f'global_step_{step}'}: Trinity's checkpoint is not on this machine; share the run directory"
             )
             return
         stage.saved = step
         yield CheckpointSaved(step=number, path=str(path))
 
-    def _whole(self, split: Split, step: int) -> list[Group]:
+    def _take_complete(self, split: Split, step: int) -> list[Group]:
         """Take the groups up to a step: with a replay buffer, a step trains on rows of earlier ones."""
         found = [self._groups.pop(key) for key in sorted(self._groups) if key[0] == split and key[1] <= step]
         return [group for groups in found for group in groups]
 
-    def _check_whole(self, stage: _Stage, step: int, *, at_least: int | None = None) -> None:
+    def _check_complete(self, stage: _Stage, step: int, *, at_least: int | None = None) -> None:
         """Raise `RunFailed` when an explorer's step is over and groups of it are missing: the trainer would wait for them."""
         asked, found = self.run.config.data.train_batch_size, len(self._groups.get(("train", step), ()))
-        if step > self._length(stage) or found >= (at_least or asked) or self.control.stop:
+        if step > self._stage_length(stage) or found >= (at_least or asked) or self.control.stop:
             return
         why = f" ({self._fault})" if self._fault else ""
         raise RunFailed(
@@ -339,19 +339,19 @@ class Driver:
             or (buffer.get("replay_buffer") or {}).get("enable")
         )
 
-    def _tell_of_lag(self, metrics: Mapping[str, float]) -> None:
+    def _warn_of_lag(self, metrics: Mapping[str, float]) -> None:
         synchronizer = self.native["synchronizer"]
         asked = synchronizer["sync_interval"] - 1 + synchronizer["sync_offset"]
         lag = metrics.get("staleness/max", 0.0)
         if lag > asked + LAG_TOLD:
-            self._tell_once(
+            self._warn_once(
                 f"training lies {lag:g} steps behind the weights that played its rows, where the configuration asks for {asked}: "
                 "the explorer is ahead of the trainer. If the rows come from a buffer of another run, raise "
                 "rollout.multi_turn.expected_steps to the samples that an episode gives; else choose the sync_style fixed. "
                 "staleness/… in the metrics shows it"
             )
 
-    def _tell_once(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
+    def _warn_once(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
         if text.partition(":")[0] not in self._told:
             self._told.add(text.partition(":")[0])
             self.control.notify(text, level)
@@ -361,7 +361,7 @@ class Driver:
         return bool((self.native["algorithm"]["policy_loss_fn_args"] or {}).get("kl_loss_coef"))
 
 
-def spans_of(groups: list[Group]) -> Iterator[WeightSpan]:
+def list_spans(groups: list[Group]) -> Iterator[WeightSpan]:
     """Yield which weights sampled what, over all calls."""
     for group in groups:
         for episode in group.episodes:

@@ -19,7 +19,7 @@ from trinity.cli import launcher
 from trinity.common.config import Config
 from trinity.common.constants import SyncMethod, SyncStyle
 
-from astuner_trinity.checkpoints import saved_step
+from astuner_trinity.checkpoints import read_saved_step
 from astuner_trinity.layout import Layout
 
 SHUTDOWN_S = 60.0
@@ -27,7 +27,7 @@ TRAINING = ("both", "colocate", "train")
 LOOK_S = 1.0
 
 
-def both(config: Config) -> launcher.StageStatus:
+def run_both(config: Config) -> launcher.StageStatus:
     """Let explorer and trainer work until both have come to their end; raises what one of them raises."""
     from trinity.explorer.explorer import Explorer
     from trinity.manager.synchronizer import Synchronizer
@@ -65,17 +65,19 @@ def both(config: Config) -> launcher.StageStatus:
         return launcher.StageStatus(stage="both", success=True, total_time_sec=time.perf_counter() - began)
     finally:
         if grouped is not None:
-            _quietly(lambda: ray.get(grouped.coordinate_weight_sync_teardown.remote(), timeout=SHUTDOWN_S))
-        _quietly(lambda: ray.wait([explorer.shutdown.remote(), trainer.shutdown.remote()], timeout=SHUTDOWN_S, num_returns=2))
+            _call_quietly(lambda: ray.get(grouped.coordinate_weight_sync_teardown.remote(), timeout=SHUTDOWN_S))
+        _call_quietly(
+            lambda: ray.wait([explorer.shutdown.remote(), trainer.shutdown.remote()], timeout=SHUTDOWN_S, num_returns=2)
+        )
 
 
 def run(path: Path, layout: Layout) -> int:
     """Run a configuration, stage by stage, and return the exit status; what went wrong is on record."""
-    launcher.MODE_MAP["both"] = launcher.MODE_MAP["colocate"] = both
-    Config.check_and_update = checked(Config.check_and_update)
+    launcher.MODE_MAP["both"] = launcher.MODE_MAP["colocate"] = run_both
+    Config.check_and_update = wrap_check(Config.check_and_update)
     run_stage = launcher.run_stage
 
-    def recorded(config: Config) -> launcher.StageStatus:
+    def run_recorded(config: Config) -> launcher.StageStatus:
         if layout.stop.exists():
             raise StageFailed("the run is being stopped")
         _settle(config)
@@ -85,14 +87,14 @@ def run(path: Path, layout: Layout) -> int:
         if not status.success:
             error = status.error
             raise StageFailed(f"{error.type_name}: {error.message}" if error else f"{status.stage} failed")
-        trained, wanted = saved_step(Path(config.checkpoint_job_dir)), config.trainer.total_steps
+        trained, wanted = read_saved_step(Path(config.checkpoint_job_dir)), config.trainer.total_steps
         if config.mode in TRAINING and wanted and trained < wanted:
             # Trinity would begin the next stage with what there is.
             raise StageFailed(f"{config.name} ended after step {trained} of {wanted}")
         _record(layout, ended=config.name)
         return status
 
-    launcher.run_stage = recorded
+    launcher.run_stage = run_recorded
     try:
         launcher.run(config=str(path), dlc=False, plugin_dir=None)
     except Exception as error:
@@ -105,7 +107,7 @@ class StageFailed(RuntimeError):
     """A stage of Trinity's came to no good end."""
 
 
-def checked(check_and_update: Callable[[Config], Config]) -> Callable[[Config], Config]:
+def wrap_check(check_and_update: Callable[[Config], Config]) -> Callable[[Config], Config]:
     """Wrap Trinity's own check of a stage."""
 
     @functools.wraps(check_and_update)
@@ -160,7 +162,7 @@ def _record(layout: Layout, **content: Any) -> None:
         file.write(json.dumps(content) + "\n")
 
 
-def _quietly(call: Any) -> None:
+def _call_quietly(call: Any) -> None:
     try:
         call()
     except Exception as error:  # noqa: BLE001  # what is asked of actors that may be gone; why the run ends is told elsewhere

@@ -72,7 +72,7 @@ class Layout:
             path.touch(mode=0o600)
             path.chmod(0o600)
 
-    def job(self, native: Mapping[str, Any], stage: str = "") -> Path:
+    def job_directory(self, native: Mapping[str, Any], stage: str = "") -> Path:
         """Return Trinity's own directory of an experiment, or of a stage of it: checkpoints, logs, buffers."""
         return self.home.joinpath(*(part for part in (native["project"], native.get("group", ""), native["name"], stage) if part))
 

@@ -20,7 +20,7 @@ from astuner.processes.process_environment import export_variables
 from astuner.protocols import Control, RunInfo
 from astuner.services.ray import ADDRESS, check_answers, ray
 from astuner.services.running import ServiceHost, run_services
-from astuner_trinity.cluster import with_gpus_of
+from astuner_trinity.cluster import adopt_cluster_gpus
 from astuner_trinity.layout import Layout
 from astuner_trinity.process_environment import SILENCE, Machine, check_versions, look_at_machine
 
@@ -69,23 +69,23 @@ class Program:
         status = self.launched.poll()
         if status is not None:
             return status
-        written = self._written()
+        written = self._count_written()
         if written != self._seen:
             self._seen, self._since = written, time.monotonic()
         elif time.monotonic() - self._since > self.limit_s:
             raise RunFailed(
                 f"Trinity said nothing for {self.limit_s:g} s but that it waits, so it is given up. Finished episodes are kept: "
-                f"go on with --resume; {SILENCE} sets another limit{self.last_lines()}"
+                f"go on with --resume; {SILENCE} sets another limit{self.read_last_lines()}"
             )
         return None
 
-    def be_patient(self) -> None:
+    def lift_limit(self) -> None:
         """Bear any silence: a server that nobody asks says nothing."""
         self.limit_s = math.inf
 
-    def fault(self) -> str | None:
+    def find_fault(self) -> str | None:
         """Return what Trinity's explorer or trainer logged as its error since the last call, in a line."""
-        for path in logs_of(self.home):
+        for path in find_logs(self.home):
             start = self._read.get(path, 0)
             with path.open("rb") as file:
                 file.seek(start)
@@ -95,21 +95,21 @@ class Program:
                 return f"{path.stem}: {lost.group()[:400]}"
             if FAULTS.search(text):
                 # The traceback may still be on its way.
-                if not _raised(text) and self.launched.poll() is None:
+                if not _find_exception(text) and self.launched.poll() is None:
                     continue
                 self._read[path] = start + len(text.encode())
-                return f"{path.stem}: {_raised(text) or FAULTS.search(text).group()}"  # type: ignore[union-attr]  # it was found
+                return f"{path.stem}: {_find_exception(text) or FAULTS.search(text).group()}"  # type: ignore[union-attr]  # it was found
             self._read[path] = start + len(text.encode())
         return None
 
-    def last_lines(self) -> str:
+    def read_last_lines(self) -> str:
         """Return the end of what it printed."""
         lines = [line for line in self.launched.tail(200).splitlines() if not NOISE.search(line)]
         return f". The last lines of {self.layout.log}:\n" + "\n".join(lines[-LINES:]) if lines else ""
 
-    def _written(self) -> int:
+    def _count_written(self) -> int:
         """Return how much was written that tells of anything but waiting."""
-        total = self._told()
+        total = self._count_lines()
         for path in (*self.layout.records.glob("*.jsonl"), *self.layout.played.glob("*.jsonl")):
             try:
                 total += path.stat().st_size
@@ -117,7 +117,7 @@ class Program:
                 continue
         return total
 
-    def _told(self) -> int:
+    def _count_lines(self) -> int:
         try:
             with self.layout.log.open("rb") as file:
                 file.seek(self._counted)
@@ -132,7 +132,7 @@ class Program:
 
 
 @contextmanager
-def cluster_for(run: RunInfo, control: Control) -> Iterator[Machine]:
+def open_cluster(run: RunInfo, control: Control) -> Iterator[Machine]:
     """Have a Ray cluster, one of its own where `RAY_ADDRESS` names none, with the environment of Trinity's processes."""
     check_versions()
     machine, variables = look_at_machine()
@@ -147,7 +147,7 @@ def cluster_for(run: RunInfo, control: Control) -> Iterator[Machine]:
         if address:
             check_answers(address)
             if machine.stand_in is None:
-                machine = with_gpus_of(machine, address)
+                machine = adopt_cluster_gpus(machine, address)
         else:
             place = ServiceHost(
                 directory=run.directory,
@@ -160,12 +160,12 @@ def cluster_for(run: RunInfo, control: Control) -> Iterator[Machine]:
 
 
 @contextmanager
-def started(layout: Layout, home: Path, limit_s: float) -> Iterator[Program]:
+def start_program(layout: Layout, home: Path, limit_s: float) -> Iterator[Program]:
     """Start Trinity with the configuration that lies in the run directory; it is ended with the block.
 
     `home` is where its own directories are, `limit_s` how long it may say nothing.
     """
-    before = {path: path.stat().st_size for path in logs_of(home)}
+    before = {path: path.stat().st_size for path in find_logs(home)}
     words = [sys.executable, "-m", "astuner_trinity.launch", str(layout.config), str(layout.run)]
     env: Mapping[str, str] = {"PYTHONUNBUFFERED": "1"}
     launched = launch(words, kind="service", name="trinity", log=layout.log, cwd=Path.cwd(), env=env, directory=layout.run)
@@ -175,7 +175,7 @@ def started(layout: Layout, home: Path, limit_s: float) -> Iterator[Program]:
         launched.end(END_S)
 
 
-def foreign_cluster() -> str:
+def describe_foreign_cluster() -> str:
     """Say what is wrong with a cluster that takes connections and answers nothing."""
     mode = os.environ.get("RAY_AUTH_MODE", "none is set")
     return (
@@ -185,12 +185,12 @@ def foreign_cluster() -> str:
     )
 
 
-def logs_of(home: Path) -> list[Path]:
+def find_logs(home: Path) -> list[Path]:
     """Return the logs of Trinity's roles."""
     return sorted(home.glob("*/**/log/**/*.log"))
 
 
-def _raised(text: str) -> str:
+def _find_exception(text: str) -> str:
     """Return the last line that names an exception."""
     found = [match.group() for line in text.splitlines() if (match := RAISED.match(LOGGED.sub("", line).strip()))]
     return found[-1][:400] if found else ""

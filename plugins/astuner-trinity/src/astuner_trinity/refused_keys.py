@@ -174,26 +174,26 @@ WRITTEN = ("sft", "cpt", "dpo")
 OWN_FUNCTIONS = ("advantage_fn", "policy_loss_fn", "kl_loss_fn", "kl_penalty_fn", "entropy_loss_fn", "sample_strategy")
 
 
-def faults_between(native: Mapping[str, Any], *, ours: bool) -> tuple[Fault, ...]:
+def find_refused_keys(native: Mapping[str, Any], *, ours: bool) -> tuple[Fault, ...]:
     """Return what is wrong with values that Trinity itself would take; `ours` for our own algorithm."""
     return tuple(
         Fault(path=tuple(path.split(".")), message=message, suggestion=suggestion)
-        for path, message, suggestion in _found(native, ours)
+        for path, message, suggestion in _check_run(native, ours)
     )
 
 
-def faults_of_stages(native: Mapping[str, Any], *, ours: Collection[str]) -> tuple[Fault, ...]:
+def find_stage_faults(native: Mapping[str, Any], *, ours: Collection[str]) -> tuple[Fault, ...]:
     """Return what is wrong with stages, each laid over the run, and their keys that cannot be set; `ours` are our algorithms."""
-    of_the_run = set(_found(native, native["algorithm"]["algorithm_type"] in ours))
+    of_the_run = set(_check_run(native, native["algorithm"]["algorithm_type"] in ours))
     return tuple(
         Fault(path=(f"stages[{place}]", *fault[0].split(".")), message=fault[1], suggestion=fault[2])
         for place, stage in enumerate(native["stages"])
-        for fault in _found_in_stage(native, stage, ours)
+        for fault in _check_stage(native, stage, ours)
         if fault not in of_the_run
     )
 
 
-def _found_in_stage(
+def _check_stage(
     native: Mapping[str, Any], stage: Mapping[str, Any], ours: Collection[str]
 ) -> Iterator[tuple[str, str, str | None]]:
     said = {name: value for name, value in stage.items() if value is not None}
@@ -203,14 +203,14 @@ def _found_in_stage(
         reason = next((reason for pattern, reason in FROZEN.items() if fnmatchcase(key, pattern)), None)
         if reason is not None and not _belongs_to_stages(key, kind):
             yield key, f"cannot be set here: {reason}.", None
-    yield from _found(whole, kind in ours)
+    yield from _check_run(whole, kind in ours)
 
 
 def _belongs_to_stages(key: str, algorithm: str) -> bool:
     return key == "buffer.total_steps" or (algorithm in WRITTEN and key.startswith("algorithm.optimizer."))
 
 
-def _found(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str, str | None]]:
+def _check_run(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str, str | None]]:
     mode, trainer, engine = native["mode"], native["trainer"], native["explorer"]["rollout_model"]
     algorithm, synchronizer = native["algorithm"], native["synchronizer"]
     if mode not in MODES:
@@ -237,7 +237,7 @@ def _found(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str, st
     if not ours and algorithm["algorithm_type"] in ("ppo",):
         yield "algorithm.algorithm_type", "ppo trains a critic, for which rows of ours carry no values; use one without.", "grpo"
     if not ours and mode in TOGETHER and not native["stages"]:
-        yield from _of_steps(algorithm)
+        yield from _check_steps(algorithm)
     if algorithm["algorithm_type"] in WRITTEN and mode not in ("train", "bench", "serve"):
         yield (
             "algorithm.algorithm_type",
@@ -291,10 +291,10 @@ def _found(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str, st
         yield "synchronizer.sync_offset", "fully_async takes new weights whenever there are some; the offset has no effect.", None
     if native["explorer"]["over_rollout"]["ratio"] and style == "fixed":
         yield "explorer.over_rollout.ratio", "not with the sync_style fixed; choose explorer_driven or trainer_driven.", None
-    yield from _of_buffer(native)
+    yield from _check_buffer(native)
 
 
-def _of_steps(algorithm: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
+def _check_steps(algorithm: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
     if algorithm["algorithm_type"].startswith("mix"):
         yield (
             "algorithm.algorithm_type",
@@ -306,7 +306,7 @@ def _of_steps(algorithm: Mapping[str, Any]) -> Iterator[tuple[str, str, str | No
         yield "algorithm.sample_strategy", f"{algorithm['sample_strategy']!r} takes {FIXED_NUMBER} Leave it out.", None
 
 
-def _of_buffer(native: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
+def _check_buffer(native: Mapping[str, Any]) -> Iterator[tuple[str, str, str | None]]:
     buffer = native["buffer"]["trainer_input"]["experience_buffer"] or {}
     storage, path = buffer.get("storage_type"), buffer.get("path")
     if native["mode"] == "train" and not path and not native["stages"]:

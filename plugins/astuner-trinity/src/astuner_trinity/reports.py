@@ -27,7 +27,7 @@ def step_metrics(
 ) -> dict[str, float]:
     """Return the metrics of a training step: episodes, rows, loss, times; and everything that Trinity measured itself."""
     found: dict[str, float] = {}
-    measured, own = measured_in(trainer)
+    measured, own = split_measured(trainer)
     norm = own.get("actor/grad_norm", math.nan)
     norms = [] if measured.get("idle") or math.isnan(norm) else [norm]
     if groups:
@@ -70,7 +70,7 @@ def explorer_metrics(
     }
 
 
-def measured_in(trainer: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+def split_measured(trainer: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
     """Part what our loss and batches measured from Trinity's own numbers; Trinity puts prefixes of its own before ours."""
     ours: dict[str, float] = {}
     own: dict[str, float] = {}

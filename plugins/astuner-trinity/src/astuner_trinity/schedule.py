@@ -22,7 +22,7 @@ class Schedule:
     """Explorer steps without tasks between the last training step and the last validation, until the last weights have come."""
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> Schedule:
+    def from_facts(cls, facts: Mapping[str, Any]) -> Schedule:
         """Read what `facts` wrote."""
         return cls(**facts)
 
@@ -35,7 +35,7 @@ class Schedule:
         """The last explorer step: after training, one plays the last validation alone."""
         return self.total + self.catching_up + 1 if self.validates(self.total) else self.total
 
-    def weights_of(self, explorer_step: int) -> int | None:
+    def weights_at(self, explorer_step: int) -> int | None:
         """Return after how many training steps the weights are that an explorer step begins with; None while it catches up."""
         if explorer_step <= self.total:
             return explorer_step - 1

@@ -19,16 +19,16 @@ from astuner.runs.episode_store import StoredEpisodes
 from astuner.schema import Event
 from astuner.training.export import ADAPTER
 from astuner_trinity.alignment import groups_at_once
-from astuner_trinity.checkpoints import start_anew, turn_back
-from astuner_trinity.defaults import trinity_defaults, without_defaults
+from astuner_trinity.checkpoints import start_over, turn_back
+from astuner_trinity.defaults import drop_defaults, trinity_defaults
 from astuner_trinity.driver import Driver
 from astuner_trinity.layout import Layout
 from astuner_trinity.native_configuration import Wanted, finished
 from astuner_trinity.process_environment import Machine, silence_s
-from astuner_trinity.program import cluster_for, started
+from astuner_trinity.program import open_cluster, start_program
 from astuner_trinity.schedule import Schedule
-from astuner_trinity.spool import store_left_over
-from astuner_trinity.stages import STAGES, begun, check_buffers, stage_after, stage_offsets
+from astuner_trinity.spool import store_leftovers
+from astuner_trinity.stages import STAGES, check_buffers, last_begun_stage, stage_after, stage_offsets
 
 if TYPE_CHECKING:
     from astuner.rollout.recipe import Recipe
@@ -82,7 +82,7 @@ class Session:
             control.notify(
                 "the sampler leaves out a part of the vocabulary (top_p, top_k), and Trinity's trainer computes over all of it"
             )
-        with cluster_for(run, control) as machine:
+        with open_cluster(run, control) as machine:
             rollout = run.config.rollout
             wanted = Wanted(
                 layout=layout,
@@ -98,7 +98,7 @@ class Session:
                 tree["checkpoint_root_dir"] = str(Layout(checkpoints).home)
             replay_after = self._prepare(layout, tree, offsets)
             layout.make_private()
-            layout.config.write_text(_text(tree), encoding="utf-8")
+            layout.config.write_text(_write_text(tree), encoding="utf-8")
             runners = tree["explorer"]["runner_per_model"] * tree["explorer"]["rollout_model"]["engine_num"]
             facts = {
                 "schedule": schedule.facts(),
@@ -119,11 +119,11 @@ class Session:
                 schedule=schedule,
                 earlier=StoredEpisodes(run.directory / "episodes", replay_after=replay_after),
                 tasks=len(self.tasks.validation()),
-                reported=_reported(RunDirectory(run.directory)),
+                reported=_reported_steps(RunDirectory(run.directory)),
                 offsets=offsets,
             )
             try:
-                with started(layout, Path(tree["checkpoint_root_dir"]), silence_s(rollout)) as program:
+                with start_program(layout, Path(tree["checkpoint_root_dir"]), silence_s(rollout)) as program:
                     yield from driver.follow(program)
             finally:
                 driver.finish()
@@ -137,7 +137,7 @@ class Session:
         """
         step = self.control.resume_step
         if layout.played.is_dir():
-            store_left_over(layout.played, self.run.directory / "episodes", self.control.store)
+            store_leftovers(layout.played, self.run.directory / "episodes", self.control.store)
         layout.clear_signs()
         shutil.rmtree(layout.records, ignore_errors=True)
         roles = {"explorer": tree["explorer"]["name"], "trainer": tree["trainer"]["name"]}
@@ -145,17 +145,17 @@ class Session:
             for stage, (offset, length) in (offsets or {"": (0, step + 1)}).items():
                 own = min(step - offset, length)
                 if own > 0 and (own < length or not stage):
-                    turn_back(layout.job(tree, stage), own, **roles)
+                    turn_back(layout.job_directory(tree, stage), own, **roles)
                 elif own <= 0:
                     # No checkpoint of the run counts yet: what Trinity has of it would be taken for one.
-                    start_anew(layout.job(tree, stage))
+                    start_over(layout.job_directory(tree, stage))
         if step:
             self.control.notify(f"going on from step {step}: {LOST}", "info")
         if tree["stages"]:
             # Trinity counts a stage as done as soon as the next one has begun, or would have.
-            layout.job(tree).mkdir(parents=True, exist_ok=True)
+            layout.job_directory(tree).mkdir(parents=True, exist_ok=True)
             latest = stage_after(step, offsets)
-            (layout.job(tree) / STAGES).write_text(json.dumps({"latest_stage": latest}), encoding="utf-8")
+            (layout.job_directory(tree) / STAGES).write_text(json.dumps({"latest_stage": latest}), encoding="utf-8")
         for part in (layout.home, layout.played, layout.records):
             part.mkdir(parents=True, exist_ok=True)
         if self.run.attempt < 2 or tree["stages"]:
@@ -166,7 +166,9 @@ class Session:
     def _check(self, tree: dict[str, Any], schedule: Schedule, layout: Layout, offsets: dict[str, tuple[int, int]]) -> None:
         """Raise for what does not go together, and tell what comes out otherwise than one might think."""
         if self.run.attempt > 1:
-            check_buffers(tree, stage_after(self.control.resume_step, offsets), begun(layout.job(tree) / STAGES))
+            check_buffers(
+                tree, stage_after(self.control.resume_step, offsets), last_begun_stage(layout.job_directory(tree) / STAGES)
+            )
         if tree["explorer"]["over_rollout"]["ratio"] and any(map(schedule.validates, range(schedule.total + 1))):
             message = (
                 "a step that does not wait for all of its tasks would cut the validation off that is played with them. Set "
@@ -196,12 +198,12 @@ class Session:
         )
 
 
-def _text(tree: dict[str, Any]) -> str:
+def _write_text(tree: dict[str, Any]) -> str:
     """Return the configuration as `trinity run --config` takes it, without what is Trinity's default."""
-    return yaml.safe_dump(without_defaults(tree, trinity_defaults()), sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(drop_defaults(tree, trinity_defaults()), sort_keys=False, allow_unicode=True)
 
 
-def _reported(directory: RunDirectory) -> frozenset[int]:
+def _reported_steps(directory: RunDirectory) -> frozenset[int]:
     """Return the steps whose validation an earlier attempt has reported, and whose row was kept."""
     if not directory.metrics.exists():
         return frozenset()

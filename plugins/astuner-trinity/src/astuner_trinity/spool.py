@@ -16,7 +16,7 @@ from astuner.runs.episode_store import SPLITS, read_episodes
 from astuner.schema import Episode, Group, Task
 
 
-class Earlier(Protocol):
+class EarlierEpisodes(Protocol):
     """Episodes of earlier attempts of the run."""
 
     def recall(self, identity: str) -> Episode | None:
@@ -27,7 +27,7 @@ class Earlier(Protocol):
 class Spool:
     """The writing end, as the store of the process that plays; each line reaches the operating system before the next."""
 
-    def __init__(self, path: Path, earlier: Earlier) -> None:
+    def __init__(self, path: Path, earlier: EarlierEpisodes) -> None:
         """Append to a file of this process's own; what earlier attempts finished is taken from there."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._earlier = path, earlier
@@ -88,14 +88,14 @@ class Lines:
 
 
 @frozen
-class Played:
+class PlayedEpisode:
     """A finished episode that has to be stored."""
 
     episode: Episode
 
 
 @frozen
-class Judged:
+class JudgedGroup:
     """A whole group, and whether its verdicts have to be stored."""
 
     group: Group
@@ -103,7 +103,7 @@ class Judged:
 
 
 @frozen
-class Said:
+class Notice:
     """Something for the user."""
 
     text: str
@@ -111,28 +111,28 @@ class Said:
 
 
 @define(eq=False)
-class Tail:
+class SpoolTail:
     """The reading end, over the files of all processes."""
 
     directory: Path
-    earlier: Earlier
+    earlier: EarlierEpisodes
     """Where episodes are that a process took from there too."""
     _files: dict[Path, Lines] = field(factory=dict, init=False)
     _open: dict[str, Episode] = field(factory=dict, init=False)
     _fresh: set[str] = field(factory=set, init=False)
 
-    def new(self) -> Iterator[Played | Judged | Said]:
+    def new(self) -> Iterator[PlayedEpisode | JudgedGroup | Notice]:
         """Yield what came since the last call, in the order of each process."""
         for path in sorted(self.directory.glob("*.jsonl")):
             for record in self._files.setdefault(path, Lines(path)).new():
-                yield from self._understood(record)
+                yield from self._parse(record)
 
-    def _understood(self, record: Mapping[str, Any]) -> Iterator[Played | Judged | Said]:
+    def _parse(self, record: Mapping[str, Any]) -> Iterator[PlayedEpisode | JudgedGroup | Notice]:
         match record["kind"]:
             case "episode":
                 episode = load_episode(record["episode"])
                 self._open[episode.id] = episode
-                yield Played(episode)
+                yield PlayedEpisode(episode)
             case "verdicts":
                 for identity, data in record["verdicts"].items():
                     verdict = load_verdict(data)
@@ -148,9 +148,9 @@ class Tail:
                 for identity in record["episodes"]:
                     self._open.pop(identity, None)
                     self._fresh.discard(identity)
-                yield Judged(group, fresh)
+                yield JudgedGroup(group, fresh)
             case "notice":
-                yield Said(record["text"], record["level"])
+                yield Notice(record["text"], record["level"])
 
     def _find(self, identity: str) -> Episode | None:
         if identity not in self._open and (earlier := self.earlier.recall(identity)) is not None:
@@ -158,16 +158,16 @@ class Tail:
         return self._open.get(identity)
 
 
-def store_left_over(directory: Path, episodes: Path, store: EpisodeStore) -> None:
+def store_leftovers(directory: Path, episodes: Path, store: EpisodeStore) -> None:
     """Store what the processes of a driver that was killed finished, and it did not come to store; their files are then removed.
 
     `episodes` is where the store's files lie.
     """
     stored = {episode.id: episode.verdict for split in SPLITS for episode in read_episodes(episodes, split)}
-    for one in Tail(directory, store).new():
-        if isinstance(one, Played) and one.episode.id in stored:
+    for one in SpoolTail(directory, store).new():
+        if isinstance(one, PlayedEpisode) and one.episode.id in stored:
             continue
-        if isinstance(one, Judged) and all(stored.get(episode.id) is not None for episode in one.group.episodes):
+        if isinstance(one, JudgedGroup) and all(stored.get(episode.id) is not None for episode in one.group.episodes):
             continue
         keep(one, store)
     store.sync()
@@ -175,9 +175,9 @@ def store_left_over(directory: Path, episodes: Path, store: EpisodeStore) -> Non
         file.unlink()
 
 
-def keep(one: Played | Judged | Said, store: EpisodeStore) -> None:
+def keep(one: PlayedEpisode | JudgedGroup | Notice, store: EpisodeStore) -> None:
     """Store an episode or its verdicts. One that is stored already is stored again, and the last record counts."""
-    if isinstance(one, Played):
+    if isinstance(one, PlayedEpisode):
         store.add_episode(one.episode)
-    elif isinstance(one, Judged) and one.fresh:
+    elif isinstance(one, JudgedGroup) and one.fresh:
         store.add_verdicts(one.group)

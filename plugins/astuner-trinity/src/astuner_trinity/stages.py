@@ -33,7 +33,7 @@ def stage_after(step: int, offsets: Mapping[str, tuple[int, int]]) -> int:
     return next((at for at, (after, own) in enumerate(offsets.values()) if step < after + own or not own), len(offsets))
 
 
-def begun(path: Path) -> int:
+def last_begun_stage(path: Path) -> int:
     """Return the place of the last stage that Trinity has begun."""
     try:
         return int(json.loads(path.read_text(encoding="utf-8"))["latest_stage"])

@@ -17,7 +17,7 @@ from astuner.services.ray import PLACES, ray
 from astuner.services.running import ServiceHost, run_services
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
-from astuner_trinity.cluster import gpus_of
+from astuner_trinity.cluster import count_gpus
 from astuner_trinity.process_environment import look_at_machine
 
 from .conftest import succeeded
@@ -98,9 +98,9 @@ def test_a_cluster_that_is_there_is_used_and_left(project: Any, tmp_path: Path, 
     _, variables = look_at_machine()
     place = ServiceHost(directory=tmp_path, say=print, warn=print, stopped=lambda: False)
     with export_variables(variables), run_services({"ray": ray(run_info(tmp_path))}, place):
-        assert gpus_of(os.environ["RAY_ADDRESS"]) == [PLACES]
+        assert count_gpus(os.environ["RAY_ADDRESS"]) == [PLACES]
         with export_variables({"RAY_AUTH_TOKEN": "f" * 64}):
-            assert gpus_of(os.environ["RAY_ADDRESS"]) is None
+            assert count_gpus(os.environ["RAY_ADDRESS"]) is None
         ended = project.train(steps=1, variables={"RAY_AUTH_TOKEN": "f" * 64})
         assert ended.returncode == 1
         assert "its key (RAY_AUTH_TOKEN) is another" in ended.stderr.replace("\n", " ")

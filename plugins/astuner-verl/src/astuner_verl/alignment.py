@@ -27,20 +27,20 @@ SHARED = "trainer and engines share their machines"
 CORE_PLAYS = "astuner reads the tasks, plays and judges the episodes, and computes the advantages"
 
 
-def _sampled_temperature(temperature: float) -> float:
+def _check_temperature(temperature: float) -> float:
     if temperature == 0:
         raise ValueError("0 is greedy: there is no distribution to train. Set a temperature above 0, for example 1.0.")
     return temperature
 
 
-def _engine(name: str) -> str:
+def _choose_engine(name: str) -> str:
     engines = (AUTO, "vllm", "sglang", "transformers")
     if name not in engines:
         raise ValueError(f"verl has no engine {name!r}; it has {', '.join(engines[1:])}, and auto.")
     return name
 
 
-def _whole(alpha: float) -> int:
+def _require_whole(alpha: float) -> int:
     if alpha != int(alpha):
         raise ValueError(f"{alpha}: verl takes whole numbers; {int(alpha) or 1} for example.")
     return int(alpha)
@@ -68,7 +68,7 @@ def _defaults() -> Mapping[str, Any]:
     return {**found, "trainer": {**found["trainer"], "n_gpus_per_node": AUTO}}
 
 
-def divisions(native: Mapping[str, Any]) -> list[tuple[str, str]]:
+def find_indivisible(native: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the native keys that do not fit the number of workers, which is known, with what is wrong."""
     trained, trainer = native["actor_rollout_ref"], native["trainer"]
     workers, nodes = trainer["n_gpus_per_node"], trainer["nnodes"]
@@ -123,7 +123,7 @@ def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
     for path in odd:
         fault(path, f"{counts[path]!r}: a whole number from 1 is wanted")
     if not odd and trainer["n_gpus_per_node"] != AUTO:
-        for path, message in divisions(native):
+        for path, message in find_indivisible(native):
             fault(path, message)
     mode = trainer["v1"]["trainer_mode"]
     if mode not in (SYNC, SEPARATE):
@@ -147,14 +147,14 @@ ALIGNMENT = Alignment(
             value=_precision,
         ),
         Row("model.lora_rank", f"{MODEL}.lora_rank"),
-        Row("model.lora_alpha", f"{MODEL}.lora_alpha", value=_whole),
+        Row("model.lora_alpha", f"{MODEL}.lora_alpha", value=_require_whole),
         Row("model.target_modules", f"{MODEL}.target_modules"),
         Row("data.max_prompt_length", "data.max_prompt_length"),
         Row("data.max_response_length", "data.max_response_length"),
         Row("data.train_batch_size", "data.train_batch_size"),
         Row(("data.train_batch_size", "trainer_common.mini_batch_num"), f"{ACTOR}.ppo_mini_batch_size", value=_mini_batch),
-        Row("rollout.name", f"{ROLLOUT}.name", value=_engine),
-        Row("rollout.temperature", f"{ROLLOUT}.temperature", value=_sampled_temperature),
+        Row("rollout.name", f"{ROLLOUT}.name", value=_choose_engine),
+        Row("rollout.temperature", f"{ROLLOUT}.temperature", value=_check_temperature),
         Row("rollout.top_p", f"{ROLLOUT}.top_p"),
         Row("rollout.top_k", f"{ROLLOUT}.top_k"),
         Row("rollout.num_repeat", f"{ROLLOUT}.n"),

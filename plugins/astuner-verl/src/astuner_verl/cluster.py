@@ -17,7 +17,7 @@ from astuner.processes.process_environment import export_variables
 from astuner.protocols import Control, RunInfo
 from astuner.services.ray import ADDRESS, DIRECTORY, check_answers, describe_unreachable, ray, read_key_again
 from astuner.services.running import ServiceHost, run_services
-from astuner_verl.process_environment import WANTED, Device, variables
+from astuner_verl.process_environment import WANTED, Device, build_environment
 
 CLIENT = "ray://"
 CPUS_A_WORKER = 3
@@ -50,7 +50,7 @@ def check_versions() -> None:
 
 
 @contextmanager
-def attached(run: RunInfo, control: Control) -> Iterator[Cluster]:
+def attach(run: RunInfo, control: Control) -> Iterator[Cluster]:
     """Attach this process to a cluster, which is started where none is named; it ends with the block."""
     check_versions()
     with ExitStack() as stack:
@@ -81,7 +81,7 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
     device: Device = "cuda" if gpu_count() else "cpu"
     options: dict[str, Any] = {"namespace": f"astuner-{secrets.token_hex(4)}", "log_to_driver": False, "configure_logging": False}
     try:
-        ray.init(address=address, runtime_env={"env_vars": dict(variables(device))}, **options)
+        ray.init(address=address, runtime_env={"env_vars": dict(build_environment(device))}, **options)
     except (ConnectionError, TimeoutError, ValueError, RuntimeError) as error:
         raise RunFailed(describe_unreachable(address, error)) from error
     stack.callback(_detach)
@@ -93,8 +93,8 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
         # The driver may run on a node without GPUs, a head node for example.
         _detach()
         device = found
-        ray.init(address=address, runtime_env={"env_vars": dict(variables(device))}, **options)
-    stack.enter_context(export_variables(variables(device)))
+        ray.init(address=address, runtime_env={"env_vars": dict(build_environment(device))}, **options)
+    stack.enter_context(export_variables(build_environment(device)))
     home = os.environ.get(DIRECTORY)
     return Cluster(
         device=device,

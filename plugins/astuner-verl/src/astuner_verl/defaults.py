@@ -13,7 +13,7 @@ from astuner_verl.process_environment import WANTED
 
 
 @cache
-def _composed() -> Mapping[str, Any]:
+def _compose_defaults() -> Mapping[str, Any]:
     from hydra import compose, initialize_config_dir
     from omegaconf import OmegaConf
 
@@ -27,7 +27,7 @@ def verl_defaults() -> Mapping[str, Any]:
     """Return `ppo_trainer.yaml`, nested, interpolations unresolved; raises `PluginError` where verl is not installed."""
     import copy
 
-    return copy.deepcopy(dict(_composed()))
+    return copy.deepcopy(dict(_compose_defaults()))
 
 
 def config_directory() -> Path:

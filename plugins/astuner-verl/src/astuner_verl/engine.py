@@ -57,7 +57,7 @@ class VerlEngine:
             ids=ids,
             logprobs=list(found.log_probs or ()),
             weight_version=self._version if version is None else version,
-            finish_reason=_reason(found.stop_reason, ids, request),
+            finish_reason=_finish_reason(found.stop_reason, ids, request),
         )
 
     def _begin(self) -> None:
@@ -88,7 +88,7 @@ class VerlEngine:
         """They end with the cluster."""
 
 
-def _reason(said: str | None, ids: list[int], request: Request) -> FinishReason:
+def _finish_reason(said: str | None, ids: list[int], request: Request) -> FinishReason:
     if said in ("abort", "aborted"):
         return "abort"
     if ids and ids[-1] in request.sampling.stop_token_ids:

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from astuner.training.losses import KlType, divergence
 from astuner_verl.loss import LossOptions
-from astuner_verl.rows import TrainRow, in_balance, to_tensors
+from astuner_verl.rows import TrainRow, balance, to_tensors
 
 STATE = "trainer"
 """The folder of a checkpoint beside the model's own files."""
@@ -69,7 +69,7 @@ class Host:
     def serve(self, version: int) -> dict[str, float]:
         """Give the engines the weights as they are now, and wake them; return what took how many seconds."""
         self._sleep()
-        with self._timed("update_weights"):
+        with self._time("update_weights"):
             self._trainer.checkpoint_manager.update_weights(version)
         self._asleep, self._version = False, version
         return self.take_timings()
@@ -78,24 +78,24 @@ class Host:
         """Lay out a step's rows, compute what its loss is held against, and return the number of mini-batches to train."""
         self._sleep()
         trainer, self._rate = self._trainer, step.rate
-        self._batches = [self._laid_out(rows) for rows in step.mini_batches if rows]
+        self._batches = [self._lay_out(rows) for rows in step.mini_batches if rows]
         if len(self._batches) > 1:
             # The ratio is taken to the weights that the step began with.
-            with self._timed("old_log_prob"):
+            with self._time("old_log_prob"):
                 for batch in self._batches:
-                    self._add(batch, "old_log_probs", trainer.actor_rollout_wg.compute_log_prob(self._asked(batch)))
+                    self._add(batch, "old_log_probs", trainer.actor_rollout_wg.compute_log_prob(self._build_query(batch)))
         if trainer.use_reference_policy and self._loss.kl_loss_coef > 0:
-            with self._timed("ref"):
+            with self._time("ref"):
                 for batch in self._batches:
-                    self._add(batch, "ref_log_prob", {"log_probs": trainer.reference_logprobs(self._asked(batch))})
+                    self._add(batch, "ref_log_prob", {"log_probs": trainer.reference_logprobs(self._build_query(batch))})
         return len(self._batches)
 
     def train(self, number: int) -> dict[str, float]:
         """Train on one of the prepared mini-batches, and return what the loss and verl measured."""
         # verl's own schedule moves after each mini-batch.
         self._trainer.actor_rollout_wg.set_learning_rate(self._rate)
-        with self._timed("update_actor"):
-            found = self._trained(self._batches[number])
+        with self._time("update_actor"):
+            found = self._train_batch(self._batches[number])
         if number + 1 == len(self._batches):
             self._batches = []
         return found
@@ -110,10 +110,10 @@ class Host:
         import torch
 
         self._sleep()
-        order = in_balance([len(row.ids) for row in rows], self._trainer.data_parallel_size())
+        order = balance([len(row.ids) for row in rows], self._trainer.data_parallel_size())
         batch = self._tensors(rows, order)
-        with self._timed("ref"):
-            logprobs = self._trainer.reference_logprobs(self._asked(batch))
+        with self._time("ref"):
+            logprobs = self._trainer.reference_logprobs(self._build_query(batch))
         totals, k3 = [0.0] * len(rows), 0.0
         for place, row, full in zip(order, batch["rollout_log_probs"].unbind(), logprobs.unbind(), strict=True):
             if place is None:
@@ -152,15 +152,15 @@ class Host:
             self._trainer.checkpoint_manager.sleep_replicas()
             self._asleep = True
 
-    def _laid_out(self, rows: Sequence[TrainRow]) -> Any:
-        order = in_balance([len(row.ids) for row in rows], self._trainer.data_parallel_size())
+    def _lay_out(self, rows: Sequence[TrainRow]) -> Any:
+        order = balance([len(row.ids) for row in rows], self._trainer.data_parallel_size())
         return self._tensors(rows, order)
 
     def _tensors(self, rows: Sequence[TrainRow], order: Sequence[int | None]) -> Any:
         rollout = self._trainer.config.actor_rollout_ref.rollout
         return to_tensors(rows, order, temperature=float(rollout.temperature), global_batch_size=len(order))
 
-    def _asked(self, batch: Any) -> Any:
+    def _build_query(self, batch: Any) -> Any:
         """Return what is sent for log-probabilities alone."""
         from verl.utils import tensordict_utils as tu
 
@@ -174,7 +174,7 @@ class Host:
 
         batch[name] = response_from_nested(found["log_probs"].float(), batch["response_mask"])
 
-    def _trained(self, batch: Any) -> dict[str, float]:
+    def _train_batch(self, batch: Any) -> dict[str, float]:
         from verl.utils import tensordict_utils as tu
         from verl.utils.metric import reduce_metrics
 
@@ -187,7 +187,7 @@ class Host:
         return {name: float(value) for name, value in reduce_metrics(tu.get(found, "metrics")).items()}
 
     @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
+    def _time(self, name: str) -> Iterator[None]:
         began = time.perf_counter()
         try:
             yield

@@ -24,11 +24,11 @@ from astuner.training.minibatches import Aggregation, compute_token_shares, cut_
 from astuner.training.schedule import compute_learning_rate
 from astuner.training.signal import compute_signal_metrics, compute_update_metrics, has_gradient
 from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SEPARATE
-from astuner_verl.cluster import Cluster, attached, check_room
+from astuner_verl.cluster import Cluster, attach, check_room
 from astuner_verl.engine import VerlEngine
 from astuner_verl.host import STATE, Host, Update
 from astuner_verl.loss import PREFIX, LossOptions
-from astuner_verl.native_configuration import Machine, finished
+from astuner_verl.native_configuration import Machine, resolve_configuration
 from astuner_verl.rows import train_row
 from astuner_verl.watch import Watch
 
@@ -108,7 +108,7 @@ class VerlLearner:
         return {
             **compute_signal_metrics(rows, norms, kl_in_loss=self._every_row),
             **self._means(_sums(found), norms, len(parts)),
-            **_own(found),
+            **_native_means(found),
             **{f"{TIMING}{name}": value for name, value in timings.items()},
             **self._timings,
             "lr": rate,
@@ -181,14 +181,14 @@ def open_learner(
         control.notify(
             "the sampler leaves out a part of the vocabulary (top_p, top_k), and verl's trainer computes over all of it"
         )
-    with attached(run, control) as cluster:
+    with attach(run, control) as cluster:
         try:
             tree = copy.deepcopy(dict(run.native))
             if adapter is not None:
                 put(tree, f"{MODEL}.lora_adapter_path", str(adapter))
                 # verl loads adapters only where their rank is set.
                 put(tree, f"{MODEL}.lora_rank", json.loads((adapter / ADAPTER).read_text(encoding="utf-8"))["r"])
-            native = finished(
+            native = resolve_configuration(
                 tree,
                 Machine.here(cluster.device, cluster.gpus_per_node),
                 model=base,
@@ -240,7 +240,7 @@ def _sums(found: Sequence[dict[str, float]]) -> dict[str, float]:
     return sums
 
 
-def _own(found: Sequence[dict[str, float]]) -> dict[str, float]:
+def _native_means(found: Sequence[dict[str, float]]) -> dict[str, float]:
     """Return the means of what verl measured itself."""
     names = dict.fromkeys(name for one in found for name in one if not name.startswith(PREFIX))
     values = {name: [one[name] for one in found if name in one] for name in names}

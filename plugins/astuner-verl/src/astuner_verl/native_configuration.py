@@ -11,7 +11,7 @@ from attrs import frozen
 
 from astuner.config.trees import get, put
 from astuner.errors import ConfigError, Problem
-from astuner_verl.alignment import ACTOR, AUTO, MODE, MODEL, REF, ROLLOUT, SEPARATE, divisions
+from astuner_verl.alignment import ACTOR, AUTO, MODE, MODEL, REF, ROLLOUT, SEPARATE, find_indivisible
 from astuner_verl.process_environment import Device
 
 
@@ -38,7 +38,9 @@ class Machine:
         )
 
 
-def finished(native: Mapping[str, Any], machine: Machine, *, model: str, loss_agg_mode: str, steps: int) -> dict[str, Any]:
+def resolve_configuration(
+    native: Mapping[str, Any], machine: Machine, *, model: str, loss_agg_mode: str, steps: int
+) -> dict[str, Any]:
     """Return the configuration with a value for every `auto`; raises `ConfigError` for what the machine cannot do.
 
     `model` is where the weights are read, `loss_agg_mode` the estimator's, `steps` those of the run.
@@ -97,7 +99,7 @@ def _problems(tree: Mapping[str, Any], machine: Machine) -> list[Problem]:
     found: list[Problem] = []
     workers, nodes = get(tree, "trainer.n_gpus_per_node"), get(tree, "trainer.nnodes")
     engine = get(tree, f"{ROLLOUT}.name")
-    found += [Problem(key=f"verl.{path}", message=f"{message}.") for path, message in divisions(tree)]
+    found += [Problem(key=f"verl.{path}", message=f"{message}.") for path, message in find_indivisible(tree)]
     if machine.device == "cuda" and workers > machine.gpus_per_node:
         message = (
             f"{workers} on each of {nodes} node(s), and the cluster has {machine.gpus_per_node} per node. Lower it, or add GPUs."

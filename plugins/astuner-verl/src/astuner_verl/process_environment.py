@@ -18,7 +18,7 @@ SILENCE = "ASTUNER_VERL_SILENCE_S"
 SILENCE_S = 1800.0
 
 
-def variables(device: Device) -> Mapping[str, str]:
+def build_environment(device: Device) -> Mapping[str, str]:
     """Return what every process of a run has in its environment."""
     found = {
         RUN: device,

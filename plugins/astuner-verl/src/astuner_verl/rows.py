@@ -50,7 +50,7 @@ def train_row(sample: Sample, advantage: float = 0.0, share: float = 0.0) -> Tra
     )
 
 
-def in_balance(lengths: Sequence[int], workers: int) -> list[int | None]:
+def balance(lengths: Sequence[int], workers: int) -> list[int | None]:
     """Return which row stands where, so that equal parts, one after the other, have about as many tokens; None is padding.
 
     Longest first, each row goes to the part that has the fewest tokens of those with room.
@@ -77,20 +77,20 @@ def to_tensors(rows: Sequence[TrainRow], order: Sequence[int | None], **settings
     shortest = min(rows, key=lambda row: len(row.ids))
     chosen = [(shortest, False) if place is None else (rows[place], True) for place in order]
 
-    def nested(values: list[Any], dtype: Any) -> Any:
+    def to_nested(values: list[Any], dtype: Any) -> Any:
         tensors = [torch.as_tensor(np.ascontiguousarray(value)).to(dtype) for value in values]
         return torch.nested.as_nested_tensor(tensors, layout=torch.jagged)
 
     masks = [row.mask if real else np.zeros_like(row.mask) for row, real in chosen]
     fields = {
-        "prompts": nested([row.ids[: row.start] for row, _ in chosen], torch.int64),
-        "responses": nested([row.ids[row.start :] for row, _ in chosen], torch.int64),
-        "input_ids": nested([row.ids for row, _ in chosen], torch.int64),
-        "position_ids": nested([np.arange(len(row.ids)) for row, _ in chosen], torch.int64),
-        "response_mask": nested(masks, torch.int64),
-        "loss_mask": nested(masks, torch.int64),
-        "rollout_log_probs": nested([row.logprobs for row, _ in chosen], torch.float32),
-        "advantages": nested([np.full(len(row.mask), row.advantage) for row, _ in chosen], torch.float32),
-        "shares": nested([mask * row.share for (row, _), mask in zip(chosen, masks, strict=True)], torch.float32),
+        "prompts": to_nested([row.ids[: row.start] for row, _ in chosen], torch.int64),
+        "responses": to_nested([row.ids[row.start :] for row, _ in chosen], torch.int64),
+        "input_ids": to_nested([row.ids for row, _ in chosen], torch.int64),
+        "position_ids": to_nested([np.arange(len(row.ids)) for row, _ in chosen], torch.int64),
+        "response_mask": to_nested(masks, torch.int64),
+        "loss_mask": to_nested(masks, torch.int64),
+        "rollout_log_probs": to_nested([row.logprobs for row, _ in chosen], torch.float32),
+        "advantages": to_nested([np.full(len(row.mask), row.advantage) for row, _ in chosen], torch.float32),
+        "shares": to_nested([mask * row.share for (row, _), mask in zip(chosen, masks, strict=True)], torch.float32),
     }
     return tu.get_tensordict(tensor_dict=fields, non_tensor_dict=settings)

@@ -24,7 +24,7 @@ def register(device: str) -> None:
         register_platform()
 
 
-def _act() -> None:
+def _register() -> None:
     device = os.environ.get(RUN)
     if not device:
         return
@@ -35,4 +35,4 @@ def _act() -> None:
         raise SystemExit(f"astuner-verl cannot register with verl: {type(error).__name__}: {error}") from error
 
 
-_act()
+_register()

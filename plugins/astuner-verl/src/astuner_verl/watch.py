@@ -48,24 +48,24 @@ class Watch:
         import ray
         from ray.exceptions import RayActorError, RayError, RayTaskError
 
-        seen, since = self._written(), time.monotonic()
+        seen, since = self._count_written(), time.monotonic()
         while True:
             try:
                 ready, _ = ray.wait([answer], timeout=LOOK_S)
                 if ready:
                     return ray.get(answer)
             except RayTaskError as error:
-                cause = _innermost(error)
+                cause = _find_cause(error)
                 if isinstance(cause, AstunerError):
                     raise cause from None
                 if isinstance(cause, RayActorError):
-                    raise self._died(what, cause) from error
-                raise RunFailed(f"{what} failed: {_told(cause)}{self._last_lines()}") from error
+                    raise self._death_error(what, cause) from error
+                raise RunFailed(f"{what} failed: {_describe_error(cause)}{self._last_lines()}") from error
             except RayActorError as error:
-                raise self._died(what, error) from error
+                raise self._death_error(what, error) from error
             except RayError as error:
                 raise RunFailed(f"{what} failed: {_first_line(error)}{self._last_lines()}") from error
-            written = self._written()
+            written = self._count_written()
             if written != seen:
                 seen, since = written, time.monotonic()
             elif time.monotonic() - since > self.limit_s:
@@ -74,13 +74,13 @@ class Watch:
                     f"go on with --resume; {SILENCE} sets another limit{self._last_lines()}"
                 )
 
-    def _died(self, what: str, error: BaseException) -> RunFailed:
+    def _death_error(self, what: str, error: BaseException) -> RunFailed:
         return RunFailed(
             f"{what} failed: a process of the trainer died ({_first_line(error)}). Finished episodes are kept: go on with "
             f"--resume{self._last_lines()}"
         )
 
-    def _written(self) -> int:
+    def _count_written(self) -> int:
         if self.logs is None:
             return 0
         total = 0
@@ -109,7 +109,7 @@ class Watch:
         return ""
 
 
-def _innermost(error: Any) -> BaseException:
+def _find_cause(error: Any) -> BaseException:
     """Return what was raised first: Ray wraps it in an error for each actor that it came through."""
     cause: BaseException = error
     while isinstance(inner := getattr(cause, "cause", None), BaseException):
@@ -117,7 +117,7 @@ def _innermost(error: Any) -> BaseException:
     return cause
 
 
-def _told(cause: BaseException) -> str:
+def _describe_error(cause: BaseException) -> str:
     """Return an exception in one line."""
     text = str(cause).strip()
     last = text.splitlines()[-1] if "Traceback" in text or "ray::" in text else text.partition("\n")[0]

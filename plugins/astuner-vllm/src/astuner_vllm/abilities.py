@@ -32,18 +32,18 @@ class Abilities:
     max_model_len: int
 
 
-async def abilities_of(member: Member, run_info: RunInfo, *, attached: bool) -> Abilities:
+async def query_abilities(member: Member, run_info: RunInfo, *, attached: bool) -> Abilities:
     """Ask a server; raises `ConfigError` for one of somebody else that cannot be used."""
     client, wanted = member.client, run_info.config.rollout.max_model_len
     try:
-        offered = [model for model in await client.models() if not model.get("parent")]
+        offered = [model for model in await client.list_models() if not model.get("parent")]
     except Refused as error:
         if not attached:
             raise
-        raise _wrong(f"{error}{KEY_REMEDY if error.status == 401 else ''}") from error
+        raise _url_error(f"{error}{KEY_REMEDY if error.status == 401 else ''}") from error
     if not attached:
         return Abilities(weight_updates=True, logprobs=True, max_model_len=_shortest(wanted, offered))
-    model = _the_model(offered, run_info.config.model.path, member.name)
+    model = _find_model(offered, run_info.config.model.path, member.name)
     client.serve_as(str(model["id"]))
     return Abilities(
         weight_updates=await _takes_weights(client),
@@ -52,19 +52,19 @@ async def abilities_of(member: Member, run_info: RunInfo, *, attached: bool) -> 
     )
 
 
-def _the_model(offered: list[Mapping[str, Any]], path: str, where: str) -> Mapping[str, Any]:
+def _find_model(offered: list[Mapping[str, Any]], path: str, where: str) -> Mapping[str, Any]:
     """Return the model that is meant: by its path, or by its name, which is all that another machine may have in common."""
     for same in (lambda name: name == path, lambda name: PurePath(name).name == PurePath(path).name):
         for model in offered:
             if same(str(model.get("root"))) or same(str(model.get("id"))):
                 return model
     names = ", ".join(f"{model.get('id')} ({model.get('root')})" for model in offered) or "none"
-    raise _wrong(f"{where} does not serve the model of model.path, {path}; it serves {names}")
+    raise _url_error(f"{where} does not serve the model of model.path, {path}; it serves {names}")
 
 
 async def _takes_weights(client: ServerClient) -> bool:
     try:
-        settings = await client.settings()
+        settings = await client.get_settings()
     except Refused:
         return False
     return (settings.get("weight_transfer_config") or {}).get("backend") == BACKEND
@@ -77,7 +77,7 @@ async def _gives_logprobs(client: ServerClient) -> bool:
         found = [value async for chunk in client.generate(probe) for value in chunk.logprobs]
     except Refused as error:
         remedy = "; start it with --enable-scale-out" if error.status == 403 else ""
-        raise _wrong(f"{error}{remedy}") from error
+        raise _url_error(f"{error}{remedy}") from error
     return all(value > -1e-6 for value in found)
 
 
@@ -85,5 +85,5 @@ def _shortest(wanted: int, offered: list[Mapping[str, Any]]) -> int:
     return min([wanted, *(length for model in offered if isinstance(length := model.get("max_model_len"), int))])
 
 
-def _wrong(message: str) -> ConfigError:
+def _url_error(message: str) -> ConfigError:
     return ConfigError([Problem(key=URL_KEY, message=message)])

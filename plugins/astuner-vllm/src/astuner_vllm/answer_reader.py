@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from astuner_vllm.failures import BadAnswer, Refused, ServerError, ServerLost, ServerSilent, named
-from astuner_vllm.generate_stream import DONE, EventStream, reason_of
-from astuner_vllm.silence_watch import Silence
+from astuner_vllm.failures import BadAnswer, Refused, ServerError, ServerLost, ServerSilent, describe_error
+from astuner_vllm.generate_stream import DONE, EventStream, read_reason
+from astuner_vllm.silence_watch import SilenceWatch
 
 if TYPE_CHECKING:
     import httpx
@@ -18,10 +18,10 @@ DRAIN_S = 5.0
 """For the rest of the body behind the end of an answer."""
 
 
-class Reading:
+class AnswerReader:
     """Reads the events of one answer in a task of its own, so that those that came meanwhile are handed over at once."""
 
-    def __init__(self, http: httpx.AsyncClient, url: str, body: Mapping[str, Any], silence: Silence) -> None:
+    def __init__(self, http: httpx.AsyncClient, url: str, body: Mapping[str, Any], silence: SilenceWatch) -> None:
         """Ask at once; `silence` hears each part."""
         self._http, self._url, self._body, self._silence = http, url, body, silence
         self._events: list[bytes] = []
@@ -31,7 +31,7 @@ class Reading:
         """Whether the answer came to its end."""
         self._news = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
-        silence.wait(self._give_up)
+        silence.add_waiter(self._give_up)
 
     async def take(self) -> list[bytes]:
         """Return the events that came, at least one; none when the answer is over. Raises what went wrong after them."""
@@ -47,7 +47,7 @@ class Reading:
 
     async def close(self) -> None:
         """End the request where it is still under way: the server notices that nobody reads."""
-        self._silence.served(self._give_up)
+        self._silence.remove_waiter(self._give_up)
         if self.finished and not self._task.done():
             # Once the end of the body is read the connection can be used again.
             asyncio.get_running_loop().call_later(DRAIN_S, self._task.cancel)
@@ -61,7 +61,7 @@ class Reading:
         try:
             await self._read()
         except httpx.HTTPError as error:
-            self._failure = ServerLost(f"{self._url}: {named(error)}")
+            self._failure = ServerLost(f"{self._url}: {describe_error(error)}")
         except Exception as error:  # noqa: BLE001 - it is raised again where the answer is read
             self._failure = error
         finally:
@@ -72,10 +72,10 @@ class Reading:
         async with self._http.stream("POST", "/inference/v1/generate", json=self._body) as response:
             kind = response.headers.get("content-type", "")
             if response.status_code != 200 or not kind.startswith("text/event-stream"):
-                raise _refusal(self._url, response.status_code, kind, await response.aread())
+                raise _build_refusal(self._url, response.status_code, kind, await response.aread())
             events = EventStream(self._url)
             async for data in response.aiter_raw():
-                self._silence.heard()
+                self._silence.note_activity()
                 for event in events.feed(data):
                     if event != DONE:
                         self._events.append(event)
@@ -91,11 +91,11 @@ class Reading:
         self.break_off(ServerSilent(f"{self._url} has said nothing for {self._silence.limit_s:g} s"))
 
 
-def _refusal(url: str, status: int, kind: str, body: bytes) -> ServerError:
+def _build_refusal(url: str, status: int, kind: str, body: bytes) -> ServerError:
     if status == 200:
         return BadAnswer(f"{url} sent '{kind}' in place of a stream of tokens: {body[:200]!r}")
     try:
-        said = reason_of(json.loads(body))
+        said = read_reason(json.loads(body))
     except ValueError:
         said = body[:300].decode(errors="replace")
     return Refused(f"{url} answered {status}: {said}"[:600], status)

@@ -58,15 +58,15 @@ _SOURCES = {
 _PLAIN: Mapping[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float": (int, float), "str": (str,)}
 
 
-def ours(name: str) -> str | None:
+def explain_reserved(name: str) -> str | None:
     """Return what to do instead of setting an argument that is ours; None for one that the user may set."""
-    return OURS.get(_plain(name))
+    return OURS.get(_normalise(name))
 
 
 def command_words(arguments: Mapping[str, Any]) -> Iterator[str]:
     """Yield the words of a command line."""
     for name, value in arguments.items():
-        option = "--" + _plain(name).replace("_", "-")
+        option = "--" + _normalise(name).replace("_", "-")
         if value is None:
             continue
         if value is True:
@@ -95,11 +95,11 @@ def check_arguments(arguments: Mapping[str, Any], package: Path) -> None:
 def _problems(arguments: Mapping[str, Any], known: Mapping[str, tuple[type, ...]]) -> Iterator[Problem]:
     for name, value in arguments.items():
         key = f"{KEY}.{name}"
-        if _plain(name) not in known:
-            nearest = difflib.get_close_matches(_plain(name), known, n=1)
+        if _normalise(name) not in known:
+            nearest = difflib.get_close_matches(_normalise(name), known, n=1)
             message = f"the installed vLLM has no such argument (value {value!r}); `vllm serve --help=all` lists them"
             yield Problem(key=key, message=message, suggestion=nearest[0] if nearest else None)
-        elif (kinds := known[_plain(name)]) and not _fits(value, kinds):
+        elif (kinds := known[_normalise(name)]) and not _fits(value, kinds):
             names = " or ".join(kind.__name__ for kind in kinds)
             yield Problem(key=key, message=f"vLLM wants {names} here, and got {value!r}")
 
@@ -145,5 +145,5 @@ def _union(annotation: ast.expr) -> Iterable[str]:
     return [ast.unparse(annotation)]
 
 
-def _plain(name: str) -> str:
+def _normalise(name: str) -> str:
     return name.lstrip("-").replace("-", "_")

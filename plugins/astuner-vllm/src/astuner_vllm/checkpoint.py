@@ -12,7 +12,7 @@ from astuner.errors import ConfigError, Problem
 KEY = "astuner.model.path"
 
 
-def model_config(model: str) -> Mapping[str, Any]:
+def read_model_config(model: str) -> Mapping[str, Any]:
     """Return the configuration of a model: of a directory, or of a Hugging Face id, from its cache or by download.
 
     Raises `ConfigError` when there is none that can be read.
@@ -24,7 +24,7 @@ def model_config(model: str) -> Mapping[str, Any]:
     elif model.count("/") > 1 or model.startswith((".", "/", "~")):
         raise ConfigError([Problem(key=KEY, message=f"there is no directory {model}")])
     else:
-        file = _of_the_hub(model)
+        file = _fetch_from_hub(model)
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -52,7 +52,7 @@ def longest_context(config: Mapping[str, Any]) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def _of_the_hub(model: str) -> Path:
+def _fetch_from_hub(model: str) -> Path:
     from huggingface_hub import hf_hub_download
 
     try:

@@ -13,11 +13,11 @@ from attrs import evolve
 
 from astuner.schema import Chunk, Request
 from astuner_vllm.adapters import METHOD
-from astuner_vllm.answer_reader import Reading
-from astuner_vllm.failures import BadAnswer, Refused, ServerError, ServerLost, named
-from astuner_vllm.generate_request import generation
-from astuner_vllm.generate_stream import Part, read_part, reason_of
-from astuner_vllm.silence_watch import Silence
+from astuner_vllm.answer_reader import AnswerReader
+from astuner_vllm.failures import BadAnswer, Refused, ServerError, ServerLost, describe_error
+from astuner_vllm.generate_request import build_body
+from astuner_vllm.generate_stream import Part, read_part, read_reason
+from astuner_vllm.silence_watch import SilenceWatch
 from astuner_vllm.versions import Versions
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ class ServerClient:
         self.url = url.rstrip("/")
         self.versions = Versions()
         self._vocab_size = vocab_size
-        self._silence = Silence(silence_s)
+        self._silence = SilenceWatch(silence_s)
         self._api_key = api_key
         self._http: httpx.AsyncClient | None = None
         self._model = model
         self._adapter: str | None = None
         self._salt = salt
-        self._readings: set[Reading] = set()
+        self._readings: set[AnswerReader] = set()
 
     @property
     def loopback(self) -> bool:
@@ -103,11 +103,11 @@ class ServerClient:
         Each chunk carries the version of the weights that sampled it. The server says which they were only at the end of an
         answer, so the tokens that come after an exchange of weights began are held back until then.
         """
-        body = generation(request, self._model, salt=self._salt)
+        body = build_body(request, self._model, salt=self._salt)
         tops = request.sampling.top_logprobs
         mark, count = self.versions.mark(), 0
         held: list[Part] = []
-        reading = Reading(self._open(), self.url, body, self._silence)
+        reading = AnswerReader(self._open(), self.url, body, self._silence)
         self._readings.add(reading)
         try:
             while True:
@@ -135,16 +135,16 @@ class ServerClient:
         """Take the weights that the server has when it is first met for version 0."""
         self._adapter = None
         try:
-            self.versions.begin_with(await self.weight_label())
+            self.versions.begin_with(await self.get_weight_label())
         except Refused:
             self.versions.begin_with(UNCHANGED)
 
-    async def models(self) -> tuple[Mapping[str, Any], ...]:
+    async def list_models(self) -> tuple[Mapping[str, Any], ...]:
         """Return the models that the server offers, as `/v1/models` describes them."""
         said = await self._ask("GET", "/v1/models", SHORT_S)
         return tuple(said.get("data", ()))
 
-    async def healthy(self) -> bool:
+    async def is_healthy(self) -> bool:
         """Whether the server says that it works."""
         try:
             await self._ask("GET", "/health", SHORT_S)
@@ -152,11 +152,11 @@ class ServerClient:
             return False
         return True
 
-    async def weight_label(self) -> str:
+    async def get_weight_label(self) -> str:
         """Return the label of the weights that are served; raises `Refused` where weights cannot be exchanged."""
         return str((await self._ask("GET", "/weight_info", SHORT_S))["weight_version"])
 
-    async def settings(self) -> Mapping[str, Any]:
+    async def get_settings(self) -> Mapping[str, Any]:
         """Return the server's configuration as vLLM has it."""
         said = await self._ask("GET", "/server_info?config_format=json", SHORT_S)
         config: Mapping[str, Any] = said["vllm_config"]
@@ -185,7 +185,7 @@ class ServerClient:
             await self._ask("POST", "/finish_weight_update", LONG_S)
             await self._ask("POST", "/start_weight_update", LONG_S)
         await self._ask("POST", "/update_weights", LONG_S, {"update_info": {"path": str(directory)}})
-        await self._ask("POST", "/finish_weight_update", LONG_S, {"weight_version": self.versions.label(version)})
+        await self._ask("POST", "/finish_weight_update", LONG_S, {"weight_version": self.versions.assign_label(version)})
         await self._forget_prefixes()
         self.versions.version = version
 
@@ -198,7 +198,7 @@ class ServerClient:
             await self._ask("POST", "/v1/load_lora_adapter", LONG_S, {"lora_name": name, "lora_path": str(directory)})
         else:
             await self._ask("POST", "/collective_rpc", LONG_S, {"method": METHOD, "args": [str(directory)]})
-        await self._ask("POST", "/update_weight_version", SHORT_S, {"new_version": self.versions.label(version)})
+        await self._ask("POST", "/update_weight_version", SHORT_S, {"new_version": self.versions.assign_label(version)})
         await self._forget_prefixes()
         self._model = self._adapter = name
         self.versions.version = version
@@ -222,13 +222,13 @@ class ServerClient:
                 headers={"connection": "close"},
             )
         except httpx.HTTPError as error:
-            raise ServerLost(f"{self.url}{path} gave no answer: {named(error)}") from error
+            raise ServerLost(f"{self.url}{path} gave no answer: {describe_error(error)}") from error
         try:
             said = response.json()
         except ValueError:
             said = response.text
         if response.status_code != 200:
-            raise Refused(f"{self.url}{path} answered {response.status_code}: {reason_of(said)}"[:600], response.status_code)
+            raise Refused(f"{self.url}{path} answered {response.status_code}: {read_reason(said)}"[:600], response.status_code)
         return said if isinstance(said, dict) else {}
 
     def _open(self) -> httpx.AsyncClient:
@@ -240,7 +240,7 @@ class ServerClient:
         """Return the last parts of an answer as chunks, cut where the weights changed; `start` counts the ids before them."""
         ids = [number for part in parts for number in part.ids]
         spans = parts[-1].spans
-        cuts = [(self.versions.of(label, self.url), max(begin - start, 0)) for label, begin in spans] or [(version, 0)]
+        cuts = [(self.versions.resolve(label, self.url), max(begin - start, 0)) for label, begin in spans] or [(version, 0)]
         ends = [begin for _, begin in cuts[1:]] + [len(ids)]
         whole = _chunk(parts, version)
         pieces = [

@@ -14,7 +14,7 @@ from astuner.protocols import RunInfo
 from astuner_vllm.access import KEY
 from astuner_vllm.adapters import EXTENSION
 from astuner_vllm.arguments import check_arguments, command_words
-from astuner_vllm.checkpoint import longest_context, model_config, saved_dtype, trained_dtype
+from astuner_vllm.checkpoint import longest_context, read_model_config, saved_dtype, trained_dtype
 from astuner_vllm.installed import VllmInstalled
 from astuner_vllm.options import VllmOptions
 from astuner_vllm.registration import BACKEND, ENABLED
@@ -57,7 +57,7 @@ def server_command(
     """
     check_arguments(options.engine_args, vllm.directory)
     model = model or run_info.config.model.path
-    checkpoint = model_config(model)
+    checkpoint = read_model_config(model)
     size = tensor_parallel_size or run_info.config.rollout.tensor_model_parallel_size
     arguments = tuple(
         command_words(
@@ -76,7 +76,7 @@ def server_command(
     )
     environment = dict(_environment(options, run_info, vllm))
     devices = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))} if gpus else {}
-    fixed = ("--served-model-name", SERVED_NAME, *_always(), *arguments)
+    fixed = ("--served-model-name", SERVED_NAME, *_fixed_arguments(), *arguments)
     return ServerCommand(
         argv=(sys.executable, "-m", "astuner_vllm.serve", model, "--host", "127.0.0.1", "--port", str(port), *fixed),
         env={**environment, **devices, KEY: api_key},
@@ -84,7 +84,7 @@ def server_command(
     )
 
 
-def _always() -> Iterator[str]:
+def _fixed_arguments() -> Iterator[str]:
     # Those of the sampling distribution: raw ones cannot be turned into them when top-p or top-k cut it.
     yield from ("--logprobs-mode", "processed_logprobs")
     # Without this, a temperature or a penalty in the checkpoint's generation_config.json would reach every request.
@@ -143,7 +143,7 @@ def _lora(run_info: RunInfo) -> Iterator[tuple[str, Any]]:
 
 def _environment(options: VllmOptions, run_info: RunInfo, vllm: VllmInstalled) -> Iterator[tuple[str, str]]:
     yield ENABLED, "1"
-    # See `_always` for why these endpoints are safe.
+    # See `_fixed_arguments` for why these endpoints are safe.
     yield "VLLM_SERVER_DEV_MODE", "1"
     yield "VLLM_NO_USAGE_STATS", "1"
     # A connection that vLLM closes while a request is on its way looks like a lost server; its default is 5 seconds.

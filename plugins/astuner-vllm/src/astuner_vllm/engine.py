@@ -37,7 +37,7 @@ class VllmEngine:
         """Use `from_run`."""
         self._options, self._run_info = options, run_info
         self._fleet: Fleet | None = None
-        self._say: Say = _silent
+        self._say: Say = _ignore_notice
         self._capabilities = Capabilities(
             weight_updates=True,
             constrained=True,
@@ -53,7 +53,7 @@ class VllmEngine:
     @classmethod
     def lacks(cls, options: Mapping[str, Any]) -> str | None:
         """Return why a backbone that takes the first engine that can be used would pass this one over."""
-        from astuner_vllm.gpus import sees_none
+        from astuner_vllm.gpus import has_no_gpu
         from astuner_vllm.installed import NOT_INSTALLED, installed
 
         if options.get("url"):
@@ -61,7 +61,7 @@ class VllmEngine:
         vllm = installed()
         if vllm is None:
             return NOT_INSTALLED
-        return "its vLLM computes on GPUs, and there is none" if not vllm.cpu and sees_none() else None
+        return "its vLLM computes on GPUs, and there is none" if not vllm.cpu and has_no_gpu() else None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -99,11 +99,11 @@ class VllmEngine:
 
     def generate(self, request: Request) -> AsyncIterator[Chunk]:
         """Yield the tokens of a request as they come. Closing the iterator cancels the request."""
-        return self._started().generate(request)
+        return self._require_fleet().generate(request)
 
     async def release(self, session: str) -> None:
         """Forget which server a session was on; the servers give up its keys and values when they need the room."""
-        self._started().release(session)
+        self._require_fleet().release(session)
 
     async def update_weights(self, ref: Any, version: int) -> None:
         """Let all servers serve the weights of a module (also a peft-wrapped one) or a directory.
@@ -111,15 +111,15 @@ class VllmEngine:
         `rollout.vllm.weight_sync` says what becomes of requests under way; their chunks say which weights sampled them. A server
         that is started again is given the weights of `ref` as it is then.
         """
-        await self._started().update(ref, version)
+        await self._require_fleet().update(ref, version)
 
     async def pause(self) -> None:
         """Start no new request until `resume`; those under way go on."""
-        self._started().pause()
+        self._require_fleet().pause()
 
     async def resume(self) -> None:
         """Go on after `pause`."""
-        self._started().resume()
+        self._require_fleet().resume()
 
     async def close(self) -> None:
         """End our servers, all but one that is kept; requests under way end with an error."""
@@ -127,16 +127,16 @@ class VllmEngine:
             fleet, self._fleet = self._fleet, None
             await fleet.close()
 
-    def _started(self) -> Fleet:
+    def _require_fleet(self) -> Fleet:
         if self._fleet is None:
             raise RuntimeError("the engine is not running: await engine.start() comes first, and close() is final")
         return self._fleet
 
     async def _learn(self, members: Sequence[Member]) -> None:
         """Ask the servers what they can do."""
-        from astuner_vllm.abilities import abilities_of
+        from astuner_vllm.abilities import query_abilities
 
-        found = [await abilities_of(member, self._run_info, attached=bool(self._options.url)) for member in members]
+        found = [await query_abilities(member, self._run_info, attached=bool(self._options.url)) for member in members]
         self._capabilities = evolve(
             self._capabilities,
             weight_updates=all(one.weight_updates for one in found),
@@ -145,5 +145,5 @@ class VllmEngine:
         )
 
 
-def _silent(text: str, level: Literal["info", "warning"]) -> None:
+def _ignore_notice(text: str, level: Literal["info", "warning"]) -> None:
     """Nobody listens."""

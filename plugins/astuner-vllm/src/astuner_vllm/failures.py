@@ -30,6 +30,6 @@ class Refused(ServerError):
         self.status = status
 
 
-def named(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return an error as text with its type."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -16,7 +16,7 @@ from astuner_vllm.client import ServerClient, WeightSync
 from astuner_vllm.failures import Refused, ServerError, ServerLost, ServerSilent
 from astuner_vllm.member import Member
 from astuner_vllm.server import Say
-from astuner_vllm.weights import StoredWeights, place_for, stored_weights
+from astuner_vllm.weights import StoredWeights, place_for, store_weights
 
 RESETS = 3
 """How often a request is sent again whose connection broke before anything of its answer was used."""
@@ -84,7 +84,7 @@ class Fleet:
                 if isinstance(error, Refused) and not await _is_dead(client, error):
                     raise
                 attempt += 1
-                await self._doubt(member, client, error)
+                await self._check_member(member, client, error)
                 if given or attempt > RESETS or self._closed:
                     raise
                 await asyncio.sleep(RESET_PAUSE_S)
@@ -108,7 +108,7 @@ class Fleet:
                 if not self._paused:
                     self._running.set()
         if all(member.failed for member in self.members):
-            raise self._all_failed()
+            raise self._no_server_error()
 
     def pause(self) -> None:
         """Start no new request."""
@@ -148,7 +148,7 @@ class Fleet:
                 member.sessions += 1
                 return member
             if all(member.failed for member in self.members):
-                raise self._all_failed()
+                raise self._no_server_error()
             if not any(member.plan for member in self.members):
                 raise ServerLost(f"{', '.join(member.name for member in self.members)}: cannot be reached")
             await self._changed.wait()
@@ -158,17 +158,17 @@ class Fleet:
         while True:
             for member in self.members:
                 if member.up and (status := member.exit_status()) is not None:
-                    self._lost(member, f"it ended with status {status}")
+                    self._mark_lost(member, f"it ended with status {status}")
             await asyncio.sleep(0.5)
 
-    async def _doubt(self, member: Member, client: ServerClient, error: ServerError) -> None:
+    async def _check_member(self, member: Member, client: ServerClient, error: ServerError) -> None:
         """Find out whether a broken connection means a lost server."""
         if not member.up or member.client is not client or self._closed:
             return
-        if isinstance(error, ServerSilent) or not await client.healthy():
-            self._lost(member, str(error))
+        if isinstance(error, ServerSilent) or not await client.is_healthy():
+            self._mark_lost(member, str(error))
 
-    def _lost(self, member: Member, why: str) -> None:
+    def _mark_lost(self, member: Member, why: str) -> None:
         if member.up and not self._closed:
             member.up = False
             self._begin(self._revive(member, why))
@@ -222,16 +222,16 @@ class Fleet:
             else:
                 await member.client.load_weights(stored.directory, version)
 
-        async with stored_weights(ref, place, dtype=self.dtype) as stored:
+        async with store_weights(ref, place, dtype=self.dtype) as stored:
             reached = members
             try:
-                reached = await self._each(reached, lambda member: member.client.pause(self.sync))
-                reached = await self._each(reached, lambda member: load(member, stored))
+                reached = await self._run_on_each(reached, lambda member: member.client.pause(self.sync))
+                reached = await self._run_on_each(reached, lambda member: load(member, stored))
             finally:
-                reached = await self._each(reached, lambda member: member.client.resume())
+                reached = await self._run_on_each(reached, lambda member: member.client.resume())
         return list(reached)
 
-    async def _each(self, members: Sequence[Member], act: Callable[[Member], Awaitable[None]]) -> Sequence[Member]:
+    async def _run_on_each(self, members: Sequence[Member], act: Callable[[Member], Awaitable[None]]) -> Sequence[Member]:
         """Do something with all servers at once, and return those that could be reached."""
 
         async def reach(member: Member) -> None:
@@ -239,7 +239,7 @@ class Fleet:
                 await act(member)
             except ServerLost:
                 # A connection breaks, or is not made in time, on a busy machine too.
-                if not await member.client.healthy():
+                if not await member.client.is_healthy():
                     raise
                 await act(member)
 
@@ -247,12 +247,12 @@ class Fleet:
         for member, outcome in zip(members, outcomes, strict=True):
             dead = isinstance(outcome, Refused) and await _is_dead(member.client, outcome)
             if dead or isinstance(outcome, ServerLost):
-                self._lost(member, str(outcome))
+                self._mark_lost(member, str(outcome))
             elif isinstance(outcome, BaseException):
                 raise outcome
         return [member for member, outcome in zip(members, outcomes, strict=True) if outcome is None]
 
-    def _all_failed(self) -> ServerError:
+    def _no_server_error(self) -> ServerError:
         reasons = "; ".join(str(member.failed) for member in self.members)
         return ServerError(f"no vLLM server is left (rollout.vllm.max_restarts = {self.max_restarts}): {reasons}")
 
@@ -268,4 +268,4 @@ class Fleet:
 
 async def _is_dead(client: ServerClient, error: Refused) -> bool:
     """Whether a server answers with errors because its engine has died; it ends itself some seconds later."""
-    return error.status >= 500 and not await client.healthy()
+    return error.status >= 500 and not await client.is_healthy()

@@ -16,7 +16,7 @@ TOKENS_AT_ONCE = 64
 """In one part of an answer that nobody reads as it comes: parts of one token each take half of a server's time."""
 
 
-def generation(request: Request, model: str | None, *, salt: int = 0) -> dict[str, Any]:
+def build_body(request: Request, model: str | None, *, salt: int = 0) -> dict[str, Any]:
     """Return the body; only `stop_token_ids` end an answer, as the gateway expects it.
 
     The same requests with another `salt` are sampled with other seeds.
@@ -29,7 +29,7 @@ def generation(request: Request, model: str | None, *, salt: int = 0) -> dict[st
         "top_k": sampling.top_k,
         "max_tokens": sampling.max_tokens,
         "stop_token_ids": list(sampling.stop_token_ids),
-        "seed": _mixed(sampling.seed ^ salt),
+        "seed": _mix_seed(sampling.seed ^ salt),
         # The sampled token takes a place of its own among those that are sent.
         "logprobs": min(tops + 1, MOST_LOGPROBS) if tops else 0,
         # Text is made by the gateway.
@@ -38,7 +38,7 @@ def generation(request: Request, model: str | None, *, salt: int = 0) -> dict[st
         "stream_interval": 1 if request.stream else TOKENS_AT_ONCE,
     }
     if request.constraint is not None:
-        params["structured_outputs"] = structured(request.constraint)
+        params["structured_outputs"] = translate_constraint(request.constraint)
     body = {
         # A second attempt must not meet the first one's name.
         "request_id": f"{request.id}-{token_hex(4)}",
@@ -49,7 +49,7 @@ def generation(request: Request, model: str | None, *, salt: int = 0) -> dict[st
     return body if model is None else {**body, "model": model}
 
 
-def structured(constraint: Mapping[str, Any]) -> dict[str, Any]:
+def translate_constraint(constraint: Mapping[str, Any]) -> dict[str, Any]:
     """Return vLLM's form of a constraint; raises ValueError for one that `CONSTRAINTS` does not name."""
     match constraint.get("type"):
         case "json_object":
@@ -60,6 +60,6 @@ def structured(constraint: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(f"the engine 'vllm' cannot constrain an answer to '{other}'; it knows {', '.join(CONSTRAINTS)}")
 
 
-def _mixed(seed: int) -> int:
+def _mix_seed(seed: int) -> int:
     """Return a seed of 63 bits, as vLLM takes on a GPU; its lower half, all that counts on a CPU, depends on the whole."""
     return (seed ^ (seed >> 32)) & (2**63 - 1)

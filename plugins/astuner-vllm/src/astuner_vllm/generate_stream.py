@@ -61,7 +61,7 @@ def read_part(data: bytes, *, tops: int, vocab_size: int | None, where: str) -> 
     except ValueError as error:
         raise BadAnswer(f"{where} sent no JSON: {data[:200]!r}") from error
     if isinstance(said, dict) and "error" in said:
-        raise Refused(f"{where}: {reason_of(said)}", _status_of(said["error"]))
+        raise Refused(f"{where}: {read_reason(said)}", _read_status(said["error"]))
     try:
         (choice,) = said["choices"]
         # An answer that was broken off ends with neither ids nor log-probabilities.
@@ -81,7 +81,7 @@ def read_part(data: bytes, *, tops: int, vocab_size: int | None, where: str) -> 
         return Part(
             ids=ids,
             logprobs=[_logprob(number, entry, where) for number, entry in zip(ids, content, strict=True)],
-            tops=[_tops(entry, tops) for entry in content] if tops else [],
+            tops=[_read_top_logprobs(entry, tops) for entry in content] if tops else [],
             finish=cast("FinishReason | None", finish),
             spans=spans,
         )
@@ -89,13 +89,13 @@ def read_part(data: bytes, *, tops: int, vocab_size: int | None, where: str) -> 
         raise BadAnswer(f"{where} sent log-probabilities that cannot be read ({error!r}): {data[:200]!r}") from error
 
 
-def reason_of(said: Any) -> str:
+def read_reason(said: Any) -> str:
     """Return the message of an error of vLLM's, in either of the shapes it has."""
     error = said.get("error", said.get("detail", said)) if isinstance(said, dict) else said
     return str(error.get("message", error) if isinstance(error, dict) else error)
 
 
-def _status_of(error: Any) -> int:
+def _read_status(error: Any) -> int:
     code = error.get("code") if isinstance(error, dict) else None
     return code if isinstance(code, int) else 500
 
@@ -109,7 +109,7 @@ def _logprob(number: int, entry: Mapping[str, Any], where: str) -> float:
     return min(float(value), 0.0)
 
 
-def _tops(entry: Mapping[str, Any], count: int) -> Mapping[int, float]:
+def _read_top_logprobs(entry: Mapping[str, Any], count: int) -> Mapping[int, float]:
     """Return the `count` most likely ids, those that the distribution cannot give left out."""
     ranked = sorted((top["rank"], top["token_id"], top["logprob"]) for top in entry["top_logprobs"] if top["rank"])
     return {number: min(value, 0.0) for rank, number, value in ranked if rank <= count and value > NO_LOGPROB}

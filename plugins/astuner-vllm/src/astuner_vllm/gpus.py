@@ -32,7 +32,7 @@ def visible_gpus() -> tuple[str, ...]:
     return tuple(line for line in asked.stdout.split() if line.isdigit()) if asked.returncode == 0 else ()
 
 
-def sees_none() -> bool:
+def has_no_gpu() -> bool:
     """Whether there is certainly no GPU: neither a driver's command nor one of the devices that drivers make."""
     devices = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg")
     return shutil.which("nvidia-smi") is None and not any(Path(device).exists() for device in devices)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.errors import ConfigError, Problem
 from astuner.protocols import RunInfo
-from astuner_vllm.checkpoint import model_config, saved_dtype, trained_dtype
+from astuner_vllm.checkpoint import read_model_config, saved_dtype, trained_dtype
 from astuner_vllm.client import ServerClient
 from astuner_vllm.command import SERVED_NAME, ServerCommand, server_command
 from astuner_vllm.gpus import visible_gpus
@@ -71,13 +71,13 @@ def served_dtype(run_info: RunInfo) -> str | None:
     dtype = run_info.config.model.dtype
     if dtype != "auto":
         return dtype
-    config = model_config(run_info.config.model.path)
+    config = read_model_config(run_info.config.model.path)
     return trained_dtype(config) if run_info.backbone == "local" else saved_dtype(config)
 
 
-def vocabulary(run_info: RunInfo) -> int | None:
+def vocabulary_size(run_info: RunInfo) -> int | None:
     """Return the size of the model's vocabulary, where its configuration says it."""
-    config = model_config(run_info.config.model.path)
+    config = read_model_config(run_info.config.model.path)
     found = config.get("vocab_size", (config.get("text_config") or {}).get("vocab_size"))
     return found if isinstance(found, int) else None
 
@@ -115,7 +115,7 @@ def _client(url: str, options: VllmOptions, run_info: RunInfo, *, key: str | Non
     return ServerClient(
         url,
         model=model,
-        vocab_size=vocabulary(run_info),
+        vocab_size=vocabulary_size(run_info),
         silence_s=options.request_timeout_s,
         api_key=key,
         salt=run_info.config.debug.debug_vllm_seed if run_info.backbone == "debug" else 0,
@@ -138,7 +138,7 @@ def _debug_size(run_info: RunInfo, gpus: tuple[str, ...]) -> int:
     wanted = run_info.config.debug.debug_tensor_parallel_size
     if "debug.debug_tensor_parallel_size" in run_info.user_keys:
         return wanted
-    config = model_config(run_info.config.model.path)
+    config = read_model_config(run_info.config.model.path)
     heads = (config.get("text_config") or config).get("num_attention_heads") or 0
     # Heads can be dealt out to 1, 2 or 4 devices more often than to 3, and must be dealt out evenly.
     return max((size for size in (1, 2, 4) if size <= min(wanted, len(gpus)) and heads % size == 0), default=1)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from astuner_vllm.client import ServerClient
-from astuner_vllm.server import Say, ServerPlan, start_server, until_serving
+from astuner_vllm.server import Say, ServerPlan, start_server, wait_until_serving
 
 if TYPE_CHECKING:
     from astuner.processes import ProgramHandle
@@ -49,14 +49,14 @@ class Member:
             self._hold(found or await start_server(self.plan, say))
             if found is not None:
                 # Another run may have started it a moment ago.
-                await until_serving(self.plan, found, say)
+                await wait_until_serving(self.plan, found, say)
         await self._meet()
         self.up = True
 
     async def start_again(self, say: Say) -> None:
         """Replace it, or wait until somebody else has; it does not take requests yet."""
         if self.plan is None:
-            while not await self.client.healthy():
+            while not await self.client.is_healthy():
                 await asyncio.sleep(LOOK_S)
             await self.client.meet()
             return

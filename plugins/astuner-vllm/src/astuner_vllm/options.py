@@ -9,17 +9,17 @@ from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
 from astuner.config.components import ONE_OR_MANY
-from astuner_vllm.arguments import ours
+from astuner_vllm.arguments import explain_reserved
 
 
-def _addresses(_: Any, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
+def _check_addresses(_: Any, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
     for url in value:
         if not url.startswith(("http://", "https://")):
             raise ValueError(f"'{attribute.name}' must begin with http:// or https://: {url!r}")
 
 
-def _not_ours(_: Any, attribute: Attribute[Any], value: Mapping[str, Any]) -> None:
-    if refused := [f"{name}: {reason}" for name in value if (reason := ours(name))]:
+def _reject_reserved(_: Any, attribute: Attribute[Any], value: Mapping[str, Any]) -> None:
+    if refused := [f"{name}: {reason}" for name in value if (reason := explain_reserved(name))]:
         raise ValueError(f"'{attribute.name}' cannot hold " + "; ".join(refused))
 
 
@@ -27,7 +27,7 @@ def _not_ours(_: Any, attribute: Attribute[Any], value: Mapping[str, Any]) -> No
 class VllmOptions:
     """How vLLM servers are started, fed and ended."""
 
-    url: tuple[str, ...] = field(default=(), validator=_addresses, metadata={ONE_OR_MANY: True})
+    url: tuple[str, ...] = field(default=(), validator=_check_addresses, metadata={ONE_OR_MANY: True})
     """Servers that run already, one address or several, as in `http://127.0.0.1:8000`; none are started then."""
     api_key_env: str = "VLLM_API_KEY"
     """The environment variable that holds the key of the servers at `url`; without it no key is sent."""
@@ -51,6 +51,6 @@ class VllmOptions:
     same GPU, else vLLM's own choice."""
     enforce_eager: bool | None = None
     """Neither compile the model nor capture CUDA graphs: starts sooner, generates slower. Not given: only without a GPU."""
-    engine_args: Mapping[str, Any] = field(factory=dict, validator=_not_ours)
+    engine_args: Mapping[str, Any] = field(factory=dict, validator=_reject_reserved)
     """More arguments of `vllm serve`, as `max_num_batched_tokens: 4096`. Values are true or false, a number, a text, a list, or a
     mapping that is handed on as JSON."""

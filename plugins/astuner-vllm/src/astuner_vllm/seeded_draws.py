@@ -23,7 +23,7 @@ def undo_discarded_draws(runner: type[Any]) -> None:
     sample, bookkeeping = runner._sample, runner._bookkeeping_sync
 
     def remembering(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self.draws_to_undo = {row: (generator, generator.get_state()) for row, generator in _discarded(self)}
+        self.draws_to_undo = {row: (generator, generator.get_state()) for row, generator in _discarded_rows(self)}
         return sample(self, *args, **kwargs)
 
     def undoing(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -39,7 +39,7 @@ def undo_discarded_draws(runner: type[Any]) -> None:
     runner._sample, runner._bookkeeping_sync, runner.undoes_draws = remembering, undoing, True
 
 
-def _discarded(runner: Any) -> Iterator[tuple[int, torch.Generator]]:
+def _discarded_rows(runner: Any) -> Iterator[tuple[int, torch.Generator]]:
     """Yield the rows, and their generators, whose sample of this step does not count."""
     discarded = runner.discard_request_mask.np
     for row, generator in runner.input_batch.generators.items():

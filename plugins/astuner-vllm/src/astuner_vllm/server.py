@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from astuner.errors import AstunerError
 from astuner_vllm.failures import ServerError
-from astuner_vllm.startup_faults import startup_fault, without_prefix
+from astuner_vllm.startup_faults import find_startup_fault, strip_prefix
 
 if TYPE_CHECKING:
     from astuner.processes import Lease, ProgramHandle
@@ -70,7 +70,7 @@ async def start_server(plan: ServerPlan, say: Say) -> ProgramHandle:
                 raise
 
 
-async def until_serving(plan: ServerPlan, launched: ProgramHandle, say: Say) -> None:
+async def wait_until_serving(plan: ServerPlan, launched: ProgramHandle, say: Say) -> None:
     """Wait until a server answers, at once where it does already; raises `ServerError` with the reason when it does not."""
     from astuner.config.model import Ready
     from astuner.processes import wait_until_ready
@@ -80,10 +80,10 @@ async def until_serving(plan: ServerPlan, launched: ProgramHandle, say: Say) -> 
             launched, Ready(url=f"{launched.record.url}/health"), plan.timeout_s, _Progress(plan, launched, say)
         )
     except AstunerError as error:
-        raise await asyncio.to_thread(_explained, plan, launched, error) from error
+        raise await asyncio.to_thread(_explain_failure, plan, launched, error) from error
 
 
-async def _held(launching: asyncio.Future[ProgramHandle]) -> ProgramHandle:
+async def _await_launch(launching: asyncio.Future[ProgramHandle]) -> ProgramHandle:
     """Return what is launched; where nobody waits for it any more, end it."""
     try:
         return await asyncio.shield(launching)
@@ -116,10 +116,10 @@ async def _start_at(port: int, plan: ServerPlan, say: Say) -> ProgramHandle:
         lease=plan.lease,
         facts={**command.facts, **plan.facts},
     )
-    launched = await _held(asyncio.ensure_future(launching))
+    launched = await _await_launch(asyncio.ensure_future(launching))
     serves = False
     try:
-        await until_serving(plan, launched, say)
+        await wait_until_serving(plan, launched, say)
         serves = True
     finally:
         if not serves:
@@ -128,8 +128,8 @@ async def _start_at(port: int, plan: ServerPlan, say: Say) -> ProgramHandle:
     return launched
 
 
-def _explained(plan: ServerPlan, launched: ProgramHandle, error: AstunerError) -> ServerError:
-    status, fault = launched.poll(), startup_fault(launched.read_output())
+def _explain_failure(plan: ServerPlan, launched: ProgramHandle, error: AstunerError) -> ServerError:
+    status, fault = launched.poll(), find_startup_fault(launched.read_output())
     if status is None:
         what = f"{plan.name} did not serve within rollout.vllm.startup_timeout_s = {plan.timeout_s:g}"
     else:
@@ -157,6 +157,6 @@ class _Progress:
         if now - self._told < TELL_S:
             return
         self._told = now
-        line = without_prefix(self._launched.tail(1))
+        line = strip_prefix(self._launched.tail(1))
         waited = f"{now - self._began:.0f} of at most {self._plan.timeout_s:g} s"
         self._say(f"{self._plan.name}: starting, {waited}{f'; {line[:160]}' if line else ''}", "info")

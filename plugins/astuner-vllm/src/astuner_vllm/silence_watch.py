@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 
-class Silence:
+class SilenceWatch:
     """Calls everybody who waits for a server when it has said nothing to any of them for too long.
 
     One slow request among others is none: it may wait for its turn in the server's queue.
@@ -19,22 +19,22 @@ class Silence:
         self._timer: asyncio.TimerHandle | None = None
         self._excused = False
 
-    def wait(self, give_up: Callable[[], None]) -> None:
+    def add_waiter(self, give_up: Callable[[], None]) -> None:
         """Begin to wait for an answer; `give_up` is called when the server was silent for too long."""
         if not self._waiting:
-            self.heard()
+            self.note_activity()
         self._waiting.add(give_up)
         if self._timer is None:
             self._arm()
 
-    def served(self, give_up: Callable[[], None]) -> None:
+    def remove_waiter(self, give_up: Callable[[], None]) -> None:
         """End waiting."""
         self._waiting.discard(give_up)
         if not self._waiting and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def heard(self) -> None:
+    def note_activity(self) -> None:
         """Note that the server said something."""
         self._heard = asyncio.get_running_loop().time()
 
@@ -45,7 +45,7 @@ class Silence:
     def resume(self) -> None:
         """End such times."""
         self._excused = False
-        self.heard()
+        self.note_activity()
 
     def _arm(self) -> None:
         loop = asyncio.get_running_loop()

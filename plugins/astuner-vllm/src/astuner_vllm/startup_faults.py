@@ -45,9 +45,9 @@ _ERROR = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|error)\b:? .*")
 _PREFIX = re.compile(r"^\([^)]*\)\s*(?:(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^]]*\] ?)?")
 
 
-def startup_fault(log: str) -> StartupFault | None:
+def find_startup_fault(log: str) -> StartupFault | None:
     """Return what a log says; None where it names no error."""
-    lines = [without_prefix(line) for line in log.splitlines()]
+    lines = [strip_prefix(line) for line in log.splitlines()]
     for pattern, remedy in _REMEDIES.items():
         found = [line for line in lines if re.search(pattern, line)]
         # What is raised is repeated by process after process; the bare message says it best.
@@ -57,6 +57,6 @@ def startup_fault(log: str) -> StartupFault | None:
     return StartupFault(reason=errors[0][:400], remedy=None) if errors else None
 
 
-def without_prefix(line: str) -> str:
+def strip_prefix(line: str) -> str:
     """Return a line of vLLM's log without the process, the time and the place that it begins with."""
     return _PREFIX.sub("", line).strip()

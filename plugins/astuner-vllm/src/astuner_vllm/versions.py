@@ -29,13 +29,13 @@ class Versions:
         """Take what a server serves when it is first met as version 0."""
         self._known[label] = 0
 
-    def label(self, version: int) -> str:
+    def assign_label(self, version: int) -> str:
         """Return the label for weights that are to be served."""
         label = f"{self._run}.{version}"
         self._known[label] = version
         return label
 
-    def of(self, label: str, where: str) -> int:
+    def resolve(self, label: str, where: str) -> int:
         """Return the version that a label stands for; raises `BadAnswer` for weights that are not ours."""
         version = self._known.get(label)
         if version is None:

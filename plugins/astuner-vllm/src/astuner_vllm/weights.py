@@ -35,14 +35,14 @@ class StoredWeights:
 
 
 @asynccontextmanager
-async def stored_weights(ref: Any, place: Path, *, dtype: str | None = None) -> AsyncIterator[StoredWeights]:
+async def store_weights(ref: Any, place: Path, *, dtype: str | None = None) -> AsyncIterator[StoredWeights]:
     """Yield the files of a module, peft-wrapped or not, or of a directory in transformers format.
 
     Those of a module lie below `place`, in a directory that is complete when it appears and is removed at the end. `dtype` is
     what the server computes in: nothing finer is written.
     """
     if isinstance(ref, (str, Path)):
-        yield _of_directory(Path(ref))
+        yield _read_directory(Path(ref))
         return
     if not hasattr(ref, "state_dict"):
         raise TypeError(f"weights are a torch module or a directory, not {ref!r:.100}")
@@ -69,11 +69,11 @@ def remove_leftovers(place: Path) -> None:
     """Remove what processes that were killed in the middle of an update have left in a directory."""
     for home in place.glob(f"{PREFIX}*"):
         pid = home.name.removeprefix(PREFIX).partition("-")[0]
-        if pid.isdigit() and not _lives(int(pid)):
+        if pid.isdigit() and not _is_alive(int(pid)):
             shutil.rmtree(home, ignore_errors=True)
 
 
-def _lives(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -83,7 +83,7 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _of_directory(directory: Path) -> StoredWeights:
+def _read_directory(directory: Path) -> StoredWeights:
     return StoredWeights(directory=directory.absolute(), adapter=(directory / ADAPTER).is_file())
 
 
@@ -113,7 +113,7 @@ def _write_whole(module: Any, directory: Path, dtype: str | None) -> None:
     from safetensors.torch import save_file
 
     directory.mkdir()
-    save_file(_without_shared(state), directory / "model.safetensors")
+    save_file(_drop_shared(state), directory / "model.safetensors")
 
 
 def _cast(state: dict[str, torch.Tensor], dtype: str | None) -> dict[str, torch.Tensor]:
@@ -135,7 +135,7 @@ def _cast(state: dict[str, torch.Tensor], dtype: str | None) -> dict[str, torch.
     return {name: cast(tensor) for name, tensor in state.items()}
 
 
-def _without_shared(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _drop_shared(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Return each tensor once, under its first name: vLLM ties what the model's configuration ties."""
     kept: dict[int, str] = {}
     for name, tensor in state.items():

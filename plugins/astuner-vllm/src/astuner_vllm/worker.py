@@ -63,7 +63,7 @@ class WeightFiles(WeightTransferEngine[NoInit, FileUpdate]):
         expected = {_own_name(name) for name, _ in self.model.named_parameters()}
         initialize_layerwise_reload(self.model)
         try:
-            loaded = self.model.load_weights(stored_tensors(files))
+            loaded = self.model.load_weights(read_tensors(files))
         finally:
             finalize_layerwise_reload(self.model, self.model_config)
             pack_tied_heads(self.model)
@@ -97,7 +97,7 @@ def weight_files(path: Path) -> list[Path]:
     return files
 
 
-def stored_tensors(files: list[Path]) -> Iterator[tuple[str, torch.Tensor]]:
+def read_tensors(files: list[Path]) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the tensors of some files by name."""
     for file in files:
         with safe_open(file, "pt") as tensors:

@@ -25,7 +25,7 @@ class EngineLost(AstunerError):
     """The engine did not answer, or not as it should."""
 
 
-def engine_over(model: Any, run: RunInfo) -> Engine:
+def make_engine(model: Any, run: RunInfo) -> Engine:
     """Return the engine behind a model wrapper of Trinity's.
 
     Adapters are known to its actor alone: its server would answer with the bare model.
@@ -69,7 +69,7 @@ class _Busy:
             self._sum += time.perf_counter() - self._since
 
 
-class _Own:
+class _TrinityEngine:
     """What both have in common: Trinity starts and ends engines, and hands them weights."""
 
     def __init__(self, *, max_model_len: int) -> None:
@@ -100,7 +100,7 @@ class _Own:
         """It ends with Trinity."""
 
 
-class ServerEngine(_Own):
+class ServerEngine(_TrinityEngine):
     """Streams from `/v1/completions`, which takes token ids for a prompt and sends those that it sampled.
 
     The server does not say which weights sampled a token. An answer is stamped with those that were served when it began: in the
@@ -126,7 +126,7 @@ class ServerEngine(_Own):
         self._busy.begin()
         try:
             version = await self._versions.now()
-            async with self._asked(request) as lines:
+            async with self._post(request) as lines:
                 finished = False
                 async for event in lines:
                     chunk = _chunk(event, request, version, self._address)
@@ -144,7 +144,7 @@ class ServerEngine(_Own):
             await self._http.aclose()
 
     @asynccontextmanager
-    async def _asked(self, request: Request) -> AsyncIterator[AsyncIterator[Mapping[str, Any]]]:
+    async def _post(self, request: Request) -> AsyncIterator[AsyncIterator[Mapping[str, Any]]]:
         import httpx
 
         assert self._http is not None, "start() comes first"
@@ -158,7 +158,7 @@ class ServerEngine(_Own):
             raise EngineLost(f"{self._address}: {type(error).__name__}: {error}") from error
 
 
-class ActorEngine(_Own):
+class ActorEngine(_TrinityEngine):
     """Asks the engine's Ray actor, which answers with adapters; whole answers, and nothing cancels them."""
 
     def __init__(self, actor: Any, *, max_model_len: int) -> None:
@@ -181,7 +181,9 @@ class ActorEngine(_Own):
         (output,) = found.outputs
         ids = list(output.token_ids)
         logprobs = [float(of[token].logprob) for token, of in zip(ids, output.logprobs, strict=True)]
-        yield Chunk(ids=ids, logprobs=logprobs, weight_version=version, finish_reason=_reason(output.finish_reason, ids, request))
+        yield Chunk(
+            ids=ids, logprobs=logprobs, weight_version=version, finish_reason=_finish_reason(output.finish_reason, ids, request)
+        )
 
 
 def _sampling(request: Request) -> dict[str, Any]:
@@ -249,17 +251,19 @@ def _chunk(event: Mapping[str, Any], request: Request, version: int, address: st
         ids=ids,
         logprobs=logprobs,
         weight_version=version,
-        finish_reason=None if said is None else _reason(said, ids, request),
-        top_logprobs=[_by_id(top) for top in found.get("top_logprobs") or ()] if request.sampling.top_logprobs else (),
+        finish_reason=None if said is None else _finish_reason(said, ids, request),
+        top_logprobs=[_parse_top_logprobs(top) for top in found.get("top_logprobs") or ()]
+        if request.sampling.top_logprobs
+        else (),
     )
 
 
-def _by_id(top: Mapping[str, float] | None) -> dict[int, float]:
+def _parse_top_logprobs(top: Mapping[str, float] | None) -> dict[int, float]:
     """Read `{"token_id:17": -0.1}`."""
     return {int(name.rpartition(":")[2]): value for name, value in (top or {}).items()}
 
 
-def _reason(said: str | None, ids: list[int], request: Request) -> FinishReason:
+def _finish_reason(said: str | None, ids: list[int], request: Request) -> FinishReason:
     if said in ("abort", "aborted"):
         return "abort"
     return "length" if said == "length" else "stop"

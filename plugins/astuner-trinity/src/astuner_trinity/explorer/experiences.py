@@ -15,7 +15,7 @@ BLANK_TOKENS = 2
 """Of which there is a variance, where an algorithm of Trinity's own asks for one."""
 
 
-def experiences_of(group: Group, estimator: Estimator, *, by_agent: bool) -> list[Experience]:
+def build_experiences(group: Group, estimator: Estimator, *, by_agent: bool) -> list[Experience]:
     """Return the group's rows with trained tokens; a blank one where there are none, since Trinity demands one."""
     episodes = {episode.id: episode for episode in group.episodes}
     rows = [row for row in compute_advantages([group], estimator, by_agent=by_agent) if row.sample.trained]
@@ -24,11 +24,11 @@ def experiences_of(group: Group, estimator: Estimator, *, by_agent: bool) -> lis
     for row in rows:
         episode = episodes[row.sample.episode_id]
         number = numbers[episode.id] = numbers.get(episode.id, -1) + 1
-        found.append(_experience(row, episode, group, number))
-    return found or [blank(EID(task=group.task.task_id), group=group.key, step=group.step)]
+        found.append(_build_experience(row, episode, group, number))
+    return found or [build_blank(EID(task=group.task.task_id), group=group.key, step=group.step)]
 
 
-def _experience(row: WeightedSample, episode: Episode, group: Group, number: int) -> Experience:
+def _build_experience(row: WeightedSample, episode: Episode, group: Group, number: int) -> Experience:
     """Return one row, up to its last trained token; its prompt ends where the first one begins."""
     sample = row.sample
     trained = np.flatnonzero(sample.mask)
@@ -50,14 +50,14 @@ def _experience(row: WeightedSample, episode: Episode, group: Group, number: int
             EPISODE: episode.id,
             AGENT: sample.agent,
             GROUP: group.key,
-            VERSION: _oldest(episode, sample.calls),
+            VERSION: _oldest_version(episode, sample.calls),
             EXPLORED: group.step,
         },
         metrics={"reward": float(reward or 0.0)},
     )
 
 
-def blank(eid: EID, *, group: str, step: int) -> Experience:
+def build_blank(eid: EID, *, group: str, step: int) -> Experience:
     """Return a row that trains nothing, for a group, or a step of the explorer's, that gave none."""
     return Experience(
         eid=eid,
@@ -72,6 +72,6 @@ def blank(eid: EID, *, group: str, step: int) -> Experience:
     )
 
 
-def _oldest(episode: Episode, calls: tuple[int, ...]) -> int:
+def _oldest_version(episode: Episode, calls: tuple[int, ...]) -> int:
     versions = [span.version for call in episode.calls if call.index in calls for span in call.weights]
     return min(versions, default=episode.step - 1)

@@ -18,8 +18,8 @@ from astuner.rollout.host import make_training_sampling, make_validation_samplin
 from astuner.rollout.runner import RolloutRunner, Round
 from astuner.runs.episode_store import StoredEpisodes
 from astuner.schema import Split, Task
-from astuner_trinity.explorer.engine import Versions, engine_over
-from astuner_trinity.explorer.experiences import experiences_of
+from astuner_trinity.explorer.engine import Versions, make_engine
+from astuner_trinity.explorer.experiences import build_experiences
 from astuner_trinity.layout import Layout
 from astuner_trinity.spool import Spool
 
@@ -35,7 +35,7 @@ _players: dict[str, Player] = {}
 _opening = asyncio.Lock()
 
 
-async def player_of(plan: str, model: Any, auxiliary: list[Any]) -> Player:
+async def get_player(plan: str, model: Any, auxiliary: list[Any]) -> Player:
     """Return this process's player, which is opened with the first task."""
     async with _opening:
         if plan not in _players:
@@ -65,7 +65,7 @@ class Player:
 
         os.environ[AUXILIARY] = ",".join([f"{one.api_address}/v1" for one in auxiliary if one.api_address])
         again = plan_again(Layout.of_plan(plan_file).plan)
-        plan, info = again.plan, _of_one_process(again.run_info, again.facts["runners"])
+        plan, info = again.plan, _divide_run_info(again.run_info, again.facts["runners"])
         layout = Layout(info.directory)
         earlier = StoredEpisodes(info.directory / "episodes", replay_after=again.facts["replay_after"])
         spool = Spool(layout.played / f"{socket.gethostname()}-{os.getpid()}.jsonl", earlier)
@@ -75,7 +75,7 @@ class Player:
         parts = await asyncio.to_thread(plan.recipe.build, info, hooks)
         runner = await stack.enter_async_context(
             open_rollouts(
-                engine=engine_over(model, info),
+                engine=make_engine(model, info),
                 renderer=load_renderer(again.facts["model"], tool_call_format=info.config.model.tool_call_format),
                 parts=parts,
                 run_info=info,
@@ -96,7 +96,7 @@ class Player:
         player._watch = asyncio.create_task(player._cancel_when_stopped())
         return player
 
-    async def last_weights(self, step: int) -> None:
+    async def wait_for_weights(self, step: int) -> None:
         """Wait until the engine serves the weights after a step, which may just be on their way; not without an end."""
         until = time.monotonic() + LAST_WEIGHTS_S
         while await self.versions.now() < step and time.monotonic() < until and not self.layout.stop.exists():
@@ -120,7 +120,7 @@ class Player:
             self._playing.discard(playing)
             playing.cancel()
         by_agent = self.run_info.config.trainer_common.algorithm.norm_adv_by_agent
-        rows = experiences_of(group, self.estimator, by_agent=by_agent)
+        rows = build_experiences(group, self.estimator, by_agent=by_agent)
         # Not before: a group without rows is missing, and the driver says so.
         self.spool.add_group(group)
         return rows
@@ -132,7 +132,7 @@ class Player:
             playing.cancel()
 
 
-def _of_one_process(info: RunInfo, runners: int) -> RunInfo:
+def _divide_run_info(info: RunInfo, runners: int) -> RunInfo:
     """Return what a run is to one of its processes: a share of the episodes, a port of its own, and groups without a budget.
 
     How many episodes of a step may fail is for the driver to say: it sees them all.

@@ -11,7 +11,7 @@ from trinity.buffer.operators import ExperienceOperatorV1
 from trinity.buffer.operators.experience_operator import ensure_v1_operator
 from trinity.common.experience import EID, Experience
 
-from astuner_trinity.explorer.experiences import blank
+from astuner_trinity.explorer.experiences import build_blank
 from astuner_trinity.rows import ROWS, STAMP
 
 
@@ -55,7 +55,7 @@ class StepStamp(AdvantageFn, ExperienceOperatorV1):
             if self._operator is not None:
                 exps, metrics = await self._operator.process(exps)
         # Trinity's queue drops an empty step, and its trainer would wait for it.
-        exps = exps or [self._nothing()]
+        exps = exps or [self._blank_row()]
         step = uuid.uuid4().hex
         for row in exps:
             row.info |= {ROWS: len(exps), STAMP: step}
@@ -76,9 +76,9 @@ class StepStamp(AdvantageFn, ExperienceOperatorV1):
         """It runs in the explorer."""
         return False
 
-    def _nothing(self) -> Experience:
+    def _blank_row(self) -> Experience:
         batch, version = (self._last.eid.batch, int(self._last.info["model_version"])) if self._last is not None else ("", 0)
-        row = blank(EID(batch=batch), group="", step=version + 1)
+        row = build_blank(EID(batch=batch), group="", step=version + 1)
         # What a replay buffer orders rows by; Trinity writes it where a task is played.
         row.info |= {"model_version": version, "use_count": 0}
         return row

@@ -30,7 +30,7 @@ class Taskset(BufferReader):
         hooks = Hooks(plan.catalog, on_listener_error=lambda text: None, options=info.config.plugins.options)
         self._config, self._layout = config, Layout(info.directory)
         self._tasks = plan.sample_tasks(hooks.make_reader(plan.reader.candidate, plan.reader.options, info))
-        schedule = Schedule.of(again.facts["schedule"])
+        schedule = Schedule.from_facts(again.facts["schedule"])
         # A stage may have a length of its own.
         schedule = evolve(schedule, total=config.total_steps or schedule.total)
         catching_up = schedule.until_the_last_weights(again.facts["synchronizer"], again.facts["in_flight"])
@@ -46,20 +46,20 @@ class Taskset(BufferReader):
         if self._config.is_eval:
             if self._step > 1:
                 raise StopAsyncIteration
-            return self._made(self._tasks.validation(), None, "validation")
+            return self._build_tasks(self._tasks.validation(), None, "validation")
         schedule = self._schedule
         if self._layout.trained.exists():
             # With a replay buffer the trainer may be through before the explorer is.
             self._step = max(self._step, schedule.total + 1)
         if self._layout.stop.exists() or self._step > schedule.last:
             raise StopAsyncIteration
-        weights = schedule.weights_of(self._step)
+        weights = schedule.weights_at(self._step)
         found: list[TrinityTask] = []
         if schedule.trains(self._step):
-            found += self._made(self._tasks.batch(self._step), self._step, "train")
+            found += self._build_tasks(self._tasks.batch(self._step), self._step, "train")
         if weights is not None and schedule.validates(weights):
             final = self._last_weights if weights == schedule.total else None
-            found += self._made(self._tasks.validation(), weights, "validation", final=final)
+            found += self._build_tasks(self._tasks.validation(), weights, "validation", final=final)
         return found
 
     def __len__(self) -> int:
@@ -74,7 +74,9 @@ class Taskset(BufferReader):
         """Go on after an explorer step."""
         self._step = state_dict["current_index"]
 
-    def _made(self, tasks: Sequence[Task], step: int | None, split: Split, *, final: int | None = None) -> list[TrinityTask]:
+    def _build_tasks(
+        self, tasks: Sequence[Task], step: int | None, split: Split, *, final: int | None = None
+    ) -> list[TrinityTask]:
         """Return tasks of Trinity's; those of the last validation wait for the weights `final`."""
         return [
             TrinityTask(

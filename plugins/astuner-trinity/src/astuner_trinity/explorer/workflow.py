@@ -9,7 +9,7 @@ from trinity.common.workflows.workflow import Task as TrinityTask
 from trinity.common.workflows.workflow import Workflow
 
 from astuner.schema import Task
-from astuner_trinity.explorer.player import player_of
+from astuner_trinity.explorer.player import get_player
 
 
 class GroupWorkflow(Workflow):
@@ -37,13 +37,13 @@ class GroupWorkflow(Workflow):
     async def run_async(self) -> list[Experience]:
         """Play and judge the group, and return its rows: at least one, which Trinity demands."""
         raw = self.task.raw_task
-        player = await player_of(self.task.workflow_args["plan"], self.model, self.auxiliary_model_wrappers or [])
+        player = await get_player(self.task.workflow_args["plan"], self.model, self.auxiliary_model_wrappers or [])
         step = raw["step"]
         if step is None:
             # An evaluation's batch is named after the step of the checkpoint: `20/validation`.
             step = int(str(self.task.batch_id).partition("/")[0])
         if raw["final"] is not None:
-            await player.last_weights(raw["final"])
+            await player.wait_for_weights(raw["final"])
         found: list[Experience] = await player.play(Task(**raw["task"]), step, raw["split"], self.repeat_times)
         for row in found:
             row.eid.run += self.run_id_base

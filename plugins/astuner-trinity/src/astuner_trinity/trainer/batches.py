@@ -51,7 +51,7 @@ class StepBatches(SampleStrategy):
         metrics = {"time/read_experience": time.perf_counter() - began}
         self.set_model_version_metric(rows, metrics)
         if all(GROUP in row.info for row in rows):
-            rows, own = prepared(rows, step, workers=self._workers(), options=self._options)
+            rows, own = prepare_rows(rows, step, workers=self._count_workers(), options=self._options)
             metrics |= own
         return rows, metrics, representative_sample(rows)
 
@@ -78,7 +78,7 @@ class StepBatches(SampleStrategy):
                 raise StopAsyncIteration
         return list(reading.result())
 
-    def _workers(self) -> int:
+    def _count_workers(self) -> int:
         """Return how many workers share the rows."""
         import ray
 
@@ -105,7 +105,7 @@ class _Row:
     group: str
 
 
-def prepared(
+def prepare_rows(
     rows: Sequence[Experience], step: int, *, workers: int, options: dict[str, Any]
 ) -> tuple[list[Experience], dict[str, float]]:
     """Return the rows that move the weights, and padding for the workers; their factors count all rows of the step.

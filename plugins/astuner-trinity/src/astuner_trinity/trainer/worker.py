@@ -13,7 +13,7 @@ from verl.workers.engine_workers import TrainingWorker
 from astuner_trinity.rows import IDLE, RATE, SHARE
 
 
-def whole_steps(train_mini_batch: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def wrap_training(train_mini_batch: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Wrap the method by which a worker trains: rows of ours come in whatever number a step has, and make one mini-batch.
 
     verl cuts by `ppo_mini_batch_size`, which Trinity sets to `buffer.train_batch_size`, and refuses any other number of rows.
@@ -26,19 +26,19 @@ def whole_steps(train_mini_batch: Callable[[Any, Any], Any]) -> Callable[[Any, A
         tu.assign_non_tensor(data, mini_batch_size=len(data) * self.engine.get_data_parallel_size())
         for group in self.engine.optimizer.param_groups:
             group["lr"] = float(data[RATE][0])
-        with _without_update(self.engine) if bool(data[IDLE][0] > 0) else _as_it_is():
+        with _skip_update(self.engine) if bool(data[IDLE][0] > 0) else _keep_batch():
             return train_mini_batch(self, data)
 
     return train
 
 
 @contextmanager
-def _as_it_is() -> Iterator[None]:
+def _keep_batch() -> Iterator[None]:
     yield
 
 
 @contextmanager
-def _without_update(engine: Any) -> Iterator[None]:
+def _skip_update(engine: Any) -> Iterator[None]:
     """Let a step go by without touching the weights: Adam would move them by what it remembers."""
     engine.optimizer_step = lambda: 0.0
     try:
@@ -47,4 +47,4 @@ def _without_update(engine: Any) -> Iterator[None]:
         del engine.optimizer_step
 
 
-TrainingWorker.train_mini_batch = whole_steps(TrainingWorker.train_mini_batch)
+TrainingWorker.train_mini_batch = wrap_training(TrainingWorker.train_mini_batch)

@@ -12,11 +12,11 @@ import torch
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
 
-def _nothing(*_: Any, **__: Any) -> None:
+def _do_nothing(*_: Any, **__: Any) -> None:
     return
 
 
-def _zero(*_: Any, **__: Any) -> int:
+def _return_zero(*_: Any, **__: Any) -> int:
     return 0
 
 
@@ -32,9 +32,9 @@ class _CpuModule(types.ModuleType):
         super().__init__("astuner_verl_cpu")
         ignored = ("empty_cache", "ipc_collect", "reset_peak_memory_stats", "set_per_process_memory_fraction", "manual_seed")
         for name in (*ignored, "manual_seed_all", "synchronize", "set_device"):
-            setattr(self, name, _nothing)
+            setattr(self, name, _do_nothing)
         for name in ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved"):
-            setattr(self, name, _zero)
+            setattr(self, name, _return_zero)
         self.mem_get_info = _memory
         self.is_available = lambda: False  # verl then leaves out what frees an accelerator's memory
 

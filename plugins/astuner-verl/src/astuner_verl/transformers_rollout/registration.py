@@ -12,12 +12,12 @@ NAME = "transformers"
 
 def register_rollout() -> None:
     """Make the rollout known under its name; what it is made of is imported when a run uses it."""
-    RolloutReplicaRegistry.register(NAME, _replica)
+    RolloutReplicaRegistry.register(NAME, _load_replica)
     # verl 0.9.1 has no public way to name a trainer's side of a rollout.
     base._ROLLOUT_REGISTRY[NAME, "async"] = "astuner_verl.transformers_rollout.sender.WeightSender"
 
 
-def _replica() -> type[Any]:
+def _load_replica() -> type[Any]:
     from astuner_verl.transformers_rollout.replica import TransformersReplica
 
     return TransformersReplica

@@ -14,7 +14,7 @@ GREEDY = 1e-5
 
 
 @frozen(kw_only=True)
-class Wanted:
+class SamplingSpec:
     """The distribution of one request, and when it ends."""
 
     temperature: float
@@ -25,7 +25,7 @@ class Wanted:
     seed: int | None
 
     @classmethod
-    def of(cls, params: dict[str, Any], room: int) -> Wanted:
+    def from_params(cls, params: dict[str, Any], room: int) -> SamplingSpec:
         """Read verl's sampling parameters; `room` bounds the answer."""
         return cls(
             temperature=float(params.get("temperature", 1.0)),
@@ -46,7 +46,7 @@ class Wanted:
         return torch.rand(self.max_tokens, generator=generator, dtype=torch.float64)
 
 
-def distribution(logits: Tensor, wanted: Sequence[Wanted]) -> Tensor:
+def distribution(logits: Tensor, wanted: Sequence[SamplingSpec]) -> Tensor:
     """Return the log-probabilities [n, vocabulary] that tokens are sampled from; greedy requests keep all of them as they are.
 
     Temperature first, then the `top_k` most likely, then the smallest set that holds `top_p`, renormalised: as vLLM does.
@@ -69,7 +69,7 @@ def distribution(logits: Tensor, wanted: Sequence[Wanted]) -> Tensor:
     return torch.empty_like(logp).scatter_(1, places, ordered).log_softmax(-1)
 
 
-def draw(logp: Tensor, wanted: Sequence[Wanted], uniforms: Tensor) -> Tensor:
+def draw(logp: Tensor, wanted: Sequence[SamplingSpec], uniforms: Tensor) -> Tensor:
     """Return one id per row [n]: the cumulative distribution inverted at `uniforms` [n]; the likeliest for greedy requests."""
     cumulated = logp.double().exp().cumsum(-1)
     found = torch.searchsorted(cumulated, (uniforms.to(logp.device) * cumulated[:, -1]).unsqueeze(1), right=True).squeeze(1)

@@ -12,7 +12,7 @@ from torch import Tensor
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.replica import TokenOutput
 
-from astuner_verl.transformers_rollout.sampling import Wanted, distribution, draw
+from astuner_verl.transformers_rollout.sampling import SamplingSpec, distribution, draw
 
 
 @frozen(kw_only=True, eq=False)
@@ -25,9 +25,9 @@ class Answer:
 
 
 @define(eq=False)
-class _Waiting:
+class _PendingRequest:
     prompt: list[int]
-    wanted: Wanted
+    wanted: SamplingSpec
     answer: asyncio.Future[Answer]
 
 
@@ -47,7 +47,7 @@ class TransformersServer:
         self._most = int(config.max_num_seqs)
         self._context = int(config.max_model_len)
         self._version: int | None = None
-        self._queue: asyncio.Queue[_Waiting] = asyncio.Queue()
+        self._queue: asyncio.Queue[_PendingRequest] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
         self._loaded: set[str] = set()
 
@@ -63,8 +63,8 @@ class TransformersServer:
             raise ValueError(f"a prompt of {len(prompt_ids)} tokens leaves no room in a context of {self._context}")
         if self._worker is None:
             self._worker = asyncio.create_task(self._answer_all())
-        wanted = Wanted.of(sampling_params, room)
-        waiting = _Waiting(list(prompt_ids), wanted, asyncio.get_running_loop().create_future())
+        wanted = SamplingSpec.from_params(sampling_params, room)
+        waiting = _PendingRequest(list(prompt_ids), wanted, asyncio.get_running_loop().create_future())
         await self._queue.put(waiting)
         answer = await waiting.answer
         extra = {"global_steps": self._version}
@@ -104,7 +104,7 @@ class TransformersServer:
                     one.answer.set_result(answer)
 
     @torch.no_grad()
-    def _sample(self, batch: Sequence[_Waiting]) -> list[Answer]:
+    def _sample(self, batch: Sequence[_PendingRequest]) -> list[Answer]:
         """Answer a batch: prompts padded on the left, KV kept, rows that are done leave as soon as half of them are."""
         device, prompts, wanted = self._device, [one.prompt for one in batch], [one.wanted for one in batch]
         longest = max(map(len, prompts))
