@@ -17,6 +17,7 @@ from attrs import define, evolve
 from made_up_groups import Control, groups_of, take_weights
 from one_quickstart import one_quickstart
 
+from astuner.judging.advantages import WeightedSample, compute_advantages
 from astuner.planning.plan import plan_run
 from astuner.planning.replan import write_plan
 from astuner.processes.process_environment import export_variables
