@@ -6,19 +6,19 @@ says that it is ready, as `{}`, or why it is not, as `{"error": …}`.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
+import socket
 import subprocess
 import sys
 import threading
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from attrs import field, frozen
+
+from astuner.processes.json_lines import JsonLines, end_child
 
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "OMP_NUM_THREADS")
 """Environment variables that a child inherits: keys of services are not among them, since it may run what a model wrote."""
@@ -41,7 +41,7 @@ class JsonProgram:
 
 
 class JsonChild:
-    """Asks one question at a time. Thread-safe; the process starts when it is first needed, and anew after it was killed."""
+    """Asks one question at a time. Thread-safe; the process starts when it is first needed, and again after it was killed."""
 
     def __init__(self, program: JsonProgram) -> None:
         self._program = program
@@ -80,70 +80,48 @@ class JsonChild:
 class _Process:
     def __init__(self, program: JsonProgram) -> None:
         self._name = program.name
-        # -P: the directory of the program, a package, must not hide the modules that it imports.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", str(program.path), *program.arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            encoding="utf-8",
-            env={**{name: os.environ[name] for name in KEPT if name in os.environ}, **program.environment},
-            # A Ctrl-C in the terminal is for the run, which asks it what it still needs to know.
-            process_group=0,
-        )
-        self._lines: SimpleQueue[str] = SimpleQueue()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            # -P: the directory of the program, a package, must not hide the modules that it imports.
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", str(program.path), *program.arguments],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=subprocess.DEVNULL,
+                env={**{name: os.environ[name] for name in KEPT if name in os.environ}, **program.environment},
+                # A Ctrl-C in the terminal is for the run, which asks it what it still needs to know.
+                process_group=0,
+            )
+        self._lines = JsonLines(ours)
         self._is_ready = False
-        threading.Thread(target=_forward, args=(self._process, self._lines), name=program.name, daemon=True).start()
-        self.kill = weakref.finalize(self, _end, self._process)
+        self.kill = weakref.finalize(self, _end, self._process, self._lines)
 
     def ask(self, question: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any]:
         if not self._is_ready:
             self._await_ready()
-        assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(question) + "\n")
-            self._process.stdin.flush()
-        except (OSError, ValueError) as error:
-            raise self._ended() from error
-        try:
-            return self._next(timeout_s)
-        except Empty:
+            self._lines.send(question, timeout_s)
+            return self._lines.receive(timeout_s)
+        except TimeoutError:
             raise TimeoutError(f"{self._name} gave no answer in {timeout_s:g} s") from None
+        except OSError as error:
+            raise self._ended() from error
 
     def _await_ready(self) -> None:
         try:
-            said = self._next(_START_TIMEOUT_S)
-        except Empty:
+            said = self._lines.receive(_START_TIMEOUT_S)
+        except TimeoutError:
             raise RuntimeError(f"the process that runs {self._name} did not start in {_START_TIMEOUT_S:g} s") from None
+        except OSError as error:
+            raise self._ended() from error
         if "error" in said:
             raise RuntimeError(f"{self._name} cannot be used: {said['error']}")
         self._is_ready = True
-
-    def _next(self, timeout_s: float) -> Mapping[str, Any]:
-        """Return what the process says next; raises `Empty` when it says nothing in time."""
-        line = self._lines.get(timeout=timeout_s)
-        if not line:
-            raise self._ended()
-        found: Mapping[str, Any] = json.loads(line)
-        return found
 
     def _ended(self) -> RuntimeError:
         return RuntimeError(f"the process that runs {self._name} has ended (out of memory, or it was killed)")
 
 
-def _forward(process: subprocess.Popen[str], lines: SimpleQueue[str]) -> None:
-    """Pass on what the child writes, and an empty line at its end: a pipe cannot be read with a deadline on every system."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        lines.put(line)
-    lines.put("")
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
-    if process.stdin is not None:
-        # What could not be written to it is tried again here.
-        with contextlib.suppress(OSError):
-            process.stdin.close()
+def _end(process: subprocess.Popen[bytes], lines: JsonLines) -> None:
+    end_child(process)
+    lines.close()

@@ -7,19 +7,16 @@ noticing.
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from astuner.errors import PluginError
+from astuner.processes.json_lines import JsonLines, end_child
 
 GRACE_S = 5.0
 """How long a process that failed may take to save what it has, before it is killed."""
@@ -33,10 +30,11 @@ class WriterProcess:
     ) -> None:
         """Start it in `directory`; what it prints is appended to `log`. Nothing is waited for."""
         self._name, self._log, self._timeout_s = name, log, timeout_s
-        self._unanswered, self._half, self._broken, self._hangs = 0, b"", "", False
+        self._unanswered, self._broken, self._hangs = 0, "", False
         log.parent.mkdir(parents=True, exist_ok=True)
         directory.mkdir(parents=True, exist_ok=True)
-        self._channel, theirs = socket.socketpair()
+        ours, theirs = socket.socketpair()
+        self._lines = JsonLines(ours)
         with theirs, log.open("ab") as output:
             self._process = subprocess.Popen(
                 # Its directory may hold one that is named as a library is.
@@ -55,9 +53,8 @@ class WriterProcess:
         """Send an order without waiting; that it failed is told by the next `ask`."""
         if self._broken:
             return
-        self._channel.settimeout(self._timeout_s)
         try:
-            self._channel.sendall(json.dumps({"do": do, **what}).encode() + b"\n")
+            self._lines.send({"do": do, **what}, self._timeout_s)
         except OSError as error:
             self._broken = self._lost(error, self._timeout_s)
         else:
@@ -70,7 +67,7 @@ class WriterProcess:
         self.post(do, **what)
         while self._unanswered and not self._broken:
             try:
-                answer = json.loads(self._line(deadline))
+                answer = self._lines.receive(deadline - time.monotonic())
             except OSError as error:
                 self._broken = self._lost(error, limit_s)
             else:
@@ -82,23 +79,8 @@ class WriterProcess:
 
     def end(self, grace_s: float = GRACE_S) -> None:
         """Let it save what it has, and end it; nothing of it is left."""
-        self._channel.close()
-        try:
-            self._process.wait(grace_s)
-        except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-
-    def _line(self, deadline: float) -> bytes:
-        while b"\n" not in self._half:
-            self._channel.settimeout(max(deadline - time.monotonic(), 0.001))
-            received = self._channel.recv(65536)
-            if not received:
-                raise ConnectionResetError("it ended")
-            self._half += received
-        line, _, self._half = self._half.partition(b"\n")
-        return line
+        self._lines.close()
+        end_child(self._process, grace_s)
 
     def _lost(self, error: OSError, limit_s: float) -> str:
         if isinstance(error, TimeoutError):
