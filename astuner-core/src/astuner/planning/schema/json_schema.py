@@ -101,7 +101,7 @@ def _get_subschema(schema: Schema, path: str) -> Any:
 
 def _not_installed(kind: str, installed: InstalledComponents) -> Schema:
     """Return free sections for components that are published and not installed, each with what installs it."""
-    missing = [name for name in published().names(kind) if name not in installed.names(kind)]
+    missing = [name for name in published().names(kind) if name not in installed.list_names(kind)]
     told = f"Options of {add_article(kind)} that is not installed: "
     return {name: {"description": f"{told}{command_for(kind, name)}", **build_free_section()} for name in missing}
 
