@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import asdict
 
-from astuner.cli.config_options import of_a_configuration, print_json
-from astuner.cli.plugin_rows import aligned
+from astuner.cli.config_options import of_a_configuration
+from astuner.cli.output import aligned, print_json
 
 if TYPE_CHECKING:
     from astuner.config.explain import Explained, Explanation

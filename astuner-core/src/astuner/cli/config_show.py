@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from astuner.cli.config_options import of_a_configuration, print_json
+from astuner.cli.config_options import of_a_configuration
+from astuner.cli.output import print_json
 
 
 @click.command()

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from astuner.cli.config_options import of_a_configuration, print_json
+from astuner.cli.config_options import of_a_configuration
+from astuner.cli.output import print_json
 from astuner.errors import AstunerError, ConfigError, Problem
 
 

@@ -6,7 +6,8 @@ import json
 
 import click
 
-from astuner.cli.plugin_rows import aligned, as_json, kind_named, row_of, status_of
+from astuner.cli.output import aligned
+from astuner.cli.plugin_rows import as_json, kind_named, row_of, status_of
 
 
 @click.command("list")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from astuner.cli.plugin_rows import aligned, as_json, kind_named, row_of, status_of
+from astuner.cli.output import aligned
+from astuner.cli.plugin_rows import as_json, kind_named, row_of, status_of
 from astuner.errors import PluginError
 from astuner.protocols.optional import find_options_class
 

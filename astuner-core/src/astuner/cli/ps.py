@@ -20,7 +20,7 @@ GIB, MIB = 2**30, 2**20
 @click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 def ps(in_json: bool) -> None:
     """List the runs, services and servers that astuner started on this machine and that are alive."""
-    from astuner.cli.plugin_rows import aligned
+    from astuner.cli.output import aligned
     from astuner.processes import started_programs
 
     rows = [_row(record) for record in started_programs()]

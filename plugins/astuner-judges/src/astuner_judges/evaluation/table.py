@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from astuner.cli.plugin_rows import aligned
+from astuner.cli.output import aligned
 from astuner_judges.evaluation.bootstrap import Interval
 from astuner_judges.evaluation.report import Report
 
