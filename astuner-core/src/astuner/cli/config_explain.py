@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import asdict
 
-from astuner.cli.config_options import add_config_options, print_json
-from astuner.cli.plugin_rows import align_columns
+from astuner.cli.config_options import add_config_options
+from astuner.cli.output import align_columns, print_json
 
 if TYPE_CHECKING:
     from astuner.config.explain import ExplainedKey, Explanation

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,8 +22,3 @@ def add_config_options(command: F) -> F:
     ):
         command = option(command)
     return command
-
-
-def print_json(document: Any) -> None:
-    """Print the JSON document for `--json`."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))

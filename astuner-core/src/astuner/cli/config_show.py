@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from astuner.cli.config_options import add_config_options, print_json
+from astuner.cli.config_options import add_config_options
+from astuner.cli.output import print_json
 
 
 @click.command()

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from astuner.cli.config_options import add_config_options, print_json
+from astuner.cli.config_options import add_config_options
+from astuner.cli.output import print_json
 from astuner.errors import AstunerError, ConfigError, Problem
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from astuner.cli.plugin_rows import align_columns, as_json
+from astuner.cli.output import align_columns
+from astuner.cli.plugin_rows import as_json
 from astuner.errors import UsageError
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import json
 
 import click
 
-from astuner.cli.plugin_rows import align_columns, as_json, describe_component, describe_status, find_kind
+from astuner.cli.output import align_columns
+from astuner.cli.plugin_rows import as_json, describe_component, describe_status, find_kind
 
 
 @click.command("list")

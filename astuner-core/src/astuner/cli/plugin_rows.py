@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,12 +54,6 @@ def describe_status(row: Mapping[str, Any]) -> str:
     if row["conflicts"]:
         faults.append(f"{', '.join(row['conflicts'])} offers '{row['name']}' too: write {row['dist']}/{row['name']}")
     return "; ".join(faults) or "ok"
-
-
-def align_columns(rows: Sequence[Sequence[str]]) -> str:
-    """Format rows of cells as a table of left-aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
 def _find_conflicts(candidate: Candidate, catalog: Catalog) -> list[str]:

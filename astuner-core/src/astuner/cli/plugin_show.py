@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from astuner.cli.plugin_rows import align_columns, as_json, describe_component, describe_status, find_kind
+from astuner.cli.output import align_columns
+from astuner.cli.plugin_rows import as_json, describe_component, describe_status, find_kind
 from astuner.errors import PluginError
 from astuner.protocols.optional import find_options_class
 

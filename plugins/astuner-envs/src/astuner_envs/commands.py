@@ -81,7 +81,8 @@ def serve(names: Sequence[str], values: Sequence[str], files: Sequence[str], **g
 @click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 def list_(in_json: bool) -> None:
     """List the installed environments: what can be played in process, or served."""
-    from astuner.cli.plugin_rows import align_columns, describe_component, describe_status
+    from astuner.cli.output import align_columns
+    from astuner.cli.plugin_rows import describe_component, describe_status
     from astuner.plugins.catalog import Catalog
 
     catalog = Catalog.discover(kinds=("environment",))

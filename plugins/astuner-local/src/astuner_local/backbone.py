@@ -42,12 +42,10 @@ class LocalBackbone:
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Yield a report per step, validations and checkpoints as they are due."""
-        from astuner.runs.directory import RunDirectory
-        from astuner.training.loop import train
+        from astuner.training.loop import checkpoint_to_resume, train
         from astuner_local.learner import open_learner
 
-        start = control.resume_step
-        checkpoint = RunDirectory(run.directory).checkpoint(start) if start else None
+        checkpoint = checkpoint_to_resume(run, control)
         learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=tasks.total_steps)
         yield from train(run, tasks, recipe, control, learner)
 

@@ -102,7 +102,7 @@ def evaluate(
     with chosen.loaded.secrets.hide_in_errors():
         reports = [_evaluated(chosen, one, rows, fields, bounds, both_orders) for one in chosen.judges]
     if in_json:
-        from astuner.cli.config_options import print_json
+        from astuner.cli.output import print_json
 
         print_json({"judges": [_finite(report.as_json()) for report in reports]})
     else:
@@ -134,7 +134,7 @@ def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: boo
         for one, kept in zip(able, found, strict=True)
     ]
     if in_json:
-        from astuner.cli.config_options import print_json
+        from astuner.cli.output import print_json
 
         print_json({"judges": told})
     else:

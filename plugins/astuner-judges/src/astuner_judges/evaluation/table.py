@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from astuner.cli.plugin_rows import align_columns
+from astuner.cli.output import align_columns
 from astuner_judges.evaluation.bootstrap import Interval
 from astuner_judges.evaluation.report import Report
 

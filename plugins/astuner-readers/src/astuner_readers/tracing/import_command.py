@@ -45,7 +45,7 @@ def import_(sources: tuple[str, ...], out: Path, validation_out: Path | None, as
     """Make a data set of traces: OTLP files, databases of AgentScope Studio or Phoenix, the address of a Phoenix."""
     import os
 
-    from astuner.cli.config_options import print_json
+    from astuner.cli.output import print_json
     from astuner_readers.tracing.filters.llm_evaluate import Asking
     from astuner_readers.tracing.importing import Destinations, cautions, import_tasks, lines_of
 
