@@ -1,4 +1,4 @@
-"""How many GPUs this process may use, without loading what drives them."""
+"""The number of GPUs available to this process, without loading their drivers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ANSWER_S = 20.0
 
 
 def gpu_count() -> int:
-    """Return how many NVIDIA GPUs the driver lists and `CUDA_VISIBLE_DEVICES` lets through; 0 where it does not answer."""
+    """Return how many NVIDIA GPUs the driver lists and `CUDA_VISIBLE_DEVICES` allows; 0 if the driver does not answer."""
     command = shutil.which("nvidia-smi")
     if command is None:
         return 0

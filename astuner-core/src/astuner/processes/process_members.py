@@ -1,6 +1,6 @@
 """The processes that belong to one program: found and ended.
 
-Imports psutil and nothing of ours, since the guard loads this file by its path.
+Imports psutil and nothing of astuner, since the guard loads this file by its path.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ MARK = "ASTUNER_PROGRAM"
 """Environment variable that a program and all below it carry: the id of its record, in the guard `guard:` and the id."""
 
 RESCAN_S = 0.25
-"""New members are looked for so often while a program is ended."""
+"""Interval of the search for new members while a program is being ended."""
 GIVE_UP_S = 10.0
-"""A process that SIGKILL does not end in this time hangs in the kernel, and nobody can end it."""
+"""A process that survives SIGKILL for this long hangs in the kernel and cannot be ended."""
 
 
 def find_members(program: str, guard: int) -> list[psutil.Process]:
-    """Return the living processes of a program: all that it started, also in groups and sessions of their own.
+    """Return the living processes of a program: all that it started, including other groups and sessions.
 
     They are known by the mark in their environment. One whose environment cannot be read, or was overwritten by a changed process
     title, belongs where its parent does, and one that lost its parent where its session does. A program that another
-    one started through us carries another mark, and is left alone.
+    one started through astuner carries another mark, and is left alone.
     """
     table = {process.pid: process for process in psutil.process_iter()}
     marks = {pid: read_mark(process) for pid, process in table.items()}
@@ -52,7 +52,7 @@ def find_members(program: str, guard: int) -> list[psutil.Process]:
 
 
 def end_members(find: Callable[[], list[psutil.Process]], grace_s: float) -> list[int]:
-    """Ask all members to end (SIGTERM), kill those that are left after the grace; return the pids that outlive even that."""
+    """Ask all members to end (SIGTERM), kill those left after the grace period; return the pids that survive even that."""
     killing = time.monotonic() + grace_s
     asked: set[psutil.Process] = set()
     while left := find():
@@ -80,7 +80,7 @@ def _wait(processes: list[psutil.Process], timeout_s: float) -> None:
 
 
 def is_living(process: psutil.Process) -> bool:
-    """Whether a process has not ended: one that has may wait for long to be buried."""
+    """Whether a process has not ended; zombies have."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

@@ -39,10 +39,10 @@ def launch(
     facts: Mapping[str, Any] | None = None,
     scratch: Path | None = None,
 ) -> ProgramHandle:
-    """Start a program that ends with this process, however that ends, unless a lease keeps it; raises when it cannot be started.
+    """Start a program that ends with this process, however that ends, unless it is leased; raises if it cannot be started.
 
-    Its output is appended to `log`. `env` goes on top of this process's environment; `port`, `url` and `facts` are written down
-    for whoever looks for it. `scratch` is a directory that is made before the program and removed after it.
+    Its output is appended to `log`. `env` goes on top of this process's environment; `port`, `url` and `facts` are recorded
+    for other processes. `scratch` is a directory that is created before the program starts and removed after it ends.
     """
     from astuner.config.secrets import redact_command
 
@@ -116,12 +116,12 @@ def _make_directories(records: Path, logs: Path) -> None:
 
 
 def attach(record: ProgramRecord) -> ProgramHandle:
-    """Return a handle on a program that was found again."""
+    """Return a handle on a program started by another process."""
     return ProgramHandle(record=record)
 
 
 class _StartFailed(Exception):
-    """What the guard answered."""
+    """The guard reported that the program did not start."""
 
 
 def _start_guard(program: str, errors: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -161,7 +161,7 @@ def _send(guard: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 def _close(guard: subprocess.Popen[bytes]) -> None:
-    """End a guard that has nothing to stand over; with its pipe closed it leaves, and takes the program along."""
+    """End the guard by closing its pipe; it ends its program, if any, and exits."""
     assert guard.stdin is not None
     # What could not be written to it is tried again.
     with suppress(BrokenPipeError):

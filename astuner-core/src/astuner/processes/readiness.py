@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from astuner.processes.program_handle import ProgramHandle
 
 LOOK_S, LOOK_LESS_S = 0.1, 1.0
-"""At first one looks often; a program that takes minutes writes a long log, which is read each time."""
+"""Polling starts fast and slows down: each poll reads the log, which grows long in a program that starts slowly."""
 TELL_S = 5.0
 ANSWER_S = 2.0
 
 
 async def wait_until_ready(launched: ProgramHandle, signs: Ready, timeout_s: float, progress: Callable[[str], None]) -> None:
-    """Wait until every sign is there; raises `AstunerError` with the last log lines when the program ends first, or time does."""
+    """Wait until every sign is there; raises `AstunerError` with the last log lines if the program ends or time runs out."""
     began = told = time.monotonic()
     while True:
         lacking = await asyncio.to_thread(find_missing_sign, signs, launched)
@@ -49,7 +49,7 @@ async def wait_until_ready(launched: ProgramHandle, signs: Ready, timeout_s: flo
 
 
 def find_missing_sign(signs: Ready, launched: ProgramHandle | None) -> str | None:
-    """Return the first sign that is not there, in words; None when all are. Without a program its log counts for nothing."""
+    """Describe the first missing sign; None if there is none. Without a program its log is not checked."""
     if signs.port is not None and not accepts(signs.port):
         return f"port {signs.port} accepts no connection"
     if signs.url is not None and (reason := _find_refusal(signs.url)) is not None:
@@ -60,7 +60,7 @@ def find_missing_sign(signs: Ready, launched: ProgramHandle | None) -> str | Non
 
 
 def describe_last_lines(launched: ProgramHandle, lines: int = 20) -> str:
-    """Return the end of an error's text: the last lines of the log, and where it lies."""
+    """Return the end of an error message: the last lines of the log and its path."""
     tail = launched.tail(lines)
     return f"; last lines of {launched.record.log}:\n{tail}" if tail else f"; it printed nothing to {launched.record.log}"
 
