@@ -1,4 +1,4 @@
-"""pdb as a run uses it: it waits for its turn, stops the clock at its prompt, and ends the run when it is left."""
+"""pdb for runs: it waits for the terminal, stops the clock at its prompt, and ends the run on quit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Debugger(pdb.Pdb):
     """One stop at a breakpoint, until the user lets the program go on."""
 
     def __init__(self, title: str, place: str | None, end_run: Callable[[], object] | None, ending: Callable[[], bool]) -> None:
-        """`title` is shown at the first prompt; `end_run` is called when the user quits, and `ending` tells that somebody has."""
+        """`title` is shown at the first prompt; `end_run` is called on quit; `ending` tells whether the run is ending."""
         # The run has its own way with Ctrl-C, which pdb would replace for good.
         super().__init__(nosigint=True)
         self.prompt = "(astuner) "
@@ -30,7 +30,7 @@ class Debugger(pdb.Pdb):
         self._title, self._end_run, self._ending = title, end_run, ending
 
     def interaction(self, *arguments: Any, **keywords: Any) -> None:
-        """Have the prompt, as soon as no other thread has it."""
+        """Show the prompt as soon as no other thread has it."""
         if TERMINAL.take(self):
             # What was displayed had taken hold of stdout, and is paused only now.
             self.stdout = sys.stdout if sys.stdout.isatty() else sys.stderr
@@ -44,7 +44,7 @@ class Debugger(pdb.Pdb):
             super().interaction(*arguments, **keywords)
 
     def precmd(self, line: str) -> str:
-        """Leave when the run was ended while somebody sat at the prompt of another thread."""
+        """Quit if the run was ended from another thread's prompt."""
         return "quit" if self._ending() else super().precmd(line)
 
     def set_continue(self) -> None:
@@ -62,7 +62,7 @@ class Debugger(pdb.Pdb):
         self._release()
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
-        """Follow the program; it is cancelled where it stands when the user has quit."""
+        """Trace the program; cancel it at the current line when the user has quit."""
         try:
             return super().trace_dispatch(frame, event, arg)
         except bdb.BdbQuit:
@@ -80,7 +80,7 @@ class Debugger(pdb.Pdb):
 
 
 def _make_ending() -> BaseException:
-    """Return what ends the code of this thread: a task is cancelled; the main thread, outside of any, is interrupted."""
+    """Return the exception that ends this thread's code: a task is cancelled; the main thread outside tasks is interrupted."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -91,7 +91,7 @@ def _make_ending() -> BaseException:
 
 @contextmanager
 def _allow_interrupt() -> Iterator[None]:
-    """Let Ctrl-C end a command of the prompt, not the run; signals reach the main thread only."""
+    """Let Ctrl-C interrupt a command at the prompt, not the run; signals reach the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

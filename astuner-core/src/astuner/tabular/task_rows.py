@@ -135,7 +135,7 @@ def _read_messages(value: Any, row: Row) -> tuple[Message, ...]:
         return ()
     if not isinstance(value, list) or not all(isinstance(message, dict) and message.get("role") for message in value):
         raise DataError(
-            f"{row.place}: messages must be a list of objects with 'role' and 'content', not {str(value)[:80]!r}{_json_hint(value)}"
+            f"{row.place}: messages must be objects with 'role' and 'content', not {str(value)[:80]!r}{_json_hint(value)}"
         )
     # Columnar stores fill absent keys with nulls, which chat APIs do not take.
     return tuple({key: part for key, part in message.items() if part is not None or key == "content"} for message in value)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DebugBackbone:
-    """Plays `debug.debug_first_n_tasks` tasks and prints every episode; breakpoints in the workflow and the judge work."""
+    """Plays `debug.debug_first_n_tasks` tasks and prints every episode; breakpoints work in the workflow and the judge."""
 
     name: ClassVar[str] = "debug"
     throwaway: ClassVar[bool] = True
@@ -34,7 +34,7 @@ class DebugBackbone:
     inapplicable: ClassVar[Mapping[str, str]] = {
         "trainer_common.*": "debug does not train",
         "data.train_batch_size": "debug plays debug.debug_first_n_tasks tasks",
-        "model.dtype": "the engine loads the model as it is",
+        "model.dtype": "the engine loads the model unchanged",
         "model.lora_rank": "debug does not train",
         "model.lora_alpha": "debug does not train",
         "model.target_modules": "debug does not train",
@@ -48,7 +48,7 @@ class DebugBackbone:
     }
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
-        """Play the first tasks as training would, and report what a training step would have had."""
+        """Play the first tasks as in training, and report the samples that a training step would have."""
         from astuner.builtin.debug.debug_report import DebugReport
         from astuner.judging.advantages import weigh
         from astuner.judging.estimator_factory import make_estimator
@@ -93,11 +93,11 @@ class DebugBackbone:
             yield ValidationReport(step=0, metrics=validation_metrics(groups), groups=tuple(groups))
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
-        """There is nothing to export."""
+        """Refuse: there is nothing to export."""
         raise UsageError("the debug backbone trains nothing, so there is no checkpoint to export")
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
 
 def _limit_concurrency(run: RunInfo) -> RunInfo:

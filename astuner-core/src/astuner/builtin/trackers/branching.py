@@ -1,4 +1,4 @@
-"""Says where the conversations of an episode branched, for those who want one row per agent."""
+"""Reports where an episode's conversations branched, for setups that need one row per agent."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def describe_branches(calls: Sequence[Call], identity: EpisodeIdentity) -> dict[
 
 def _describe_branch(call: Call, parent: Call | None, identity: EpisodeIdentity) -> str:
     place = (
-        "which no call was asked with before"
+        "which starts a new conversation"
         if parent is None
         else f"which keeps {call.kept} of the {stream_length(parent)} tokens of call {parent.index}"
     )

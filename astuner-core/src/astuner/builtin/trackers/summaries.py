@@ -18,11 +18,11 @@ from astuner.protocols import ContextRoom, RunInfo
 from astuner.schema import Message
 
 Summarise = Callable[[Sequence[Message], ContextRoom], Awaitable[str]]
-"""Makes the summary of messages; may raise, and may come back empty."""
+"""Makes the summary of messages; may raise or return an empty text."""
 
 
 def make_llm_summariser(run_info: RunInfo, wanted_by: str) -> Summarise:
-    """Return summaries by the auxiliary LLM `context_tracker.alien_llm_model`; raises `NoEndpoint` when there is none."""
+    """Return a summariser using the auxiliary LLM `context_tracker.alien_llm_model`; raises `NoEndpoint` if there is none."""
     section = run_info.config.context_tracker
     llm = _llm(find_endpoint(os.environ, wanted_by), section.alien_llm_model)
 
@@ -34,7 +34,7 @@ def make_llm_summariser(run_info: RunInfo, wanted_by: str) -> Summarise:
 
 
 def make_model_summariser(max_tokens: int) -> Summarise:
-    """Return summaries by the model under training, which is trained on them."""
+    """Return a summariser using the model under training, which is trained on its summaries."""
 
     async def summarise(messages: Sequence[Message], room: ContextRoom) -> str:
         def add_prompt(shown: Sequence[Message]) -> list[Message]:
@@ -56,7 +56,7 @@ async def fold(
 ) -> ContextWindow:
     """Return a moved window with a summary of what it leaves out, an earlier summary included.
 
-    Raises `ValueError` for an empty one, and whatever making it raises.
+    Raises `ValueError` for an empty summary, and any error of `summarise`.
     """
     told = strip_thinking(await summarise(window.show(messages[: moved.start]), room))
     if not told:

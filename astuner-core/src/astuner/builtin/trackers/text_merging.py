@@ -1,7 +1,7 @@
 """Fewer rows at the price of exactness (`timeline_compare_level: text`).
 
-A row whose sampled ids all stand word for word in the prompts of a later row of the same agent is trained there. The prefix
-is then another one than the ids were sampled under: a template has dropped old reasoning in between, for example.
+A row whose sampled ids all appear verbatim in the prompts of a later row of the same agent is trained there. The prefix
+then differs from the one the ids were sampled under, for example because a template dropped old reasoning.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Host:
         self._mark(row.spans)
 
     def take_in(self, row: Row, ignore_tools: bool) -> bool:
-        """Train another row here if all of it is found."""
+        """Train another row here if all of it is found; return whether it was."""
         same = row.agent == self.row.agent and (ignore_tools or row.path[0].call.tools == self.row.path[0].call.tools)
         placed = self._place(row) if same else None
         if placed is None:
@@ -79,7 +79,7 @@ class _Host:
         return placed
 
     def _find_own_place(self, span: Span) -> int | None:
-        """Return where the span lies when its call is on this path too, which is exact."""
+        """Return the span's exact position if its call is on this path too."""
         for part in self.row.path:
             if part.call.index == span.call.index and part.sampled >= span.last:
                 return part.start + part.fed + span.first
