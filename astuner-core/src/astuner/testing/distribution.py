@@ -1,4 +1,4 @@
-"""Real distributions made in a millisecond, on disk or as a wheel: for tests of whatever finds plugins by their metadata."""
+"""Real distributions made in a millisecond, on disk or as a wheel, for tests of plugin discovery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of extensions: every hook is spelt right, bears what it is told, and answers with what was asked for."""
+"""The contract of extensions: every hook is spelt right, handles every event, and returns the requested component."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "logger": ("astuner.builtin.loggers.jsonl_logger:JsonlLogger", {}),
     "backbone": ("astuner.builtin.debug.debug_backbone:DebugBackbone", {}),
 }
-"""What each deciding hook is asked for: the target and the options of a component of core's."""
+"""The input of each deciding hook: the target and options of a built-in component."""
 
 METHODS: Mapping[str, Sequence[str]] = {
     "reader": ("read",),
@@ -42,13 +42,13 @@ METHODS: Mapping[str, Sequence[str]] = {
     "backbone": ("train", "evaluate", "export", "close"),
 }
 FACTORIES = ("tracker", "engine")
-"""Kinds of which a hook returns what makes them."""
+"""Kinds for which a hook returns a factory."""
 REWARD = "reward"
-"""What is made of all judges, and of no candidate."""
+"""Made from all judges, not from a candidate."""
 
 
 class EveryAnswerIsRight:
-    """A judge to be made."""
+    """A judge for the hooks to make."""
 
     def compute_reward(self, workflow_task: Any, workflow_output: Any) -> float:
         """Return 1."""
@@ -89,7 +89,7 @@ class HooksContract(Contract):
         assert not unmarked, f"{self._blame}: {unmarked[0]} is never called; write @astuner.hookimpl above it"
 
     def test_it_bears_every_event(self, tmp_path: Path) -> None:
-        """No listener raises at any of its events, whatever became of the episodes: done, failed, without a reward."""
+        """No listener raises at any event, for completed, failed and unrewarded episodes."""
         errors: list[str] = []
         hooks, _ = self._register(self.make(tmp_path), errors)
         for tell in self._list_events(hooks, self._run(tmp_path)):
@@ -97,7 +97,7 @@ class HooksContract(Contract):
         assert not errors, "\n".join(errors)
 
     def test_what_it_makes_is_of_its_kind(self, tmp_path: Path) -> None:
-        """Each deciding hook that it implements leaves a component that has the methods of its kind, and never None."""
+        """Each deciding hook that it implements returns a component with the methods of its kind, never None."""
         hooks, found = self._register(self.make(tmp_path), [])
         info = self._run(tmp_path)
         for hook in dict.fromkeys(name for name in found if name.startswith(DECIDING)):

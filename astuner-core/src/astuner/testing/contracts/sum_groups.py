@@ -1,4 +1,4 @@
-"""Made-up groups for judges: how much two numbers make, answered rightly, wrongly, with a shrug, and not at all."""
+"""Made-up groups for judges: sums of two numbers, answered correctly, wrongly, evasively, and not at all."""
 
 from __future__ import annotations
 
