@@ -24,7 +24,7 @@ def stop_clock() -> Iterator[None]:
     try:
         yield
     finally:
-        # Only asyncio's own loops, whose time is a plain method, are known to ask it for every timer.
+        # Only asyncio's own loops are known to call `time` for every timer.
         if isinstance(loop, asyncio.BaseEventLoop):
             _set_back(loop, time.monotonic() - began)
 

@@ -22,7 +22,7 @@ class Debugger(pdb.Pdb):
 
     def __init__(self, title: str, place: str | None, end_run: Callable[[], object] | None, ending: Callable[[], bool]) -> None:
         """`title` is shown at the first prompt; `end_run` is called on quit; `ending` tells whether the run is ending."""
-        # The run has its own way with Ctrl-C, which pdb would replace for good.
+        # The run handles Ctrl-C itself; pdb would replace its handler permanently.
         super().__init__(nosigint=True)
         self.prompt = "(astuner) "
         self.place = place
@@ -32,7 +32,7 @@ class Debugger(pdb.Pdb):
     def interaction(self, *arguments: Any, **keywords: Any) -> None:
         """Show the prompt as soon as no other thread has it."""
         if TERMINAL.take(self):
-            # What was displayed had taken hold of stdout, and is paused only now.
+            # A live display may have redirected stdout until it was paused.
             self.stdout = sys.stdout if sys.stdout.isatty() else sys.stderr
             self.use_rawinput = self.stdout is sys.stdout
         if TERMINAL.hand_to(self):
@@ -55,7 +55,7 @@ class Debugger(pdb.Pdb):
     def set_quit(self) -> None:
         """End the run, as Ctrl-C would."""
         super().set_quit()
-        # First, so that nobody is told of a prompt that is being left.
+        # First, so that the run's stop handler sees no open prompt.
         TERMINAL.give_back(self)
         if self._end_run is not None and not self._ending():
             self._end_run()
@@ -68,12 +68,12 @@ class Debugger(pdb.Pdb):
         except bdb.BdbQuit:
             if self._end_run is None:
                 raise
-            # No `except Exception` of the code that is debugged stops it, and no failure is made of it.
+            # Not caught by `except Exception` in the debugged code, and not counted as a failure.
             raise _make_ending() from None
 
     def _release(self) -> None:
         TERMINAL.give_back(self)
-        # Another one of this thread may be between two steps, in a coroutine that goes on later.
+        # Another debugger of this thread may be stepping in a coroutine that continues later.
         waiting = TERMINAL.find_latest(self.thread)
         if isinstance(waiting, Debugger) and not self._ending():
             sys.settrace(waiting.trace_dispatch)

@@ -80,7 +80,7 @@ def stop(tag: str, frame: FrameType) -> None:
         return
     missing = _explain_no_terminal()
     if missing is not None:
-        # With a space it is no tag.
+        # The space keeps it distinct from tags.
         if note_first("no terminal"):
             (_run.say or _warn_on_stderr)(f"astuner.breakpoint({tag!r}): {missing}")
         return
@@ -102,7 +102,7 @@ def _stop_in_debugpy(debugpy: Any, frame: FrameType) -> None:
     if pydevd is None:
         debugpy.breakpoint()
         return
-    # As debugpy.breakpoint() does it, but in the frame of the caller, not here.
+    # Like debugpy.breakpoint(), but in the caller's frame.
     pydevd.settrace(suspend=True, trace_only_current_thread=True, patch_multiprocessing=False, stop_at_frame=frame)
 
 

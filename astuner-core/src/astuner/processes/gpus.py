@@ -23,6 +23,6 @@ def gpu_count() -> int:
     visible = os.environ.get(VISIBLE)
     if visible is None:
         return there
-    # What comes after an invalid entry is not seen either; none is how a GPU is hidden.
+    # CUDA also ignores entries after an invalid one; an empty value hides all GPUs.
     chosen = [entry for entry in visible.split(",") if entry.strip() and entry.strip() != "-1"]
     return min(there, len(chosen))

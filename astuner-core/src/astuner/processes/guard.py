@@ -112,7 +112,7 @@ def _catch_signals() -> int:
     for number in (*ENDING, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
     signal.set_wakeup_fd(written)
-    # The starter's thread may have blocked some.
+    # The starter's thread may have blocked some signals.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     return readable
 
@@ -126,7 +126,7 @@ def _start(order: dict[str, Any]) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # A program that signals its own group does not mean the guard.
+            # A program that signals its own group must not reach the guard.
             process_group=0,
         )
 

@@ -14,7 +14,7 @@ TRIES = 20
 
 def free_port() -> int:
     """Return a TCP port that nothing listens on now. Another program may still take it first; callers must handle that."""
-    # Its own source of randomness: two runs of one seed would choose alike.
+    # Independent of the seed: two runs with the same seed would choose the same ports.
     chosen = random.SystemRandom().sample(OURS, TRIES)
     for port in chosen:
         with suppress(OSError):

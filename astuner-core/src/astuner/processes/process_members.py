@@ -65,7 +65,7 @@ def end_members(find: Callable[[], list[psutil.Process]], grace_s: float) -> lis
                     process.kill()
                 elif process not in asked:
                     process.terminate()
-                    # A stopped process hears nothing before it goes on.
+                    # A stopped process handles no signal before it continues.
                     process.send_signal(signal.SIGCONT)
         asked.update(left)
         _wait(left, RESCAN_S if now >= killing else min(RESCAN_S, killing - now))
@@ -73,7 +73,7 @@ def end_members(find: Callable[[], list[psutil.Process]], grace_s: float) -> lis
 
 
 def _wait(processes: list[psutil.Process], timeout_s: float) -> None:
-    # Not psutil's waiting: for a child it would take the exit status away from whoever started it.
+    # Not psutil's wait: for a child it would consume the exit status that its parent needs.
     until = time.monotonic() + timeout_s
     while time.monotonic() < until and any(map(is_living, processes)):
         time.sleep(0.02)

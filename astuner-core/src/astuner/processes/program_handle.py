@@ -43,7 +43,7 @@ class ProgramHandle:
         """Return the exit status, None while it lives; the negative number of the signal that ended it."""
         if self._status is None:
             alive = self._guard.poll() is None if self._guard else is_alive(self.record)
-            # Looked up after the guard: it writes the end before it leaves.
+            # Read after polling the guard, which writes the status before it exits.
             status = _status_on_disk(self.record)
             self._status = status if status is not None or alive else -signal.SIGKILL
         return self._status
@@ -56,7 +56,7 @@ class ProgramHandle:
         self._wait_for_guard()
         self.poll()
         files = RecordFiles.of(self.record.id)
-        # Whoever holds the guard still asks how it ended; what nobody reads is swept later.
+        # The starter deletes the status file; files that nobody reads are swept later.
         for path in (files.record, files.lease, *([files.ended] if self._guard else [])):
             with suppress(OSError):
                 path.unlink()
@@ -99,7 +99,7 @@ class ProgramHandle:
         done = threading.Event()
 
         def touch() -> None:
-            # A lease that is gone is not made again: the guard has taken it away, and is ending the program.
+            # A missing lease is not recreated: the guard has removed it and is ending the program.
             with suppress(FileNotFoundError):
                 os.utime(lease)
 

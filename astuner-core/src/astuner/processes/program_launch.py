@@ -90,7 +90,7 @@ def launch(
         program = _hand_over(guard, order)
         started = evolve(started, pid=guard.pid, born=_read_birth(guard.pid), program=program)
         write_record(started)
-        # One that has ended by now wrote down how, and `poll` tells.
+        # If it has ended already, `poll` returns the recorded status.
         with suppress(_StartFailed):
             _send(guard, b"\n")
     except BaseException as error:
@@ -101,7 +101,7 @@ def launch(
         if isinstance(error, _StartFailed):
             raise AstunerError(f"{started.what}: cannot start {command[0]!r} in {place}: {error}") from None
         raise
-    # Whoever holds the handle may let it go; the guard is waited for, and its pipe held open, all the same.
+    # The caller may drop the handle; the thread still waits for the guard and keeps its pipe open.
     threading.Thread(target=guard.wait, name=f"guard {started.id}", daemon=True).start()
     return ProgramHandle(record=started, guard=guard)
 
@@ -126,7 +126,7 @@ class _StartFailed(Exception):
 
 def _start_guard(program: str, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        # The guard's directory holds modules of ours, which must not stand before those of the standard library.
+        # The modules in the guard's directory must not shadow those of the standard library.
         [sys.executable, "-P", str(GUARD)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -163,7 +163,7 @@ def _send(guard: subprocess.Popen[bytes], data: bytes) -> None:
 def _close(guard: subprocess.Popen[bytes]) -> None:
     """End the guard by closing its pipe; it ends its program, if any, and exits."""
     assert guard.stdin is not None
-    # What could not be written to it is tried again.
+    # Closing flushes what could not be written before.
     with suppress(BrokenPipeError):
         guard.stdin.close()
     guard.wait()

@@ -45,7 +45,7 @@ def list_programs() -> list[ProgramRecord]:
 
 def _sweep(path: Path) -> None:
     """Remove files of a program that ended long ago. A recent one may still get its record or be asked for its status."""
-    # Whoever it is of may remove it at this moment.
+    # Its owner may remove it at the same moment.
     with contextlib.suppress(OSError):
         if time.time() - path.stat().st_mtime > KEEP_S:
             path.unlink()

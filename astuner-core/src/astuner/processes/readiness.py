@@ -30,7 +30,7 @@ async def wait_until_ready(launched: ProgramHandle, signs: Ready, timeout_s: flo
     began = told = time.monotonic()
     while True:
         lacking = await asyncio.to_thread(find_missing_sign, signs, launched)
-        # Looked at after the signs: a port that answers may be somebody else's, and ours has ended over it.
+        # Checked after the signs: an answering port may belong to another program, and this one failed because of it.
         if (status := launched.poll()) is not None:
             raise AstunerError(
                 f"{launched.record.what} ended before it was ready (exit status {status}){describe_last_lines(launched)}"

@@ -32,10 +32,10 @@ def appworld(run_info: RunInfo) -> Definition:
         raise UsageError(f"--with-appworld: {DIRECTORY}: the directory {directory} does not exist")
     url = _find_server(run_info)
     service = Service(
-        # Those who have this line wrote it for bash.
+        # Existing command lines are written for bash.
         command=("bash", "-c", script),
         cwd=str(Path(directory).expanduser().absolute()),
-        # The server prints its sign without a flush, and its output is no terminal here.
+        # The server does not flush its ready line, and its output is not a terminal here.
         env={"PYTHONUNBUFFERED": "1"},
         ready=Ready(url=f"{url}/healthz" if url else None, log="Starting server on"),
         timeout_s=START_S,

@@ -68,10 +68,10 @@ def ray(run_info: RunInfo) -> Definition:
             "--with-ray: Ray is not installed: pip install ray (the backbones verl and trinity bring the version that they need)"
         )
     port = free_port()
-    # Ray's sockets lie below it, and a socket's path may have about 100 characters: no run directory is short enough.
+    # It holds Ray's sockets, whose paths are limited to about 100 characters: a run directory may be too long.
     short = "/tmp" if Path("/tmp").is_dir() else tempfile.gettempdir()
     scratch = Path(short, f"astuner-ray-{secrets.token_hex(4)}")
-    # With both given Ray does not look for a token file in the home directory, which other clusters write.
+    # With both set, Ray ignores the token file in the home directory, which other clusters write.
     auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     gpus = gpu_count()
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
@@ -82,10 +82,10 @@ def ray(run_info: RunInfo) -> Definition:
         f"--num-cpus={max(LEAST_CPUS, os.cpu_count() or 1, CPUS_A_WORKER * (gpus or PLACES))}",
     ]
     if gpus == 0:
-        # Ray counts against the variable with which GPUs are hidden, and there is nothing to hide from places.
+        # Ray checks --num-gpus against the variable that hides GPUs, so the variable must be unset.
         command = ["/usr/bin/env", "-u", VISIBLE, *command, f"--num-gpus={PLACES}"]
     if find_spec("grpc") is not None:
-        # Ray's client server starts where it can, on one port for all clusters of a machine.
+        # By default Ray's client server uses the same port for all clusters of a machine.
         command.append(f"--ray-client-server-port={free_port()}")
     service = Service(
         command=tuple(command),

@@ -68,7 +68,7 @@ class _Services:
 
     def _provide(self, name: str, definition: Definition, service: Service) -> None:
         digest = digest_of(service)
-        # Two runs that begin at the same moment would each start a service that is to be kept.
+        # Two runs that start at the same moment would each start the kept service.
         with _lock_name(name):
             kept = _find_kept(name, digest)
             if kept is None and self._is_served(name, service):
@@ -180,7 +180,7 @@ def _find_kept(name: str, digest: str) -> ProgramRecord | None:
 def _lock_name(name: str) -> Iterator[None]:
     """Let only one of the user's runs at a time look for and start a service of this name."""
     with ExitStack() as stack:
-        # Where nothing can be written, no service is written down and so none is kept.
+        # If nothing can be written, services have no records and none is kept.
         with suppress(OSError):
             home = state_directory() / "locks"
             home.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -27,7 +27,7 @@ def read_csv_rows(path: Path, separator: str) -> Iterator[Row]:
     Cells are quoted by `"`, and may then hold the separator, line ends and, doubled, the quote itself. Empty lines are
     skipped, except inside a quoted cell.
     """
-    # The limit is the process's, so it is only ever raised.
+    # The limit is global to the process, so it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     with path.open("rb") as file:
         check_encoding(path, file.read(HEAD_BYTES))

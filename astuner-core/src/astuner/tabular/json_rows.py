@@ -37,7 +37,7 @@ def _read_lines(path: Path, file: BinaryIO) -> Iterator[Row]:
         if line.isspace() or not line:
             continue
         try:
-            # Without its end, or a row that stops too early is reported in the first column of the next line.
+            # Without its line end, else a truncated row is reported in the first column of the next line.
             value = parse_json(line.rstrip("\r\n"))
         except json.JSONDecodeError as error:
             raise _make_error(path, number, error.colno, error.msg, line) from error

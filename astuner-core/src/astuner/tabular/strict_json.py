@@ -33,5 +33,5 @@ def parse_json(text: str) -> Any:
     except (json.JSONDecodeError, StrictJsonError):
         raise
     except (ValueError, RecursionError) as error:
-        # A whole number of thousands of digits, or nesting without end.
+        # An integer of thousands of digits, or very deep nesting.
         raise StrictJsonError(str(error)) from error

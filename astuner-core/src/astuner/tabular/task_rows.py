@@ -44,7 +44,7 @@ def make_tasks(
     known = UniqueIds()
     for index, row in enumerate(islice(rows(), limit)):
         task, made = _make_task(row, mapping)
-        # The compact set may be wrong about a hit, so the earlier row is looked up again: almost never, unless there is one.
+        # The compact set may report a false hit, so the earlier row is looked up.
         if known.add(task.task_id):
             for earlier in islice(rows(), index):
                 if _make_task(earlier, mapping)[0].task_id == task.task_id:

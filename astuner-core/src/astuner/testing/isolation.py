@@ -41,7 +41,7 @@ def forget_modules(*directories: Path) -> None:
 def refresh_imports() -> None:
     """Let the import system and `importlib.metadata` find files that were just written."""
     importlib.invalidate_caches()
-    # Python 3.11 leaves this one out. On an instance, since there it is no classmethod either.
+    # Python 3.11 misses this one. On an instance, since there it is not a classmethod.
     MetadataPathFinder().invalidate_caches()
 
 

@@ -138,7 +138,7 @@ class QuickstartProject:
         """All rows of its metrics."""
         metrics = self.run / "metrics.jsonl"
         text = metrics.read_text(encoding="utf-8") if metrics.exists() else ""
-        # The last line may just be on its way.
+        # The last line may be incomplete.
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     @property

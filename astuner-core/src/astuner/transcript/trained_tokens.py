@@ -20,7 +20,7 @@ def mark_trained_tokens(episode: Episode) -> dict[int, Mask]:
     found = {index: np.zeros(len(call.output_ids), bool) for index, call in calls.items()}
     for sample in episode.samples:
         rest = _mark_on_path(sample, calls, found)
-        # A tracker may have put answers where another prompt repeats them; each is there as it was sampled, in their order.
+        # A tracker may train answers where a later prompt repeats them, verbatim and in order.
         for index in sample.calls:
             rest = _mark_repeated(sample, calls[index], rest, found[index])
     return found

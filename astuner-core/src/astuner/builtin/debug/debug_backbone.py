@@ -65,7 +65,7 @@ class DebugBackbone:
         try:
             groups = _play(run, tasks.first(run.config.debug.debug_first_n_tasks), round_, recipe, control, report)
         finally:
-            # Also of a run that was stopped, or lost too many episodes, all is shown that was played.
+            # Shown even if the run was stopped or lost too many episodes.
             rows = weigh(groups or report.groups, estimator, by_agent=by_agent)
             report.show_samples(rows)
         if groups is not None:
@@ -145,7 +145,7 @@ def _play(
             return await runner.run(tasks, round_)
 
     async def play_until_stopped() -> list[Group] | None:
-        # A stop cancels all of it: also a server that takes a minute to start.
+        # A stop cancels everything, including a server that is still starting.
         playing, loop = asyncio.ensure_future(play()), asyncio.get_running_loop()
         control.on_stop(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(playing.cancel))
         try:

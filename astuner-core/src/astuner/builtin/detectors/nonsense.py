@@ -82,7 +82,7 @@ class Nonsense:
         text, loop = output.text, None
         cut = output.call.finish_reason in ("length", "context")
         if cut:
-            # Cut inside of a character, a text ends with a replacement character.
+            # A text cut inside a character ends with a replacement character.
             loop = find_loop_at_end(text.rstrip("\ufffd"), self._options.min_chars_cut)
         if loop is None and len(text) >= self._options.min_chars:
             loop = find_loop_inside(text, self._options.min_chars)
@@ -124,7 +124,7 @@ def find_loop_inside(text: str, least: int) -> Loop | None:
             loop = _loop_around(characters, text, place, found - place)
             if loop.length >= least and loop.times >= FEWEST_TIMES:
                 return loop
-            # What repeats inside of the piece is passed as a whole.
+            # Skip repetitions inside the piece.
             found = max(found, loop.start + loop.length - ANCHOR)
     return None
 

@@ -54,7 +54,7 @@ class ConsoleLogger:
 
     def notice(self, text: str, level: str) -> None:
         """Show a notice between the steps."""
-        # What takes many lines is a text of its own, a transcript for example.
+        # Multi-line text, such as a transcript, needs no prefix.
         text = text if level == "info" and "\n" in text else f"{level}: {text}"
         if self._live is not None:
             self._live.say(text)
@@ -82,7 +82,7 @@ class _LiveTable:
         self._title = title
         self._rows: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=_ROWS)
         self._progress: tuple[str, int, int] | None = None
-        # Drawn when something changes, without a thread. What is piped elsewhere from stdout stays as it is.
+        # Redrawn on changes, without a thread. Redirected stdout is left alone.
         self._live = Live(
             self._build_table(),
             console=Console(file=stream),

@@ -78,7 +78,7 @@ def _split_by_kind(metrics: Mapping[str, float]) -> list[tuple[str, dict[str, fl
     validation = {name: value for name, value in metrics.items() if name.startswith("val/")}
     if not validation:
         return [("train", dict(metrics))]
-    # A validation may bring numbers of its own without the prefix, such as its time; a training step always has one of these.
+    # A validation may have numbers without the prefix, such as its time; a training step always has one of these.
     if not any(name.startswith(("reward/", "signal/", "loss/")) for name in metrics):
         return [("validation", dict(metrics))]
     return [("train", {name: metrics[name] for name in metrics if name not in validation}), ("validation", validation)]

@@ -11,7 +11,7 @@ from astuner.token_streams import index_calls, stream_length
 
 def describe_branches(calls: Sequence[Call], identity: EpisodeIdentity) -> dict[str, str]:
     """Return, for each agent whose calls do not all lie on one path, where the first of them left it."""
-    # Calls through an engine without token ids have no place in the tree.
+    # Calls through an engine without token ids are not in the tree.
     known = index_calls([call for call in calls if stream_length(call)])
     seen: set[str] = set()
     continued: set[int] = set()

@@ -103,7 +103,7 @@ def find_turn_starts(messages: Sequence[Message]) -> list[int]:
         if message["role"] == "assistant":
             starts.append(place)
             for call in message.get("tool_calls") or ():
-                # Some environments use the same ids in every turn: the latest call is meant.
+                # Some environments reuse ids in every turn: take the latest call.
                 callers[call.get("id")] = asked = place
         elif message["role"] == "tool":
             caller = callers.get(message.get("tool_call_id"), asked)

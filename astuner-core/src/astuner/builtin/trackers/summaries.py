@@ -85,7 +85,7 @@ def _text(content: object) -> str:
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False) if content else ""
 
 
-# Trackers are made per episode, and the bound on requests under way holds for all of them.
+# Trackers are made per episode, but the limit on concurrent requests is shared.
 @cache
 def _llm(endpoint: Endpoint, model: str) -> LLMClient:
     return LLMClient(endpoint, model)

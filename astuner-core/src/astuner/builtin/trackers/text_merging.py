@@ -26,7 +26,7 @@ def merge_by_text(rows: Sequence[Row], *, ignore_tools: bool) -> list[Row]:
     """
     hosts: list[_Host] = []
     for row in reversed(rows):
-        # The nearest later row first: there the least has changed since.
+        # The nearest later row first: it differs least.
         if not any(host.take_in(row, ignore_tools) for host in reversed(hosts)):
             hosts.append(_Host(row))
     return [host.row for host in reversed(hosts)]
@@ -66,11 +66,11 @@ class _Host:
         shared = _count_common(join_ids(row.path), self._ids)
         placed: list[Span] = []
         before = len(self._ids)
-        # From the end, as the rows are taken: of equal answers the later one is then found behind the earlier one.
+        # From the end, like the rows: of equal answers the later one is then found after the earlier one.
         for span in reversed(row.spans):
             place = self._find_own_place(span)
             if place is None:
-                # What two rows begin with stood before the answer, so the answer is not in it.
+                # The common prefix of two rows precedes the answer, so the answer is not in it.
                 place = self._find_repeated(span, min(shared, span.place), before)
             if place is None or place + span.last - span.first > before:
                 return None

@@ -11,7 +11,7 @@ _BOX = re.compile(r"\\(?:boxed|box|fbox)\s*\{")
 
 def strip_thinking(text: str) -> str:
     """Return a text without its `<think>` blocks, including those opened by a template or cut off."""
-    # What stands before a lone closing tag is reasoning that the prompt opened.
+    # Text before a lone closing tag is reasoning that the prompt opened.
     rest = text.rpartition("</think>")[2] if "</think>" in text else text
     return rest.partition("<think>")[0].strip() if "<think>" in rest else rest.strip()
 

@@ -64,7 +64,7 @@ def _canonical(arguments: str) -> str:
     try:
         return _SORTED(parsed)
     except RecursionError:
-        # What was nested just not too deeply to be read.
+        # Nested almost too deeply to be parsed.
         return arguments
 
 

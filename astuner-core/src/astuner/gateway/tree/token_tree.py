@@ -111,7 +111,7 @@ class TokenTree:
 
     def _add(self, digest: bytes, point: _Point) -> None:
         points = self._points.get(digest, ())
-        # A retry that said the same leads nowhere that the first one does not.
+        # An identical retry adds no new point to continue from.
         if all(point.text_digest != other.text_digest or (point.reply is None) != (other.reply is None) for other in points):
             self._points[digest] = (*points, point)
 
@@ -146,7 +146,7 @@ class TokenTree:
         """Continue after an answer that the template rewrites and then only appends to."""
         reply = point.reply or {}
         if reply.get("reasoning_content") and not reply.get("content") and not reply.get("tool_calls"):
-            # The model never ended its reasoning, and the template does.
+            # The model did not end its reasoning, but the template does.
             return None
         for closed in self._render_closings(request, known):
             answer = closed[point.text_length :]
@@ -170,7 +170,7 @@ class TokenTree:
         tools, kwargs, known_messages = request.tools, request.template_kwargs, request.messages[:known]
         with suppress(ApiError):
             yield self.renderer.render(known_messages, tools, generate=False, kwargs=kwargs)
-        # A template may write an answer in another way when it is the last message, or close it with what begins the next.
+        # A template may render an answer differently as the last message, or close it with the next one's beginning.
         for following in request.messages[known : known + 1]:
             with suppress(ApiError):
                 probed = (*known_messages, {**following, "content": PROBE})

@@ -62,7 +62,7 @@ class HarmonyParser:
         elif self._state == "between":
             yield from self._emit_text(rest.strip())
         else:
-            # A header that never came to its text.
+            # A header without a text.
             self.malformed += bool(self._tools and _RECIPIENT.search(rest))
             self._enter("content")
             yield from self._emit_text(rest)

@@ -75,7 +75,7 @@ class Contract(Rules):
         if isinstance(cls.component, str):
             module, _, attribute = cls.component.partition(":")
             return reduce(getattr, attribute.split("."), importlib.import_module(module))
-        # Looked up past the descriptors: a plain function must not become a method.
+        # Bypass descriptors: a plain function must not become a method.
         found = next(vars(base)["component"] for base in cls.__mro__ if "component" in vars(base))
         return found.__func__ if isinstance(found, staticmethod) else found
 
@@ -142,7 +142,7 @@ class Contract(Rules):
 
 @cache
 def _find_candidate(contract: type[Contract]) -> Candidate:
-    # Every message wants it, and reading what is installed takes milliseconds.
+    # Every message needs it, and reading the installed distributions takes milliseconds.
     target = contract.target()
     for offered in Catalog.discover(kinds=(contract.kind,)).all():
         if _find_imported(offered.target) is target:

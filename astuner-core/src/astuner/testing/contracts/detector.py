@@ -43,7 +43,7 @@ class DetectorContract(Contract):
         for name, text in self.ordinary.items():
             found = detector.look(make_sampled(text))
             assert found is None, (
-                f"{self.candidate().blame} takes an ordinary text ({name}) for abnormal: {found!r:.200}; make it stricter, or set "
+                f"{self.candidate().blame} takes an ordinary text ({name}) for abnormal: {found!r:.200}; be stricter, or set "
                 "`ordinary` if it targets such texts"
             )
 

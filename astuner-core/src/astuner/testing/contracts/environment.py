@@ -157,7 +157,7 @@ class EnvironmentContract(Contract):
         assert not left, f"{self._blame}: after close there still run: {', '.join(left)}"
 
     async def _check_no_tasks(self) -> None:
-        # What was cancelled by `close` has ended by now.
+        # Let tasks cancelled by `close` end.
         await asyncio.sleep(0)
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         assert not left, f"{self._blame}: close left a task running: {left[0].get_coro()}: cancel it and wait for it"

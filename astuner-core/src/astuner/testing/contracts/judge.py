@@ -74,7 +74,7 @@ class JudgeContract(Contract):
             assert getattr(target, "compute_reward", None) is not None, (
                 f"{blame} has neither `judge` nor `compute_reward`: subclass astuner.Judge, or write `{simple}`"
             )
-            # It may be async or not; only its arguments matter.
+            # Sync or async; only its arguments matter.
             is_async = inspect.iscoroutinefunction(inspect.unwrap(target.compute_reward))
             assert_method(target, "compute_reward", ["workflow_task", "workflow_output"], blame=blame, is_async=is_async)
 

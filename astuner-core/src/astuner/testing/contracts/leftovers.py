@@ -32,7 +32,7 @@ def find_left_running(before: Mapping[str, str]) -> list[str]:
 def _list_children() -> Mapping[str, str]:
     proc = Path("/proc")
     if not (proc / "self" / "stat").exists():
-        # Elsewhere than on Linux, only those are known that multiprocessing started.
+        # Outside Linux, only processes started by multiprocessing are known.
         return {f"process {child.pid}": f"process {child.pid} ({child.name})" for child in multiprocessing.active_children()}
     found: dict[str, str] = {}
     for path in proc.glob("[0-9]*/stat"):
@@ -40,7 +40,7 @@ def _list_children() -> Mapping[str, str]:
             text = path.read_text(encoding="utf-8", errors="replace")
         except OSError:  # it ended meanwhile
             continue
-        # The name stands in parentheses and may hold any character, so what follows it is counted from its end.
+        # The name is in parentheses and may contain any character, so split at the last one.
         name, _, rest = text.partition("(")[2].rpartition(")")
         state, parent = rest.split()[:2]
         if int(parent) == os.getpid() and state not in "ZX":

@@ -29,7 +29,7 @@ def _format_leaf(leaves: Mapping[str, Any], place: str) -> str:
 
 
 def _list_leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:
-    # The type is remembered too, so that an empty list is not an empty mapping, and 1 is not True.
+    # The type is included, so that an empty list is not an empty mapping, and 1 is not True.
     if isinstance(value, np.ndarray):
         yield place, (f"{value.dtype}{value.shape}", repr(value.tolist()))
     elif attrs.has(type(value)):

@@ -14,7 +14,7 @@ class Unreadable(dict[str, Any]):
     """A mapping that raises whenever it is read, and records that it was."""
 
     def __init__(self) -> None:
-        # Not empty: the C code of json answers for an empty dict without looking.
+        # Not empty: json's C code handles an empty dict without reading it.
         super().__init__(unreadable=True)
         self.touched = False
 
@@ -26,7 +26,7 @@ class Unreadable(dict[str, Any]):
     get = items = keys = values = copy = pop = setdefault = __reduce_ex__ = _fail
 
     def __repr__(self) -> str:
-        # Not a look: asyncio and tracebacks show arguments that nobody judges.
+        # Not a read: asyncio and tracebacks print arguments.
         return "<unreadable>"
 
 

@@ -28,7 +28,7 @@ def run_bounded(play: Callable[[], Coroutine[Any, Any, T]]) -> T:
     try:
         return loop.run_until_complete(play())
     finally:
-        # Tasks that a rule gave up on raise for nobody.
+        # Ignore errors of tasks that a rule gave up on.
         loop.set_exception_handler(lambda loop, context: None)
         left = asyncio.all_tasks(loop)
         for task in left:
