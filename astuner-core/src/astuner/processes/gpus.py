@@ -16,10 +16,10 @@ def gpu_count() -> int:
     if command is None:
         return 0
     try:
-        said = subprocess.run([command, "-L"], capture_output=True, text=True, timeout=ANSWER_S, check=True).stdout
+        listing = subprocess.run([command, "-L"], capture_output=True, text=True, timeout=ANSWER_S, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return 0
-    there = sum(line.startswith("GPU ") for line in said.splitlines())
+    there = sum(line.startswith("GPU ") for line in listing.splitlines())
     visible = os.environ.get(VISIBLE)
     if visible is None:
         return there

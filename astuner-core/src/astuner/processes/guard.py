@@ -182,10 +182,10 @@ def _finish(program: subprocess.Popen[bytes], order: dict[str, Any], why: str, m
 
 
 def _write_end(order: dict[str, Any], status: int | None, why: str) -> None:
-    beside = Path(order["ended"] + ".part")
+    part = Path(order["ended"] + ".part")
     with contextlib.suppress(OSError):
-        beside.write_text(json.dumps({"status": status, "why": why}), encoding="utf-8")
-        beside.replace(order["ended"])
+        part.write_text(json.dumps({"status": status, "why": why}), encoding="utf-8")
+        part.replace(order["ended"])
 
 
 def _sweep(order: dict[str, Any]) -> None:

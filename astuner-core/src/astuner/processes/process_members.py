@@ -54,7 +54,7 @@ def find_members(program: str, guard: int) -> list[psutil.Process]:
 def end_members(find: Callable[[], list[psutil.Process]], grace_s: float) -> list[int]:
     """Ask all members to end (SIGTERM), kill those left after the grace period; return the pids that survive even that."""
     killing = time.monotonic() + grace_s
-    asked: set[psutil.Process] = set()
+    terminated: set[psutil.Process] = set()
     while left := find():
         now = time.monotonic()
         if now > killing + GIVE_UP_S:
@@ -63,11 +63,11 @@ def end_members(find: Callable[[], list[psutil.Process]], grace_s: float) -> lis
             with contextlib.suppress(psutil.Error):
                 if now >= killing:
                     process.kill()
-                elif process not in asked:
+                elif process not in terminated:
                     process.terminate()
                     # A stopped process handles no signal before it continues.
                     process.send_signal(signal.SIGCONT)
-        asked.update(left)
+        terminated.update(left)
         _wait(left, RESCAN_S if now >= killing else min(RESCAN_S, killing - now))
     return []
 

@@ -144,10 +144,10 @@ def _hand_over(guard: subprocess.Popen[bytes], order: Mapping[str, Any]) -> int:
         answer = answers.readline()
     if not answer:
         raise _StartFailed("its guard failed; the log says why")
-    said = json.loads(answer)
-    if "error" in said:
-        raise _StartFailed(f"{said['error']}: {said['at']}" if said["at"] else said["error"])
-    pid: int = said["program"]
+    reply = json.loads(answer)
+    if "error" in reply:
+        raise _StartFailed(f"{reply['error']}: {reply['at']}" if reply["at"] else reply["error"])
+    pid: int = reply["program"]
     return pid
 
 

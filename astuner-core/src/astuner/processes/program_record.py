@@ -98,9 +98,9 @@ def write_record(started: ProgramRecord) -> None:
     """Write a record, whole or not at all, readable by its user alone."""
     path = RecordFiles.of(started.id).record
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(json.dumps(asdict(started), ensure_ascii=False), encoding="utf-8")
-    beside.replace(path)
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(json.dumps(asdict(started), ensure_ascii=False), encoding="utf-8")
+    part.replace(path)
 
 
 def read_record(path: Path) -> ProgramRecord | None:

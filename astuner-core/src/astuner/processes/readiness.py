@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 LOOK_S, LOOK_LESS_S = 0.1, 1.0
 """Polling starts fast and slows down: each poll reads the log, which grows long in a program that starts slowly."""
-TELL_S = 5.0
+REPORT_S = 5.0
 ANSWER_S = 2.0
 
 
 async def wait_until_ready(launched: ProgramHandle, signs: Ready, timeout_s: float, progress: Callable[[str], None]) -> None:
     """Wait until every sign is there; raises `AstunerError` with the last log lines if the program ends or time runs out."""
-    began = told = time.monotonic()
+    began = reported = time.monotonic()
     while True:
         lacking = await asyncio.to_thread(find_missing_sign, signs, launched)
         # Checked after the signs: an answering port may belong to another program, and this one failed because of it.
@@ -42,8 +42,8 @@ async def wait_until_ready(launched: ProgramHandle, signs: Ready, timeout_s: flo
             raise AstunerError(
                 f"{launched.record.what} was not ready after {timeout_s:g} s: {lacking}{describe_last_lines(launched)}"
             )
-        if time.monotonic() - told >= TELL_S:
-            told = time.monotonic()
+        if time.monotonic() - reported >= REPORT_S:
+            reported = time.monotonic()
             progress(f"{launched.record.what}: waiting, {waited_s:.0f} of {timeout_s:g} s: {lacking}")
         await asyncio.sleep(min(LOOK_LESS_S, LOOK_S + waited_s / 50))
 

@@ -55,10 +55,10 @@ def format_outcome(episode: Episode) -> str:
         return "no reward" if episode.completed else "no reward: the episode failed"
     success = {True: ", success", False: ", no success", None: ""}[verdict.is_success]
     parts = [_format_values(verdict.components), _format_values(verdict.rewards or {}, "by agent: ")]
-    told = "".join(f"; {part}" for part in parts if part)
+    details = "".join(f"; {part}" for part in parts if part)
     why = verdict.rationale or ""
     reasons = f"\n{why}" if "\n" in why else f" ({why})" if why else ""
-    return f"reward {verdict.reward:g}{success}{told}{reasons}"
+    return f"reward {verdict.reward:g}{success}{details}{reasons}"
 
 
 def find_outcome_colour(episode: Episode) -> str | None:

@@ -98,15 +98,15 @@ def find_turn_starts(messages: Sequence[Message]) -> list[int]:
     """Return the positions of assistant messages that begin a turn: no later message is the result of an earlier tool call."""
     starts: list[int] = []
     callers: dict[object, int] = {}
-    asked = 0
+    latest = 0
     for place, message in enumerate(messages):
         if message["role"] == "assistant":
             starts.append(place)
             for call in message.get("tool_calls") or ():
                 # Some environments reuse ids in every turn: take the latest call.
-                callers[call.get("id")] = asked = place
+                callers[call.get("id")] = latest = place
         elif message["role"] == "tool":
-            caller = callers.get(message.get("tool_call_id"), asked)
+            caller = callers.get(message.get("tool_call_id"), latest)
             while starts and starts[-1] > caller:
                 starts.pop()
     return starts

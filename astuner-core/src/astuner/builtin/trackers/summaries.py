@@ -27,8 +27,8 @@ def make_llm_summariser(run_info: RunInfo, wanted_by: str) -> Summarise:
     llm = _llm(find_endpoint(os.environ, wanted_by), section.alien_llm_model)
 
     async def summarise(messages: Sequence[Message], room: ContextRoom) -> str:
-        asked = f"{format_messages(messages)}\n\n{read_summary_prompt()}"
-        return await llm.ask([{"role": "user", "content": asked}], max_tokens=section.alien_llm_response_length)
+        prompt = f"{format_messages(messages)}\n\n{read_summary_prompt()}"
+        return await llm.ask([{"role": "user", "content": prompt}], max_tokens=section.alien_llm_response_length)
 
     return summarise
 
@@ -58,10 +58,10 @@ async def fold(
 
     Raises `ValueError` for an empty summary, and any error of `summarise`.
     """
-    told = strip_thinking(await summarise(window.show(messages[: moved.start]), room))
-    if not told:
+    summary = strip_thinking(await summarise(window.show(messages[: moved.start]), room))
+    if not summary:
         raise ValueError("the summary is empty")
-    return evolve(moved, summary=told, summarised=moved.count_left_out(messages))
+    return evolve(moved, summary=summary, summarised=moved.count_left_out(messages))
 
 
 def read_summary_prompt() -> str:

@@ -131,12 +131,12 @@ def _assistant(blocks: Sequence[Block]) -> Mapping[str, Any]:
             # Redacted thinking was encrypted by another model's server and cannot be read.
             texts.append(_text(block, place))
     # A streamed answer may have texts on both sides of a tool call; together they are the content.
-    said: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
     if any(thoughts):
-        said["reasoning_content"] = "".join(thoughts)
+        message["reasoning_content"] = "".join(thoughts)
     if calls:
-        said["tool_calls"] = calls
-    return said
+        message["tool_calls"] = calls
+    return message
 
 
 def _call(block: Mapping[str, Any], place: str) -> Mapping[str, Any]:

@@ -92,8 +92,8 @@ def read_strings(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 def format_value(value: Any) -> str:
     """Return a value as an error shows it."""
-    said = repr(value)
-    return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 _SHOWN = 80

@@ -84,10 +84,10 @@ class RawTree:
 
     def add_reply(self, placement: Placement, call: Call, usable: int, closed_by: int | None) -> None:
         """Let later prompts continue after the answer of a call, with and without the token that ended it."""
-        said = usable if closed_by is None else usable - 1
+        text_end = usable if closed_by is None else usable - 1
         text = placement.text + (call.reply.get("content") or "")
         prompt = self._points[call.index, len(placement.ids)]
-        for count, ending in ((said, ""), (usable, "" if closed_by is None else self.renderer.decode((closed_by,)))):
+        for count, ending in ((text_end, ""), (usable, "" if closed_by is None else self.renderer.decode((closed_by,)))):
             if count > 0:
                 own = call.output_ids[:count]
                 point = _Point(call=call.index, length=prompt.length + count, sampled=True, own=own, before=prompt)

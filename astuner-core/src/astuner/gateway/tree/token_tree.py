@@ -131,15 +131,15 @@ class TokenTree:
     def _continue_verbatim(self, point: _Point, rest: str) -> tuple[int, Ids] | None:
         """Continue after an answer that the template renders exactly as sampled."""
         output = self._streams[point.call].output[: point.kept - point.prompt]
-        said = self.renderer.decode(output.tolist())
-        if not rest.startswith(said):
+        sampled_text = self.renderer.decode(output.tolist())
+        if not rest.startswith(sampled_text):
             return None
         if point.closed_by is None:
-            added = self.renderer.encode(rest[len(said) :])
-            return (point.kept, added) if self.renderer.decode(added.tolist()) == rest[len(said) :] else None
+            added = self.renderer.encode(rest[len(sampled_text) :])
+            return (point.kept, added) if self.renderer.decode(added.tolist()) == rest[len(sampled_text) :] else None
         # Encoded with the closing token in front: tokenizers treat the start of a text specially.
         closing = self.renderer.turn_ends.get(point.closed_by) or self.renderer.decode((point.closed_by,))
-        added = self.renderer.encode(closing + rest[len(said) :])
+        added = self.renderer.encode(closing + rest[len(sampled_text) :])
         return (point.kept, _drop_first(added)) if added[0] == point.closed_by else None
 
     def _continue_rewritten(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
@@ -213,7 +213,7 @@ def _drop_first(ids: Ids) -> Ids:
 
 def _shows_everything(reply: Message, rendered: str) -> bool:
     """Whether a rendered answer still shows everything sampled: templates drop reasoning, or text next to tool calls."""
-    said = (reply.get("content"), reply.get("reasoning_content"))
+    parts = (reply.get("content"), reply.get("reasoning_content"))
     called = [call["function"]["name"] for call in reply.get("tool_calls") or ()]
-    texts = all(text.strip() in rendered for text in said if text)
+    texts = all(text.strip() in rendered for text in parts if text)
     return texts and all(rendered.count(name) >= called.count(name) for name in set(called))
