@@ -30,7 +30,7 @@ class QuickstartProject:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What its commands find in their environment."""
+        """The environment of its commands."""
         return {
             **os.environ,
             "OMP_NUM_THREADS": "1",
@@ -41,7 +41,7 @@ class QuickstartProject:
 
     @staticmethod
     def make(directory: Path) -> Path:
-        """Write a project with its warm-started model into a new directory below this one; it is not to be written to."""
+        """Write a project with its warm-started model into a new directory below this one; do not write to it."""
         made = QuickstartProject(directory, directory / "state").cli("quickstart", "my-agent", "--no-run")
         assert made.returncode == 0, made.stderr
         return directory / "my-agent"
@@ -49,7 +49,7 @@ class QuickstartProject:
     @classmethod
     @contextmanager
     def copy_beside(cls, made: Path, directory: Path) -> Iterator[Self]:
-        """Yield a copy of a project that shares its model; after that nothing that it started may be alive, and nothing is."""
+        """Yield a copy of a project that shares its model; at the end, fail if anything it started is alive, and end it."""
         from astuner.processes import attach, list_programs
 
         home, state = directory / "project", directory / "state"
@@ -85,7 +85,7 @@ class QuickstartProject:
         )
 
     def short(self, backbone: str, steps: int, **settings: Any) -> list[str]:
-        """Return the command line of a run of so many small steps; double underscores stand for dots."""
+        """Return the command line of a run of `steps` small steps; double underscores in names become dots."""
         chosen = {
             "data.train_batch_size": 3,
             "rollout.num_repeat": 4,
@@ -98,13 +98,13 @@ class QuickstartProject:
         return ["run", "--conf", "tune.yaml", "--backbone", backbone, *pairs]
 
     def begin(self, *arguments: object) -> subprocess.Popen[bytes]:
-        """Start a command of astuner's, whose words go to the file `said`."""
+        """Start a command of astuner's, with its output in the file `said`."""
         with (self.home / "said").open("wb") as said:
             command, environment = self.command(*arguments), {**os.environ, **self.environment}
             return subprocess.Popen(command, cwd=self.home, env=environment, stdout=said, stderr=subprocess.STDOUT)
 
     def list_processes(self) -> list[psutil.Process]:
-        """Return what lives of runs of this project, by the state directory in its environment."""
+        """Return the living processes of this project's runs, by the state directory in their environment."""
         found = []
         for process in psutil.process_iter():
             try:
@@ -115,7 +115,7 @@ class QuickstartProject:
         return found
 
     def wait_for_process(self, word: str) -> psutil.Process:
-        """Return a process with this word in its command, once there is one."""
+        """Wait for a process with this word in its command and return it."""
 
         def find() -> psutil.Process | None:
             for process in self.list_processes():
@@ -138,7 +138,7 @@ class QuickstartProject:
         """All rows of its metrics."""
         metrics = self.run / "metrics.jsonl"
         text = metrics.read_text(encoding="utf-8") if metrics.exists() else ""
-        # The last line may just be on its way.
+        # The last line may be incomplete.
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     @property

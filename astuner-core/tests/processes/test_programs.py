@@ -235,7 +235,7 @@ def test_a_leased_program_outlives_its_starter_and_ends_when_it_is_idle(tmp_path
     assert attach(record).poll() is None
     until(lambda: not living(token))
     assert list_programs() == []
-    assert "nobody used it for 6 s" in (tmp_path / "log").read_text()
+    assert "it was not used for 6 s" in (tmp_path / "log").read_text()
 
 
 def test_a_leased_program_stays_as_long_as_it_is_used(start: Start) -> None:

@@ -178,7 +178,7 @@ def test_a_kept_service_is_found_again_by_the_next_run(tmp_path: Path, capsys: p
     start_run(conf, overrides=[f"experiment_dir={tmp_path}/next"], services=["web"])
     [second] = list_programs()
     assert first == second
-    assert f"found again ({first.id}" in capsys.readouterr().err
+    assert f"reused ({first.id}" in capsys.readouterr().err
 
 
 def test_two_runs_that_begin_together_share_one_kept_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

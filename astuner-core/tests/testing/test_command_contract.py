@@ -48,7 +48,11 @@ class Wordless(click.Command):
 
 
 BAD: list[tuple[str, dict[str, Any], str]] = [
-    ("test_it_is_a_click_command", {"component": staticmethod(plain)}, "and a click command is expected: put `@click.command()`"),
+    (
+        "test_it_is_a_click_command",
+        {"component": staticmethod(plain)},
+        "but a click command is expected: decorate it with `@click.command()`",
+    ),
     ("test_it_says_what_it_does", {"component": silent}, "`silent` has no help: write a docstring under its function"),
     ("test_it_says_what_it_does", {"component": family}, "`family quiet` has no help"),
     (

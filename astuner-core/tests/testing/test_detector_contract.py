@@ -102,7 +102,7 @@ class Deaf(Shouting):
 
 
 BAD = [
-    ("test_it_is_a_detector", TakesNothing, "core calls look(output), and its own takes something else"),
+    ("test_it_is_a_detector", TakesNothing, "core calls look(output), but its signature differs"),
     ("test_it_is_a_detector", IsAsync, "`look` is not awaited"),
     ("test_ordinary_texts_are_left_alone", DislikesUnicode, "takes an ordinary text (English) for abnormal"),
     ("test_it_answers_with_text_or_nothing", SaysYes, "returned False for ''"),

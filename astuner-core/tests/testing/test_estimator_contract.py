@@ -111,7 +111,7 @@ class Numbered(Centred):
 
 
 BAD = [
-    ("test_it_is_an_estimator", TakesOneGroup, "core calls advantages(groups), and its own takes something else"),
+    ("test_it_is_an_estimator", TakesOneGroup, "core calls advantages(groups), but its signature differs"),
     ("test_its_loss_aggregation_is_known", OddAggregation, "default_loss_agg_mode is 'mean'; use one of token-mean, "),
     (
         "test_shapes_are_kept",

@@ -207,7 +207,7 @@ class ChangedByPickling(Letters):
 
 
 BAD = [
-    ("test_it_is_a_reader", Awaited, "`read` is not awaited, so nothing of it would run; drop `async`"),
+    ("test_it_is_a_reader", Awaited, "`read` is not awaited, so it would not run; drop `async`"),
     ("test_it_is_a_reader", Path, "Path' (pathlib:Path) has no method `read`: write `def read(self, split)`"),
     ("test_each_split_has_tasks", Nothing, "read('train') yielded nothing: write its data in `prepare`"),
     ("test_each_split_has_tasks", Rows, "read('train') yielded {'main_query': 'After a?'} as number 0: yield astuner.Task"),
@@ -218,7 +218,7 @@ BAD = [
     ("test_ids_are_unique", WithoutIds, "task 0 has the id ''; make one from its content"),
     ("test_tasks_are_read_lazily", HoldsAll, "holds all tasks at once (list): make `read` a generator"),
     ("test_tasks_are_read_lazily", HoldsAllBehindAnIterator, "holds all tasks at once (list_iterator)"),
-    ("test_tasks_are_read_lazily", Sequential, "which is no iterator"),
+    ("test_tasks_are_read_lazily", Sequential, "which is not an iterator"),
     ("test_reading_again_begins_at_the_beginning", StartsInTheMiddle, "gave 3 tasks, and 2 while it was being read"),
     ("test_reading_again_begins_at_the_beginning", SharesItsPlace, "gave 3 tasks, and 1 after another reading had passed it"),
     ("test_reading_may_stop_early", Clings, "raised OSError: the file is still open when it was left after its first task"),

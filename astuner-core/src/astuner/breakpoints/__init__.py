@@ -1,4 +1,4 @@
-"""Stops in the code of a workflow, a judge or a reader that wait there until their tag is asked for: `astuner run --db TAG`."""
+"""Breakpoints in the code of a workflow, a judge or a reader, enabled by tag: `astuner run --db TAG`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from astuner.breakpoints.selection import TAGS
 __all__ = ["breakpoint"]
 
 
-def breakpoint(tag: str) -> None:  # noqa: A001 - it is read as `astuner.breakpoint`, and does what its namesake does
-    """Stop in the debugger at the caller's next line, if `astuner run --db` names this tag; else do nothing.
+def breakpoint(tag: str) -> None:  # noqa: A001 - it is used as `astuner.breakpoint` and does what the builtin does
+    """Stop in the debugger at the caller's next line, if `astuner run --db` names this tag.
 
-    The debugger is the one that is attached (debugpy), Ray's own in a worker of Ray, or pdb where there is a terminal. A tag
-    holds no comma, no `|` and no space; `all` is none, since `--db all` names every tag.
+    The debugger is debugpy if attached, Ray's own in a Ray worker, or pdb on a terminal. A tag contains no comma, `|` or space
+    and is not `all`, since `--db all` names every tag.
     """
     if TAGS in os.environ:
         from astuner.breakpoints.stopping import stop

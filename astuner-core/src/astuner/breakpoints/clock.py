@@ -1,4 +1,4 @@
-"""The clock of an event loop that is held: it stands still, so that no time limit passes because of it."""
+"""Stopping the clock of an event loop while a debugger holds it, so that no time limit passes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 _held_s: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-"""By event loop, how long it was held so far."""
+"""By event loop, the total time it was held."""
 
 
 @contextmanager
 def stop_clock() -> Iterator[None]:
-    """Hold the running event loop of this thread, if there is one, and set its clock back afterwards by as much."""
+    """Hold the running event loop of this thread, if there is one, and then set its clock back by the elapsed time."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -24,7 +24,7 @@ def stop_clock() -> Iterator[None]:
     try:
         yield
     finally:
-        # Only asyncio's own loops, whose time is a plain method, are known to ask it for every timer.
+        # Only asyncio's own loops are known to call `time` for every timer.
         if isinstance(loop, asyncio.BaseEventLoop):
             _set_back(loop, time.monotonic() - began)
 
@@ -33,5 +33,5 @@ def _set_back(loop: asyncio.BaseEventLoop, seconds: float) -> None:
     if loop not in _held_s:
         _held_s[loop] = 0.0
         earlier = loop.time
-        loop.time = lambda: earlier() - _held_s[loop]  # type: ignore[method-assign]  # a clock that stands still is the point
+        loop.time = lambda: earlier() - _held_s[loop]  # type: ignore[method-assign]  # replacing the clock is the point
     _held_s[loop] += seconds

@@ -1,4 +1,4 @@
-"""Whose code runs: the episode, the judge's group or the reader that a breakpoint names."""
+"""The code that is running: the episode, the judge's group or the reader, for the title of a breakpoint."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _place: ContextVar[str | None] = ContextVar("astuner_place", default=None)
 
 
 def current_place() -> str | None:
-    """Return what was named by the innermost `during`, in this task or thread."""
+    """Return the name set by the innermost `name_place`, in this task or thread."""
     return _place.get()
 
 
 @contextmanager
 def name_place(place: str) -> Iterator[None]:
-    """Name whose code runs inside; a debugger that was left there by stepping over its end gives the terminal back after it."""
+    """Name the code that runs inside the block; a debugger still open at its end gives the terminal back."""
     token = _place.set(place)
     try:
         yield

@@ -1,4 +1,4 @@
-"""pdb as a run uses it: it waits for its turn, stops the clock at its prompt, and ends the run when it is left."""
+"""pdb for runs: it waits for the terminal, stops the clock at its prompt, and ends the run on quit."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Debugger(pdb.Pdb):
     """One stop at a breakpoint, until the user lets the program go on."""
 
     def __init__(self, title: str, place: str | None, end_run: Callable[[], object] | None, ending: Callable[[], bool]) -> None:
-        """`title` is shown at the first prompt; `end_run` is called when the user quits, and `ending` tells that somebody has."""
-        # The run has its own way with Ctrl-C, which pdb would replace for good.
+        """`title` is shown at the first prompt; `end_run` is called on quit; `ending` tells whether the run is ending."""
+        # The run handles Ctrl-C itself; pdb would replace its handler permanently.
         super().__init__(nosigint=True)
         self.prompt = "(astuner) "
         self.place = place
@@ -30,9 +30,9 @@ class Debugger(pdb.Pdb):
         self._title, self._end_run, self._ending = title, end_run, ending
 
     def interaction(self, *arguments: Any, **keywords: Any) -> None:
-        """Have the prompt, as soon as no other thread has it."""
+        """Show the prompt as soon as no other thread has it."""
         if TERMINAL.take(self):
-            # What was displayed had taken hold of stdout, and is paused only now.
+            # A live display may have redirected stdout until it was paused.
             self.stdout = sys.stdout if sys.stdout.isatty() else sys.stderr
             self.use_rawinput = self.stdout is sys.stdout
         if TERMINAL.hand_to(self):
@@ -44,7 +44,7 @@ class Debugger(pdb.Pdb):
             super().interaction(*arguments, **keywords)
 
     def precmd(self, line: str) -> str:
-        """Leave when the run was ended while somebody sat at the prompt of another thread."""
+        """Quit if the run was ended from another thread's prompt."""
         return "quit" if self._ending() else super().precmd(line)
 
     def set_continue(self) -> None:
@@ -55,32 +55,32 @@ class Debugger(pdb.Pdb):
     def set_quit(self) -> None:
         """End the run, as Ctrl-C would."""
         super().set_quit()
-        # First, so that nobody is told of a prompt that is being left.
+        # First, so that the run's stop handler sees no open prompt.
         TERMINAL.give_back(self)
         if self._end_run is not None and not self._ending():
             self._end_run()
         self._release()
 
     def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
-        """Follow the program; it is cancelled where it stands when the user has quit."""
+        """Trace the program; cancel it at the current line when the user has quit."""
         try:
             return super().trace_dispatch(frame, event, arg)
         except bdb.BdbQuit:
             if self._end_run is None:
                 raise
-            # No `except Exception` of the code that is debugged stops it, and no failure is made of it.
+            # Not caught by `except Exception` in the debugged code, and not counted as a failure.
             raise _make_ending() from None
 
     def _release(self) -> None:
         TERMINAL.give_back(self)
-        # Another one of this thread may be between two steps, in a coroutine that goes on later.
+        # Another debugger of this thread may be stepping in a coroutine that continues later.
         waiting = TERMINAL.find_latest(self.thread)
         if isinstance(waiting, Debugger) and not self._ending():
             sys.settrace(waiting.trace_dispatch)
 
 
 def _make_ending() -> BaseException:
-    """Return what ends the code of this thread: a task is cancelled; the main thread, outside of any, is interrupted."""
+    """Return the exception that ends this thread's code: a task is cancelled; the main thread outside tasks is interrupted."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -91,7 +91,7 @@ def _make_ending() -> BaseException:
 
 @contextmanager
 def _allow_interrupt() -> Iterator[None]:
-    """Let Ctrl-C end a command of the prompt, not the run; signals reach the main thread only."""
+    """Let Ctrl-C interrupt a command at the prompt, not the run; signals reach the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

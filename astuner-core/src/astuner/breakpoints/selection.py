@@ -1,4 +1,4 @@
-"""Which breakpoints a run stops at, for the process that asks and all that it starts; and which of them were reached."""
+"""The breakpoints a run stops at, shared with its child processes, and which of them were reached."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ TAGS = "ASTUNER_BREAKPOINTS"
 """The environment variable that holds the tags, separated by commas."""
 
 REACHED = "ASTUNER_BREAKPOINTS_REACHED"
-"""The environment variable that names the file in which the processes of a run note what they reached."""
+"""The environment variable with the path of the file in which a run's processes record the tags they reached."""
 
 EVERY = "all"
-"""Asks for every tag."""
+"""Selects every tag."""
 
 _BETWEEN = re.compile(r"[,|\s]+")
 
 
 @frozen
 class BreakpointSelection:
-    """What a run was asked to stop at."""
+    """The tags that a run stops at."""
 
     tags: tuple[str, ...]
 
     def list_unreached(self) -> list[str]:
-        """Return the tags at which nothing of the run arrived so far."""
+        """Return the tags that the run has not reached so far."""
         reached = {word for word in _read_noted() if not _BETWEEN.search(word)}
         return [tag for tag in self.tags if (not reached if tag == EVERY else tag not in reached)]
 
@@ -51,20 +51,20 @@ def split_tags(given: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_tags() -> tuple[str, ...]:
-    """Return the tags that this process was asked to stop at."""
+    """Return the tags selected for this process."""
     return tuple(tag for tag in _BETWEEN.split(os.environ.get(TAGS, "")) if tag)
 
 
 def is_selected(tag: str) -> bool:
-    """Whether to stop at a tag; raises ValueError for one that no `--db` could name."""
+    """Whether to stop at a tag; raises ValueError for an invalid tag."""
     if not tag or tag == EVERY or _BETWEEN.search(tag):
-        raise ValueError(f"astuner.breakpoint({tag!r}): a tag is a word without comma, | and space, and not '{EVERY}'")
+        raise ValueError(f"astuner.breakpoint({tag!r}): a tag must not be '{EVERY}' or contain a comma, | or space")
     return not {tag, EVERY}.isdisjoint(read_tags())
 
 
 @contextmanager
 def select_breakpoints(tags: tuple[str, ...]) -> Iterator[BreakpointSelection]:
-    """Ask for stops at these tags in this process and in those that it starts meanwhile; without any, leave all as it is."""
+    """Select these tags in this process and its child processes; without tags, change nothing."""
     if not tags:
         yield NO_BREAKPOINTS
         return
@@ -80,7 +80,7 @@ def select_breakpoints(tags: tuple[str, ...]) -> Iterator[BreakpointSelection]:
 
 
 def note_first(word: str) -> bool:
-    """Note something for the whole run; whether it is the first to be noted so."""
+    """Record a word for the whole run; return whether it is new."""
     first = word not in _read_noted()
     path = os.environ.get(REACHED)
     if first and path is not None:
@@ -92,7 +92,7 @@ def note_first(word: str) -> bool:
 
 
 _here: set[str] = set()
-"""What is noted in a process whose tags were not asked for by a run of this machine."""
+"""Words recorded in a process without a run's file."""
 
 
 def _read_noted() -> set[str]:

@@ -1,4 +1,4 @@
-"""Stopping at a breakpoint, in the debugger that there is."""
+"""Stopping at a breakpoint in whichever debugger is available."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class _RunHandle:
-    """What a debugger does to the run of this process, if there is one."""
+    """A debugger's access to the run of this process, if there is one."""
 
     end: Callable[[], object] | None = None
     say: Callable[[str], object] | None = None
@@ -50,7 +50,7 @@ class Stoppable(Protocol):
 
 @contextmanager
 def connect_run(control: Stoppable, say: Callable[[str], object]) -> Iterator[None]:
-    """Let a debugger of this process end the run when it is left, and tell what it has to say through `say`."""
+    """Let debuggers in this process end the run on quit, and report messages through `say`."""
 
     def report_prompt() -> None:
         if TERMINAL.in_use:
@@ -65,24 +65,24 @@ def connect_run(control: Stoppable, say: Callable[[str], object]) -> Iterator[No
 
 
 TIME_LIMITS_OFF = (
-    "breakpoints: rollout.episode_timeout_s, rollout.llm_timeout_s and the judge's time limit are off, so that none passes while "
-    "you look around"
+    "breakpoints: rollout.episode_timeout_s, rollout.llm_timeout_s and the judge's time limit are off, so that none expires "
+    "while you look around"
 )
 
 
 def remove_time_limits(run_info: RunInfo) -> RunInfo:
-    """Return what a run's components know, with the time limits of its episodes and calls taken off."""
+    """Return a run's info without the time limits of episodes and calls."""
     rollout = evolve(run_info.config.rollout, episode_timeout_s=None, llm_timeout_s=None)
     return evolve(run_info, config=evolve(run_info.config, rollout=rollout))
 
 
 def expects_stops() -> bool:
-    """Whether somebody may sit at a prompt while the clock runs: breakpoints were asked for, or a debugger is attached."""
+    """Whether the run may stop in a debugger: breakpoints are selected, or a debugger is attached."""
     return bool(read_tags()) or _find_debugpy() is not None
 
 
 def stop(tag: str, frame: FrameType) -> None:
-    """Stop at the next line of a frame, if the tag was asked for."""
+    """Stop at the next line of a frame, if the tag is selected."""
     if not is_selected(tag) or _run.ending():
         return
     note_first(tag)
@@ -96,7 +96,7 @@ def stop(tag: str, frame: FrameType) -> None:
         return
     missing = _explain_no_terminal()
     if missing is not None:
-        # With a space it is no tag.
+        # The space keeps it distinct from tags.
         if note_first("no terminal"):
             (_run.say or _warn_on_stderr)(f"astuner.breakpoint({tag!r}): {missing}")
         return
@@ -108,7 +108,7 @@ def stop(tag: str, frame: FrameType) -> None:
 
 
 def _find_debugpy() -> Any:
-    """Return debugpy where one of its clients, an editor, is connected to this process."""
+    """Return debugpy if a client, such as an editor, is connected to this process."""
     debugpy = sys.modules.get("debugpy")
     return debugpy if debugpy is not None and debugpy.is_client_connected() else None
 
@@ -118,12 +118,12 @@ def _stop_in_debugpy(debugpy: Any, frame: FrameType) -> None:
     if pydevd is None:
         debugpy.breakpoint()
         return
-    # As debugpy.breakpoint() does it, but in the frame of the caller, not here.
+    # Like debugpy.breakpoint(), but in the caller's frame.
     pydevd.settrace(suspend=True, trace_only_current_thread=True, patch_multiprocessing=False, stop_at_frame=frame)
 
 
 def _find_worker_ray() -> Any:
-    """Return Ray in a process that is one of its workers: a driver has a terminal of its own."""
+    """Return Ray in one of its worker processes; a driver has its own terminal."""
     ray = sys.modules.get("ray")
     if ray is None or not ray.is_initialized():
         return None
@@ -131,7 +131,7 @@ def _find_worker_ray() -> Any:
 
 
 def _explain_no_terminal() -> str | None:
-    """Return why nobody could type here, or None."""
+    """Return why there is no usable terminal, or None."""
     if multiprocessing.parent_process() is not None:
         return (
             "this process has no terminal, so it goes on without stopping. Set rollout.isolation to async or thread, or attach "

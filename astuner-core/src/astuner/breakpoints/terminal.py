@@ -1,4 +1,4 @@
-"""Who has the terminal of this process: debuggers one after the other, and what is displayed on it only when none has."""
+"""The owner of this process's terminal: one debugger at a time, and live displays only when there is none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from typing import Protocol
 
 LOOK_AGAIN_S = 0.5
-"""How often one that waits looks whether the thread of the other has ended."""
+"""Interval at which a waiting debugger checks whether the other's thread has ended."""
 
 
 class Display(Protocol):
@@ -17,21 +17,21 @@ class Display(Protocol):
         ...
 
     def resume(self) -> None:
-        """Draw again, with what came meanwhile."""
+        """Draw again, including what came in the meantime."""
         ...
 
 
 class Session(Protocol):
-    """A debugger from its first prompt until it is told to go on."""
+    """A debugger from its first prompt until it continues."""
 
     @property
     def thread(self) -> threading.Thread:
-        """Where its prompt is."""
+        """The thread of its prompt."""
         ...
 
     @property
     def place(self) -> str | None:
-        """Whose code it stopped; see `places.during`."""
+        """The code it stopped; see `code_places.name_place`."""
         ...
 
 
@@ -39,24 +39,24 @@ class Terminal:
     """One per process, since there is one terminal."""
 
     def __init__(self) -> None:
-        """Nobody has it."""
+        """Start without an owner."""
         self._changed = threading.Condition()
         self._sessions: list[Session] = []
         self._displays: list[Display] = []
         self._prompting: Session | None = None
 
     def add(self, display: Display) -> None:
-        """Pause a display from now on while a debugger has the terminal."""
+        """Register a display, to be paused while a debugger has the terminal."""
         self._displays.append(display)
 
     def remove(self, display: Display) -> None:
-        """Leave a display alone again; one that was never added is no matter."""
+        """Unregister a display; does nothing if it was never added."""
         self._displays = [one for one in self._displays if one is not display]
 
     def take(self, session: Session) -> bool:
-        """Wait until no debugger of another thread has the terminal; whether the session did not have it before.
+        """Wait until no debugger of another thread has the terminal; return whether the session is new.
 
-        In one thread a debugger that stops while another one is between two prompts goes first: nobody else could go on.
+        Within a thread, a debugger that stops while another one is between prompts goes first, else both would block.
         """
         with self._changed:
             if session in self._sessions:
@@ -70,26 +70,26 @@ class Terminal:
             return True
 
     def hand_to(self, session: Session) -> bool:
-        """Note whose prompt comes next; whether it was another one's before."""
+        """Set the prompting session; return whether it changed."""
         changed, self._prompting = self._prompting is not session, session
         return changed
 
     def give_back(self, session: Session) -> None:
-        """Let the next one have it."""
+        """Release the terminal for the next session."""
         self._keep([one for one in self._sessions if one is not session])
 
     def leave(self, place: str) -> None:
-        """End the sessions of a place that is over."""
+        """End the sessions of a finished place."""
         if self._sessions:
             self._keep([one for one in self._sessions if one.place != place])
 
     def find_latest(self, thread: threading.Thread) -> Session | None:
-        """Return the session of a thread that began last, of those that have not ended."""
+        """Return the latest open session of a thread."""
         return next((one for one in reversed(self._sessions) if one.thread is thread), None)
 
     @property
     def in_use(self) -> bool:
-        """Whether a debugger has it."""
+        """Whether a debugger has the terminal."""
         return bool(self._sessions)
 
     def _keep(self, sessions: list[Session]) -> None:

@@ -1,1 +1,1 @@
-"""Components that every install has, one folder per kind. They come in through entry points like those of any plugin."""
+"""Built-in components, one folder per kind. They are registered through entry points like those of any plugin."""

@@ -37,6 +37,6 @@ def read_key(key: str) -> Caller | None:
         agent.encode()
         target.encode()
     except (ValueError, TypeError, AttributeError, RecursionError):
-        # Whatever else a client holds up: no list of two strings that can be written down is ours.
+        # Any other text from a client: not a list of two encodable strings.
         return None
     return Caller(secret, agent, target) if dot else None

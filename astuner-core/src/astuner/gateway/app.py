@@ -96,13 +96,13 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
     )
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        # The framework's layers around a route take longer than the rest of what is done for a short request.
+        # The framework's layers around a route would take most of the time of a short request.
         posted = scope["type"] == "http" and scope["method"] == "POST"
         try:
             await (generations.get(scope["path"], others) if posted else others)(scope, receive, send)
         except Exception as error:  # noqa: BLE001 - it is raised again, without a message that may quote a body
             _log(error)
-            # The server logs what reaches it, message and all.
+            # The server logs every exception that reaches it, with its message.
             raise RuntimeError(f"the gateway failed: {type(error).__name__}") from None
 
     return app
@@ -131,7 +131,7 @@ class Generation:
                 request = self._dialect.read(body, recorder.read_messages)
                 turn = recorder.begin(request, caller)
             finally:
-                # Of many requests at once each reaches the engine before the next one is read, not all after the last.
+                # With many concurrent requests, each reaches the engine before the next one is read.
                 asyncio.get_running_loop().call_soon(self._turnstile.release)
         except ApiError as error:
             await self._refuse(send, error)
@@ -188,7 +188,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     """Read a body of at most `limit` bytes; raises ApiError (413)."""
     declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     parts, size = [], 0
-    # Python reads no number of thousands of digits.
+    # Python refuses to parse numbers with thousands of digits.
     more = not (declared.isdigit() and (len(declared) > 18 or int(declared) > limit))
     while more:
         message = await receive()
@@ -228,7 +228,7 @@ async def _collect_answers(turn: Turn, choices: int) -> list[Answer]:
 
 
 async def _stream(turn: Turn, choices: int, writer: Writer, send: Send) -> None:
-    # Nothing is sent before the first tokens: an engine that fails at once is answered with a status.
+    # Nothing is sent before the first tokens, so that an engine's immediate failure becomes an HTTP status.
     happened = await _wait_for_event(turn)
     await send({"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS})
     await _send_part(send, writer.write_opening())
@@ -244,7 +244,7 @@ async def _stream(turn: Turn, choices: int, writer: Writer, send: Send) -> None:
                     break
             happened = await _wait_for_event(turn)
     except ApiError as error:
-        # The status is out.
+        # The status is already sent.
         await _send_part(send, writer.write_failure(error), more=False)
         return
     await _send_part(send, writer.write_closing([answers[number] for number in range(choices)]), more=False)

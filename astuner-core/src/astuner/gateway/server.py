@@ -153,7 +153,7 @@ class Gateway:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, asyncio sends small writes at once; else an answer's body waits 40 ms for its head's receipt.
+    # With an explicit protocol, asyncio sends small writes at once; else an answer's body waits 40 ms for its head's ACK.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

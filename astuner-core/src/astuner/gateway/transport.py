@@ -74,7 +74,7 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
             return http.Response(status, headers=headers, stream=Parts(exchange, timeout, request))
 
     async def send_at_once(exchange: _Exchange, request: Any, timeout: float | None) -> Any:
-        # Without a task and a stream of its own, an answer that comes in one piece costs half.
+        # Without its own task and stream, an answer in one piece takes half the time.
         try:
             async with asyncio.timeout(timeout):
                 await exchange.run(app, _scope(request))
@@ -92,7 +92,7 @@ def make_client(app: App, loop: asyncio.AbstractEventLoop, http: Any) -> Any:
         async def shut_down(self) -> None:
             await super().aclose()
 
-    # An SDK that is asked for "no retries" and "no proxies" must not find them in the environment.
+    # An SDK with "no retries" and "no proxies" must not find them in the environment.
     return SharedClient(transport=InProcessTransport(), trust_env=False, timeout=None)
 
 

@@ -1,4 +1,4 @@
-"""Programs that we start: each under a guard of its own, written down on disk, and ended exactly."""
+"""Programs that astuner starts: each has its own guard and a record on disk, and is ended completely."""
 
 from astuner.processes.ports import free_port
 from astuner.processes.program_handle import ProgramHandle

@@ -1,11 +1,11 @@
-"""The small program that stands over one program of ours: it starts it, and ends all of it when nobody wants it any more.
+"""The small program that guards one started program: it starts it, and ends all of it when it is no longer needed.
 
-It is run by its path and imports the standard library and psutil alone: our package would take longer to import than many a
-program to start. Its standard input is a pipe from the starter: one line of JSON says what to start, one more byte that the
-record is written, and end of file that the starter is gone, however it went. A leased program outlives its starter, and is ended
-when its lease was not touched for so long. The guard leads a session of its own, out of reach of the terminal's Ctrl-C.
+It is run by its path and imports only the standard library and psutil: importing astuner would take longer than many programs
+take to start. Its standard input is a pipe from the starter: one line of JSON says what to start, one more byte that the
+record is written, and end of file that the starter is gone. A leased program outlives its starter, and is ended when its lease
+was not touched for `idle_s` seconds. The guard leads its own session, so the terminal's Ctrl-C does not reach it.
 
-A second process, the warden, only waits for the end of the guard: if that was killed, the warden ends the program.
+A second process, the warden, only waits for the guard to end: if the guard was killed, the warden ends the program.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 STARTER, ANSWER = 0, 1
 LOOK_S = 1.0
-"""How often the guard looks at what wakes nobody: the lease, and a starter whose pipe a fork of it keeps open."""
+"""How often the guard polls: the lease, and a starter whose pipe is kept open by a fork."""
 GRACE_S = 10.0
-"""Time between SIGTERM and SIGKILL where nobody waits for the end with a time of their own."""
+"""Time between SIGTERM and SIGKILL if no caller gives one."""
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main() -> None:
-    """Start what standard input says, and leave when it and everything below it has ended."""
+    """Start the program described on standard input, and exit when it and all its children have ended."""
     order = json.loads(_read_line())
     members = _load_members()
     lifeline = _start_warden(order, members)
@@ -84,7 +84,7 @@ def _answer(data: dict[str, Any]) -> None:
 
 
 def _start_warden(order: dict[str, Any], members: ModuleType) -> int:
-    """Fork the warden; return the end of its pipe that the guard alone holds, and that says `.` when all is well."""
+    """Fork the warden; return the guard's end of its pipe, on which the guard writes `.` when it ends normally."""
     guard = os.getpid()
     heard, lifeline = os.pipe()
     if os.fork():
@@ -105,14 +105,14 @@ def _start_warden(order: dict[str, Any], members: ModuleType) -> int:
 
 
 def _catch_signals() -> int:
-    """Let signals and the end of the program wake the loop; return what becomes readable then, with the signals' numbers."""
+    """Let signals and the end of the program wake the loop; return a descriptor that yields the signals' numbers."""
     readable, written = os.pipe()
     for end in (readable, written):
         os.set_blocking(end, False)
     for number in (*ENDING, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
     signal.set_wakeup_fd(written)
-    # The starter's thread may have blocked some.
+    # The starter's thread may have blocked some signals.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     return readable
 
@@ -126,13 +126,13 @@ def _start(order: dict[str, Any]) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # A program that signals its own group does not mean the guard.
+            # A program that signals its own group must not reach the guard.
             process_group=0,
         )
 
 
 def _watch(program: subprocess.Popen[bytes], order: dict[str, Any], wakeup: int) -> str:
-    """Return when the program has ended, or why it has to."""
+    """Wait until the program has ended or must end; return the reason."""
     parent, idle_s = os.getppid(), order["idle_s"]
     look_s = LOOK_S if idle_s is None else min(LOOK_S, idle_s / 4)
     watched, recorded = [STARTER, wakeup], False
@@ -154,7 +154,7 @@ def _watch(program: subprocess.Popen[bytes], order: dict[str, Any], wakeup: int)
         if (now := _read_touch_time(order)) != touched:
             touched, since = now, time.monotonic()
         if idle_s is not None and time.monotonic() - since > idle_s:
-            return f"nobody used it for {idle_s:g} s"
+            return f"it was not used for {idle_s:g} s"
     return "it ended"
 
 
@@ -182,10 +182,10 @@ def _finish(program: subprocess.Popen[bytes], order: dict[str, Any], why: str, m
 
 
 def _write_end(order: dict[str, Any], status: int | None, why: str) -> None:
-    beside = Path(order["ended"] + ".part")
+    part = Path(order["ended"] + ".part")
     with contextlib.suppress(OSError):
-        beside.write_text(json.dumps({"status": status, "why": why}), encoding="utf-8")
-        beside.replace(order["ended"])
+        part.write_text(json.dumps({"status": status, "why": why}), encoding="utf-8")
+        part.replace(order["ended"])
 
 
 def _sweep(order: dict[str, Any]) -> None:

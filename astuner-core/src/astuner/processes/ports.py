@@ -8,13 +8,13 @@ from contextlib import suppress
 
 LOOPBACK = "127.0.0.1"
 OURS = range(20_000, 30_000)
-"""Below those that a system hands out by itself (from 32768 or 49152 on): of these any may be taken the next moment."""
+"""Below the ports that a system assigns itself (from 32768 or 49152 on), which may be taken at any moment."""
 TRIES = 20
 
 
 def free_port() -> int:
-    """Return a TCP port that nothing listens on now. Another program may still take it first: whoever uses it must cope."""
-    # Its own source of randomness: two runs of one seed would choose alike.
+    """Return a TCP port that nothing listens on now. Another program may still take it first; callers must handle that."""
+    # Independent of the seed: two runs with the same seed would choose the same ports.
     chosen = random.SystemRandom().sample(OURS, TRIES)
     for port in chosen:
         with suppress(OSError):
@@ -23,7 +23,7 @@ def free_port() -> int:
 
 
 def _bind(port: int) -> int:
-    """Return the port that was bound: 0 stands for any that the system has. Raises `OSError` where it is taken."""
+    """Bind a port and return it; 0 lets the system choose. Raises `OSError` if it is taken."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, port))
         bound: int = probe.getsockname()[1]

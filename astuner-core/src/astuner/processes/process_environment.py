@@ -1,4 +1,4 @@
-"""Environment variables that hold for a while."""
+"""Temporary environment variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def export_variables(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables for this process and those that it starts, as long as the block lasts; then put back what was there."""
+    """Set variables for this process and those it starts while the block lasts; then restore the previous values."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

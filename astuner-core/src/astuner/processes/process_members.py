@@ -1,6 +1,6 @@
 """The processes that belong to one program: found and ended.
 
-Imports psutil and nothing of ours, since the guard loads this file by its path.
+Imports psutil and nothing of astuner, since the guard loads this file by its path.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ MARK = "ASTUNER_PROGRAM"
 """Environment variable that a program and all below it carry: the id of its record, in the guard `guard:` and the id."""
 
 RESCAN_S = 0.25
-"""New members are looked for so often while a program is ended."""
+"""Interval of the search for new members while a program is being ended."""
 GIVE_UP_S = 10.0
-"""A process that SIGKILL does not end in this time hangs in the kernel, and nobody can end it."""
+"""A process that survives SIGKILL for this long hangs in the kernel and cannot be ended."""
 
 
 def find_members(program: str, guard: int) -> list[psutil.Process]:
-    """Return the living processes of a program: all that it started, also in groups and sessions of their own.
+    """Return the living processes of a program: all that it started, including other groups and sessions.
 
     They are known by the mark in their environment. One whose environment cannot be read, or was overwritten by a changed process
     title, belongs where its parent does, and one that lost its parent where its session does. A program that another
-    one started through us carries another mark, and is left alone.
+    one started through astuner carries another mark, and is left alone.
     """
     table = {process.pid: process for process in psutil.process_iter()}
     marks = {pid: read_mark(process) for pid, process in table.items()}
@@ -52,9 +52,9 @@ def find_members(program: str, guard: int) -> list[psutil.Process]:
 
 
 def end_members(find: Callable[[], list[psutil.Process]], grace_s: float) -> list[int]:
-    """Ask all members to end (SIGTERM), kill those that are left after the grace; return the pids that outlive even that."""
+    """Ask all members to end (SIGTERM), kill those left after the grace period; return the pids that survive even that."""
     killing = time.monotonic() + grace_s
-    asked: set[psutil.Process] = set()
+    terminated: set[psutil.Process] = set()
     while left := find():
         now = time.monotonic()
         if now > killing + GIVE_UP_S:
@@ -63,24 +63,24 @@ def end_members(find: Callable[[], list[psutil.Process]], grace_s: float) -> lis
             with contextlib.suppress(psutil.Error):
                 if now >= killing:
                     process.kill()
-                elif process not in asked:
+                elif process not in terminated:
                     process.terminate()
-                    # A stopped process hears nothing before it goes on.
+                    # A stopped process handles no signal before it continues.
                     process.send_signal(signal.SIGCONT)
-        asked.update(left)
+        terminated.update(left)
         _wait(left, RESCAN_S if now >= killing else min(RESCAN_S, killing - now))
     return []
 
 
 def _wait(processes: list[psutil.Process], timeout_s: float) -> None:
-    # Not psutil's waiting: for a child it would take the exit status away from whoever started it.
+    # Not psutil's wait: for a child it would consume the exit status that its parent needs.
     until = time.monotonic() + timeout_s
     while time.monotonic() < until and any(map(is_living, processes)):
         time.sleep(0.02)
 
 
 def is_living(process: psutil.Process) -> bool:
-    """Whether a process has not ended: one that has may wait for long to be buried."""
+    """Whether a process has not ended; zombies have."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

@@ -1,4 +1,4 @@
-"""A handle on a program of ours: whether it lives, what it said, ending it."""
+"""A handle on a started program: whether it lives, its output, and ending it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TAIL_BYTES = 64 * 1024
 TOUCH_S = 30.0
 GUARD_LEAVES_S = 5.0
-"""A guard whose program has ended is gone sooner; one that is not does not run."""
+"""A guard whose program has ended exits sooner; one that does not is stuck."""
 
 
 @define(eq=False, kw_only=True)
@@ -43,20 +43,20 @@ class ProgramHandle:
         """Return the exit status, None while it lives; the negative number of the signal that ended it."""
         if self._status is None:
             alive = self._guard.poll() is None if self._guard else is_alive(self.record)
-            # Looked up after the guard: it writes the end before it leaves.
+            # Read after polling the guard, which writes the status before it exits.
             status = _status_on_disk(self.record)
             self._status = status if status is not None or alive else -signal.SIGKILL
         return self._status
 
     def end(self, grace_s: float = 10.0) -> None:
-        """End the program and all that it started: SIGTERM, and SIGKILL after the grace. Twice is as good as once."""
+        """End the program and all that it started: SIGTERM, and SIGKILL after the grace. Idempotent."""
         from astuner.processes.process_members import end_members
 
         stuck = end_members(self.members, grace_s)
         self._wait_for_guard()
         self.poll()
         files = RecordFiles.of(self.record.id)
-        # Whoever holds the guard still asks how it ended; what nobody reads is swept later.
+        # The starter deletes the status file; files that nobody reads are swept later.
         for path in (files.record, files.lease, *([files.ended] if self._guard else [])):
             with suppress(OSError):
                 path.unlink()
@@ -73,11 +73,11 @@ class ProgramHandle:
         return find_members(self.record.id, self.record.pid)
 
     def tail(self, lines: int = 20) -> str:
-        """Return the last lines of what it printed."""
+        """Return the last lines of its output."""
         return "\n".join(self._output(TAIL_BYTES).splitlines()[-lines:])
 
     def read_output(self) -> str:
-        """Return all that it printed."""
+        """Return its whole output."""
         return self._output(None)
 
     def _output(self, most: int | None) -> str:
@@ -99,7 +99,7 @@ class ProgramHandle:
         done = threading.Event()
 
         def touch() -> None:
-            # A lease that is gone is not made again: the guard has taken it away, and is ending the program.
+            # A missing lease is not recreated: the guard has removed it and is ending the program.
             with suppress(FileNotFoundError):
                 os.utime(lease)
 
@@ -123,7 +123,7 @@ class ProgramHandle:
 
     @property
     def in_use(self) -> bool:
-        """Whether somebody, in whatever process, uses a leased program at this moment; see `keep_leased`."""
+        """Whether any process uses the leased program at this moment; see `keep_leased`."""
         try:
             with RecordFiles.of(self.record.id).lease.open() as lease:
                 fcntl.flock(lease, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -39,10 +39,10 @@ def launch(
     facts: Mapping[str, Any] | None = None,
     scratch: Path | None = None,
 ) -> ProgramHandle:
-    """Start a program that ends with this process, however that ends, unless a lease keeps it; raises when it cannot be started.
+    """Start a program that ends with this process, however that ends, unless it is leased; raises if it cannot be started.
 
-    Its output is appended to `log`. `env` goes on top of this process's environment; `port`, `url` and `facts` are written down
-    for whoever looks for it. `scratch` is a directory that is made before the program and removed after it.
+    Its output is appended to `log`. `env` goes on top of this process's environment; `port`, `url` and `facts` are recorded
+    for other processes. `scratch` is a directory that is created before the program starts and removed after it ends.
     """
     from astuner.config.secrets import redact_command
 
@@ -90,7 +90,7 @@ def launch(
         program = _hand_over(guard, order)
         started = evolve(started, pid=guard.pid, born=_read_birth(guard.pid), program=program)
         write_record(started)
-        # One that has ended by now wrote down how, and `poll` tells.
+        # If it has ended already, `poll` returns the recorded status.
         with suppress(_StartFailed):
             _send(guard, b"\n")
     except BaseException as error:
@@ -101,7 +101,7 @@ def launch(
         if isinstance(error, _StartFailed):
             raise AstunerError(f"{started.what}: cannot start {command[0]!r} in {place}: {error}") from None
         raise
-    # Whoever holds the handle may let it go; the guard is waited for, and its pipe held open, all the same.
+    # The caller may drop the handle; the thread still waits for the guard and keeps its pipe open.
     threading.Thread(target=guard.wait, name=f"guard {started.id}", daemon=True).start()
     return ProgramHandle(record=started, guard=guard)
 
@@ -116,17 +116,17 @@ def _make_directories(records: Path, logs: Path) -> None:
 
 
 def attach(record: ProgramRecord) -> ProgramHandle:
-    """Return a handle on a program that was found again."""
+    """Return a handle on a program started by another process."""
     return ProgramHandle(record=record)
 
 
 class _StartFailed(Exception):
-    """What the guard answered."""
+    """The guard reported that the program did not start."""
 
 
 def _start_guard(program: str, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        # The guard's directory holds modules of ours, which must not stand before those of the standard library.
+        # The modules in the guard's directory must not shadow those of the standard library.
         [sys.executable, "-P", str(GUARD)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -144,10 +144,10 @@ def _hand_over(guard: subprocess.Popen[bytes], order: Mapping[str, Any]) -> int:
         answer = answers.readline()
     if not answer:
         raise _StartFailed("its guard failed; the log says why")
-    said = json.loads(answer)
-    if "error" in said:
-        raise _StartFailed(f"{said['error']}: {said['at']}" if said["at"] else said["error"])
-    pid: int = said["program"]
+    reply = json.loads(answer)
+    if "error" in reply:
+        raise _StartFailed(f"{reply['error']}: {reply['at']}" if reply["at"] else reply["error"])
+    pid: int = reply["program"]
     return pid
 
 
@@ -161,9 +161,9 @@ def _send(guard: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 def _close(guard: subprocess.Popen[bytes]) -> None:
-    """End a guard that has nothing to stand over; with its pipe closed it leaves, and takes the program along."""
+    """End the guard by closing its pipe; it ends its program, if any, and exits."""
     assert guard.stdin is not None
-    # What could not be written to it is tried again.
+    # Closing flushes what could not be written before.
     with suppress(BrokenPipeError):
         guard.stdin.close()
     guard.wait()

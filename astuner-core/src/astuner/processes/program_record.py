@@ -1,4 +1,4 @@
-"""What is written down about a program of ours, one JSON file each, so that another process can find it."""
+"""The record of a started program, one JSON file each, so that other processes can find it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ STATE_VARIABLE = "ASTUNER_STATE_DIR"
 
 @frozen(kw_only=True)
 class Lease:
-    """A program is kept after its starter, for whoever comes next."""
+    """A program outlives its starter, for later users."""
 
     idle_s: float | None
-    """It is ended after so long without a user; None keeps it until it is stopped."""
+    """It is ended after `idle_s` seconds without a user; None keeps it until it is stopped."""
 
 
 @frozen(kw_only=True)
 class ProgramRecord:
-    """A program that was started, as the file on disk says."""
+    """A started program, as recorded on disk."""
 
     id: str
     kind: Kind
@@ -34,7 +34,7 @@ class ProgramRecord:
     pid: int
     """Of the run itself; of a service or server the guard, which leads the session."""
     born: float
-    """When the process of that pid began, in seconds since the epoch: a pid that was given away again is not ours."""
+    """When the process of that pid began, in seconds since the epoch: detects a reused pid."""
     program: int | None = None
     """The pid of the program below the guard; None for a run."""
     command: tuple[str, ...]
@@ -50,7 +50,7 @@ class ProgramRecord:
     url: str | None = None
     lease: Lease | None = None
     facts: Mapping[str, Any] = field(factory=dict)
-    """What tells it from others of its kind."""
+    """Facts that distinguish it from others of its kind."""
 
     @property
     def what(self) -> str:
@@ -75,14 +75,14 @@ class RecordFiles:
         return cls(record=base / f"{program}.json", lease=base / f"{program}.lease", ended=base / f"{program}.ended")
 
     def remove(self) -> None:
-        """Forget the program."""
+        """Remove the program's files."""
         for path in (self.record, self.lease, self.ended):
             with suppress(OSError):
                 path.unlink()
 
 
 def state_directory() -> Path:
-    """Return where we keep what outlives a run: `$ASTUNER_STATE_DIR`, else the user's state directory."""
+    """Return the directory for what outlives a run: `$ASTUNER_STATE_DIR`, else the user's state directory."""
     if given := os.environ.get(STATE_VARIABLE):
         return Path(given).expanduser().absolute()
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
@@ -98,13 +98,13 @@ def write_record(started: ProgramRecord) -> None:
     """Write a record, whole or not at all, readable by its user alone."""
     path = RecordFiles.of(started.id).record
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(json.dumps(asdict(started), ensure_ascii=False), encoding="utf-8")
-    beside.replace(path)
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(json.dumps(asdict(started), ensure_ascii=False), encoding="utf-8")
+    part.replace(path)
 
 
 def read_record(path: Path) -> ProgramRecord | None:
-    """Return what a file says, or None where it is no record of ours, is torn, or is gone."""
+    """Return the record in a file, or None if it is not a record, incomplete or missing."""
     try:
         return _parse_record(json.loads(path.read_text(encoding="utf-8")), path.stem)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
@@ -144,4 +144,4 @@ _FORMS: Mapping[str, Any] = {
     "lease": dict | None,
     "facts": dict,
 }
-"""What a field may be in the file. A key that is not here was written by a later version, and is left aside."""
+"""Types of the fields in the file. Other keys were written by a later version and are ignored."""

@@ -23,12 +23,12 @@ from astuner.processes.program_record import (
 )
 
 BORN_WITHIN_S = 1.0
-"""The system tells a process's birth to some hundredths of a second, and moves it a little when the clock is set."""
+"""The system's process start times are accurate to some hundredths of a second, and shift when the clock is set."""
 KEEP_S = 3600.0
 
 
 def list_programs() -> list[ProgramRecord]:
-    """Return what is alive of what we started on this machine, oldest first; the records of the dead are removed."""
+    """Return the living programs started on this machine, oldest first; records of dead ones are removed."""
     found = []
     with contextlib.suppress(OSError):
         for path in sorted(records_directory().iterdir()):
@@ -44,15 +44,15 @@ def list_programs() -> list[ProgramRecord]:
 
 
 def _sweep(path: Path) -> None:
-    """Remove what a program left that is long gone. One of now may be about to have its record, or be asked how it ended."""
-    # Whoever it is of may remove it at this moment.
+    """Remove files of a program that ended long ago. A recent one may still get its record or be asked for its status."""
+    # Its owner may remove it at the same moment.
     with contextlib.suppress(OSError):
         if time.time() - path.stat().st_mtime > KEEP_S:
             path.unlink()
 
 
 def is_alive(record: ProgramRecord) -> bool:
-    """Whether the process of a record lives, and is the one that was meant: pids are given away again."""
+    """Whether the process of a record lives and is the same process: pids are reused."""
     import psutil
 
     from astuner.processes.process_members import read_mark
@@ -75,13 +75,13 @@ def make_id() -> str:
 
 
 def format_now() -> str:
-    """Return the time as records have it."""
+    """Return the time in the format of records."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 @contextmanager
 def register_run(name: str, directory: Path, *, facts: Mapping[str, Any] | None = None) -> Iterator[ProgramRecord]:
-    """Let this process be found as a run, as long as the block lasts; where nothing can be written it is not, with a warning."""
+    """List this process as a run while the block lasts; if the record cannot be written, print a warning."""
     import psutil
 
     from astuner.config.secrets import redact_command

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from astuner.processes.program_handle import ProgramHandle
 
 LOOK_S, LOOK_LESS_S = 0.1, 1.0
-"""At first one looks often; a program that takes minutes writes a long log, which is read each time."""
-TELL_S = 5.0
+"""Polling starts fast and slows down: each poll reads the log, which grows long in a program that starts slowly."""
+REPORT_S = 5.0
 ANSWER_S = 2.0
 
 
 async def wait_until_ready(launched: ProgramHandle, signs: Ready, timeout_s: float, progress: Callable[[str], None]) -> None:
-    """Wait until every sign is there; raises `AstunerError` with the last log lines when the program ends first, or time does."""
-    began = told = time.monotonic()
+    """Wait until every sign is there; raises `AstunerError` with the last log lines if the program ends or time runs out."""
+    began = reported = time.monotonic()
     while True:
         lacking = await asyncio.to_thread(find_missing_sign, signs, launched)
-        # Looked at after the signs: a port that answers may be somebody else's, and ours has ended over it.
+        # Checked after the signs: an answering port may belong to another program, and this one failed because of it.
         if (status := launched.poll()) is not None:
             raise AstunerError(
                 f"{launched.record.what} ended before it was ready (exit status {status}){describe_last_lines(launched)}"
@@ -42,14 +42,14 @@ async def wait_until_ready(launched: ProgramHandle, signs: Ready, timeout_s: flo
             raise AstunerError(
                 f"{launched.record.what} was not ready after {timeout_s:g} s: {lacking}{describe_last_lines(launched)}"
             )
-        if time.monotonic() - told >= TELL_S:
-            told = time.monotonic()
+        if time.monotonic() - reported >= REPORT_S:
+            reported = time.monotonic()
             progress(f"{launched.record.what}: waiting, {waited_s:.0f} of {timeout_s:g} s: {lacking}")
         await asyncio.sleep(min(LOOK_LESS_S, LOOK_S + waited_s / 50))
 
 
 def find_missing_sign(signs: Ready, launched: ProgramHandle | None) -> str | None:
-    """Return the first sign that is not there, in words; None when all are. Without a program its log counts for nothing."""
+    """Describe the first missing sign; None if there is none. Without a program its log is not checked."""
     if signs.port is not None and not accepts(signs.port):
         return f"port {signs.port} accepts no connection"
     if signs.url is not None and (reason := _find_refusal(signs.url)) is not None:
@@ -60,7 +60,7 @@ def find_missing_sign(signs: Ready, launched: ProgramHandle | None) -> str | Non
 
 
 def describe_last_lines(launched: ProgramHandle, lines: int = 20) -> str:
-    """Return the end of an error's text: the last lines of the log, and where it lies."""
+    """Return the end of an error message: the last lines of the log and its path."""
     tail = launched.tail(lines)
     return f"; last lines of {launched.record.log}:\n{tail}" if tail else f"; it printed nothing to {launched.record.log}"
 

@@ -1,4 +1,4 @@
-"""What a program takes, and how long it may still be idle."""
+"""A program's memory, and its remaining idle time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from astuner.processes.program_record import ProgramRecord, RecordFiles
 
 
 def memory_bytes(record: ProgramRecord) -> int:
-    """Return the resident memory of all processes of a program; pages that they share count for each."""
+    """Return the resident memory of all processes of a program; shared pages count for each."""
     import psutil
 
     total = 0

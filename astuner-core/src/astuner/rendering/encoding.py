@@ -34,7 +34,7 @@ class PartwiseEncoder:
     def __init__(self, backend: Any, added: Mapping[int, Any]) -> None:
         """`backend` is a `tokenizers.Tokenizer`; `added` are the tokens added to its vocabulary, by id, with their flags."""
         self._backend = backend
-        # Those of the others are looked for in what is between these, after it was normalised.
+        # Normalised tokens are found by the backend, in the parts between these.
         cutting = {token.content: number for number, token in added.items() if not token.normalized}
         self._ids: Mapping[str, int] = cutting if _cuts_cleanly(backend, added.values()) else {}
         longest_first = sorted(cutting, key=len, reverse=True)

@@ -44,7 +44,7 @@ class LibraryRenderer(TemplateRenderer):
                 self._renderers[key] = create_renderer(self.tokenizer, config, chat_template_kwargs=dict(kwargs))
             except (AssertionError, ValueError) as error:
                 if kwargs:
-                    # The library names the arguments that it does not know, and the client is told.
+                    # The library's error names the arguments it does not know; the client gets that error.
                     raise
                 raise AstunerError(
                     f"model.path: the model's name says {self.family}, but its tokenizer is of another family ({error}), and "

@@ -104,7 +104,7 @@ class AnswerParser:
         self._fresh = ""
         self._gap = ""
         self._calls = 0
-        self._said = False
+        self._has_text = False
 
     def feed(self, text: str) -> Iterator[Piece]:
         """Yield what is certain after more text."""
@@ -119,9 +119,9 @@ class AnswerParser:
             yield from self._proceed()
         rest, self._held = self._held, ""
         if self._state == "reasoning" and rest.strip():
-            yield Piece("reasoning", rest.rstrip() if self._said else rest.strip())
+            yield Piece("reasoning", rest.rstrip() if self._has_text else rest.strip())
         elif self._state in ("start", "content"):
-            if self._calls and not (self._said and rest.strip()):
+            if self._calls and not (self._has_text and rest.strip()):
                 rest = rest.strip()
             if rest:
                 yield Piece("content", rest)
@@ -143,19 +143,19 @@ class AnswerParser:
 
     def _reasoning(self) -> Iterator[Piece]:
         text, end, rest = self._held.partition(self._think_end)
-        if not self._said:
+        if not self._has_text:
             text = text.lstrip()
         if end:
             self._held = rest
             self._state = "after"
-            self._said = False
+            self._has_text = False
             if text.rstrip():
                 yield Piece("reasoning", text.rstrip())
             return
         certain = text[: len(text) - partial_marker_length(text, (self._think_end,))].rstrip()
         self._held = text[len(certain) :]
         if certain:
-            self._said = True
+            self._has_text = True
             yield Piece("reasoning", certain)
 
     def _after(self) -> Iterator[Piece]:
@@ -182,10 +182,10 @@ class AnswerParser:
             else:
                 certain = self._held[: len(self._held) - partial_marker_length(self._held, openers)].rstrip()
                 self._held = self._held[len(certain) :]
-        if self._calls and not self._said:
+        if self._calls and not self._has_text:
             certain = certain.lstrip()
         if certain:
-            self._said = True
+            self._has_text = True
             yield Piece("content", certain)
 
     def _enter_call(self, place: int) -> None:
@@ -207,7 +207,7 @@ class AnswerParser:
         self.malformed += found.malformed
         for piece in found.pieces:
             if piece.kind != "tool_call":
-                self._said = True
+                self._has_text = True
                 yield Piece("content", self._gap + piece.text)
             elif self._calls and not self._parallel:
                 self.dropped += 1

@@ -103,5 +103,5 @@ def _remember(remembered: Path, chosen: type) -> None:
         for path in earlier[:-REMEMBERED]:
             path.unlink(missing_ok=True)
     except OSError:
-        # A home that cannot be written to costs the seconds again.
+        # If the cache cannot be written, the next load is slow again.
         return

@@ -1,4 +1,4 @@
-"""The service `appworld`: AppWorld's environment server, where the user's shell says."""
+"""The service `appworld`: AppWorld's environment server, configured by the user's environment variables."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def appworld(run_info: RunInfo) -> Definition:
             f'server, {SCRIPT} the command that starts it there, as "bash EnvService/env_sandbox/appworld.sh"'
         )
     if not Path(directory).expanduser().is_dir():
-        raise UsageError(f"--with-appworld: {DIRECTORY}: there is no directory {directory}")
+        raise UsageError(f"--with-appworld: {DIRECTORY}: the directory {directory} does not exist")
     url = _find_server(run_info)
     service = Service(
-        # Those who have this line wrote it for bash.
+        # Existing command lines are written for bash.
         command=("bash", "-c", script),
         cwd=str(Path(directory).expanduser().absolute()),
-        # The server prints its sign without a flush, and its output is no terminal here.
+        # The server does not flush its ready line, and its output is not a terminal here.
         env={"PYTHONUNBUFFERED": "1"},
         ready=Ready(url=f"{url}/healthz" if url else None, log="Starting server on"),
         timeout_s=START_S,
@@ -44,7 +44,7 @@ def appworld(run_info: RunInfo) -> Definition:
 
 
 def _find_server(run_info: RunInfo) -> str | None:
-    """Return the server that the tasks are read from, if that is how they are read, and on this machine."""
+    """Return the URL of the server that the tasks are read from, if there is one on this machine."""
     reader = run_info.config.task_reader
     url = reader.options_of(READER).get("env_url") if reader.type == READER else None
     if not isinstance(url, str) or urlsplit(url).hostname not in ("localhost", "127.0.0.1", "0.0.0.0"):

@@ -1,4 +1,4 @@
-"""A service, ready to be started."""
+"""The definition of a service."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from astuner.config.model import Service
 
 @frozen(kw_only=True)
 class Definition:
-    """What a service is. An entry point of the group `astuner.services` names a function from `RunInfo` to one of these.
+    """The definition of a service. Entry points in `astuner.services` name a function from `RunInfo` to one of these.
 
-    The function is called when a user asks for the service, before anything of the run is alive; it raises `UsageError` for what
-    the user has to mend first.
+    The function is called when a user requests the service, before anything else of the run starts; it raises `UsageError`
+    for what the user must fix first.
     """
 
     service: Service | None
-    """What to start; its `cwd` starts at the YAML's directory. None where something outside serves already."""
+    """The program to start; its `cwd` is relative to the YAML's directory. None if an external program serves already."""
     exports: Mapping[str, str] = field(factory=dict)
     """Environment variables of the run, set once the service is ready."""
     scratch: Path | None = None
-    """A directory that does not exist yet: made for the service, and removed when that has ended."""
+    """A directory that does not exist yet: created for the service and removed after it ends."""
     url: str | None = None
-    """Where people find it."""
+    """URL for people."""
     notice: str | None = None
-    """What the user should know when it is used."""
+    """A notice for the user when it is used."""

@@ -1,4 +1,4 @@
-"""What makes a kept service the one that a configuration means."""
+"""A digest that tells whether a kept service matches the configuration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from astuner.config.model import Service
 
 
 def digest_of(service: Service) -> str:
-    """Return a digest of command, directory and environment; the values stay unreadable in it."""
+    """Return a digest of command, directory and environment; the values cannot be read from it."""
     command = service.command if isinstance(service.command, str) else list(service.command)
-    told = json.dumps([command, service.cwd, sorted(service.env.items())], ensure_ascii=False)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    text = json.dumps([command, service.cwd, sorted(service.env.items())], ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

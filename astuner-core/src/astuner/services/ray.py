@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 ADDRESS = "RAY_ADDRESS"
 DIRECTORY = "ASTUNER_RAY_DIRECTORY"
-"""Where the private cluster of this run keeps its logs, below `session_latest/logs`."""
+"""The directory of this run's private cluster; its logs are in `session_latest/logs`."""
 LEAST_CPUS = 16
-"""Ray's CPUs are a count of places, not of cores: a trainer's placement group must find some on a small machine too."""
+"""Ray's CPUs are slots, not cores: a trainer's placement group needs enough even on a small machine."""
 CPUS_A_WORKER = 4
 PLACES = 4
-"""On a machine without a GPU: so many workers may ask for one each, since trainers count their workers by Ray's GPUs."""
+"""Number of GPUs that Ray reports on a machine without one, since trainers allocate their workers by Ray's GPUs."""
 START_S = 180.0
 ANSWER_S = 10.0
 
 
 def check_answers(address: str) -> None:
-    """Raise `RunFailed` where no cluster listens at an address: Ray itself would try for minutes."""
+    """Raise `RunFailed` if no cluster listens at an address: Ray itself would retry for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         return
@@ -45,14 +45,14 @@ def check_answers(address: str) -> None:
 
 
 def read_key_again() -> None:
-    """Let Ray see the cluster's key: it reads the environment once, and an agent's own code may have imported it before."""
+    """Make Ray reload the cluster's key: it reads the environment once, and an agent's code may have imported it before."""
     raylet: Any = importlib.import_module("ray._raylet")
     raylet.Config.initialize("")
     raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def describe_unreachable(address: str, error: Exception) -> str:
-    """Say what to do about a cluster that does not answer."""
+    """Return an error text for a cluster that does not answer."""
     return (
         f"{ADDRESS} is {address}, and no Ray cluster answers there: {error}. Start it (ray start --head), or unset {ADDRESS} for "
         "a cluster of this run alone"
@@ -60,7 +60,7 @@ def describe_unreachable(address: str, error: Exception) -> str:
 
 
 def ray(run_info: RunInfo) -> Definition:
-    """Define a private cluster, or none where the environment names one already."""
+    """Define a private cluster, or none if the environment names one already."""
     if address := os.environ.get(ADDRESS):
         return Definition(service=None, notice=f"service 'ray': {ADDRESS} is set, so the cluster at {address} is used")
     if find_spec("ray") is None:
@@ -68,10 +68,10 @@ def ray(run_info: RunInfo) -> Definition:
             "--with-ray: Ray is not installed: pip install ray (the backbones verl and trinity bring the version that they need)"
         )
     port = free_port()
-    # Ray's sockets lie below it, and a socket's path may have about 100 characters: no run directory is short enough.
+    # It holds Ray's sockets, whose paths are limited to about 100 characters: a run directory may be too long.
     short = "/tmp" if Path("/tmp").is_dir() else tempfile.gettempdir()
     scratch = Path(short, f"astuner-ray-{secrets.token_hex(4)}")
-    # With both given Ray does not look for a token file in the home directory, which other clusters write.
+    # With both set, Ray ignores the token file in the home directory, which other clusters write.
     auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     gpus = gpu_count()
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"]
@@ -82,10 +82,10 @@ def ray(run_info: RunInfo) -> Definition:
         f"--num-cpus={max(LEAST_CPUS, os.cpu_count() or 1, CPUS_A_WORKER * (gpus or PLACES))}",
     ]
     if gpus == 0:
-        # Ray counts against the variable with which GPUs are hidden, and there is nothing to hide from places.
+        # Ray checks --num-gpus against the variable that hides GPUs, so the variable must be unset.
         command = ["/usr/bin/env", "-u", VISIBLE, *command, f"--num-gpus={PLACES}"]
     if find_spec("grpc") is not None:
-        # Ray's client server starts where it can, on one port for all clusters of a machine.
+        # By default Ray's client server uses the same port for all clusters of a machine.
         command.append(f"--ray-client-server-port={free_port()}")
     service = Service(
         command=tuple(command),

@@ -1,4 +1,4 @@
-"""The services of one run: started or found, watched, and ended with it."""
+"""The services of one run: started or reused, watched, and ended with it."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from astuner.services.digest import digest_of
 
 LOOK_S = 1.0
 NO_SUCH_COMMAND = 127
-"""What a shell answers for a command that it does not find."""
+"""A shell's exit status for an unknown command."""
 
 
 @frozen(kw_only=True)
 class ServiceHost:
-    """What services need of their run."""
+    """What services need from their run."""
 
     directory: Path
     """The run directory."""
     say: Callable[[str], None]
-    """Tells the user how far a start is."""
+    """Reports the progress of a start to the user."""
     warn: Callable[[str], None]
-    """Tells of a service that ends during the run."""
+    """Warns about a service that ends during the run."""
     stopped: Callable[[], bool]
     """Whether the run was asked to stop."""
 
 
 @contextmanager
 def run_services(definitions: Mapping[str, Definition], place: ServiceHost) -> Iterator[None]:
-    """Let services run as long as the block lasts: each is awaited before the next is started."""
+    """Run services while the block lasts: each is ready before the next is started."""
     with ExitStack() as stack:
         services = _Services(place=place, stack=stack)
         for name, definition in definitions.items():
@@ -59,7 +59,7 @@ class _Services:
     alive: list[ProgramHandle] = field(factory=list)
 
     def start(self, name: str, definition: Definition) -> None:
-        """Start a service, or take one that is there, and wait until it is ready."""
+        """Start a service, or reuse one, and wait until it is ready."""
         if definition.notice:
             self.place.say(definition.notice)
         if definition.service is not None:
@@ -68,7 +68,7 @@ class _Services:
 
     def _provide(self, name: str, definition: Definition, service: Service) -> None:
         digest = digest_of(service)
-        # Two runs that begin at the same moment would each start a service that is to be kept.
+        # Two runs that start at the same moment would each start the kept service.
         with _lock_name(name):
             kept = _find_kept(name, digest)
             if kept is None and self._is_served(name, service):
@@ -81,17 +81,19 @@ class _Services:
             self._await(found, service)
             self.stack.enter_context(found.keep_leased())
             self.alive.append(found)
-            self.place.say(f"{kept.what}: found again ({kept.id}, since {kept.started}); `astuner stop {name}` ends it")
+            self.place.say(f"{kept.what}: reused ({kept.id}, since {kept.started}); `astuner stop {name}` ends it")
 
     def _is_served(self, name: str, service: Service) -> bool:
-        """Whether something that is not ours does already what the service is for."""
+        """Whether another program already serves the service's port or URL."""
         seen = service.ready.port is not None or service.ready.url is not None
         if not seen or find_missing_sign(service.ready, None) is not None:
             return False
         place = service.ready.url or f"port {service.ready.port}"
         theirs = next((one for one in list_programs() if _is_service(one, name) and one.port == service.ready.port), None)
         if theirs is None:
-            self.place.say(f"service '{name}': {place} answers already, so nothing is started; what is there is left alone")
+            self.place.say(
+                f"service '{name}': {place} answers already, so nothing is started and the program there is left alone"
+            )
         else:
             self.alive.append(attach(theirs))
             whose = f"the run in {theirs.directory} started it, and it ends with that run; `keep: true` lets it outlive both"
@@ -118,7 +120,7 @@ class _Services:
         )
 
     def _begin(self, launched: ProgramHandle, name: str, service: Service) -> None:
-        """Wait for what was started, and end it with the run unless it is kept."""
+        """Wait until a started service is ready, and end it with the run unless it is kept."""
         try:
             self._await(launched, service)
         except BaseException as error:
@@ -147,7 +149,7 @@ class _Services:
 
 
 def _check_command(name: str, service: Service) -> None:
-    """Raise where the first word is no program; a shell finds out itself."""
+    """Raise if the first word is not a program; a shell reports that itself."""
     if isinstance(service.command, str):
         return
     if not service.command:
@@ -155,7 +157,7 @@ def _check_command(name: str, service: Service) -> None:
     first, path = service.command[0], service.env.get("PATH")
     found = shutil.which(first, path=path) or (service.cwd and shutil.which(str(Path(service.cwd, first)), path=path))
     if not found:
-        raise UsageError(f"services.{name}.command: there is no program {first!r}, neither on PATH nor in {service.cwd}")
+        raise UsageError(f"services.{name}.command: program {first!r} was found neither on PATH nor in {service.cwd}")
 
 
 def _is_service(record: ProgramRecord, name: str) -> bool:
@@ -163,7 +165,7 @@ def _is_service(record: ProgramRecord, name: str) -> bool:
 
 
 def _find_kept(name: str, digest: str) -> ProgramRecord | None:
-    """Return the service that an earlier run has kept; raises when it was started otherwise than it would be now."""
+    """Return the service kept by an earlier run; raises if it was started with other settings."""
     kept = [one for one in list_programs() if _is_service(one, name) and one.lease is not None]
     same = [one for one in kept if one.facts.get("digest") == digest]
     if kept and not same:
@@ -176,9 +178,9 @@ def _find_kept(name: str, digest: str) -> ProgramRecord | None:
 
 @contextmanager
 def _lock_name(name: str) -> Iterator[None]:
-    """Let one run of this user at a time look for a service of a name and start it."""
+    """Let only one of the user's runs at a time look for and start a service of this name."""
     with ExitStack() as stack:
-        # Where nothing can be written, no service is written down and so none is kept.
+        # If nothing can be written, services have no records and none is kept.
         with suppress(OSError):
             home = state_directory() / "locks"
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -189,7 +191,7 @@ def _lock_name(name: str) -> Iterator[None]:
 
 @contextmanager
 def _watch(services: list[ProgramHandle], warn: Callable[[str], None]) -> Iterator[None]:
-    """Say once of each service that it has ended, while the run goes on."""
+    """Warn once about each service that ends during the run."""
     over = threading.Event()
 
     def watch() -> None:

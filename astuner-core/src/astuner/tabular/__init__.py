@@ -1,1 +1,1 @@
-"""Rows of files (JSON lines, JSON, csv, tsv, parquet) and the tasks that they become: shared by every reader of tabular data."""
+"""Rows of files (JSON lines, JSON, csv, tsv, parquet) and the tasks made from them, for all readers of tabular data."""

@@ -1,4 +1,4 @@
-"""Values of a table's cells as the JSON values that a task carries."""
+"""Table cells converted to the JSON values of a task."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from astuner.tabular.task_rows import Row
 
 
 def parse_json_columns(rows: Iterator[Row], columns: Sequence[str]) -> Iterator[Row]:
-    """Yield the rows with the texts in some of their columns read as JSON; an empty text is null, and what is no text stays."""
+    """Yield the rows with the text in some columns parsed as JSON; empty text is null, other values stay."""
     for row in rows:
         values = dict(row.values)
         for column in columns:
             if column not in values:
                 there = ", ".join(values) or "none"
-                raise DataError(f"{row.place}: no column '{column}', which is in `json_columns`; there are: {there}")
+                raise DataError(f"{row.place}: no column '{column}', which is in `json_columns`; columns are: {there}")
             values[column] = _parse_cell(values[column], column, row.place)
         yield Row(row.place, values)
 
@@ -33,8 +33,8 @@ def _parse_cell(value: Any, column: str, place: str) -> Any:
         return parse_json(value) if value.strip() else None
     except json.JSONDecodeError as error:
         raise DataError(
-            f"{place}: column '{column}' is in `json_columns`, and its cell is no JSON ({error.msg} in column {error.colno} of "
-            f"the cell): {value[:80]!r}; mend the cell, or leave the column out of `json_columns` to take its text"
+            f"{place}: column '{column}' is in `json_columns`, but its cell is not JSON ({error.msg} in column {error.colno} of "
+            f"the cell): {value[:80]!r}; fix the cell, or remove the column from `json_columns` to keep its text"
         ) from error
     except StrictJsonError as error:
         raise DataError(f"{place}: column '{column}': {error}") from error
@@ -47,7 +47,7 @@ def convert_to_json(value: Any, column: str, place: str) -> Any:
     if isinstance(value, float):
         if math.isfinite(value):
             return value
-        raise DataError(f"{place}: column '{column}' holds {value}, which is no JSON value; store null in its place")
+        raise DataError(f"{place}: column '{column}' holds {value}, which is not a JSON value; store null instead")
     if isinstance(value, list | tuple):
         return [convert_to_json(item, column, place) for item in value]
     if isinstance(value, dict):
@@ -58,5 +58,5 @@ def convert_to_json(value: Any, column: str, place: str) -> Any:
         return str(value)
     raise DataError(
         f"{place}: column '{column}' holds a {type(value).__name__}, which a task cannot carry (JSON values only); "
-        "remove the column from the data set, or store a path or a text in its place"
+        "remove the column from the data set, or store a path or text instead"
     )

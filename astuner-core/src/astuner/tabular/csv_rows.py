@@ -1,4 +1,4 @@
-"""Rows of a csv or tsv file, read as a stream: names of columns in the first line, then one row of text cells after another."""
+"""Rows of a csv or tsv file, read as a stream: column names in the first line, then rows of text cells."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SEPARATORS = {".csv": ",", ".tsv": "\t"}
 _NAMES = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar"}
 
 _LONGEST_CELL = 1 << 26
-"""A whole document is a cell like any other; a quote that is never closed still ends here, and not at the end of the memory."""
+"""Large enough for a whole document; stops an unclosed quote before memory runs out."""
 
 
 def read_csv_rows(path: Path, separator: str) -> Iterator[Row]:
-    """Yield a row for each record with the line on which it begins; a cell is text, also where it looks like a number.
+    """Yield a row for each record with the line on which it begins; cells are text, even if they look like numbers.
 
-    Cells are quoted by `"`, and may then hold the separator, line ends and, doubled, the quote itself. Lines without anything in
-    them are skipped, except inside a quoted cell.
+    Cells are quoted by `"`, and may then hold the separator, line ends and, doubled, the quote itself. Empty lines are
+    skipped, except inside a quoted cell.
     """
-    # The limit is the process's, so it is only ever raised.
+    # The limit is global to the process, so it is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     with path.open("rb") as file:
         check_encoding(path, file.read(HEAD_BYTES))
@@ -48,8 +48,8 @@ def _read_records(path: Path, reader: Reader) -> Iterator[tuple[int, list[str]]]
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            remedy = 'a cell with a quote in it is written "like ""this"" one", and every quote is closed'
-            raise DataError(f"{path}:{line}: broken row: {error}; {remedy}: mend this row or remove it") from error
+            remedy = 'a cell with a quote in it is written "like ""this"" one", and every quote must be closed'
+            raise DataError(f"{path}:{line}: broken row: {error}; {remedy}: fix this row or remove it") from error
         if cells is None:
             return
         if cells:
@@ -57,12 +57,12 @@ def _read_records(path: Path, reader: Reader) -> Iterator[tuple[int, list[str]]]
 
 
 def _check_columns(place: str, columns: Sequence[str], separator: str) -> None:
-    """Raise `DataError` for a header in which a column has no name, or the name of another one."""
+    """Raise `DataError` for a header with an unnamed or duplicate column."""
     for number, name in enumerate(columns, 1):
         if not name.strip():
             raise DataError(
-                f"{place}: column {number} has no name; the first line names every column. Name it, or leave the column out "
-                "(pandas writes such a one unless it is told index=False)"
+                f"{place}: column {number} has no name; the first line names every column. Name it, or remove the column "
+                "(pandas writes one unless index=False is set)"
             )
         if (first := columns.index(name) + 1) != number:
             raise DataError(f"{place}: columns {first} and {number} are both named '{name}'; rename or remove one of them")

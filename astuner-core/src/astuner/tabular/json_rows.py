@@ -16,7 +16,7 @@ from astuner.tabular.text_lines import BYTE_ORDER_MARK, HEAD_BYTES, check_encodi
 _CHUNK = 1 << 16
 _NO_SPACE = re.compile(r"\S")
 _TAIL = 16
-"""An error this close to the end of what was read may only mean that more has to be read."""
+"""An error this close to the end of the buffer may only mean that more data must be read."""
 
 
 def read_json_rows(path: Path) -> Iterator[Row]:
@@ -37,7 +37,7 @@ def _read_lines(path: Path, file: BinaryIO) -> Iterator[Row]:
         if line.isspace() or not line:
             continue
         try:
-            # Without its end, or a row that stops too early is reported in the first column of the next line.
+            # Without its line end, else a truncated row is reported in the first column of the next line.
             value = parse_json(line.rstrip("\r\n"))
         except json.JSONDecodeError as error:
             raise _make_error(path, number, error.colno, error.msg, line) from error
@@ -93,7 +93,7 @@ class _List:
                 return value
 
     def _next_mark(self) -> str:
-        """Go to the next character that is no space and return it; empty at the end of the file."""
+        """Advance to the next non-space character and return it; empty at the end of the file."""
         while True:
             found = _NO_SPACE.search(self._text, self._at)
             self._advance(found.start() if found else len(self._text))
@@ -124,11 +124,11 @@ def _make_row(path: Path, line: int, value: Any) -> Row:
     if not isinstance(value, dict):
         kind = "null" if value is None else type(value).__name__
         raise DataError(
-            f'{path}:{line}: here is a {kind}, not an object; each row is one JSON object such as {{"question": "…"}}'
+            f'{path}:{line}: this is a {kind}, not an object; each row is one JSON object such as {{"question": "…"}}'
         )
     return Row(f"{path}:{line}", value)
 
 
 def _make_error(path: Path, line: int, column: int, message: str, text: str) -> DataError:
     hint = " (JSON writes strings in double quotes)" if text.lstrip().startswith("{'") else ""
-    return DataError(f"{path}:{line}:{column}: broken JSON in column {column}: {message}{hint}; mend this line or remove it")
+    return DataError(f"{path}:{line}:{column}: broken JSON in column {column}: {message}{hint}; fix this line or remove it")

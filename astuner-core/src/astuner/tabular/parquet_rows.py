@@ -15,7 +15,7 @@ _BUFFER_BYTES = 1 << 20
 
 
 def read_parquet_rows(path: Path) -> Iterator[Row]:
-    """Yield the rows, which are counted from 1; needs pyarrow, the extra `parquet`."""
+    """Yield the rows, counted from 1; needs pyarrow, the extra `parquet`."""
     parquet = _import_parquet()
     from pyarrow import ArrowException
 
@@ -34,7 +34,7 @@ def read_parquet_rows(path: Path) -> Iterator[Row]:
 
 
 def check_pyarrow() -> None:
-    """Raise `PluginError` where pyarrow is not installed."""
+    """Raise `PluginError` if pyarrow is not installed."""
     _import_parquet()
 
 
@@ -49,7 +49,7 @@ def _import_parquet() -> Any:
 
 
 def _decode_rows(batch: Any, path: Path, before: int) -> Iterable[dict[str, Any]]:
-    """Return the rows of a batch as Python's values; one that Python has no value for is looked for, and said, only then."""
+    """Return the rows of a batch as Python values; only if that fails, find and report the bad cell."""
     try:
         return batch.to_pylist()  # type: ignore[no-any-return]  # pyarrow has no types
     except (ValueError, OverflowError):
@@ -73,8 +73,7 @@ def _decode_cell(cell: Any, where: str) -> Any:
         ) from error
     except (ValueError, OverflowError) as error:
         raise DataError(
-            f"{where} holds a {cell.type} that Python has no value for ({error}); write it as a text, or remove it from the "
-            "data set"
+            f"{where} holds a {cell.type} without a Python equivalent ({error}); write it as text, or remove it from the data set"
         ) from error
 
 

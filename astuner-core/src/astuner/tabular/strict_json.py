@@ -1,4 +1,4 @@
-"""JSON as it is defined: no NaN, no infinity, and no object in which one key stands twice."""
+"""JSON as it is defined: no NaN, no infinity, and no duplicate keys in objects."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 class StrictJsonError(ValueError):
-    """Something that Python's parser takes, and that is no JSON, or too large to be taken."""
+    """Input that Python's parser accepts but that is not valid JSON, or that is too large."""
 
 
 def _refuse(constant: str) -> Any:
-    raise StrictJsonError(f"{constant} is no JSON value; write null in its place")
+    raise StrictJsonError(f"{constant} is not a JSON value; write null instead")
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -27,11 +27,11 @@ DECODER = json.JSONDecoder(parse_constant=_refuse, object_pairs_hook=_make_objec
 
 
 def parse_json(text: str) -> Any:
-    """Return the value of a text. Raises `json.JSONDecodeError`, and `StrictJsonError` for what that error does not stand for."""
+    """Return the value of a text. Raises `json.JSONDecodeError`, or `StrictJsonError` for what that does not cover."""
     try:
         return DECODER.decode(text)
     except (json.JSONDecodeError, StrictJsonError):
         raise
     except (ValueError, RecursionError) as error:
-        # A whole number of thousands of digits, or nesting without end.
+        # An integer of thousands of digits, or very deep nesting.
         raise StrictJsonError(str(error)) from error

@@ -1,4 +1,4 @@
-"""From the rows of a data set to tasks with unique ids: shared by every reader of tabular data."""
+"""Tasks with unique ids from the rows of a data set, for all readers of tabular data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from astuner.schema import Message, Task
 from astuner.tabular.unique_ids import UniqueIds
 
 QUERY_COLUMNS = ("main_query", "query", "question", "prompt")
-"""Columns that are taken as the query when none is named, the first present one winning."""
+"""Columns used as the query if none is named; the first one present wins."""
 MESSAGE_COLUMNS = ("init_messages", "messages")
 ID_COLUMNS = ("task_id", "id")
 _FIELDS = ("main_query", "init_messages", "task_id", "env_type", "metadata")
@@ -23,7 +23,7 @@ _FIELDS = ("main_query", "init_messages", "task_id", "env_type", "metadata")
 
 @frozen
 class Row:
-    """One row, and where it stands."""
+    """One row and its location."""
 
     place: str
     """For people, as in `train.jsonl:17`."""
@@ -34,17 +34,17 @@ class Row:
 def make_tasks(
     rows: Callable[[], Iterator[Row]], columns: Mapping[str, str] | None = None, limit: int | None = None
 ) -> Iterator[Task]:
-    """Yield a task per row, with unique ids; `rows` starts the data anew each time, in the same order.
+    """Yield a task per row, with unique ids; each call of `rows` reads the data from the start, in the same order.
 
-    `columns` maps a field of `Task`, or a key of its metadata, to the column that it is taken from. A column that nothing
-    takes goes to the metadata under its own name; a column `metadata` that holds an object is merged into it. A row without
+    `columns` maps a field of `Task`, or a key of its metadata, to the column that it is taken from. Unused columns
+    go to the metadata under their own names; a column `metadata` that holds an object is merged into it. A row without
     an id gets one from its content. Two rows with one id raise `DataError`, which names both.
     """
     mapping = dict(columns or {})
     known = UniqueIds()
     for index, row in enumerate(islice(rows(), limit)):
         task, made = _make_task(row, mapping)
-        # The compact set may be wrong about a hit, so the earlier row is looked up again: almost never, unless there is one.
+        # The compact set may report a false hit, so the earlier row is looked up.
         if known.add(task.task_id):
             for earlier in islice(rows(), index):
                 if _make_task(earlier, mapping)[0].task_id == task.task_id:
@@ -55,17 +55,17 @@ def make_tasks(
 def _make_duplicate_error(first: Row, second: Row, task_id: str, made: bool) -> DataError:
     if made:
         return DataError(
-            f"{second.place}: the same content as {first.place}, and without an id of its own (the one made from the content is "
+            f"{second.place}: the same content as {first.place}, and without its own id (the one made from the content is "
             f"'{task_id}'); remove one of the two rows, or give the rows distinct ids in a column 'task_id'"
         )
     return DataError(
-        f"{second.place}: task id '{task_id}' is already that of {first.place}; ids are unique within a split: mend the data, "
+        f"{second.place}: task id '{task_id}' is already that of {first.place}; ids are unique within a split: fix the data, "
         "or take them from another column (columns: {task_id: NAME})"
     )
 
 
 def make_content_id(values: Mapping[str, Any], place: str) -> str:
-    """Return 20 hex digits that depend on the content of a row and on nothing else, also not on the order of its columns."""
+    """Return 20 hex digits that depend only on the content of a row, not on the order of its columns."""
     try:
         text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError) as error:
@@ -97,12 +97,14 @@ def _make_task(row: Row, columns: Mapping[str, str]) -> tuple[Task, bool]:
 
 def _find_column(row: Row, values: Mapping[str, Any], target: str, column: str) -> Any:
     if column not in values:
-        raise DataError(f"{row.place}: no column '{column}', from which `columns` takes '{target}'; there are: {_names(values)}")
+        raise DataError(
+            f"{row.place}: no column '{column}', from which `columns` takes '{target}'; columns are: {_names(values)}"
+        )
     return values[column]
 
 
 def _pop_first(names: tuple[str, ...], values: dict[str, Any]) -> Any:
-    """Take out the first of some columns that holds a value; None when none does."""
+    """Remove and return the first non-empty value of some columns; None if there is none."""
     for name in names:
         if values.get(name) not in (None, "", []):
             return values.pop(name)
@@ -114,16 +116,16 @@ def _read_query(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> tu
     messages = chosen["init_messages"] if "init_messages" in chosen else _pop_first(MESSAGE_COLUMNS, rest)
     if isinstance(query, list):
         if messages:
-            raise DataError(f"{row.place}: two lists of messages, one of them in the place of the query; name one by `columns`")
+            raise DataError(f"{row.place}: two lists of messages, one as the query; choose one with `columns`")
         query, messages = None, query
     if query is not None and not isinstance(query, str):
         raise DataError(
-            f"{row.place}: the query is of type {type(query).__name__}: {query!r}; it is a string or a list of messages"
+            f"{row.place}: the query is of type {type(query).__name__}: {query!r}; it must be a string or a list of messages"
         )
     if not (query and query.strip()) and not messages:
         raise DataError(
             f"{row.place}: no query: none of the columns {', '.join((*QUERY_COLUMNS, *MESSAGE_COLUMNS))} holds one; "
-            f"there are: {_names(row.values)}. Name it by `columns: {{main_query: NAME}}`"
+            f"columns are: {_names(row.values)}. Name it with `columns: {{main_query: NAME}}`"
         )
     return query or "", _read_messages(messages, row)
 
@@ -133,7 +135,7 @@ def _read_messages(value: Any, row: Row) -> tuple[Message, ...]:
         return ()
     if not isinstance(value, list) or not all(isinstance(message, dict) and message.get("role") for message in value):
         raise DataError(
-            f"{row.place}: messages are a list of objects with 'role' and 'content', not {str(value)[:80]!r}{_json_hint(value)}"
+            f"{row.place}: messages must be objects with 'role' and 'content', not {str(value)[:80]!r}{_json_hint(value)}"
         )
     # Columnar stores fill absent keys with nulls, which chat APIs do not take.
     return tuple({key: part for key, part in message.items() if part is not None or key == "content"} for message in value)
@@ -143,29 +145,29 @@ def _read_id(value: Any, row: Row) -> str | None:
     if value is None or value == "":
         return None
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise DataError(f"{row.place}: a task id is a string or a number, not {value!r}")
+        raise DataError(f"{row.place}: a task id must be a string or a number, not {value!r}")
     return str(value)
 
 
 def _merge_metadata(row: Row, chosen: Mapping[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
-    """Merge what is left, the object in `metadata`, and what `columns` names, the last winning."""
+    """Merge the remaining columns, the object in `metadata`, and the fields named in `columns`; the last one wins."""
     held = chosen["metadata"] if "metadata" in chosen else rest.get("metadata")
     if "metadata" not in chosen and (held is None or isinstance(held, dict)):
         rest.pop("metadata", None)
     elif "metadata" in chosen and not isinstance(held, dict | None):
         raise DataError(
-            f"{row.place}: `columns` takes the metadata from a column that holds no object: {str(held)[:80]!r}{_json_hint(held)}"
+            f"{row.place}: `columns` takes the metadata from a column that is not an object: {str(held)[:80]!r}{_json_hint(held)}"
         )
     inner = held if isinstance(held, dict) else {}
     named = {target: value for target, value in chosen.items() if target not in _FIELDS}
     for name in inner.keys() & rest.keys() - named.keys():
         if inner[name] != rest[name]:
-            raise DataError(f"{row.place}: '{name}' is a column and in the object 'metadata' too, with another value; keep one")
+            raise DataError(f"{row.place}: '{name}' is both a column and a key of 'metadata', with different values; keep one")
     return {**rest, **inner, **named}
 
 
 def _json_hint(value: Any) -> str:
-    return "; a column of texts that hold JSON is named in `json_columns`" if isinstance(value, str) else ""
+    return "; list columns that hold JSON text in `json_columns`" if isinstance(value, str) else ""
 
 
 def _names(values: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The lines of a text file of rows, decoded one by one, so that what cannot be read is named with its line."""
+"""The lines of a text file, decoded one by one, so that errors name the line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def check_encoding(path: Path, head: bytes) -> None:
-    """Raise `DataError` for a file that begins as UTF-16 or UTF-32 does, with a byte-order mark or without."""
+    """Raise `DataError` for a file that looks like UTF-16 or UTF-32, with or without a byte-order mark."""
     if head.startswith(_UTF16_MARKS) or b"\0" in head[:4]:
         raise DataError(f"{path}: the file is UTF-16 or UTF-32, not UTF-8; save it as UTF-8: iconv -f UTF-16 -t UTF-8")
 

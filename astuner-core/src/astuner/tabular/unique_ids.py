@@ -1,4 +1,4 @@
-"""A set of strings that is small enough to hold the ids of a file with millions of rows."""
+"""A compact set of strings for the ids of a file with millions of rows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from hashlib import blake2b
 
 
 class UniqueIds:
-    """Remembers 48 bits of a hash per string: about 6 bytes each, beside a fixed few megabytes once there are many.
+    """Stores 48 bits of a hash per string: about 6 bytes each, plus a few megabytes.
 
-    A hit may therefore be a collision (1 in 500 runs over a million rows); whoever asks looks the string up before acting on it.
+    A hit may therefore be a collision (1 in 500 runs over a million rows); callers verify the string before acting on it.
     """
 
     def __init__(self) -> None:
@@ -18,7 +18,7 @@ class UniqueIds:
         self._shards: list[array[int] | None] = [None] * 65536
 
     def add(self, text: str) -> bool:
-        """Add a string and return whether it, or one with the same hash, was there."""
+        """Add a string; return whether it, or one with the same hash, was present before."""
         digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).digest()
         index, rest = int.from_bytes(digest[:2], "big"), int.from_bytes(digest[2:], "big")
         shard = self._shards[index]

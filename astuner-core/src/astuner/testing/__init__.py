@@ -1,9 +1,9 @@
-"""The kit for authors of plugins. The contract of each kind is in `astuner.testing.contracts`; the fixtures come by pytest.
+"""The test kit for plugin authors. The contract of each kind is in `astuner.testing.contracts`; pytest provides the fixtures.
 
 * `episode`, `group`, `sample`: made-up results of the rollout, for judges, loggers and estimators;
-* `run_info`: what a component is told of its run;
-* `write_distribution`, `write_wheel`: a distribution made on the spot, installed in a directory or as a file for pip;
-* `write_project`: a YAML and all that it names, for a run without any model;
+* `run_info`: a component's view of its run;
+* `write_distribution`, `write_wheel`: a generated distribution, installed in a directory or as a file for pip;
+* `write_project`: a YAML and all files it names, for a run without a model;
 * `PlayedRun`: what the fixture `run` returns;
 * `until`, `until_so`: waiting for another process, and for another task;
 * `tiny_tokenizer`: a real tokenizer of transformers, of 420 ids.
@@ -50,11 +50,11 @@ _HOMES = {
     "write_project": "project",
     "write_wheel": "distribution",
 }
-"""In which module each public name lives. pytest imports this package in every session, so these wait until they are used."""
+"""The module of each public name. pytest imports this package in every session, so these are imported on first use."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
+    """Import a public name on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""Made-up token trees, for tests of trackers and of everything else that takes recorded calls."""
+"""Made-up token trees, for tests of trackers and other users of recorded calls."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     from astuner.schema import Ids
 
 FIRST_SAMPLED = 1000
-"""Ids below it are fed. Each id from here on is sampled, and only once in an episode, so that it says where it comes from."""
+"""Ids below it are fed. Each id from here on is sampled, and only once in an episode, so that it identifies its origin."""
 
 AGENTS = ("planner", "solver", "critic")
 REASONS = ("frozen_agent", "constrained", "aborted", "context_length_exceeded")
 MOVES = ("root", "continue", "continue", "continue", "retry", "inside", "rewind")
-"""How a call begins: anew; after the whole of its parent; from its parent's prompt; inside what its parent sampled; inside what
-was there before its parent."""
+"""How a call begins: without parent; after its whole parent; from its parent's prompt; inside its parent's output; before its
+parent's output."""
 
 
 @frozen(kw_only=True, eq=False)
 class Origin:
-    """Where a sampled id comes from."""
+    """The origin of a sampled id."""
 
     call: Call
     place: int
     """Position in the call's output."""
     prefix: Ids
-    """The ids under which it was sampled."""
+    """The ids before it when it was sampled."""
 
     @property
     def logprob(self) -> float:
-        """What was recorded for it."""
+        """Its recorded log-probability."""
         return float(self.call.logprobs[self.place])
 
 
@@ -59,7 +59,7 @@ def make_up_calls(random: Random, most: int = 12) -> tuple[Call, ...]:
 
 
 def find_origins(calls: Sequence[Call]) -> Mapping[int, Origin]:
-    """Return where each sampled id of an episode comes from."""
+    """Return the origin of each sampled id of an episode."""
     found = {}
     for call in calls:
         stream = stream_ids(calls, call.index)

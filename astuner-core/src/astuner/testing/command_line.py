@@ -1,4 +1,4 @@
-"""The `astuner` command in this process: for tests of commands, and of plugins through them."""
+"""The `astuner` command in this process: for tests of commands and of plugins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from astuner.testing.isolation import undo_after
 
 @frozen(kw_only=True)
 class CommandResult:
-    """What a command answered."""
+    """The result of a command."""
 
     code: int
     """The exit code."""
@@ -24,7 +24,7 @@ class CommandResult:
 
 
 def run_command(*arguments: object, cwd: Path) -> CommandResult:
-    """Run `astuner` with these arguments in a directory. An error that the command line does not explain is raised as it is."""
+    """Run `astuner` with these arguments in a directory. Unexpected errors are raised."""
     from astuner.cli import exit_code_of
 
     out, err = io.StringIO(), io.StringIO()

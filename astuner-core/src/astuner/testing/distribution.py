@@ -1,4 +1,4 @@
-"""Real distributions made in a millisecond, on disk or as a wheel: for tests of whatever finds plugins by their metadata."""
+"""Real distributions made in a millisecond, on disk or as a wheel, for tests of plugin discovery."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def write_wheel(
     wheel = directory / f"{info.removesuffix('.dist-info')}-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, text in texts.items():
-            # Made by hand: it then holds no time of making, so the same content is the same file.
+            # Made by hand without a timestamp, so that the same content gives the same file.
             entry = zipfile.ZipInfo(path)
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, text.encode())

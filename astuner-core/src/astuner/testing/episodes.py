@@ -1,4 +1,4 @@
-"""Small made-up episodes, for tests of judges, loggers and everything that takes groups."""
+"""Small made-up episodes, for tests of judges, loggers and other users of groups."""
 
 from __future__ import annotations
 

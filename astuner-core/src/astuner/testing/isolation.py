@@ -1,4 +1,4 @@
-"""Undoing what code that is tried out does to this process: to its imports and its environment."""
+"""Undoing what tested code does to this process's imports and environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from types import ModuleType
 
 @contextmanager
 def undo_after(*directories: Path) -> Iterator[None]:
-    """Put back `sys.path` and `os.environ` at the end, and forget every module whose code lies below `directories`."""
+    """Restore `sys.path` and `os.environ` at the end, and forget every module below `directories`."""
     path, environment = list(sys.path), dict(os.environ)
     try:
         yield
@@ -27,7 +27,7 @@ def undo_after(*directories: Path) -> Iterator[None]:
 
 
 def forget_modules(*directories: Path) -> None:
-    """Drop the modules below some directories from `sys.modules`, and what the import system remembers of any directory."""
+    """Drop the modules below some directories from `sys.modules`, and clear the import system's caches."""
     places = tuple(f"{place}{os.sep}" for directory in directories for place in {directory.absolute(), directory.resolve()})
     for name, module in list(sys.modules.items()):
         if any(origin.startswith(places) for origin in _find_origins(module)):
@@ -39,9 +39,9 @@ def forget_modules(*directories: Path) -> None:
 
 
 def refresh_imports() -> None:
-    """Let the import system, and `importlib.metadata`, find what was written a moment ago."""
+    """Let the import system and `importlib.metadata` find files that were just written."""
     importlib.invalidate_caches()
-    # Python 3.11 leaves this one out. On an instance, since there it is no classmethod either.
+    # Python 3.11 misses this one. On an instance, since there it is not a classmethod.
     MetadataPathFinder().invalidate_caches()
 
 
@@ -53,7 +53,7 @@ def _set_variable(name: str, value: str | None) -> None:
 
 
 def _find_origins(module: ModuleType) -> list[str]:
-    """Return where a module's code lies; read from its dict, since a lazy module would be loaded by asking it."""
+    """Return the location of a module's code; read from its dict, since attribute access would load a lazy module."""
     facts = vars(module) if isinstance(module, ModuleType) else {}
     file, path = facts.get("__file__"), facts.get("__path__", ())
     # A namespace package has no file, and directories in its path.

@@ -1,4 +1,4 @@
-"""A small judge for tests of everything that is not a judge."""
+"""A small judge for tests of other components."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Ordinary answers in many scripts, notations and languages of programming: what no detector takes for abnormal behaviour.
+"""Ordinary answers in many scripts, notations and languages of programming: none of them abnormal behaviour.
 
-Those that are made by a program below are of the size and regularity that answers have: grids, logs, tables, rules, encodings.
+Generated texts have the size and regularity of real answers: grids, logs, tables, rules, encodings.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ REGULAR: Mapping[str, str] = {
     "truth table": "\n".join(" ".join(f"{i:06b}") + " | T" for i in range(64)),
     "chess": "1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. Ba4 Nf6 5. O-O Be7 " + "6. Re1 Ng8 7. Rf1 Nf6 " * 12,
 }
-"""What is regular by nature."""
+"""Texts that are regular by nature."""
 
 ORDINARY_TEXTS: Mapping[str, str] = {**SCRIPTS, **CODE, **REGULAR}
-"""All of them, by what they are."""
+"""All of them, by description."""

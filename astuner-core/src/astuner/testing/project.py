@@ -11,7 +11,7 @@ ONE_TURN = "astuner.testing.workflows:OneTurn"
 EXACT_ANSWER = "astuner.testing.judges:ExactAnswer"
 
 TASKS: Sequence[Mapping[str, Any]] = ({"task_id": "sum", "main_query": "What is 2 + 2?", "answer": "4"},)
-"""The tasks of a project that is given none; what is not a field of a task lies in its metadata."""
+"""The default tasks of a project; fields that tasks do not have go to their metadata."""
 
 
 def write_project(

@@ -1,4 +1,4 @@
-"""A logger that keeps everything it is told, in a file of the run directory."""
+"""A logger that records everything in a file of the run directory."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Recorder:
         self._keep(LoggedEpisodes(step=step, groups=tuple(groups)))
 
     def notice(self, text: str, level: Any) -> None:
-        """Keep what was said to the user."""
+        """Keep a notice."""
         self._keep(Notice(text=text, level=level))
 
     def close(self) -> None:
@@ -67,7 +67,7 @@ class Recorder:
 
 
 def read_records(directory: Path) -> Iterator[Record]:
-    """Yield what the recorder of a run kept, in order."""
+    """Yield the records of a run, in order."""
     with (directory / Recorder.FILE).open("rb") as file:
         while file.peek(1):
             yield pickle.load(file)

@@ -1,4 +1,4 @@
-"""Playing a run in this process, and what came of it."""
+"""Playing a run in this process, and its result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORDER = f"{Recorder.__module__}:{Recorder.__qualname__}"
 
 @frozen(kw_only=True, eq=False)
 class PlayedRun:
-    """What came of a run."""
+    """The result of a run."""
 
     directory: Path
     """The run directory."""
@@ -27,7 +27,7 @@ class PlayedRun:
     metrics: Mapping[str, float] = field(factory=dict)
     """The last value of each metric."""
     notices: tuple[str, ...] = ()
-    """What was said to the user; the backbone `debug` tells each episode here."""
+    """Notices to the user; the backbone `debug` reports each episode here."""
 
     @property
     def episodes(self) -> list[Episode]:
@@ -41,7 +41,7 @@ class PlayedRun:
 
 
 def add_recorder(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return settings of a project in which all is recorded, beside the loggers that they name (by default the console)."""
+    """Return a project's settings with the recorder added to its loggers (by default the console)."""
     trainer = settings.get("trainer_common", {})
     named = trainer.get("logger", ["console"])
     loggers = [*named] if isinstance(named, list | tuple) else [named]
@@ -56,7 +56,7 @@ def play(conf: Path, overrides: Sequence[str] = ()) -> PlayedRun:
 
 
 def read_run(directory: Path) -> PlayedRun:
-    """Return what the recorder of a run kept in its directory."""
+    """Return the result of a run from the recorder's file."""
     records = list(read_records(directory))
     groups = [group for record in records if isinstance(record, LoggedEpisodes) for group in record.groups]
     return PlayedRun(

@@ -1,4 +1,4 @@
-"""What a component is told of its run, for tests that make one by hand."""
+"""A component's view of its run, for tests that make components by hand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from astuner.protocols import RunInfo
 
 
 def run_info(home: Path, /, **changes: Any) -> RunInfo:
-    """Return a run whose YAML would lie in `home` and whose own directory is `run/` there; `changes` are fields of it."""
+    """Return a run with its YAML in `home` and its directory in `home/run`; `changes` are fields of it."""
     plain = RunInfo(
         project_name="project",
         experiment_name="experiment",

@@ -1,4 +1,4 @@
-"""A real OpenAI-compatible server on loopback whose answers a test scripts, for what asks an auxiliary LLM."""
+"""A real OpenAI-compatible server on loopback with scripted answers, for clients of an auxiliary LLM."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attrs import define, field, frozen
 
 @frozen
 class Reply:
-    """An answer that is not simply text with status 200."""
+    """An answer other than a text with status 200."""
 
     status: int = 200
     """0 closes the connection without an answer."""
@@ -31,7 +31,7 @@ Script = Callable[[Mapping[str, Any], int], "str | Reply"]
 
 @define(eq=False)
 class ScriptedApi:
-    """What was asked of the server, and how it answers."""
+    """The server's requests and its script."""
 
     url: str
     """The base URL for a client, which ends in `/v1`."""
@@ -50,7 +50,7 @@ class ScriptedApi:
 
     @property
     def environ(self) -> dict[str, str]:
-        """The variables that lead clients here, and the others empty."""
+        """Environment variables that direct clients here; the others are empty."""
         empty = dict.fromkeys(("DASHSCOPE_API_KEY", "DASHSCOPE_API_KEY_BACKUP", "DASHSCOPE_BASE_URL"), "")
         return {**empty, "OPENAI_BASE_URL": self.url, "OPENAI_API_KEY": "sk-scripted"}
 
@@ -72,10 +72,10 @@ def make_completion(
 
 class _Server(ThreadingHTTPServer):
     request_queue_size = 128
-    """Of connections that come at once; of more than it holds, some are reset."""
+    """Number of simultaneous connections; beyond it some are reset."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that left before it was answered is no news: tests kill them, and let them run out of time."""
+        """Ignore clients that disconnect: tests kill them or let them time out."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 

@@ -1,4 +1,4 @@
-"""A real tokenizer of transformers, made on the spot: for tests of what happens to token ids."""
+"""A real tokenizer of transformers, trained on the spot, for tests with token ids."""
 
 from __future__ import annotations
 

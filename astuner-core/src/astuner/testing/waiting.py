@@ -1,4 +1,4 @@
-"""Waiting for what another process, thread or task will do."""
+"""Waiting for another process, thread or task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOK_S = 0.02
 
 
 def until(holds: Callable[[], T], limit_s: float = 30.0) -> T:
-    """Ask again and again until the answer is true, and return it; raises AssertionError after `limit_s` seconds."""
+    """Call `holds` until its result is true, and return it; raises AssertionError after `limit_s` seconds."""
     end = time.monotonic() + limit_s
     while not (value := holds()):
         assert time.monotonic() < end, f"after {limit_s:g} s it was still {value!r}"
@@ -25,7 +25,7 @@ def until(holds: Callable[[], T], limit_s: float = 30.0) -> T:
 
 
 async def until_so(holds: Callable[[], T], limit_s: float = 30.0) -> T:
-    """Do as `until` does, letting the other tasks of the event loop go on."""
+    """Like `until`, but lets other tasks of the event loop run."""
     end = time.monotonic() + limit_s
     while not (value := holds()):
         assert time.monotonic() < end, f"after {limit_s:g} s it was still {value!r}"
@@ -34,7 +34,7 @@ async def until_so(holds: Callable[[], T], limit_s: float = 30.0) -> T:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is a process of this number that has not ended."""
+    """Whether a process with this pid lives."""
     try:
         return is_living(psutil.Process(pid))
     except psutil.NoSuchProcess:

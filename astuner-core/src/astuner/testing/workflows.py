@@ -1,4 +1,4 @@
-"""Small workflows for tests of everything that is not a workflow."""
+"""Small workflows for tests of other components."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How an episode is shown to people: as text on a terminal, with its trained tokens and the waterfall of its signal."""
+"""Episodes as text for people: transcripts with their trained tokens, and the waterfall of the training signal."""

@@ -1,4 +1,4 @@
-"""An episode as text that a person reads: what was said, what was called, what was trained of it, and what came of it."""
+"""An episode as text for people: messages, tool calls, trained tokens and the outcome."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ if TYPE_CHECKING:
     from astuner.schema import Mask
 
 INDENT = 6
-"""Of what goes on after the first line of a message."""
+"""Indentation of a message's further lines."""
 
 
 @frozen(kw_only=True)
 class Details:
-    """What a transcript says of tokens."""
+    """The token details of a transcript."""
 
     decode: Callable[[Sequence[int]], str] | None = None
-    """The tokenizer's; without it the text of an answer that is trained in part is not shown token by token."""
+    """The tokenizer's; without it a partly trained answer is not shown token by token."""
     full_text_in: Path | None = None
-    """Where the episode is kept whole, to be named below one that is shown without its middle."""
+    """The file with the whole episode, named below a shortened transcript."""
 
 
 def format_transcript(
     episode: Episode, *, tokens: bool | Details = False, page: Page | None = None, with_outcome: bool = True
 ) -> str:
-    """Return the episode as lines of text; with `tokens`, each call says what of it was fed, sampled and trained, and why not.
+    """Return the episode as lines of text; with `tokens`, each call shows what was fed, sampled and trained, and why not.
 
-    On a page with colours what is trained is green, and what was sampled and is not is yellow. `with_outcome=False` leaves the
-    reward to somebody who knows it later.
+    On a page with colours, trained text is green and other sampled text yellow. `with_outcome=False` omits the reward, which
+    may be known only later.
     """
     details = Details() if tokens is True else tokens or None
     return "\n".join(_Transcript(episode, page or Page(), details).lines(with_outcome))
 
 
 def format_outcome(episode: Episode) -> str:
-    """Return what the judge found: the reward, its parts, each agent's where they differ, and the reasons."""
+    """Return the judge's finding: the reward, its parts, the rewards per agent if they differ, and the rationale."""
     verdict = episode.verdict
     if isinstance(verdict, Unjudged):
         return f"no reward: {verdict.reason}: {verdict.detail}"
@@ -55,14 +55,14 @@ def format_outcome(episode: Episode) -> str:
         return "no reward" if episode.completed else "no reward: the episode failed"
     success = {True: ", success", False: ", no success", None: ""}[verdict.is_success]
     parts = [_format_values(verdict.components), _format_values(verdict.rewards or {}, "by agent: ")]
-    told = "".join(f"; {part}" for part in parts if part)
+    details = "".join(f"; {part}" for part in parts if part)
     why = verdict.rationale or ""
     reasons = f"\n{why}" if "\n" in why else f" ({why})" if why else ""
-    return f"reward {verdict.reward:g}{success}{told}{reasons}"
+    return f"reward {verdict.reward:g}{success}{details}{reasons}"
 
 
 def find_outcome_colour(episode: Episode) -> str | None:
-    """Return the colour of an outcome: good, bad, or neither where nobody speaks of success."""
+    """Return the kind of an outcome: good, bad, or None if success is unknown."""
     if not isinstance(episode.verdict, Verdict):
         return "bad"
     return {True: "good", False: "bad", None: None}[episode.is_success]
@@ -79,7 +79,7 @@ class _Transcript:
         self._episode, self._page, self._details = episode, page, details
         self._trained = mark_trained_tokens(episode) if details is not None else {}
         self._said: dict[str, list[Message]] = {}
-        """By agent, the conversation of its last call without token ids: such calls hold all of theirs."""
+        """By agent, the conversation of its last call without token ids: such calls store whole conversations."""
         self._is_shortened = False
 
     def lines(self, with_outcome: bool) -> Iterator[str]:
@@ -162,7 +162,7 @@ class _Transcript:
 
 
 def _mark_trained(call: Call, trained: Mask, decode: Callable[[Sequence[int]], str], page: Page) -> str:
-    """Return the sampled text with what is trained of it in double brackets."""
+    """Return the sampled text with its trained parts in double brackets."""
     text = TextStream(decode)
     borders = [0, *(np.flatnonzero(np.diff(trained)) + 1).tolist(), len(trained)]
     found = []

@@ -1,4 +1,4 @@
-"""From the sampled tokens of a step to those that move the weights: what is lost on the way, and why."""
+"""From the sampled tokens of a step to those that change the weights: what is lost on the way, and why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from astuner.schema import Group, Unjudged
 
 @frozen(kw_only=True)
 class Waterfall:
-    """Numbers of tokens; each stage is the one before less what is lost between them."""
+    """Numbers of tokens; each stage is the previous one minus the losses between them."""
 
     sampled: int
     """In all recorded calls: `tokens/generated`."""
@@ -22,34 +22,34 @@ class Waterfall:
     unrewarded: Mapping[str, int]
     """Trained tokens of episodes without a reward, by reason."""
     trainable: int
-    """What a training step would be given: `signal/tokens_trainable`."""
+    """The input of a training step: `signal/tokens_trainable`."""
     with_signal: int
     """Those of them whose advantage is not 0: `signal/tokens_nonzero_advantage`."""
 
     @property
     def trained(self) -> int:
-        """Tokens that some sample trains."""
+        """Tokens that a sample trains."""
         return self.trainable + sum(self.unrewarded.values())
 
     @property
     def without_signal(self) -> int:
-        """Tokens that training would be given with an advantage of 0."""
+        """Trainable tokens with an advantage of 0."""
         return self.trainable - self.with_signal
 
     @property
     def unexplained(self) -> int:
-        """Sampled tokens that a tracker neither trains nor counts: 0, unless it breaks its contract."""
+        """Sampled tokens that a tracker neither trains nor counts: 0, unless it violates its contract."""
         return self.sampled - sum(self.untrained.values()) - self.trained
 
     def lines(self) -> Iterator[str]:
-        """Yield it as text, numbers below each other."""
+        """Yield lines of text with aligned numbers."""
         rows = [("", self.sampled, "tokens sampled")]
         rows += [("- ", count, f"untrained: {reason}") for reason, count in sorted(self.untrained.items())]
         rows += [("- ", self.unexplained, "not accounted for by the tracker")] if self.unexplained else []
         rows += [("= ", self.trained, "in samples")]
         rows += [("- ", count, f"without a reward: {reason}") for reason, count in sorted(self.unrewarded.items())]
         rows += [("= ", self.trainable, "trainable")]
-        rows += [("- ", self.without_signal, "advantage 0: siblings that are compared got the same reward")]
+        rows += [("- ", self.without_signal, "advantage 0: all siblings got the same reward")]
         rows += [("= ", self.with_signal, "with signal")]
         width = max(len(f"{count:,}") for _, count, _ in rows)
         for sign, count, text in rows:

@@ -1,4 +1,4 @@
-"""Text for a person at a terminal: its colours, its width, and how much of a long text is worth showing."""
+"""Text for a terminal: colours, width, and the length of long texts."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ COLOURS: Mapping[str, str] = {
     "good": "1;32",
     "bad": "1;31",
 }
-"""SGR codes by what a text is."""
+"""SGR codes by kind of text."""
 
 WIDEST = 160
-"""Longer lines are hard to read, however wide the terminal is."""
+"""Longer lines are hard to read, even on a wide terminal."""
 
 
 def strip_colours(text: str) -> str:
-    """Return what a page has painted as plain text."""
+    """Return a text without its colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 @frozen(kw_only=True)
 class Page:
-    """What transcripts are written on."""
+    """The format of transcripts."""
 
     colour: bool = False
     width: int | None = None
-    """Lines are wrapped there; None leaves them as they are."""
+    """Lines are wrapped at this width; None leaves them unchanged."""
     longest: int | None = None
-    """Characters of one message that are shown; the middle of a longer one is left out. None shows all."""
+    """Characters of one message that are shown; the middle of a longer one is omitted. None shows all."""
 
     @classmethod
     def of(cls, stream: TextIO, *, longest: int | None = None) -> Page:
-        """Return what suits a stream: colours and wrapping at a terminal (`NO_COLOR` is respected), plain text elsewhere."""
+        """Return the page for a stream: colours and wrapping on a terminal (`NO_COLOR` is respected), plain text elsewhere."""
         if not stream.isatty():
             return cls(longest=longest)
         width = min(shutil.get_terminal_size().columns, WIDEST)
@@ -57,7 +57,7 @@ class Page:
         return "\n".join(f"\x1b[{COLOURS[kind]}m{line}\x1b[0m" if line else line for line in text.split("\n"))
 
     def shorten(self, text: str) -> str:
-        """Return the text without its middle where it is too long, with a note of how much that was."""
+        """Return the text, with the middle of a long one replaced by a note of its length."""
         if self.longest is None or len(text) <= self.longest:
             return text
         head, tail = self.longest * 2 // 3, self.longest // 3

@@ -1,4 +1,4 @@
-"""Which sampled tokens of each call the samples of an episode train."""
+"""The sampled tokens of each call that the samples of an episode train."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 def mark_trained_tokens(episode: Episode) -> dict[int, Mask]:
-    """Return by call, for each sampled token, whether it is trained; every sampled token is in exactly one of them."""
+    """Return by call, for each sampled token, whether it is trained; every sampled token belongs to exactly one call."""
     calls = index_calls(episode.calls)
     found = {index: np.zeros(len(call.output_ids), bool) for index, call in calls.items()}
     for sample in episode.samples:
         rest = _mark_on_path(sample, calls, found)
-        # A tracker may have put answers where another prompt repeats them; each is there as it was sampled, in their order.
+        # A tracker may train answers where a later prompt repeats them, verbatim and in order.
         for index in sample.calls:
             rest = _mark_repeated(sample, calls[index], rest, found[index])
     return found
 
 
 def _mark_on_path(sample: Sample, calls: Mapping[int, Call], found: Mapping[int, Mask]) -> Mask:
-    """Mark what lies in the sample where its last call's stream has it; return what is left of the mask."""
+    """Mark the tokens at the positions of the last call's stream; return the rest of the mask."""
     rest = sample.mask.copy()
     for part in find_stretches(calls, sample.calls[-1]):
         first = part.start + part.fed
@@ -40,7 +40,7 @@ def _mark_on_path(sample: Sample, calls: Mapping[int, Call], found: Mapping[int,
 
 
 def _mark_repeated(sample: Sample, call: Call, rest: Mask, found: Mask) -> Mask:
-    """Mark the longest run of a call's tokens that stands in what is left of a sample's mask; return what is left then."""
+    """Mark the longest run of a call's tokens found in the rest of a sample's mask; return the new rest."""
     best = (0, 0, 0)
     for first in map(int, np.flatnonzero(~found)):
         if len(call.output_ids) - first <= best[0]:

@@ -82,10 +82,10 @@ def test_columns_and_limit_mean_the_same_in_each_format(tmp_path: Path, ending: 
 @pytest.mark.parametrize("ending", FORMATS)
 def test_a_column_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path, ending: str) -> None:
     path = saved(tmp_path, ending, ROWS)
-    assert "no column 'gold', from which `columns` takes 'answer'; there are: question, answer" in refusal(
+    assert "no column 'gold', from which `columns` takes 'answer'; columns are: question, answer" in refusal(
         path, columns={"answer": "gold"}
     )
-    assert "no column 'gold', which is in `json_columns`; there are: question, answer" in refusal(path, json_columns=("gold",))
+    assert "no column 'gold', which is in `json_columns`; columns are: question, answer" in refusal(path, json_columns=("gold",))
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -102,7 +102,7 @@ def test_cells_of_csv_are_text_and_json_where_they_are_said_to_be(tmp_path: Path
     (task,) = read(path, json_columns=("messages", "none"))
     assert task.metadata == {"score": "007", "none": None}
     assert task.init_messages == ({"role": "user", "content": "hi"},)
-    assert "column 'score' is in `json_columns`, and its cell is no JSON" in refusal(path, json_columns=("score",))
+    assert "column 'score' is in `json_columns`, but its cell is not JSON" in refusal(path, json_columns=("score",))
     assert "named in `json_columns`" in refusal(path)
 
 
@@ -130,16 +130,16 @@ def test_numbers_and_lists_in_csv_give_the_ids_of_json_where_they_are_said_to_be
         ("a.csv", b"question\nq\n\xe9\n", "a.csv:3: byte 1 of the line is not UTF-8"),
         ("a.csv", "question\nq\n".encode("utf-16"), "a.csv: the file is UTF-16 or UTF-32, not UTF-8"),
         ("a.jsonl", '{"question": "q"}'.encode("utf-16-le"), "a.jsonl: the file is UTF-16 or UTF-32, not UTF-8"),
-        ("a.jsonl", '{"question": "q"}\n{"question": "r", "score": NaN}\n', "a.jsonl:2: NaN is no JSON value"),
+        ("a.jsonl", '{"question": "q"}\n{"question": "r", "score": NaN}\n', "a.jsonl:2: NaN is not a JSON value"),
         ("a.jsonl", '{"question": "q", "question": "r"}\n', "a.jsonl:1: an object has two keys 'question'"),
         ("a.jsonl", '{"question": ' + "9" * 5000 + "}\n", "a.jsonl:1: Exceeds the limit"),
         ("a.jsonl", '{"question": ' + "[" * 100_000 + "}\n", "a.jsonl:1: "),
-        ("a.json", '[{"question": "q"},\n{"question": -Infinity}]', "a.json:2: -Infinity is no JSON value"),
+        ("a.json", '[{"question": "q"},\n{"question": -Infinity}]', "a.json:2: -Infinity is not a JSON value"),
         ("a.jsonl", gzip.compress(b'{"question": "q"}\n', mtime=0), "is compressed (.gz), so that it cannot be streamed"),
         ("a.csv.gz", gzip.compress(b"question\nq\n", mtime=0), "unpack it: gunzip -k a.csv.gz"),
         ("a.csv.zst", b"", "unpack it: unzstd a.csv.zst"),
-        ("a.xlsx", b"PK\x03\x04", "a.xlsx is a .xlsx file, and this reader takes JSON lines"),
-        ("a.arrow", b"ARROW1", "a.arrow is a .arrow file, and this reader takes JSON lines"),
+        ("a.xlsx", b"PK\x03\x04", "a.xlsx is a .xlsx file, but this reader takes JSON lines"),
+        ("a.arrow", b"ARROW1", "a.arrow is a .arrow file, but this reader takes JSON lines"),
         ("a.jsonl", b"PAR1 and more", "is a parquet file, which its name does not say"),
         ("a.parquet", b"question\nq\n", "is no parquet file"),
     ],
@@ -197,7 +197,7 @@ def test_rows_of_parquet_carry_json_values_and_are_named_by_their_number(tmp_pat
     path = saved(
         tmp_path, "parquet", [{"question": f"q{n}", "score": 1.0} for n in range(2)] + [{"question": "r", "score": float("nan")}]
     )
-    assert "rows.parquet: row 3: column 'score' holds nan, which is no JSON value; store null" in refusal(path)  # fmt: skip
+    assert "rows.parquet: row 3: column 'score' holds nan, which is not a JSON value; store null" in refusal(path)  # fmt: skip
     assert "row 2: column 'image' holds a bytes" in refusal(
         saved(tmp_path, "parquet", [{"question": "a", "image": None}, {"question": "b", "image": b"x"}])
     )
@@ -224,7 +224,7 @@ def test_a_value_of_parquet_that_python_has_none_for_is_named_with_its_row_and_c
     ):
         said = refusal(with_column([0, 0, value], kind))
         assert f"row 3: column 'a' holds a {name}" in said
-        assert "that Python has no value for" in said
+        assert "without a Python equivalent" in said
 
 
 def test_a_parquet_file_that_is_cut_off_or_empty_is_said(tmp_path: Path) -> None:

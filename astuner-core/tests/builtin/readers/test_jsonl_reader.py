@@ -161,12 +161,12 @@ def test_a_row_without_a_query_names_the_columns_that_it_has(tmp_path: Path) -> 
     with pytest.raises(DataError) as caught:
         read(tmp_path)
     assert f"{path}:1: no query" in str(caught.value)
-    assert "there are: problem, solution" in str(caught.value)
+    assert "columns are: problem, solution" in str(caught.value)
 
 
 def test_a_mapped_column_that_a_row_lacks_is_named(tmp_path: Path) -> None:
     rows(tmp_path, {"question": "q"})
-    with pytest.raises(DataError, match="no column 'solution', from which `columns` takes 'answer'; there are: question"):
+    with pytest.raises(DataError, match="no column 'solution', from which `columns` takes 'answer'; columns are: question"):
         read(tmp_path, columns={"answer": "solution"})
 
 

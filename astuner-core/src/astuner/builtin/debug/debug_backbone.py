@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DebugBackbone:
-    """Plays `debug.debug_first_n_tasks` tasks and prints every episode; breakpoints in the workflow and the judge work."""
+    """Plays `debug.debug_first_n_tasks` tasks and prints every episode; breakpoints work in the workflow and the judge."""
 
     name: ClassVar[str] = "debug"
     throwaway: ClassVar[bool] = True
@@ -34,7 +34,7 @@ class DebugBackbone:
     inapplicable: ClassVar[Mapping[str, str]] = {
         "trainer_common.*": "debug does not train",
         "data.train_batch_size": "debug plays debug.debug_first_n_tasks tasks",
-        "model.dtype": "the engine loads the model as it is",
+        "model.dtype": "the engine loads the model unchanged",
         "model.lora_rank": "debug does not train",
         "model.lora_alpha": "debug does not train",
         "model.target_modules": "debug does not train",
@@ -48,7 +48,7 @@ class DebugBackbone:
     }
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
-        """Play the first tasks as training would, and report what a training step would have had."""
+        """Play the first tasks as in training, and report the samples that a training step would have."""
         from astuner.builtin.debug.debug_report import DebugReport
         from astuner.judging.advantages import compute_advantages
         from astuner.rollout.host import make_training_sampling
@@ -64,7 +64,7 @@ class DebugBackbone:
         try:
             groups = _play(run, tasks.first(run.config.debug.debug_first_n_tasks), round_, recipe, control, report)
         finally:
-            # Also of a run that was stopped, or lost too many episodes, all is shown that was played.
+            # Shown even if the run was stopped or lost too many episodes.
             rows = compute_advantages(groups or report.groups, estimator, by_agent=by_agent)
             report.show_samples(rows)
         if groups is not None:
@@ -92,11 +92,11 @@ class DebugBackbone:
             yield ValidationReport(step=0, metrics=compute_validation_metrics(groups), groups=tuple(groups))
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
-        """There is nothing to export."""
+        """Refuse: there is nothing to export."""
         raise UsageError("the debug backbone trains nothing, so there is no checkpoint to export")
 
     def close(self) -> None:
-        """Nothing is kept."""
+        """Do nothing."""
 
 
 def _limit_concurrency(run: RunInfo) -> RunInfo:
@@ -144,7 +144,7 @@ def _play(
             return await runner.run(tasks, round_)
 
     async def play_until_stopped() -> list[Group] | None:
-        # A stop cancels all of it: also a server that takes a minute to start.
+        # A stop cancels everything, including a server that is still starting.
         playing, loop = asyncio.ensure_future(play()), asyncio.get_running_loop()
         control.on_stop(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(playing.cancel))
         try:

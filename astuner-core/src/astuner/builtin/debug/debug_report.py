@@ -1,4 +1,4 @@
-"""What the debug backbone shows: each episode as it ends, what its judge says, and at the end what training would have had."""
+"""The output of the debug backbone: each episode as it ends, the judge's findings, and finally the training samples."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ MOST_SAMPLES = 64
 """Rows of the table at the end."""
 
 NO_SAMPLES = (
-    "the engine gives text without token ids, so there are no samples and nothing could be trained; transcripts and rewards are "
-    "what they are with any other engine"
+    "the engine returns text without token ids, so there are no samples and nothing could be trained; transcripts and rewards "
+    "are the same as with any other engine"
 )
 
 
 class DebugReport:
-    """Speaks while the episodes are played."""
+    """Reports episodes while they are played."""
 
     def __init__(self, run: RunInfo, control: Control, split: Split, repeats: int) -> None:
-        """Nothing is shown yet."""
+        """Show nothing yet."""
         self._control, self._repeats = control, repeats
         self._page = Page.of(sys.stderr, longest=LONGEST_MESSAGE)
         self._file = run.directory / "episodes" / f"{split}.jsonl"
         self._decode: Callable[[Sequence[int]], str] | None = None
         self.groups: list[Group] = []
-        """Those that are judged so far."""
+        """The groups judged so far."""
         self._unjudged: dict[str, Episode] = {}
-        """Single episodes that wait for their judge."""
+        """Single episodes waiting for their judge."""
 
     def decode_with(self, renderer: Any) -> None:
         """Show sampled ids as text."""
         self._decode = None if renderer is None else renderer.decode
 
     def show_episode(self, episode: Episode) -> None:
-        """Show an episode as soon as it has ended; of several siblings the judge says its word later."""
+        """Show an episode as soon as it has ended; groups are judged later."""
         if self._repeats == 1:
             self._unjudged[episode.id] = episode
             return
         self._show(episode, with_outcome=episode.verdict is not None or not episode.completed)
 
     def show_group(self, group: Group) -> None:
-        """Show what the judge found."""
+        """Show a judged group."""
         self.groups.append(group)
         if self._repeats == 1:
             for episode in group.episodes:
@@ -67,13 +67,13 @@ class DebugReport:
         self._say("\n".join((self._page.paint(f"judged {group.key}", "title"), *lines)))
 
     def show_unjudged(self) -> None:
-        """Show what was played and never came to its judge."""
+        """Show episodes that were played but not judged."""
         for episode in self._unjudged.values():
             self._show(episode, with_outcome=False)
         self._unjudged.clear()
 
     def show_samples(self, rows: Sequence[WeightedSample]) -> None:
-        """Show the samples that a training step would have had, and what became of all that was sampled."""
+        """Show the samples of a training step, and the waterfall of all sampled tokens."""
         if not self.groups:
             return
         if not any(len(call.output_ids) for group in self.groups for e in group.episodes for call in e.calls):

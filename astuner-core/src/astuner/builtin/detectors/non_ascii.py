@@ -5,11 +5,11 @@ from __future__ import annotations
 from astuner.protocols import Sampled
 
 SHOWN = 8
-"""Different characters that are shown."""
+"""Number of different characters shown."""
 
 
 class NonAscii:
-    """Finds characters outside of ASCII, for runs whose answers must be plain ASCII; in all others π, é and 中文 are ordinary."""
+    """Finds non-ASCII characters, for runs whose answers must be plain ASCII; in other runs π, é and 中文 are ordinary."""
 
     def look(self, output: Sampled) -> str | None:
         """Return the first different ones with their code points."""

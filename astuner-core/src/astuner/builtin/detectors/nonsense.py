@@ -1,4 +1,4 @@
-"""The detector `nonsense`: an answer that says the same thing over and over, far beyond what any text or code does.
+"""The detector `nonsense`: an answer that repeats itself over and over, far more than ordinary text or code.
 
 Two kinds of it are known: a loop, in which one piece follows itself without a gap, and an answer of many lines or sentences of
 which nearly all are the same few. Both need a real length, since separators, tables, grids of zeros, refrains and repeated
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ANCHOR = 64
-"""Characters that are looked for again to find the period of a loop."""
+"""Length of the text that is searched for again to find the period of a loop."""
 
 LONGEST_PIECE = 2000
-"""Characters of the longest piece that is taken for one that repeats; keeps the search linear."""
+"""Characters of the longest repeated piece; keeps the search linear."""
 
 FEWEST_TIMES = 6
-"""A piece must follow itself so often; less is a refrain."""
+"""Fewest repetitions of a piece; fewer are a refrain."""
 
 ONE_MARK_CUT = 500
 """Least length of the run of one character, no letter and no digit, at the end of an answer that was cut; no rule is as long."""
 
 FEWEST_LINES = 100
-"""Lines and sentences of an answer in which nearly all are the same few; there must be so many."""
+"""Fewest lines and sentences of an answer in which nearly all are the same few."""
 
 DISTINCT_SHARE = 0.05
 """Largest share of different ones among them."""
 
 FEWEST_LETTERS = 6
-"""Different letters that the most frequent of them has at least."""
+"""Fewest different letters in the most frequent of them."""
 
 MOST_OCCURRENCES = 4
-"""How many occurrences of an anchor are tried: the repeated piece may hold it more than once."""
+"""Number of occurrences of an anchor to try: the repeated piece may contain it more than once."""
 
 _SENTENCE_ENDS = (". ", "! ", "? ", "。", "！", "？", "। ", "؟ ")
 
@@ -57,19 +57,19 @@ class Loop:
 
     @property
     def times(self) -> int:
-        """How often the whole piece is there."""
+        """Number of complete repetitions."""
         return self.length // len(self.piece)
 
 
 class Nonsense:
-    """Finds endless repetition. Linear in the text, and free of any language: it compares characters."""
+    """Finds endless repetition. Linear in the length of the text and independent of its language: it compares characters."""
 
     @frozen(kw_only=True)
     class Options:
         """How long a repetition must be."""
 
         min_chars: int = field(default=4000, validator=ge(FEWEST_TIMES * ANCHOR))
-        """Characters of repetition in an answer that came to its own end."""
+        """Characters of repetition in an answer that ended on its own."""
         min_chars_cut: int = field(default=2500, validator=ge(FEWEST_TIMES * ANCHOR))
         """Characters of repetition up to the end of an answer that only the token limit ended."""
 
@@ -78,11 +78,11 @@ class Nonsense:
         self._options = options or self.Options()
 
     def look(self, output: Sampled) -> str | None:
-        """Return the repeated piece, and how often it is there."""
+        """Return the repeated piece and its number of repetitions."""
         text, loop = output.text, None
         cut = output.call.finish_reason in ("length", "context")
         if cut:
-            # Cut inside of a character, a text ends with a replacement character.
+            # A text cut inside a character ends with a replacement character.
             loop = find_loop_at_end(text.rstrip("\ufffd"), self._options.min_chars_cut)
         if loop is None and len(text) >= self._options.min_chars:
             loop = find_loop_inside(text, self._options.min_chars)
@@ -124,7 +124,7 @@ def find_loop_inside(text: str, least: int) -> Loop | None:
             loop = _loop_around(characters, text, place, found - place)
             if loop.length >= least and loop.times >= FEWEST_TIMES:
                 return loop
-            # What repeats inside of the piece is passed as a whole.
+            # Skip repetitions inside the piece.
             found = max(found, loop.start + loop.length - ANCHOR)
     return None
 

@@ -11,9 +11,9 @@ AROUND = 40
 
 
 class SpecialTokenLeak:
-    """Finds sampled special tokens, by their ids: a text that only spells one, as code about chat templates does, is ordinary.
+    """Finds sampled special tokens, by their ids: spelling one out, as in code about chat templates, is ordinary.
 
-    The end of the turn, and what tool calls and reasoning are written with, is no leak.
+    The end of the turn and the tokens of tool calls and reasoning are not leaks.
     """
 
     def look(self, output: Sampled) -> str | None:

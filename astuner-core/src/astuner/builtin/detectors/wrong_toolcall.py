@@ -1,4 +1,4 @@
-"""The detector `wrong_toolcall`: a tool call that cannot be read, or that its tool could not take."""
+"""The detector `wrong_toolcall`: a tool call that cannot be read, or whose arguments its tool would not accept."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LONGEST_QUOTE = 200
 class WrongToolcall:
     """Finds malformed calls, calls of tools that were not offered, and arguments without the fields that the tool requires.
 
-    Of the tool's JSON schema only `required` and `type: object` are looked at, also inside of `properties`. A call that the token
-    limit cut off is no malformed one, and text that looks like a call where no tools were offered is text.
+    Of the tool's JSON schema only `required` and `type: object` are checked, also inside `properties`. A call cut off by the
+    token limit is not malformed, and without offered tools text that looks like a call is text.
     """
 
     def look(self, output: Sampled) -> str | None:

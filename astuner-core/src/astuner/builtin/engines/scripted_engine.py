@@ -69,10 +69,10 @@ class ScriptedEngine:
 
     @classmethod
     def from_run(cls, options: Options, run_info: RunInfo) -> ScriptedEngine:
-        """Make the engine of a run: the model's tokenizer, and the script beside the YAML."""
+        """Make the engine of a run: the model's tokenizer, and the script next to the YAML."""
         script = read_script(run_info.config_dir / options.script) if options.script is not None else ()
         if not script and not options.replies:
-            raise PluginError("engine 'scripted': it has nothing to say. Set 'replies', or 'script' to a JSONL file.")
+            raise PluginError("engine 'scripted': no replies. Set 'replies', or 'script' to a JSONL file.")
         return cls(options, model_path=run_info.config.model.path, script=script)
 
     @property
@@ -103,7 +103,7 @@ class ScriptedEngine:
             yield Chunk(ids=part, logprobs=[LOGPROB] * len(part), finish_reason=reason if last else None)
 
     async def release(self, session: str) -> None:
-        """Forget how far a conversation is."""
+        """Forget the position in a conversation."""
         self._calls.pop(session, None)
 
     async def update_weights(self, ref: Any, version: int) -> None:
@@ -115,7 +115,7 @@ class ScriptedEngine:
         self._running.clear()
 
     async def resume(self) -> None:
-        """Let them go on."""
+        """Resume held requests."""
         self._running.set()
 
     async def close(self) -> None:
@@ -141,7 +141,7 @@ class ScriptedEngine:
         return replies[min(self._calls.get(request.session, 0), len(replies) - 1)]
 
     def _find_last_message(self, prompt: str, request: Request) -> str:
-        """Cut out what stands between the last two ends of a turn; all of the prompt where its template marks none."""
+        """Return the text between the last two turn ends; the whole prompt if its template marks none."""
         ends = [self._tokenizer.decode((number,), skip_special_tokens=False) for number in request.sampling.stop_token_ids]
         turns = re.split("|".join(map(re.escape, ends)), prompt) if ends else [prompt]
         return turns[-2] if len(turns) > 1 else prompt

@@ -1,4 +1,4 @@
-"""The progress of a run on the terminal: a live table where there is one, a line per step where there is none."""
+"""The progress of a run on the terminal: a live table on a terminal, else a line per step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WATERFALL = (
     ("trainable", "signal/tokens_trainable"),
     ("with signal", "signal/tokens_nonzero_advantage"),
 )
-"""How the calls of a step become tokens that move the weights."""
+"""How the calls of a step become tokens that change the weights."""
 
 
 class ConsoleLogger:
@@ -54,7 +54,7 @@ class ConsoleLogger:
 
     def notice(self, text: str, level: str) -> None:
         """Show a notice between the steps."""
-        # What takes many lines is a text of its own, a transcript for example.
+        # Multi-line text, such as a transcript, needs no prefix.
         text = text if level == "info" and "\n" in text else f"{level}: {text}"
         if self._live is not None:
             self._live.say(text)
@@ -62,7 +62,7 @@ class ConsoleLogger:
             print(text, file=self._stream, flush=True)
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show how far something is, where it can be overwritten by what follows."""
+        """Show progress, if the output can be overwritten later."""
         if self._live is not None:
             self._live.progress(what, done, total)
 
@@ -73,7 +73,7 @@ class ConsoleLogger:
 
 
 class _LiveTable:
-    """A table of the last steps that is drawn anew in place, below whatever else is printed."""
+    """A table of the last steps that is redrawn in place, below other output."""
 
     def __init__(self, title: str, stream: TextIO) -> None:
         from rich.console import Console
@@ -82,7 +82,7 @@ class _LiveTable:
         self._title = title
         self._rows: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=_ROWS)
         self._progress: tuple[str, int, int] | None = None
-        # Drawn when something changes, without a thread. What is piped elsewhere from stdout stays as it is.
+        # Redrawn on changes, without a thread. Redirected stdout is left alone.
         self._live = Live(
             self._build_table(),
             console=Console(file=stream),
@@ -90,7 +90,7 @@ class _LiveTable:
             redirect_stdout=bool(sys.stdout and sys.stdout.isatty()),
         )
         self._held: list[str] | None = None
-        """What was said while a debugger has the terminal; None while it has not."""
+        """Notices held back while a debugger has the terminal; else None."""
         self._lock = threading.RLock()
         self._live.start()
         TERMINAL.add(self)
@@ -121,7 +121,7 @@ class _LiveTable:
             self._live.stop()
 
     def resume(self) -> None:
-        """Say what was held back, and draw the table below it."""
+        """Print the held-back notices and draw the table below them."""
         with self._lock:
             held, self._held = self._held or [], None
             self._live.transient = False
@@ -173,7 +173,7 @@ def _format_label(step: int, metrics: Mapping[str, float]) -> str:
 
 
 def _format_figures(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Return what is worth a look, named and formatted, in the order of reading."""
+    """Return the most important metrics, named and formatted, in reading order."""
     found: list[tuple[str, str]] = []
     for prefix, name in (("", ""), ("val/", "val ")):
         if f"{prefix}reward/mean" in metrics:

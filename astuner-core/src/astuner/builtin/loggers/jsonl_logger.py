@@ -18,8 +18,8 @@ from astuner.schema import Group
 class JsonlLogger:
     """Appends to `metrics.jsonl` in the run directory; a row is on the disk before the next step begins.
 
-    Rows have `step` and `kind`: `validation` for those of `val/…` metrics, `train` for all others. A number that is not
-    finite is written as null, since JSON has no other word for it.
+    Rows have `step` and `kind`: `validation` for those of `val/…` metrics, `train` for all others. Non-finite numbers are
+    written as null, since JSON cannot represent them.
     """
 
     def __init__(self, path: Path) -> None:
@@ -46,7 +46,7 @@ class JsonlLogger:
         """Write nothing: the run store keeps the episodes."""
 
     def truncate_after(self, step: int) -> None:
-        """Drop the rows of later steps, as a run does that goes on from the checkpoint of `step`."""
+        """Drop the rows of later steps, for a run that resumes from the checkpoint of `step`."""
         self._file.close()
         kept = [line for number, line in enumerate(self._read_lines(), 1) if self._read_step(number, line) <= step]
         write_text(self._path, "".join(kept))
@@ -58,7 +58,7 @@ class JsonlLogger:
         self._file.close()
 
     def _drop_half_a_row(self) -> None:
-        """Cut off what a crash in the middle of writing left behind the last complete row."""
+        """Remove the partial row that a crash left after the last complete row."""
         with explain_os_errors(self._path):
             content = self._path.read_bytes()
             if content and not content.endswith(b"\n"):
@@ -78,7 +78,7 @@ def _split_by_kind(metrics: Mapping[str, float]) -> list[tuple[str, dict[str, fl
     validation = {name: value for name, value in metrics.items() if name.startswith("val/")}
     if not validation:
         return [("train", dict(metrics))]
-    # A validation may bring numbers of its own without the prefix, such as its time; a training step always has one of these.
+    # A validation may have numbers without the prefix, such as its time; a training step always has one of these.
     if not any(name.startswith(("reward/", "signal/", "loss/")) for name in metrics):
         return [("validation", dict(metrics))]
     return [("train", {name: metrics[name] for name in metrics if name not in validation}), ("validation", validation)]

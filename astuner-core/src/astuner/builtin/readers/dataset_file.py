@@ -41,8 +41,8 @@ class DatasetFileReader:
     def read(self, split: Split) -> Iterator[Task]:
         """Yield the tasks of a split; nothing when it is not configured.
 
-        Raises `DataError`: here for a file that cannot be opened, and while iterating for a row that is not right. Raises
-        `PluginError` here for a parquet file where pyarrow is not installed.
+        Raises `DataError`: immediately for a file that cannot be opened, and while iterating for an invalid row. Raises
+        `PluginError` immediately for a parquet file if pyarrow is not installed.
         """
         section = "training" if split == "train" else "validation"
         source = self._options.training if split == "train" else self._options.validation
@@ -65,13 +65,13 @@ class DatasetFileReader:
 
 
 def _check_format(path: Path, key: str) -> None:
-    """Raise `DataError` for a file of another format than its name says, or than this reader takes."""
+    """Raise `DataError` for a file whose format does not match its name or is not supported by this reader."""
     suffix = path.suffix.lower()
     with path.open("rb") as file:
         head = file.read(8)
     if suffix in _OTHER_FORMATS:
         raise DataError(
-            f"{key}: {path} is a {suffix} file, and this reader takes {_FORMATS}: save it as one of these "
+            f"{key}: {path} is a {suffix} file, but this reader takes {_FORMATS}: save it as one of these "
             "(the reader huggingface_dat_repo takes .arrow files too: pip install 'astuner-readers[hf]')"
         )
     packed = next((kind for mark, kind in _PACKED_MARKS.items() if head.startswith(mark)), suffix if suffix in _PACKED else None)

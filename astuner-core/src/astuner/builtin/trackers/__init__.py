@@ -1,1 +1,1 @@
-"""Trackers: how samples are read off the recorded calls of an episode, and what a model is shown where no workflow decides."""
+"""Trackers: how an episode's recorded calls become samples, and what a model is shown when no workflow decides."""

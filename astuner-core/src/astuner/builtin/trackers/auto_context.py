@@ -1,4 +1,4 @@
-"""Shows a model a summary in place of the older part of a long conversation."""
+"""Shows a model a summary instead of the older part of a long conversation."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class AutoContextTracker:
-    """When a conversation grows too long, all of it but its beginning and its last turns becomes a summary.
+    """When a conversation grows too long, everything except its beginning and last turns becomes a summary.
 
     Summaries that the model under training writes are calls like any other, and trained; samples are those of `timeline`.
     """
 
     @frozen(kw_only=True)
     class Options:
-        """When a summary is made, and by whom."""
+        """When a summary is made, and by which model."""
 
         train_sp_action: bool = False
         """Let the model under training write the summaries, and train it on them; otherwise
         `context_tracker.alien_llm_model` does."""
         token_num_trigger_clip: int = field(default=8000, validator=ge(1))
-        """Tokens of the conversation from which on it is summarised; never more than fit into the context."""
+        """Tokens at which the conversation is summarised; never more than fit into the context."""
         keep_turns: int = field(default=1, validator=ge(1))
         """Last turns that stay as they are; fewer where these do not fit."""
 
@@ -43,7 +43,7 @@ class AutoContextTracker:
 
     @classmethod
     def from_run(cls, options: Options, run_info: RunInfo) -> AutoContextTracker:
-        """Make one; raises `NoEndpoint` where it is to ask an LLM and there is none."""
+        """Make one; raises `NoEndpoint` if it needs an LLM and there is none."""
         config = run_info.config
         tokens = config.context_tracker.alien_llm_response_length
         if options.train_sp_action:
@@ -54,11 +54,11 @@ class AutoContextTracker:
         return cls(options, summarise=summarise, summary_tokens=tokens)
 
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
-        """Return one sample per path: those that end with a summary by the model, and those that go on from one."""
+        """Return one sample per path: those that end with a summary by the model, and those that continue from one."""
         return evolve(TimelineTracker().samples(calls, identity), notices=self._policy.notices)
 
     async def view(self, messages: Sequence[Message], room: ContextRoom) -> Sequence[Message]:
-        """Return the conversation, or what a summary makes of it."""
+        """Return the conversation, or a window with a summary."""
         shown = self._policy.show(messages)
         if room.count_tokens(shown) <= min(self._options.token_num_trigger_clip, room.max_prompt_tokens):
             return shown

@@ -1,4 +1,4 @@
-"""Says where the conversations of an episode branched, for those who want one row per agent."""
+"""Reports where an episode's conversations branched, for setups that need one row per agent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from astuner.token_streams import index_calls, stream_length
 
 def describe_branches(calls: Sequence[Call], identity: EpisodeIdentity) -> dict[str, str]:
     """Return, for each agent whose calls do not all lie on one path, where the first of them left it."""
-    # Calls through an engine without token ids have no place in the tree.
+    # Calls through an engine without token ids are not in the tree.
     known = index_calls([call for call in calls if stream_length(call)])
     seen: set[str] = set()
     continued: set[int] = set()
@@ -30,7 +30,7 @@ def describe_branches(calls: Sequence[Call], identity: EpisodeIdentity) -> dict[
 
 def _describe_branch(call: Call, parent: Call | None, identity: EpisodeIdentity) -> str:
     place = (
-        "which no call was asked with before"
+        "which starts a new conversation"
         if parent is None
         else f"which keeps {call.kept} of the {stream_length(parent)} tokens of call {parent.index}"
     )

@@ -1,4 +1,4 @@
-"""The part of a growing conversation that a model is shown: how it began, and its turns since a place that only moves on."""
+"""The part of a growing conversation that a model is shown: its beginning, and the turns after a point that only moves on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from astuner.schema import Message
 
 LEFT_OUT = "[{count} earlier messages are left out here.]"
 SUMMARY = "[Summary of {count} earlier messages]\n{summary}"
-"""What the model is told of the messages that it is not shown."""
+"""Notes for the model about the messages that it is not shown."""
 
 SYSTEM = ("system", "developer")
 
@@ -25,19 +25,19 @@ class ContextWindow:
     head: int
     """Messages at the beginning that stay."""
     start: int
-    """From where on all are shown."""
+    """All messages from here on are shown."""
     summary: str = ""
-    """Stands for the messages that a summary was made of."""
+    """Replaces the summarised messages."""
     summarised: int = 0
-    """How many these are."""
+    """Number of summarised messages."""
 
     @classmethod
     def begin(cls, messages: Sequence[Message]) -> ContextWindow:
-        """Return the window of a conversation in which the model has not spoken yet: all of it stays."""
+        """Return the window of a conversation without answers yet: all of it stays."""
         return cls(head=len(messages), start=len(messages))
 
     def show(self, messages: Sequence[Message]) -> list[Message]:
-        """Return what is shown, with a note where something is left out. System messages always are."""
+        """Return the shown messages, with a note where some are left out. System messages are always shown."""
         head = list(messages[: self.head])
         note = self._note(self.count_left_out(messages))
         return [*(append_text(head, note) if note else head), *self._late_system(messages), *messages[self.start :]]
@@ -47,14 +47,14 @@ class ContextWindow:
         return max(0, self.start - self.head - len(self._late_system(messages)))
 
     def find_turns(self, messages: Sequence[Message]) -> list[int]:
-        """Return where the turns begin that are shown and not part of the head."""
+        """Return the starts of the shown turns outside the head."""
         return [place for place in find_turn_starts(messages) if place >= max(self.start, self.head)]
 
     def move_on(self, messages: Sequence[Message], keep: int, fits: Callable[[Sequence[Message]], bool]) -> ContextWindow:
-        """Return the window moved on to the last `keep` turns, or to fewer, down to one, until it fits.
+        """Return the window moved to the last `keep` turns, or fewer, at least one, until it fits.
 
-        Where even one does not fit beside everything that the conversation began with, its first system messages and its first
-        user message must do.
+        If even one does not fit together with the whole beginning of the conversation, only its first system messages and first
+        user message are kept.
         """
         found = self
         passed = self.start if self.start > self.head else 0
@@ -76,7 +76,7 @@ class ContextWindow:
 
 
 def append_text(messages: Sequence[Message], text: str) -> list[Message]:
-    """Return messages that end with a text of the user, added to the last one where that is the user's.
+    """Return the messages with a user text at the end, added to the last message if that is the user's.
 
     Many templates refuse two messages of the user in a row.
     """
@@ -87,7 +87,7 @@ def append_text(messages: Sequence[Message], text: str) -> list[Message]:
 
 
 def measure_core_head(messages: Sequence[Message]) -> int:
-    """Return how many messages come up to the first of the user, where only system messages stand before it."""
+    """Count the messages up to the first user message, if only system messages precede it."""
     for place, message in enumerate(messages):
         if message["role"] not in SYSTEM:
             return place + 1 if message["role"] == "user" else place
@@ -95,18 +95,18 @@ def measure_core_head(messages: Sequence[Message]) -> int:
 
 
 def find_turn_starts(messages: Sequence[Message]) -> list[int]:
-    """Return where assistant messages begin a turn: no later message is the result of an earlier tool call."""
+    """Return the positions of assistant messages that begin a turn: no later message is the result of an earlier tool call."""
     starts: list[int] = []
     callers: dict[object, int] = {}
-    asked = 0
+    latest = 0
     for place, message in enumerate(messages):
         if message["role"] == "assistant":
             starts.append(place)
             for call in message.get("tool_calls") or ():
-                # Some environments use the same ids in every turn: the latest call is meant.
-                callers[call.get("id")] = asked = place
+                # Some environments reuse ids in every turn: take the latest call.
+                callers[call.get("id")] = latest = place
         elif message["role"] == "tool":
-            caller = callers.get(message.get("tool_call_id"), asked)
+            caller = callers.get(message.get("tool_call_id"), latest)
             while starts and starts[-1] > caller:
                 starts.pop()
     return starts

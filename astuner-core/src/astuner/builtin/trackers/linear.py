@@ -11,7 +11,7 @@ from astuner.token_streams import Stretch, find_leaves, find_stretches, index_ca
 
 
 class LinearTracker:
-    """For agents that hold one growing conversation; other branches and agents are left out, and counted."""
+    """For agents with one growing conversation; other branches and agents are left out, and counted."""
 
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
         """Return at most one sample; sampled tokens off its path are untrained for the reason `branch_not_linear`."""

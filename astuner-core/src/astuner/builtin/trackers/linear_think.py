@@ -1,4 +1,4 @@
-"""Shows a model the conversation without what it thought before."""
+"""Shows a model the conversation without its earlier reasoning."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from astuner.token_streams import Stretch
 
 
 class LinearThinkTracker:
-    """Reasoning is part of the answer that it leads to, and of no later prompt.
+    """Reasoning is part of its answer, but of no later prompt.
 
     A turn that reasoned is therefore followed by a new branch; samples are the paths of the tree, as those of `timeline`.
     """
 
     @frozen(kw_only=True)
     class Options:
-        """What the environment is given, and what is trained."""
+        """What the environment receives, and what is trained."""
 
         remove_think_before_submit_as_action: bool = False
         """Give the environment the answer without its reasoning."""
         extract_box_before_submit_as_action: bool = False
-        r"""Give the environment only what stands in the last `\boxed{…}`, where there is one."""
+        r"""Give the environment only the content of the last `\boxed{…}`, if there is one."""
         train_history_infer_token: bool = True
         """Train every answer of a path; False trains the last one alone."""
 
     def __init__(self, options: Options | None = None) -> None:
-        """Take the options."""
+        """Store the options."""
         self._options = options or self.Options()
 
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
-        """Return one sample per path; answers before a path's last are untrained for the reason `history_answer` on demand."""
+        """Return one sample per path; on demand, answers before a path's last are untrained for the reason `history_answer`."""
         done: dict[int, int] = {}
         wanted = accept_every_answer if self._options.train_history_infer_token else _is_last_answer
         rows = take_path_rows(calls, done, wanted)
@@ -49,7 +49,7 @@ class LinearThinkTracker:
         return [strip_reasoning(message) for message in messages]
 
     def action(self, reply: Message) -> Message:
-        """Return the part of the reply that the environment is to see."""
+        """Return the part of the reply that the environment receives."""
         if self._options.remove_think_before_submit_as_action:
             reply = strip_reasoning(reply)
         content = reply.get("content")

@@ -23,13 +23,13 @@ class Span:
     call: Call
     first: int
     last: int
-    """Behind the last of them, both counted in the call's output."""
+    """One past the last of them; both are positions in the call's output."""
     place: int
-    """Where the first of them stands in the row."""
+    """Position of the first of them in the row."""
 
     @property
     def end(self) -> int:
-        """Where the row goes on after them."""
+        """Position in the row after them."""
         return self.place + self.last - self.first
 
 
@@ -53,9 +53,9 @@ def accept_every_answer(part: Stretch, path: Sequence[Stretch]) -> bool:
 
 
 def take_row(path: Sequence[Stretch], done: dict[int, int], wanted: AnswerFilter = accept_every_answer) -> Row | None:
-    """Take what is wanted of a path and not trained yet, and count it in `done` (sampled tokens by call).
+    """Take the wanted tokens of a path that are not trained yet, and count them in `done` (sampled tokens by call).
 
-    None when that is nothing.
+    None if there are none.
     """
     spans = []
     for part in path:
@@ -67,7 +67,7 @@ def take_row(path: Sequence[Stretch], done: dict[int, int], wanted: AnswerFilter
 
 
 def make_sample(row: Row, identity: EpisodeIdentity) -> Sample:
-    """Make the sample of a row. It ends with its last trained token: what follows teaches nothing."""
+    """Make the sample of a row. It ends with its last trained token: later tokens have no effect."""
     end = max(span.end for span in row.spans)
     ids = join_ids(row.path)[:end]
     mask = np.zeros(end, bool)
@@ -88,9 +88,9 @@ def make_sample(row: Row, identity: EpisodeIdentity) -> Sample:
 
 
 def count_untrained(calls: Iterable[Call], done: Mapping[int, int], reason: str | None = None) -> dict[str, int]:
-    """Count the sampled tokens of calls that say why they are untrained, and under `reason` all others that are not `done`.
+    """Count the sampled tokens of untrained calls by reason, and under `reason` all others that are not `done`.
 
-    Without a `reason` there are no others: a token that is missing then is not explained away.
+    Without a `reason` the others are not counted, so that a missing token is noticed.
     """
     untrained: Counter[str] = Counter()
     for call in calls:

@@ -25,7 +25,7 @@ def _at_most_max_turns(options: Any, attribute: Attribute[Any], value: int) -> N
 
 
 class SlidingWindowTracker:
-    """When a conversation no longer fits, the turns between its beginning and its last ones fall out.
+    """When a conversation no longer fits, the turns between its beginning and its last ones are dropped.
 
     The window stays where it is until then, so that all turns within it are one row; samples are those of `timeline`.
     """
@@ -35,7 +35,7 @@ class SlidingWindowTracker:
         """When the window moves on, and how far."""
 
         enable_llm_memory_extraction: bool = False
-        """Put a summary by `context_tracker.alien_llm_model` in place of what falls out; a note of one line otherwise."""
+        """Replace dropped turns by a summary from `context_tracker.alien_llm_model`; else by a note of one line."""
         max_turns: int | None = field(default=None, validator=optional(ge(1)))
         """Most turns shown; null shows as many as fit into the context."""
         keep_turns: int = field(default=2, validator=[ge(1), _at_most_max_turns])
@@ -48,7 +48,7 @@ class SlidingWindowTracker:
 
     @classmethod
     def from_run(cls, options: Options, run_info: RunInfo) -> SlidingWindowTracker:
-        """Make one; raises `NoEndpoint` where it is to ask an LLM and there is none."""
+        """Make one; raises `NoEndpoint` if it needs an LLM and there is none."""
         config = run_info.config
         if not options.enable_llm_memory_extraction or config.rollout.use_agentscope_protocol:
             return cls(options)
@@ -56,7 +56,7 @@ class SlidingWindowTracker:
         return cls(options, summarise=summarise, summary_tokens=config.context_tracker.alien_llm_response_length)
 
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
-        """Return one sample per path: per window, where the window moved on."""
+        """Return one sample per path: one per window position."""
         return evolve(TimelineTracker().samples(calls, identity), notices=self._policy.notices)
 
     async def view(self, messages: Sequence[Message], room: ContextRoom) -> Sequence[Message]:

@@ -18,23 +18,23 @@ from astuner.protocols import ContextRoom, RunInfo
 from astuner.schema import Message
 
 Summarise = Callable[[Sequence[Message], ContextRoom], Awaitable[str]]
-"""Makes the summary of messages; may raise, and may come back empty."""
+"""Makes the summary of messages; may raise or return an empty text."""
 
 
 def make_llm_summariser(run_info: RunInfo, wanted_by: str) -> Summarise:
-    """Return summaries by the auxiliary LLM `context_tracker.alien_llm_model`; raises `NoEndpoint` when there is none."""
+    """Return a summariser using the auxiliary LLM `context_tracker.alien_llm_model`; raises `NoEndpoint` if there is none."""
     section = run_info.config.context_tracker
     llm = _llm(find_endpoint(os.environ, wanted_by), section.alien_llm_model)
 
     async def summarise(messages: Sequence[Message], room: ContextRoom) -> str:
-        asked = f"{format_messages(messages)}\n\n{read_summary_prompt()}"
-        return await llm.ask([{"role": "user", "content": asked}], max_tokens=section.alien_llm_response_length)
+        prompt = f"{format_messages(messages)}\n\n{read_summary_prompt()}"
+        return await llm.ask([{"role": "user", "content": prompt}], max_tokens=section.alien_llm_response_length)
 
     return summarise
 
 
 def make_model_summariser(max_tokens: int) -> Summarise:
-    """Return summaries by the model under training, which is trained on them."""
+    """Return a summariser using the model under training, which is trained on its summaries."""
 
     async def summarise(messages: Sequence[Message], room: ContextRoom) -> str:
         def add_prompt(shown: Sequence[Message]) -> list[Message]:
@@ -56,12 +56,12 @@ async def fold(
 ) -> ContextWindow:
     """Return a moved window with a summary of what it leaves out, an earlier summary included.
 
-    Raises `ValueError` for an empty one, and whatever making it raises.
+    Raises `ValueError` for an empty summary, and any error of `summarise`.
     """
-    told = strip_thinking(await summarise(window.show(messages[: moved.start]), room))
-    if not told:
+    summary = strip_thinking(await summarise(window.show(messages[: moved.start]), room))
+    if not summary:
         raise ValueError("the summary is empty")
-    return evolve(moved, summary=told, summarised=moved.count_left_out(messages))
+    return evolve(moved, summary=summary, summarised=moved.count_left_out(messages))
 
 
 def read_summary_prompt() -> str:
@@ -85,7 +85,7 @@ def _text(content: object) -> str:
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False) if content else ""
 
 
-# Trackers are made per episode, and the bound on requests under way holds for all of them.
+# Trackers are made per episode, but the limit on concurrent requests is shared.
 @cache
 def _llm(endpoint: Endpoint, model: str) -> LLMClient:
     return LLMClient(endpoint, model)

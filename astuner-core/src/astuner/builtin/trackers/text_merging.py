@@ -1,7 +1,7 @@
 """Fewer rows at the price of exactness (`timeline_compare_level: text`).
 
-A row whose sampled ids all stand word for word in the prompts of a later row of the same agent is trained there. The prefix
-is then another one than the ids were sampled under: a template has dropped old reasoning in between, for example.
+A row whose sampled ids all appear verbatim in the prompts of a later row of the same agent is trained there. The prefix
+then differs from the one the ids were sampled under, for example because a template dropped old reasoning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def merge_by_text(rows: Sequence[Row], *, ignore_tools: bool) -> list[Row]:
     """
     hosts: list[_Host] = []
     for row in reversed(rows):
-        # The nearest later row first: there the least has changed since.
+        # The nearest later row first: it differs least.
         if not any(host.take_in(row, ignore_tools) for host in reversed(hosts)):
             hosts.append(_Host(row))
     return [host.row for host in reversed(hosts)]
@@ -49,7 +49,7 @@ class _Host:
         self._mark(row.spans)
 
     def take_in(self, row: Row, ignore_tools: bool) -> bool:
-        """Train another row here if all of it is found."""
+        """Train another row here if all of it is found; return whether it was."""
         same = row.agent == self.row.agent and (ignore_tools or row.path[0].call.tools == self.row.path[0].call.tools)
         placed = self._place(row) if same else None
         if placed is None:
@@ -66,11 +66,11 @@ class _Host:
         shared = _count_common(join_ids(row.path), self._ids)
         placed: list[Span] = []
         before = len(self._ids)
-        # From the end, as the rows are taken: of equal answers the later one is then found behind the earlier one.
+        # From the end, like the rows: of equal answers the later one is then found after the earlier one.
         for span in reversed(row.spans):
             place = self._find_own_place(span)
             if place is None:
-                # What two rows begin with stood before the answer, so the answer is not in it.
+                # The common prefix of two rows precedes the answer, so the answer is not in it.
                 place = self._find_repeated(span, min(shared, span.place), before)
             if place is None or place + span.last - span.first > before:
                 return None
@@ -79,7 +79,7 @@ class _Host:
         return placed
 
     def _find_own_place(self, span: Span) -> int | None:
-        """Return where the span lies when its call is on this path too, which is exact."""
+        """Return the span's exact position if its call is on this path too."""
         for part in self.row.path:
             if part.call.index == span.call.index and part.sampled >= span.last:
                 return part.start + part.fed + span.first

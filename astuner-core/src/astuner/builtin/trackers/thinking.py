@@ -10,14 +10,14 @@ _BOX = re.compile(r"\\(?:boxed|box|fbox)\s*\{")
 
 
 def strip_thinking(text: str) -> str:
-    """Return a text without its `<think>` blocks, those included that a template began or that were cut off."""
-    # What stands before a lone closing tag is reasoning that the prompt opened.
+    """Return a text without its `<think>` blocks, including those opened by a template or cut off."""
+    # Text before a lone closing tag is reasoning that the prompt opened.
     rest = text.rpartition("</think>")[2] if "</think>" in text else text
     return rest.partition("<think>")[0].strip() if "<think>" in rest else rest.strip()
 
 
 def strip_reasoning(message: Message) -> Message:
-    """Return an assistant message without its reasoning; any other message as it is."""
+    """Return an assistant message without its reasoning; any other message unchanged."""
     if message["role"] != "assistant":
         return message
     content = message.get("content")
@@ -26,7 +26,7 @@ def strip_reasoning(message: Message) -> Message:
 
 
 def find_last_boxed(text: str) -> str | None:
-    r"""Return what stands in the last `\boxed{…}` or `\box{…}` of a text; None where there is none, or none is closed."""
+    r"""Return the content of the last `\boxed{…}` or `\box{…}` of a text; None if no closed one exists."""
     found = None
     for match in _BOX.finditer(text):
         depth = 1

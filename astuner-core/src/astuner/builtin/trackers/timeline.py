@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 class TimelineTracker:
     """One sample per path from a root of the tree to a leaf.
 
-    What two paths share is trained in the first of them and context in the others.
+    Tokens shared by two paths are trained in the first and context in the others.
     """
 
     def __init__(self, *, merges_text: bool = False, ignores_tools: bool = True, reports_branches: bool = False) -> None:
-        """Exact by itself; see `context_tracker.timeline_merging_policy` and `detect_timeline_snap`."""
+        """Exact by default; see `context_tracker.timeline_merging_policy` and `detect_timeline_snap`."""
         self._merges_text, self._ignores_tools, self._reports_branches = merges_text, ignores_tools, reports_branches
 
     @classmethod
     def from_run(cls, options: None, run_info: RunInfo) -> TimelineTracker:
-        """Make one with what the section `context_tracker` says."""
+        """Make one from the section `context_tracker`."""
         section = run_info.config.context_tracker
         policy = section.timeline_merging_policy
         return cls(
@@ -58,7 +58,7 @@ def take_path_rows(calls: Sequence[Call], done: dict[int, int], wanted: AnswerFi
 
 
 def take_path_sample(path: Sequence[Stretch], done: dict[int, int], identity: EpisodeIdentity) -> Sample | None:
-    """Make the sample of one path out of what is not trained yet, and count it in `done` (sampled tokens by call).
+    """Make the sample of one path from what is not trained yet, and count it in `done` (sampled tokens by call).
 
     None when the path has nothing left to train.
     """

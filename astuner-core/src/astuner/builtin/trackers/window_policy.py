@@ -1,4 +1,4 @@
-"""Moves the window of a conversation on when it is too long, and has what falls out summarised where that is wanted."""
+"""Moves the window of a conversation that is too long, and optionally has the dropped part summarised."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class WindowPolicy:
     def __init__(self, *, keep_turns: int, summarise: Summarise | None, summary_tokens: int) -> None:
         """`keep_turns` stay when the window moves; without `summarise` the others are left out, with a note."""
         self.notices: dict[str, str] = {}
-        """What a user should read, by what it is about."""
+        """Notices for the user, by topic."""
         self._keep_turns, self._summarise, self._summary_tokens = keep_turns, summarise, summary_tokens
         self._window: ContextWindow | None = None
 
     def show(self, messages: Sequence[Message]) -> list[Message]:
-        """Return what is shown as long as the window stays; the first call hands over how the conversation began."""
+        """Return the shown messages of the current window; the first call sets the beginning of the conversation."""
         return self._find_window(messages).show(messages)
 
     def count_turns(self, messages: Sequence[Message]) -> int:
@@ -29,7 +29,7 @@ class WindowPolicy:
         return len(self._find_window(messages).find_turns(messages))
 
     async def move(self, messages: Sequence[Message], room: ContextRoom) -> list[Message]:
-        """Move the window on and return what is shown then: what it was where nothing more can be left out."""
+        """Move the window and return the shown messages; unchanged if nothing more can be left out."""
         window = self._find_window(messages)
 
         def fits(shown: Sequence[Message], reserve: int = 0) -> bool:
@@ -50,10 +50,10 @@ class WindowPolicy:
     ) -> ContextWindow:
         try:
             return await fold(window, moved, messages, room, summarise)
-        except Exception as error:  # noqa: BLE001 - whatever keeps a summary from being made must not cost the episode
+        except Exception as error:  # noqa: BLE001 - a failed summary must not fail the episode
             self.notices["context_summary"] = (
                 f"context_tracker: a summary could not be made ({type(error).__name__}: {error}); "
-                "where that happens the oldest messages are left out without one"
+                "the oldest messages are left out without one"
             )
             return moved
 

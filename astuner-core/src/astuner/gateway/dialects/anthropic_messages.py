@@ -151,7 +151,7 @@ def read_anthropic_key(headers: Headers) -> str:
 
 def error_body(error: ApiError) -> Mapping[str, Any]:
     """Return the JSON body of a refusal."""
-    # The words by which agents know that they have to shorten the conversation: this shape has no field for a code.
+    # Agents recognise by these words that they must shorten the conversation: this shape has no field for a code.
     full = "prompt is too long: " if error.code == "context_length_exceeded" else ""
     kind = TYPES.get(error.status, "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": f"{full}{error.message}"}}
@@ -191,7 +191,7 @@ def _input(arguments: str) -> Mapping[str, Any]:
     """Return the arguments of a tool call as an object that every client can parse."""
     try:
         found = json.loads(arguments)
-        # What Python reads as a number need not be one: NaN, Infinity, 1e999.
+        # Python parses numbers that JSON does not have: NaN, Infinity, 1e999.
         json.dumps(found, allow_nan=False)
     except (ValueError, RecursionError):
         found = arguments

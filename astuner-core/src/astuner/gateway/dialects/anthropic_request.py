@@ -112,7 +112,7 @@ def _result(block: Mapping[str, Any], place: str) -> Mapping[str, Any]:
     content = block.get("content")
     parts = [] if content is None else [_text(part, at) for at, part in _blocks(content, f"{place}.content")]
     if block.get("is_error"):
-        # Chat templates have no mark for it, and a model must see that its call failed.
+        # Chat templates cannot mark errors, and a model must see that its call failed.
         parts = ["Error:", *parts]
     return {"role": "tool", "tool_call_id": block["tool_use_id"], "content": parts}
 
@@ -128,15 +128,15 @@ def _assistant(blocks: Sequence[Block]) -> Mapping[str, Any]:
         elif kind == "thinking":
             thoughts.append(_string(block, "thinking", place))
         elif kind != "redacted_thinking":
-            # What is redacted was encrypted by another model's server: there is nothing in it that could be read.
+            # Redacted thinking was encrypted by another model's server and cannot be read.
             texts.append(_text(block, place))
-    # A streamed answer may have texts on both sides of a tool call; together they are what was said.
-    said: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
+    # A streamed answer may have texts on both sides of a tool call; together they are the content.
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
     if any(thoughts):
-        said["reasoning_content"] = "".join(thoughts)
+        message["reasoning_content"] = "".join(thoughts)
     if calls:
-        said["tool_calls"] = calls
-    return said
+        message["tool_calls"] = calls
+    return message
 
 
 def _call(block: Mapping[str, Any], place: str) -> Mapping[str, Any]:

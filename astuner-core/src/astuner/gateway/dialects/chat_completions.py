@@ -87,7 +87,7 @@ def chat_request(body: Mapping[str, Any], read_messages: Normalise = normalise) 
         top_k=read_integer(body, "top_k", -1, LARGEST),
         stream=read_flag(body, "stream", False),
         include_usage=read_flag(read_object(body, "stream_options"), "include_usage", False),
-        # Templates of models that can be asked for an effort know it by this name; to others it is one more variable.
+        # Templates of models with an effort setting use this name; to others it is one more variable.
         template_kwargs={**({"reasoning_effort": effort} if effort else {}), **read_object(body, "chat_template_kwargs")},
         ignored=tuple(name for name in IGNORED if body.get(name)),
         body=body,

@@ -24,7 +24,7 @@ def parse_body(raw: bytes) -> dict[str, Any]:
         raise bad_request(f"The body is not valid JSON: {error}.") from None
     if not isinstance(body, dict):
         raise bad_request("The body must be a JSON object.")
-    # Most bodies have too few brackets to be deep, which is known at once.
+    # Most bodies have too few brackets to be deep, which is cheap to check.
     if raw.count(b"{") + raw.count(b"[") > DEEPEST and _is_deep(body):
         raise bad_request(f"The body is nested more than {DEEPEST} levels deep.")
     return body
@@ -92,8 +92,8 @@ def read_strings(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 def format_value(value: Any) -> str:
     """Return a value as an error shows it."""
-    said = repr(value)
-    return said if len(said) <= _SHOWN else f"{said[:_SHOWN]}…"
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 _SHOWN = 80
@@ -113,7 +113,7 @@ def _parse_finite(digits: str) -> float:
 def _is_deep(body: Any) -> bool:
     level = [body]
     for _ in range(DEEPEST):
-        # What a parser made is exactly of these types, and asking for them is fastest.
+        # A parser's values have exactly these types, and checking for them is fastest.
         below = [
             child
             for parent in level

@@ -88,7 +88,7 @@ class ResponseWriter:
     def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed."""
         for _ in self._take(answers[0].reply):
-            # The items are all that counts here.
+            # Only the items matter here.
             pass
         for _ in self._end(answers[0]):
             pass
@@ -132,14 +132,14 @@ class ResponseWriter:
     def _end(self, answer: Answer) -> Iterator[bytes]:
         self._logprobs += answer.logprobs or ()
         if not self._items:
-            # An answer without a word is an answer.
+            # An empty answer is still an answer.
             yield from self._begin("message")
         status = _outcome(answer)[0]
         yield from self._close("reasoning", status)
         yield from self._close("message", status)
 
     def _write_text(self, kind: str, text: str) -> Iterator[bytes]:
-        # The text stays open beside the calls: what follows them belongs to the same message, as in a chat completion.
+        # The text stays open during calls: text after them belongs to the same message, as in a chat completion.
         if kind not in self._open:
             yield from self._begin(kind)
         index = self._open[kind]

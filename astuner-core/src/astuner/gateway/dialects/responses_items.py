@@ -26,13 +26,13 @@ def read_items(given: Any) -> list[dict[str, Any]]:
         raise bad_request("'input' must be a text or a list with at least one item.", "input")
     messages: list[dict[str, Any]] = []
     for number, item in enumerate(given):
-        said = _read(item, f"input[{number}]")
-        if said is None:
+        message = _read(item, f"input[{number}]")
+        if message is None:
             continue
-        if messages and _continues(messages[-1], said):
-            messages[-1] = _join(messages[-1], said)
+        if messages and _continues(messages[-1], message):
+            messages[-1] = _join(messages[-1], message)
         else:
-            messages.append(said)
+            messages.append(message)
     return messages
 
 
@@ -103,13 +103,13 @@ def _string(item: Mapping[str, Any], key: str, place: str) -> str:
     return value
 
 
-def _continues(last: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
+def _continues(last: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
     """Whether an item continues the answer of the items before it; reasoning begins an answer, and an answer has one text."""
-    if last["role"] != "assistant" or said["role"] != "assistant":
+    if last["role"] != "assistant" or message["role"] != "assistant":
         return False
-    if "reasoning_content" in said:
+    if "reasoning_content" in message:
         return not last.get("content") and not last.get("tool_calls")
-    return "tool_calls" in said or not last.get("content")
+    return "tool_calls" in message or not last.get("content")
 
 
 def _join(last: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,19 +37,19 @@ class CallPolicy:
     def choose_sampling(self, request: ChatRequest, agent: str, trained: bool) -> Sampling:
         """Return a call's sampling parameters: for a trained call the configuration's, except for a lower `max_tokens`."""
         ours = self.spec.sampling
-        asked: Mapping[str, Any] = {
+        requested: Mapping[str, Any] = {
             name: value
             for name in ("temperature", "top_p", "top_k", "max_tokens")
             if (value := getattr(request, name)) is not None
         }
         if not trained:
-            return evolve(ours, **asked, top_logprobs=request.top_logprobs)
+            return evolve(ours, **requested, top_logprobs=request.top_logprobs)
         for name in ("temperature", "top_p", "top_k"):
-            if name in asked and asked[name] != getattr(ours, name) and (agent, name) not in self._overruled:
+            if name in requested and requested[name] != getattr(ours, name) and (agent, name) not in self._overruled:
                 self._overruled.add((agent, name))
                 self.notice(
-                    f"{agent}: '{name}' {asked[name]:g} is replaced by the configured {getattr(ours, name):g}, "
+                    f"{agent}: '{name}' {requested[name]:g} is replaced by the configured {getattr(ours, name):g}, "
                     "since trained calls are sampled as configured."
                 )
-        most = min(ours.max_tokens, asked.get("max_tokens", ours.max_tokens))
+        most = min(ours.max_tokens, requested.get("max_tokens", ours.max_tokens))
         return evolve(ours, max_tokens=most, top_logprobs=request.top_logprobs)

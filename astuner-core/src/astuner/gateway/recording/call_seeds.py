@@ -21,12 +21,12 @@ class Seeds:
 
     def draw(self, request: ChatRequest, agent: str, prompt: bytes) -> list[int]:
         """Return a seed per choice, derived from the prompt and how often this agent has sent it before."""
-        asked = blake2b(f"{self._seed}\0{agent}\0".encode() + prompt, digest_size=16).digest()
-        earlier = self._times_sent[asked]
-        self._times_sent[asked] += 1
+        key = blake2b(f"{self._seed}\0{agent}\0".encode() + prompt, digest_size=16).digest()
+        earlier = self._times_sent[key]
+        self._times_sent[key] += 1
         wanted = "" if request.seed is None else str(request.seed)
         return [
-            int.from_bytes(blake2b(asked + f"{earlier}/{wanted}/{choice}".encode(), digest_size=8).digest())
+            int.from_bytes(blake2b(key + f"{earlier}/{wanted}/{choice}".encode(), digest_size=8).digest())
             for choice in range(request.n)
         ]
 
@@ -48,5 +48,5 @@ class CallIds:
         return lambda number: self._digest(agent, seed, str(number))[:9]
 
     def _digest(self, agent: str, seed: int, what: str) -> str:
-        said = f"{self._episode_id}\0{agent}\0{seed}\0{what}"
-        return blake2b(said.encode(), digest_size=12).hexdigest()
+        key = f"{self._episode_id}\0{agent}\0{seed}\0{what}"
+        return blake2b(key.encode(), digest_size=12).hexdigest()

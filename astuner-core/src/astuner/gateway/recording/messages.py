@@ -53,8 +53,15 @@ def encode_meaning(message: Message) -> bytes:
     calls = [[call["function"]["name"], _canonical(call["function"]["arguments"])] for call in message.get("tool_calls") or ()]
     # Frameworks put a name on assistant messages that the gateway's own reply never had.
     name = None if role == "assistant" else message.get("name")
-    said = [role, message.get("content") or "", message.get("reasoning_content") or "", calls, name, message.get("tool_call_id")]
-    return _COMPACT(said).encode()
+    fields = [
+        role,
+        message.get("content") or "",
+        message.get("reasoning_content") or "",
+        calls,
+        name,
+        message.get("tool_call_id"),
+    ]
+    return _COMPACT(fields).encode()
 
 
 def _canonical(arguments: str) -> str:
@@ -64,17 +71,17 @@ def _canonical(arguments: str) -> str:
     try:
         return _SORTED(parsed)
     except RecursionError:
-        # What was nested just not too deeply to be read.
+        # Nested almost too deeply to be parsed.
         return arguments
 
 
 def _message(message: Any, place: str) -> Message:
     if not isinstance(message, dict):
         raise bad_request(f"{place} must be an object.", place)
-    asked = message.get("role")
-    role = ROLES.get(asked) if isinstance(asked, str) else None
+    given = message.get("role")
+    role = ROLES.get(given) if isinstance(given, str) else None
     if role is None:
-        raise bad_request(f"{place}.role is {asked!r}; known roles: {', '.join(ROLES)}.", f"{place}.role")
+        raise bad_request(f"{place}.role is {given!r}; known roles: {', '.join(ROLES)}.", f"{place}.role")
     for legacy in ("function_call", "audio"):
         if message.get(legacy):
             raise bad_request(f"{place}.{legacy} is not served; send 'tool_calls' and text content.", f"{place}.{legacy}")

@@ -251,7 +251,7 @@ class LiveCall:
     def _count_usable(self) -> int:
         if not self._stop.found:
             return len(self._ids)
-        # A stop string that begins inside a token cannot be taken out of the stream again.
+        # A stop string that begins inside a token cannot be removed from the stream.
         return self._lengths.index(self._stop.passed) + 1 if self._stop.passed in self._lengths else 0
 
     def _format_logprob(self, chunk: Chunk, place: int) -> dict[str, Any]:
@@ -266,5 +266,5 @@ class LiveCall:
 
 @lru_cache(maxsize=8)
 def _make_single_span(version: int) -> tuple[WeightSpan, ...]:
-    # Nearly every call is this, so they share it.
+    # Nearly every call has one span, so they share it.
     return (WeightSpan(start=0, version=version),)

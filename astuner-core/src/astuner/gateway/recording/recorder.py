@@ -186,7 +186,7 @@ class EpisodeRecorder:
                     prompt_ids=placement.ids.tolist(),
                     sampling=evolve(sampling, max_tokens=most, stop_token_ids=stop_ids, seed=seed),
                     constraint=constraint,
-                    # Stop strings are looked for in the text as it comes.
+                    # Stop strings are searched for in the streamed text.
                     stream=request.stream or bool(request.stop),
                 ),
                 stops=request.stop,

@@ -34,10 +34,10 @@ def build_sampled(
 ) -> Sampled:
     """Return what a finished call sampled; `leaky` is what `find_leaky_tokens` returns."""
     ids = done.call.output_ids.tolist()
-    said = ids if done.closed_by is None else ids[:-1]
+    answer_ids = ids if done.closed_by is None else ids[:-1]
     return Sampled(
         call=done.call,
-        text=renderer.decode(said),
+        text=renderer.decode(answer_ids),
         tools=tuple(tools),
-        special_tokens=tuple(leaky[number] for number in said if number in leaky),
+        special_tokens=tuple(leaky[number] for number in answer_ids if number in leaky),
     )

@@ -84,10 +84,10 @@ class RawTree:
 
     def add_reply(self, placement: Placement, call: Call, usable: int, closed_by: int | None) -> None:
         """Let later prompts continue after the answer of a call, with and without the token that ended it."""
-        said = usable if closed_by is None else usable - 1
+        text_end = usable if closed_by is None else usable - 1
         text = placement.text + (call.reply.get("content") or "")
         prompt = self._points[call.index, len(placement.ids)]
-        for count, ending in ((said, ""), (usable, "" if closed_by is None else self.renderer.decode((closed_by,)))):
+        for count, ending in ((text_end, ""), (usable, "" if closed_by is None else self.renderer.decode((closed_by,)))):
             if count > 0:
                 own = call.output_ids[:count]
                 point = _Point(call=call.index, length=prompt.length + count, sampled=True, own=own, before=prompt)
@@ -104,7 +104,7 @@ class RawTree:
             rest = whole[length:].decode()
             if not rest:
                 return point, point.own[:0]
-            # Where a prompt ends its text is not cut: another prompt that only begins alike is encoded in one piece.
+            # Text is not cut at the end of a prompt: another prompt with the same beginning is encoded in one piece.
             if point.sampled:
                 for added in self._try_encodings(point, rest):
                     if self.renderer.decode([*point.ids.tolist(), *added.tolist()]) == prompt:
@@ -113,7 +113,7 @@ class RawTree:
 
     def _try_encodings(self, point: _Point, rest: str) -> Iterator[Ids]:
         yield self.renderer.encode(rest)
-        # Some tokenizers treat the start of a text in a way of their own, so the last id goes in front.
+        # Some tokenizers treat the start of a text specially, so the last id goes in front.
         last = int(point.own[-1])
         fronted = self.renderer.encode(self.renderer.decode((last,)) + rest)
         if len(fronted) and fronted[0] == last:

@@ -111,7 +111,7 @@ class TokenTree:
 
     def _add(self, digest: bytes, point: _Point) -> None:
         points = self._points.get(digest, ())
-        # A retry that said the same leads nowhere that the first one does not.
+        # An identical retry adds no new point to continue from.
         if all(point.text_digest != other.text_digest or (point.reply is None) != (other.reply is None) for other in points):
             self._points[digest] = (*points, point)
 
@@ -131,22 +131,22 @@ class TokenTree:
     def _continue_verbatim(self, point: _Point, rest: str) -> tuple[int, Ids] | None:
         """Continue after an answer that the template renders exactly as sampled."""
         output = self._streams[point.call].output[: point.kept - point.prompt]
-        said = self.renderer.decode(output.tolist())
-        if not rest.startswith(said):
+        sampled_text = self.renderer.decode(output.tolist())
+        if not rest.startswith(sampled_text):
             return None
         if point.closed_by is None:
-            added = self.renderer.encode(rest[len(said) :])
-            return (point.kept, added) if self.renderer.decode(added.tolist()) == rest[len(said) :] else None
+            added = self.renderer.encode(rest[len(sampled_text) :])
+            return (point.kept, added) if self.renderer.decode(added.tolist()) == rest[len(sampled_text) :] else None
         # Encoded with the closing token in front: tokenizers treat the start of a text specially.
         closing = self.renderer.turn_ends.get(point.closed_by) or self.renderer.decode((point.closed_by,))
-        added = self.renderer.encode(closing + rest[len(said) :])
+        added = self.renderer.encode(closing + rest[len(sampled_text) :])
         return (point.kept, _drop_first(added)) if added[0] == point.closed_by else None
 
     def _continue_rewritten(self, point: _Point, request: ChatRequest, known: int, text: str) -> tuple[int, Ids] | None:
         """Continue after an answer that the template rewrites and then only appends to."""
         reply = point.reply or {}
         if reply.get("reasoning_content") and not reply.get("content") and not reply.get("tool_calls"):
-            # The model never ended its reasoning, and the template does.
+            # The model did not end its reasoning, but the template does.
             return None
         for closed in self._render_closings(request, known):
             answer = closed[point.text_length :]
@@ -170,7 +170,7 @@ class TokenTree:
         tools, kwargs, known_messages = request.tools, request.template_kwargs, request.messages[:known]
         with suppress(ApiError):
             yield self.renderer.render(known_messages, tools, generate=False, kwargs=kwargs)
-        # A template may write an answer in another way when it is the last message, or close it with what begins the next.
+        # A template may render an answer differently as the last message, or close it with the next one's beginning.
         for following in request.messages[known : known + 1]:
             with suppress(ApiError):
                 probed = (*known_messages, {**following, "content": PROBE})
@@ -213,7 +213,7 @@ def _drop_first(ids: Ids) -> Ids:
 
 def _shows_everything(reply: Message, rendered: str) -> bool:
     """Whether a rendered answer still shows everything sampled: templates drop reasoning, or text next to tool calls."""
-    said = (reply.get("content"), reply.get("reasoning_content"))
+    parts = (reply.get("content"), reply.get("reasoning_content"))
     called = [call["function"]["name"] for call in reply.get("tool_calls") or ()]
-    texts = all(text.strip() in rendered for text in said if text)
+    texts = all(text.strip() in rendered for text in parts if text)
     return texts and all(rendered.count(name) >= called.count(name) for name in set(called))

@@ -40,7 +40,7 @@ class HarmonyParser:
         self._held = ""
         self._header = ""
         self._kind: Literal["content", "reasoning"] = "content"
-        self._said: set[str] = set()
+        self._started_kinds: set[str] = set()
         self._begins = True
         self._calls = 0
 
@@ -62,7 +62,7 @@ class HarmonyParser:
         elif self._state == "between":
             yield from self._emit_text(rest.strip())
         else:
-            # A header that never came to its text.
+            # A header without a text.
             self.malformed += bool(self._tools and _RECIPIENT.search(rest))
             self._enter("content")
             yield from self._emit_text(rest)
@@ -129,9 +129,9 @@ class HarmonyParser:
     def _emit_text(self, text: str) -> Iterator[Piece]:
         if text:
             # Messages of one channel are lines of one text.
-            joined = "\n" + text if self._begins and self._kind in self._said else text
+            joined = "\n" + text if self._begins and self._kind in self._started_kinds else text
             self._begins = False
-            self._said.add(self._kind)
+            self._started_kinds.add(self._kind)
             yield Piece(self._kind, joined)
 
 

@@ -67,9 +67,9 @@ def _encode_value(text: str, types: set[str]) -> str:
         fits = value is not None or bare == "null"
     else:
         fits = any(isinstance(value, _KINDS.get(kind, ())) for kind in others)
-        # JSON's true is no number, though Python's is.
+        # JSON's true is not a number, though Python's is.
         fits = fits and not (isinstance(value, bool) and "boolean" not in others)
-    # NaN and its like are read by Python, but are no JSON.
+    # Python reads NaN and the like, but they are not valid JSON.
     if fits and _is_strict(bare):
         return bare
     return json.dumps(text, ensure_ascii=False)

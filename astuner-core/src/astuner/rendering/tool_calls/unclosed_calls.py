@@ -45,10 +45,10 @@ class Llama:
         if start is not None:
             if end is None and not final:
                 return None
-            said = text[place:end]
-            malformed = int(_TAG in said or _names_a_tool(text[start.end() :], tools))
-            pieces.append(Piece("content", said.lstrip(" \n;") if pieces else said))
-            return ParsedCalls(end=place + len(said), pieces=tuple(pieces), malformed=malformed)
+            content = text[place:end]
+            malformed = int(_TAG in content or _names_a_tool(text[start.end() :], tools))
+            pieces.append(Piece("content", content.lstrip(" \n;") if pieces else content))
+            return ParsedCalls(end=place + len(content), pieces=tuple(pieces), malformed=malformed)
         rest = text[place:].lstrip(" \n;")
         if not pieces:
             return keep_as_content(text) if final else None

@@ -1,4 +1,4 @@
-"""The contract of each kind of component: what every one of them keeps, as tests that its author runs."""
+"""The contract of each kind of component: rules for all of them, as tests that authors run."""
 
 from __future__ import annotations
 
@@ -57,4 +57,4 @@ CONTRACTS: Mapping[str, type[Contract]] = {
         CommandContract,
     )
 }
-"""By kind, as in `astuner.plugins.kinds`; a package has a contract too, which is of no kind."""
+"""By kind, as in `astuner.plugins.kinds`; the contract of packages has no kind."""

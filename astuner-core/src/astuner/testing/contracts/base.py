@@ -1,7 +1,7 @@
-"""What the contracts of all kinds share: how a rule is written, run and skipped.
+"""The base of all contracts: how a rule is written, run and skipped.
 
 A contract is a class of rules (`test_*` methods). An author subclasses it in a test module, names the component, and pytest
-runs every rule; `astuner plugin check` runs those rules that need nothing from the author. Contracts therefore use no pytest:
+runs every rule; `astuner plugin check` runs those rules that need no data from the author. Contracts therefore use no pytest:
 a rule fails with an `AssertionError` that says what is wrong and what to do, and is skipped with `unittest.SkipTest`.
 """
 
@@ -31,7 +31,7 @@ Rule = TypeVar("Rule", bound=Callable[..., None])
 
 
 def self_contained(rule: Rule) -> Rule:
-    """Mark a rule that needs nothing from the author, costs nothing and reaches no network: `astuner plugin check` runs it."""
+    """Mark a rule that needs no data from the author, is cheap and uses no network: `astuner plugin check` runs it."""
     setattr(rule, SELF_CONTAINED, True)
     return rule
 
@@ -44,17 +44,17 @@ class Contract(Rules):
     """Rules for one component. Subclass the contract of its kind as `class TestMine(JudgeContract)`."""
 
     kind: ClassVar[str]
-    """In the singular, as in `judge`."""
+    """In the singular, for example `judge`."""
     component: ClassVar[Any] = None
-    """What the entry point names: the class (or the object) itself, or `package.module:Class`."""
+    """The target of the entry point: the class (or object) itself, or `package.module:Class`."""
     options: ClassVar[Mapping[str, Any]] = {}
     """The component's options, as a user writes them in its section of the YAML."""
 
     def prepare(self, directory: Path) -> None:
-        """Write the files that the options name. `directory` is where relative paths of a YAML start."""
+        """Write the files that the options name. Relative paths of a YAML start at `directory`."""
 
     def run_info(self, directory: Path) -> RunInfo:
-        """Return the run that the component is made in."""
+        """Return the info of the run that the component is made in."""
         return run_info(directory)
 
     def make(self, directory: Path) -> Any:
@@ -70,19 +70,19 @@ class Contract(Rules):
 
     @classmethod
     def target(cls) -> Any:
-        """Return what `component` names."""
+        """Return the object that `component` names."""
         if cls.component is None:
             raise SkipTest(f"{cls.__name__} names no component: set `component`")
         if isinstance(cls.component, str):
             module, _, attribute = cls.component.partition(":")
             return reduce(getattr, attribute.split("."), importlib.import_module(module))
-        # Looked up past the descriptors: a plain function must not become a method.
+        # Bypass descriptors: a plain function must not become a method.
         found = next(vars(base)["component"] for base in cls.__mro__ if "component" in vars(base))
         return found.__func__ if isinstance(found, staticmethod) else found
 
     @classmethod
     def candidate(cls) -> Candidate:
-        """Return the component as the catalog describes it, for messages; by its path where no distribution offers it."""
+        """Return the component's catalog entry, for messages; by its path if no distribution offers it."""
         return _find_candidate(cls)  # type: ignore[arg-type] # mypy takes a class for something without a hash
 
     @self_contained
@@ -104,7 +104,7 @@ class Contract(Rules):
 
     @self_contained
     def test_options_are_an_attrs_class(self) -> None:
-        """`Options`, where there is one, is a frozen attrs class, so that it is checked strictly and crosses processes."""
+        """`Options`, if defined, is a frozen attrs class, so that it is checked strictly and crosses processes."""
         options: Any = find_options_class(self.target())
         if options is None:
             return
@@ -143,7 +143,7 @@ class Contract(Rules):
 
 @cache
 def _find_candidate(contract: type[Contract]) -> Candidate:
-    # Every message wants it, and reading what is installed takes milliseconds.
+    # Every message needs it, and reading the installed distributions takes milliseconds.
     target = contract.target()
     for offered in Catalog.discover(kinds=(contract.kind,)).all():
         if _find_imported(offered.target) is target:
@@ -154,7 +154,7 @@ def _find_candidate(contract: type[Contract]) -> Candidate:
 
 
 def _find_imported(target: str) -> Any:
-    """Return what `package.module:Class` names where its module is imported; None, which is no component, elsewhere."""
+    """Return the object `package.module:Class` if its module is imported, else None."""
     module, _, attribute = target.partition(":")
     found: Any = sys.modules.get(module)
     for part in attribute.split("."):

@@ -1,4 +1,4 @@
-"""The contract of commands: `astuner NAME`, as click knows it."""
+"""The contract of commands: `astuner NAME`, as click commands."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from astuner.testing.contracts.base import Contract, self_contained
 
 
 class CommandContract(Contract):
-    """What every command keeps."""
+    """Rules for commands."""
 
     kind = "command"
     name: ClassVar[str | None] = None
-    """The entry point's name; None for that under which it is installed, where it is."""
+    """The entry point's name; None takes the installed one, if any."""
 
     @classmethod
     def candidate(cls) -> Candidate:
@@ -33,7 +33,7 @@ class CommandContract(Contract):
         """The entry point names a click command or group: the object that `@click.command()` leaves behind."""
         target = self.target()
         assert isinstance(target, click.Command), (
-            f"{self.candidate().blame} is {target!r:.80}, and a click command is expected: put `@click.command()` on it"
+            f"{self.candidate().blame} is {target!r:.80}, but a click command is expected: decorate it with `@click.command()`"
         )
 
     @self_contained
@@ -54,12 +54,12 @@ class CommandContract(Contract):
                 "do nothing before the options are read, and keep the option --help"
             )
             assert "Usage:" in result.output, (
-                f"{self.candidate().blame}: `{path} --help` printed {result.output[:200]!r}, no usage"
+                f"{self.candidate().blame}: `{path} --help` printed {result.output[:200]!r} without a usage line"
             )
 
     @self_contained
     def test_its_name_is_the_entry_points(self) -> None:
-        """The command has the name of its entry point, so that its usage and messages say what a user typed."""
+        """The command has the name of its entry point, so that its usage and messages match what a user typed."""
         target, candidate = self.target(), self.candidate()
         expected = self.name or (candidate.name if candidate.source == "entry_point" else None)
         if expected is None or not isinstance(target, click.Command):

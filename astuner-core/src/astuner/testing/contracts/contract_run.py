@@ -15,7 +15,7 @@ from astuner.testing.contracts.base import SELF_CONTAINED, Rules
 
 @frozen(kw_only=True)
 class Outcome:
-    """What became of one rule."""
+    """The outcome of one rule."""
 
     rule: str
     """The name of the method."""
@@ -34,7 +34,7 @@ def list_rules(contract: type[Rules], *, only_self_contained: bool = False) -> t
 
 
 def run_contract(contract: type[Rules], *, only_self_contained: bool = False) -> tuple[Outcome, ...]:
-    """Run the rules of a contract, each on a fresh instance and with an empty directory of its own."""
+    """Run the rules of a contract, each on a fresh instance and with its own empty directory."""
     return tuple(_run_rule(contract, rule) for rule in list_rules(contract, only_self_contained=only_self_contained))
 
 
@@ -47,7 +47,7 @@ def _run_rule(contract: type[Rules], name: str) -> Outcome:
             rule(**arguments)
         except SkipTest as reason:
             return Outcome(rule=name, meaning=meaning, status="skipped", message=str(reason))
-        except Exception as error:  # noqa: BLE001  # whatever a component raises is a failure of the rule
+        except Exception as error:  # noqa: BLE001  # any error of a component is a failure of the rule
             text = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
             return Outcome(rule=name, meaning=meaning, status="failed", message=text)
     return Outcome(rule=name, meaning=meaning, status="passed")

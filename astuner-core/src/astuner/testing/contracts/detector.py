@@ -20,16 +20,16 @@ ADD = function_tool("add", {"type": "object", "properties": {"a": {"type": "inte
 
 
 class DetectorContract(Contract):
-    """What every detector keeps. Set `abnormal` to answers that it must find.
+    """Rules for detectors. Set `abnormal` to answers that it must find.
 
-    Where it is meant for some of the ordinary texts, as one for other scripts is, set `ordinary` to those that it leaves alone.
+    If it targets some of the ordinary texts, for example other scripts, set `ordinary` to those that it must ignore.
     """
 
     kind = "detector"
     abnormal: ClassVar[Sequence[Sampled]] = ()
     """Answers in which it finds something; `astuner.testing.sampled_answers.make_sampled` makes them."""
     ordinary: ClassVar[Mapping[str, str]] = ORDINARY_TEXTS
-    """Answers in which it finds nothing, by what they are."""
+    """Answers in which it finds nothing, by description."""
 
     @self_contained
     def test_it_is_a_detector(self) -> None:
@@ -43,13 +43,13 @@ class DetectorContract(Contract):
         for name, text in self.ordinary.items():
             found = detector.look(make_sampled(text))
             assert found is None, (
-                f"{self.candidate().blame} takes an ordinary text ({name}) for abnormal: {found!r:.200}; be less eager, or set "
-                "`ordinary` where it is meant for such texts"
+                f"{self.candidate().blame} takes an ordinary text ({name}) for abnormal: {found!r:.200}; be stricter, or set "
+                "`ordinary` if it targets such texts"
             )
 
     @self_contained
     def test_it_answers_with_text_or_nothing(self, tmp_path: Path) -> None:
-        """What it returns is None, or a text that says something and is short enough to be kept whole."""
+        """It returns None, or a non-empty text that is short enough to be stored."""
         detector = self._make_or_skip(tmp_path)
         for output in self._make_outputs():
             found = detector.look(output)

@@ -21,9 +21,9 @@ from astuner.testing.contracts.waiting import run_bounded, wait_within
 T = TypeVar("T")
 
 TOKENS = 8
-"""Asked for where a rule needs an answer of some length."""
+"""Requested by rules that need an answer of some length."""
 LONG = 4096
-"""Asked for where an answer must still be under way; less where the engine's context is shorter."""
+"""Requested if an answer must still be running; less if the engine's context is shorter."""
 PAUSE_S = 0.2
 """How long a paused engine is watched."""
 ENDS = ("stop", "length", "abort")
@@ -31,7 +31,7 @@ ENDS = ("stop", "length", "abort")
 
 @frozen(kw_only=True)
 class Answer:
-    """What an engine said to one request."""
+    """An engine's answer to one request."""
 
     chunks: tuple[Chunk, ...]
 
@@ -56,13 +56,13 @@ class EngineContract(Contract):
 
     kind: ClassVar[str] = "engine"
     vocab_size: ClassVar[int | None] = None
-    """Ids are below it, where it is given."""
+    """Ids are below it, if it is set."""
     timeout_s: ClassVar[float] = 60.0
-    """For each single wait: starting, an answer, closing."""
+    """Limit for each single wait: starting, an answer, closing."""
     _requests_made: int = 0
 
     def prompt_ids(self) -> Sequence[int]:
-        """Return a prompt that the model knows; any will do."""
+        """Return any prompt of valid ids."""
         return (1, 2, 3)
 
     def new_weights(self) -> Any:
@@ -71,7 +71,7 @@ class EngineContract(Contract):
 
     @self_contained
     def test_it_has_the_methods_of_an_engine(self) -> None:
-        """An engine has the methods of `astuner.protocols.Engine`, with its arguments; `capabilities` is no method."""
+        """An engine has the methods of `astuner.protocols.Engine`, with its arguments; `capabilities` is not a method."""
         target = self.target()
         assert not inspect.isfunction(inspect.getattr_static(target, "capabilities", None)), (
             f"{self._blame}: `capabilities` is a method; make it a property"
@@ -209,7 +209,7 @@ class EngineContract(Contract):
 
         alone, again, *_ = self._serve(tmp_path, play)
         assert (again.ids, again.logprobs) == (alone.ids, alone.logprobs), (
-            f"{self._blame}: says that it is reproducible, and gave {again.ids} in company and {alone.ids} alone "
+            f"{self._blame}: claims to be reproducible, but gave {again.ids} in company and {alone.ids} alone "
             f"(logprobs {again.logprobs}, {alone.logprobs}); set Capabilities(reproducible=False)"
         )
 
@@ -270,7 +270,7 @@ class EngineContract(Contract):
                 await asyncio.sleep(0)
             done, _ = await asyncio.wait({rest}, timeout=self.timeout_s)
             assert done, f"{self._blame}: close() left the reader of a request waiting; end its chunks with 'abort'"
-            rest.exception()  # An error is an end too.
+            rest.exception()  # An error also ends it.
 
         run_bounded(play)
 

@@ -38,13 +38,13 @@ class _EpisodeRecord:
 
 
 class EnvironmentContract(Contract):
-    """Rules for environments, which are made anew for each episode and driven by a few actions."""
+    """Rules for environments, which are made for each episode and driven by a few actions."""
 
     kind: ClassVar[str] = "environment"
     timeout_s: ClassVar[float] = 60.0
-    """Longest time for one call."""
+    """Time limit for one call."""
     repeatable: ClassVar[bool] = True
-    """Whether the same actions on the same task have the same consequences; not so where chance is part of the game."""
+    """Whether the same actions on the same task have the same consequences; False if chance is part of the game."""
 
     def task(self) -> Task:
         """Return a task that the environment can play."""
@@ -100,7 +100,7 @@ class EnvironmentContract(Contract):
             assert isinstance(said, bool), f"{self._blame}: info['is_success'] is {said!r}: give a bool, or leave it out"
 
     def test_tools_are_in_the_form_of_openai(self, tmp_path: Path) -> None:
-        """`tools`, where there is such an attribute, are functions with a name, as OpenAI's chat API takes them."""
+        """`tools`, if defined, are functions with a name, as OpenAI's chat API takes them."""
 
         async def look(environment: Any) -> Any:
             await self._wait_within("reset", environment.reset())
@@ -121,7 +121,7 @@ class EnvironmentContract(Contract):
         )
 
     def test_episodes_are_apart(self, tmp_path: Path) -> None:
-        """An episode goes the same way alone as beside another: nothing is kept in the class or the module."""
+        """An episode runs the same alone and next to another: no state in the class or the module."""
         if not self.repeatable:
             raise SkipTest("the environment is not repeatable")
         alone = self._play(tmp_path)
@@ -135,7 +135,7 @@ class EnvironmentContract(Contract):
                 await self._wait_within("close", other.close())
 
         together = self._run_with(tmp_path, play_in_company)
-        assert together == alone, f"{self._blame}: an episode depends on those beside it: keep its state on `self`"
+        assert together == alone, f"{self._blame}: an episode depends on concurrent ones: keep its state on `self`"
 
     def test_it_can_be_closed_at_any_time(self, tmp_path: Path) -> None:
         """`close` comes in any state, also before `reset`, when an episode is interrupted."""
@@ -159,7 +159,7 @@ class EnvironmentContract(Contract):
         assert not left, f"{self._blame}: after close there still run: {', '.join(left)}"
 
     async def _check_no_tasks(self) -> None:
-        # What was cancelled by `close` has ended by now.
+        # Let tasks cancelled by `close` end.
         await asyncio.sleep(0)
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         assert not left, f"{self._blame}: close left a task running: {left[0].get_coro()}: cancel it and wait for it"
@@ -190,7 +190,7 @@ class EnvironmentContract(Contract):
     def _run_with(
         self, directory: Path, play: Callable[[Any], Awaitable[T]], and_then: Callable[[], Awaitable[None]] | None = None
     ) -> T:
-        """Play with an environment of its own, and close it."""
+        """Play with a new environment, and close it."""
 
         async def play_and_close() -> T:
             environment = self._make_or_skip(directory)
@@ -250,4 +250,6 @@ class EnvironmentContract(Contract):
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError) as error:
-            raise AssertionError(f"{self._blame}: {what} is no JSON ({error}): hold text, numbers, lists and mappings") from error
+            raise AssertionError(
+                f"{self._blame}: {what} is not JSON ({error}): hold text, numbers, lists and mappings"
+            ) from error

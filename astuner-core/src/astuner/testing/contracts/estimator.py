@@ -26,14 +26,14 @@ STEPS: Sequence[Sequence[Sequence[float]]] = (
     [[0.0, 1e-9], [1e6, -1e6, 3.5], [-2.0, -1.0, -2.0]],
     [[0.3, 0.1, 0.2, 0.2, 0.9, -0.4, 0.0, 1.0]],
 )
-"""Steps of training: the rewards of groups of siblings. An agent that no rewarded episode has makes a group of none."""
+"""Steps of training: the rewards of groups of siblings. An agent without rewarded episodes makes an empty group."""
 
 NOTHING = 1e-6
 """An advantage up to this size is a rounding error."""
 
 
 class EstimatorContract(Contract):
-    """What every estimator keeps. It needs no data: the rewards are made up."""
+    """Rules for estimators. They need no data: the rewards are made up."""
 
     kind = "estimator"
 
@@ -52,7 +52,7 @@ class EstimatorContract(Contract):
 
     @self_contained
     def test_shapes_are_kept(self, tmp_path: Path) -> None:
-        """There is one advantage per reward, group by group: also for a single sibling, for a group of none and for no group."""
+        """There is one advantage per reward, group by group: also for a single sibling, an empty group and no group."""
         for step in STEPS:
             found = self._advantages(tmp_path, step)
             assert [len(group) for group in step] == [group.size for group in found], (

@@ -1,4 +1,4 @@
-"""The contract of judges: one finding per completed episode, and a failure that is never a score."""
+"""The contract of judges: one finding per completed episode, and failures that are never scores."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ AT_RANDOM = (
 
 
 class JudgeRaised(AssertionError):
-    """Where a rule lets a judge fail, it is told apart from a broken rule by this."""
+    """A judge raised; distinct from a broken rule, since some rules let a judge fail."""
 
 
 class JudgeContract(Contract):
-    """What every judge keeps: a whole `astuner.Judge`, a class with `compute_reward`, or a function.
+    """Rules for judges: a whole `astuner.Judge`, a class with `compute_reward`, or a function.
 
     A function is named as `component = staticmethod(score)` or as `component = "acme:score"`.
     """
 
     kind = "judge"
     timeout_s: ClassVar[float] = 60.0
-    """Longest time for a group."""
+    """Time limit for a group."""
 
     def group(self) -> Group:
         """Return a group that the judge can judge, with several completed episodes and a failed one; made-up sums by default."""
@@ -54,7 +54,7 @@ class JudgeContract(Contract):
         return [group, *(_keep_only(group, episode) for episode in _list_completed(group))]
 
     def break_calls(self, judge: Any) -> None:
-        """Make every call to the outside fail that this judge makes (to a model, a server). Override it where there are any."""
+        """Make every external call of this judge fail (to a model, a server). Override it if there are any."""
 
     @self_contained
     def test_it_is_a_judge(self) -> None:
@@ -75,12 +75,12 @@ class JudgeContract(Contract):
             assert getattr(target, "compute_reward", None) is not None, (
                 f"{blame} has neither `judge` nor `compute_reward`: subclass astuner.Judge, or write `{simple}`"
             )
-            # It may be async or not; only its arguments matter.
+            # Sync or async; only its arguments matter.
             is_async = inspect.iscoroutinefunction(inspect.unwrap(target.compute_reward))
             assert_method(target, "compute_reward", ["workflow_task", "workflow_output"], blame=blame, is_async=is_async)
 
     def test_it_judges_its_group(self, tmp_path: Path) -> None:
-        """The group is one that the judge can judge: else the other rules would say nothing of it."""
+        """The group is one that the judge can judge: else the other rules would check nothing."""
         pairs = self._judge_group(tmp_path, self.group())
         reasons = [f"{finding.reason}: {finding.detail}" for _, finding in pairs if isinstance(finding, Unjudged)]
         assert len(reasons) < len(pairs), (
@@ -182,7 +182,7 @@ class JudgeContract(Contract):
         for alone, together in zip(one_by_one, at_once, strict=True):
             for (episode, expected), (_, finding) in zip(alone, together, strict=True):
                 assert agree(finding, expected), (
-                    f"{self._name(episode)} was {describe(expected)} by itself, and {describe(finding)} when other groups were "
+                    f"{self._name(episode)} was {describe(expected)} alone, and {describe(finding)} when other groups were "
                     f"judged at the same time: keep nothing about a group or an episode on `self`. {AT_RANDOM}"
                 )
 
@@ -244,7 +244,7 @@ def _list_completed(group: Group) -> list[Episode]:
 
 
 def _keep_only(group: Group, episode: Episode, *, among_failed: bool = False) -> Group:
-    """Return the group with one completed episode; the failed ones stay where that is asked for."""
+    """Return the group with one completed episode; failed ones stay with `among_failed`."""
     kept = [other for other in group.episodes if other is episode or (among_failed and not other.completed)]
     return evolve(group, episodes=tuple(kept))
 

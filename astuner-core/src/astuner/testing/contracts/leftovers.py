@@ -1,4 +1,4 @@
-"""What this process has running: its threads and its child processes."""
+"""The running threads and child processes of this process."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 PATIENCE_S = 10.0
-"""How long something that was told to end may take."""
+"""Time limit for something that is ending."""
 
 
 def list_running() -> Mapping[str, str]:
-    """Return every thread and child process, by an identity that is not used twice in a moment, with what it is called."""
+    """Return every thread and child process by a unique identity, with its name."""
     threads = {f"thread {thread.ident}": f"thread {thread.name!r}" for thread in threading.enumerate()}
     return {**threads, **_list_children()}
 
 
 def find_left_running(before: Mapping[str, str]) -> list[str]:
-    """Return what runs now and did not run before, once all that is about to end has ended."""
+    """Return what runs now and did not run before, after waiting for anything that is ending."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         left = [name for identity, name in list_running().items() if identity not in before]
@@ -32,7 +32,7 @@ def find_left_running(before: Mapping[str, str]) -> list[str]:
 def _list_children() -> Mapping[str, str]:
     proc = Path("/proc")
     if not (proc / "self" / "stat").exists():
-        # Elsewhere than on Linux, only those are known that multiprocessing started.
+        # Outside Linux, only processes started by multiprocessing are known.
         return {f"process {child.pid}": f"process {child.pid} ({child.name})" for child in multiprocessing.active_children()}
     found: dict[str, str] = {}
     for path in proc.glob("[0-9]*/stat"):
@@ -40,7 +40,7 @@ def _list_children() -> Mapping[str, str]:
             text = path.read_text(encoding="utf-8", errors="replace")
         except OSError:  # it ended meanwhile
             continue
-        # The name stands in parentheses and may hold any character, so what follows it is counted from its end.
+        # The name is in parentheses and may contain any character, so split at the last one.
         name, _, rest = text.partition("(")[2].rpartition(")")
         state, parent = rest.split()[:2]
         if int(parent) == os.getpid() and state not in "ZX":

@@ -1,4 +1,4 @@
-"""The contract of loggers: they bear whatever a run reports, and leave nothing behind."""
+"""The contract of loggers: they accept everything a run reports, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOT_FINITE: Mapping[str, float] = {
 
 
 def make_up_groups() -> list[Group]:
-    """Return what a step can bring: completed and rewarded episodes, one that failed, one that could not be judged."""
+    """Return the groups of a step: completed and rewarded episodes, a failed one, and one that could not be judged."""
     failed = evolve(episode(2), output=None, verdict=None, calls=(), samples=(), failures=(Failure(reason="timeout"),))
     mixed = group(episode(0, 1.0, success=True), episode(1, None), failed)
     agents = group(episode(0, 0.5, task="u", agents=("planner", "coder"), rewards={"planner": 0.25}), episode(1, 0.0, task="u"))
@@ -45,7 +45,7 @@ def make_up_groups() -> list[Group]:
 
 
 class LoggerContract(Contract):
-    """What every logger keeps. It writes below its run directory; one that talks to a service is given its offline mode."""
+    """Rules for loggers. They write below their run directory; a logger for a service runs in offline mode."""
 
     kind = "logger"
 
@@ -62,7 +62,7 @@ class LoggerContract(Contract):
                 assert_method(target, name, takes, blame=blame)
 
     def test_it_takes_the_metrics_of_every_step(self, tmp_path: Path) -> None:
-        """Metrics of any name are taken, `val/pass@k` included, as are none at all and several reports of one step."""
+        """Metrics of any name are accepted, including `val/pass@k`, no metrics and several reports of one step."""
 
         def act(logger: Any) -> None:
             for step, metrics in STEPS:
@@ -71,7 +71,7 @@ class LoggerContract(Contract):
         self._with_logger(tmp_path, act)
 
     def test_it_takes_numbers_that_are_not_finite(self, tmp_path: Path) -> None:
-        """A NaN or an infinity is no reason to raise: a logger that raises is left out for the rest of the run."""
+        """NaN and infinity do not raise: a logger that raises is disabled for the rest of the run."""
         self._with_logger(tmp_path, lambda logger: self._call("log", logger.log, 1, dict(NOT_FINITE)))
 
     def test_it_takes_every_kind_of_episode(self, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ class LoggerContract(Contract):
         self._with_logger(tmp_path, act)
 
     def test_what_it_is_given_stays_as_it_is(self, tmp_path: Path) -> None:
-        """Metrics and episodes are left as they are: other loggers are given the same ones."""
+        """Metrics and episodes are not changed: other loggers get the same ones."""
         metrics, groups = dict(STEPS[1][1]), make_up_groups()
 
         def take_snapshots() -> dict[str, Any]:
@@ -102,7 +102,7 @@ class LoggerContract(Contract):
         assert not changed, f"{self.candidate().blame} changed what it was given: {'; '.join(changed[:5])}. Work on a copy"
 
     def test_closing_flushes(self, tmp_path: Path) -> None:
-        """After `close` everything is written: nothing more comes when the logger goes away, or never would after a crash."""
+        """After `close` everything is written: nothing is written later when the logger is deleted."""
         logger = self.make(tmp_path)
         self._write(logger)
         logger.close()
@@ -120,7 +120,7 @@ class LoggerContract(Contract):
         self._call("close, the second time", logger.close)
 
     def test_nothing_is_left_running(self, tmp_path: Path) -> None:
-        """After `close` no thread and no process that the logger started is left: a run ends when it is done."""
+        """After `close` no thread and no process that the logger started is left: a run must be able to exit."""
         before = list_running()
         logger = self.make(tmp_path)
         self._write(logger)
@@ -160,7 +160,7 @@ class LoggerContract(Contract):
             given = ", ".join(f"{argument!r:.150}" for argument in arguments)
             raise AssertionError(
                 f"{self.candidate().blame}: {what} raised {type(error).__name__}: {error} for ({given}): a logger that raises is "
-                "left out for the rest of the run"
+                "disabled for the rest of the run"
             ) from error
 
 

@@ -1,4 +1,4 @@
-"""The contract of readers: the same tasks, in the same order, as often as they are asked for."""
+"""The contract of readers: the same tasks, in the same order, every time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from astuner.testing.contracts.shape import assert_method
 SPLITS: Sequence[Split] = ("train", "validation")
 
 MATERIALISED: tuple[type[Any], ...] = (list, tuple, type(iter([])), type(iter(())))
-"""Iterators over these hold every task already."""
+"""Iterators over these hold all tasks in memory."""
 
 
 class ReaderContract(Contract):
-    """What every reader keeps. Write its data in `prepare`, a few tasks for each of `splits`."""
+    """Rules for readers. Write the data in `prepare`, a few tasks for each of `splits`."""
 
     kind = "reader"
     splits: ClassVar[tuple[Split, ...]] = ("train",)
@@ -40,14 +40,14 @@ class ReaderContract(Contract):
                 assert isinstance(task, Task), f"{self._blame(split)} yielded {task!r:.80} as number {number}: yield astuner.Task"
 
     def test_the_order_is_the_same_every_time(self, tmp_path: Path) -> None:
-        """Reading twice gives the same tasks in the same order: epochs and resumed runs count on it."""
+        """Reading twice gives the same tasks in the same order: epochs and resumed runs rely on it."""
         reader = self.make(tmp_path)
         for split in self.splits:
             first, second = list(reader.read(split)), list(reader.read(split))
             self._assert_same(split, first, second, "when it was read again")
 
     def test_a_fresh_reader_reads_the_same(self, tmp_path: Path) -> None:
-        """Another reader with the same options gives the same tasks, ids included: a resumed run makes one anew."""
+        """Another reader with the same options gives the same tasks, ids included: a resumed run makes a new one."""
         first, second = self._read_all(tmp_path), self._read_all(tmp_path)
         for split in self.splits:
             self._assert_same(split, first[split], second[split], "in a second reader")
@@ -63,7 +63,7 @@ class ReaderContract(Contract):
                 assert first == number, f"{self._blame(split)}: tasks {first} and {number} share the id {task.task_id!r}"
 
     def test_tasks_are_read_lazily(self, tmp_path: Path) -> None:
-        """`read` returns an iterator that makes each task when it is asked for it: data may be larger than memory."""
+        """`read` returns a lazy iterator: data may be larger than memory."""
         reader = self.make(tmp_path)
         for split in self.splits:
             found = reader.read(split)
@@ -71,10 +71,10 @@ class ReaderContract(Contract):
             assert not isinstance(found, MATERIALISED), (
                 f"{self._blame(split)} holds all tasks at once ({type(found).__name__}): {remedy}"
             )
-            assert isinstance(found, Iterator), f"{self._blame(split)} returned {found!r:.80}, which is no iterator: {remedy}"
+            assert isinstance(found, Iterator), f"{self._blame(split)} returned {found!r:.80}, which is not an iterator: {remedy}"
 
     def test_reading_again_begins_at_the_beginning(self, tmp_path: Path) -> None:
-        """A second reading that is begun in the middle of a first starts with the first task, and neither disturbs the other."""
+        """A second reading, started in the middle of a first, begins with the first task; neither affects the other."""
         expected = self._read_all(tmp_path)
         reader = self.make(tmp_path)
         for split in self.splits:
@@ -114,7 +114,7 @@ class ReaderContract(Contract):
             assert count == 0, f"{self._blame(split)} yielded {count} tasks: {remedy}"
 
     def test_tasks_are_json(self, tmp_path: Path) -> None:
-        """`metadata` and `init_messages` hold JSON values only, unchanged by writing and reading: they lie in the run store."""
+        """`metadata` and `init_messages` hold JSON values only, unchanged by writing and reading: they are stored."""
         for split, tasks in self._read_all(tmp_path).items():
             for task in tasks:
                 for key, value in task.metadata.items():

@@ -1,4 +1,4 @@
-"""One attempt of a run in this process, up to the backbone's events: as `astuner run` makes it, without its loop."""
+"""One attempt of a run in this process up to the backbone's events, set up like `astuner run`, without its loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True, eq=False)
 class Rehearsal:
-    """Everything alive of an attempt."""
+    """The parts of an attempt."""
 
     plan: Plan
     info: RunInfo
@@ -34,10 +34,10 @@ class Rehearsal:
     directory: RunDirectory
     backbone: Backbone
     engines: EngineWatcher
-    """Those that the backbone made through the hooks."""
+    """The engines that the backbone made through the hooks."""
 
     def train(self) -> Generator[Event]:
-        """Yield the events of training, keeping the run directory's account of them."""
+        """Yield the events of training, recording them in the run directory."""
         with closing(self.backbone.train(self.info, self.tasks, self.plan.recipe, self.control)) as events:
             for event in events:
                 if isinstance(event, StepReport):
@@ -54,7 +54,7 @@ class Rehearsal:
 
 
 class EngineWatcher:
-    """An extension that notes which engines are made, and which of them are closed."""
+    """An extension that records which engines are made and which are open."""
 
     def __init__(self) -> None:
         self.made: list[str] = []
@@ -77,7 +77,7 @@ class EngineWatcher:
         try:
             engine.close = close_and_note
         except AttributeError:
-            return engine  # its class has slots, so nobody can look
+            return engine  # its class has slots, so it cannot be watched
         self.made.append(name)
         self.open.append(name)
         return engine
@@ -85,9 +85,9 @@ class EngineWatcher:
 
 @contextmanager
 def rehearse(conf: Path, *, resume: bool = False) -> Iterator[Rehearsal]:
-    """Open an attempt and close all of it; `resume` goes on from the last checkpoint that lies in the run directory.
+    """Open an attempt and close all of it; `resume` continues from the last checkpoint in the run directory.
 
-    The run directory lies beside the configuration, wherever the tests are started. Installed extensions take no part.
+    The run directory is next to the configuration. Installed extensions are ignored.
     """
     from astuner.planning.plan import plan_run
 

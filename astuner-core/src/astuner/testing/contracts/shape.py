@@ -1,4 +1,4 @@
-"""Whether a component has the methods that core calls: told from signatures, before anything is made or called."""
+"""Checks that a component has the methods that core calls, by signature, before anything is made or called."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def assert_method(target: Any, name: str, takes: Sequence[str], *, blame: str, is_async: bool = False, doc: str = "") -> None:
-    """Fail unless `target` (a class or an object) has a method of this name that bears being called with these arguments.
+    """Fail unless `target` (a class or an object) has a method of this name that accepts these arguments.
 
-    `doc` says what core wants of it.
+    `doc` says what core expects of it.
     """
     call = f"{'async def' if is_async else 'def'} {name}({', '.join(('self', *takes))})"
     method = inspect.getattr_static(target, name, None)
@@ -19,19 +19,17 @@ def assert_method(target: Any, name: str, takes: Sequence[str], *, blame: str, i
     assert callable(function), f"{blame}: `{name}` is {function!r:.80}, which cannot be called: write `{call}`"
     needs_self = isinstance(target, type) and not isinstance(method, staticmethod | classmethod)
     if wrong := find_call_problem(function, ["self", *takes] if needs_self else takes):
-        raise AssertionError(
-            f"{blame}: core calls {name}({', '.join(takes)}), and its own takes something else ({wrong}): `{call}`"
-        )
+        raise AssertionError(f"{blame}: core calls {name}({', '.join(takes)}), but its signature differs ({wrong}): `{call}`")
     written = inspect.unwrap(function)
     if is_async:
         assert inspect.iscoroutinefunction(written), f"{blame}: `{name}` is awaited, and so must be async: `{call}`"
     else:
         awaits = inspect.iscoroutinefunction(written) or inspect.isasyncgenfunction(written)
-        assert not awaits, f"{blame}: `{name}` is not awaited, so nothing of it would run; drop `async`: `{call}`"
+        assert not awaits, f"{blame}: `{name}` is not awaited, so it would not run; drop `async`: `{call}`"
 
 
 def find_call_problem(function: Any, arguments: Sequence[str]) -> str | None:
-    """Return why a function cannot be called with so many positional arguments; None when it can, or does not say."""
+    """Return why a function cannot be called with these positional arguments; None if it can, or if unknown."""
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError as error:

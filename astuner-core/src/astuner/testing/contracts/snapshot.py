@@ -1,4 +1,4 @@
-"""What data hold, remembered leaf by leaf, to tell afterwards whether somebody changed them."""
+"""Snapshots of data, leaf by leaf, to detect later changes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 
 def take_snapshot(value: Any, place: str = "") -> dict[str, Any]:
-    """Return every leaf by its place, as in `episodes[0].output.metadata['answer']`. Later changes of the data leave it alone."""
+    """Return every leaf by its place, as in `episodes[0].output.metadata['answer']`. Later changes do not affect it."""
     return dict(_list_leaves(value, place))
 
 
 def find_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Say what is different, a line per place."""
+    """Describe the differences, a line per place."""
     nothing = object()
     return [
         f"{place.lstrip('.')}: {_format_leaf(before, place)} became {_format_leaf(after, place)}"
@@ -29,7 +29,7 @@ def _format_leaf(leaves: Mapping[str, Any], place: str) -> str:
 
 
 def _list_leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:
-    # The type is remembered too, so that an empty list is not an empty mapping, and 1 is not True.
+    # The type is included, so that an empty list is not an empty mapping, and 1 is not True.
     if isinstance(value, np.ndarray):
         yield place, (f"{value.dtype}{value.shape}", repr(value.tolist()))
     elif attrs.has(type(value)):

@@ -1,4 +1,4 @@
-"""Made-up groups for judges: how much two numbers make, answered rightly, wrongly, with a shrug, and not at all."""
+"""Made-up groups for judges: sums of two numbers, answered correctly, wrongly, evasively, and not at all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _make_sibling(task: Task, repeat: int, answer: str | None) -> Episode:
         return evolve(blank, output=None, calls=(), samples=(), failures=(Failure(reason="timeout", detail="made up"),))
     call = evolve(
         blank.calls[0],
-        # Outputs that differ in tokens as they do in words.
+        # Different texts have different tokens.
         output_ids=np.array([7 + repeat, 8, 2], dtype=np.int32),
         messages=({"role": "user", "content": task.main_query},),
         reply={"role": "assistant", "content": answer},

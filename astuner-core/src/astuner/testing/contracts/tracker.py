@@ -1,4 +1,4 @@
-"""The contract of trackers: nothing is trained but what was sampled, under the prefix it was sampled under, and once."""
+"""The contract of trackers: only sampled tokens are trained, under the prefix they were sampled under, and once."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from astuner.testing.calls import Origin, find_origins, make_up_calls
 from astuner.testing.contracts.base import Contract, self_contained
 
 EPISODES = 80
-"""Made-up episodes that each rule looks at; the first ones are short, so that what fails is easy to read."""
+"""Number of made-up episodes for each rule; the first ones are short, so that failures are easy to read."""
 
 IDENTITY = EpisodeIdentity(episode_id="train/3/task-7/2", task_id="task-7", repeat=2)
 
 
 @frozen(kw_only=True, eq=False)
 class _Case:
-    """One made-up episode and what the tracker made of it."""
+    """One made-up episode and the tracker's result."""
 
     seed: int
     calls: Sequence[Call]
@@ -61,7 +61,7 @@ class _Case:
 
 
 class TrackerContract(Contract):
-    """Rules for trackers, on made-up token trees in which every sampled id says where it comes from."""
+    """Rules for trackers, on made-up token trees in which every sampled id identifies its origin."""
 
     kind: ClassVar[str] = "tracker"
 

@@ -1,4 +1,4 @@
-"""Groups in which something cannot be read: what a judge meets when a file, a server or a row of data fails it."""
+"""Groups in which something cannot be read, as when a file, a server or a row of data fails."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from astuner.schema import Episode, Group, WorkflowOutput
 
 
 class Unreadable(dict[str, Any]):
-    """A mapping that raises whenever it is looked at, and remembers that it was."""
+    """A mapping that raises whenever it is read, and records that it was."""
 
     def __init__(self) -> None:
-        # Not empty: the C code of json answers for an empty dict without looking.
+        # Not empty: json's C code handles an empty dict without reading it.
         super().__init__(unreadable=True)
         self.touched = False
 
     def _fail(self, *_: Any, **__: Any) -> NoReturn:
         self.touched = True
-        raise RuntimeError("this cannot be read: the contract broke it, to see what the judge makes of a failure")
+        raise RuntimeError("this cannot be read: the contract broke it to test how the judge handles a failure")
 
     __getitem__ = __iter__ = __len__ = __bool__ = __contains__ = __eq__ = __ne__ = __or__ = __ror__ = _fail
     get = items = keys = values = copy = pop = setdefault = __reduce_ex__ = _fail
 
     def __repr__(self) -> str:
-        # Not a look: asyncio and tracebacks show arguments that nobody judges.
+        # Not a read: asyncio and tracebacks print arguments.
         return "<unreadable>"
 
 
@@ -84,7 +84,7 @@ WAYS: Mapping[str, Callable[[Group], Broken]] = {
     "observations": break_observations,
     "calls[…].reply": break_replies,
 }
-"""By what it is that cannot be read."""
+"""By the unreadable field."""
 
 
 def _change_completed(group: Group, change: Callable[[Episode], Episode]) -> Group:

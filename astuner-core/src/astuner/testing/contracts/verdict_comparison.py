@@ -1,4 +1,4 @@
-"""Comparing what judges found."""
+"""Comparing findings of judges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Finding = Verdict | Unjudged
 
 
 def list_numbers(verdict: Verdict) -> dict[str, Any]:
-    """Return everything that a verdict counts, by its place in it."""
+    """Return all numbers of a verdict, by place."""
     return {
         "reward": verdict.reward,
         **{f"rewards[{agent!r}]": number for agent, number in (verdict.rewards or {}).items()},
@@ -20,7 +20,7 @@ def list_numbers(verdict: Verdict) -> dict[str, Any]:
 
 
 def agree(one: Finding, other: Finding) -> bool:
-    """Whether two findings say the same; the words of a rationale do not matter."""
+    """Whether two findings agree; rationales are ignored."""
     if not isinstance(one, Verdict) or not isinstance(other, Verdict):
         return isinstance(one, Unjudged) and isinstance(other, Unjudged) and one.reason == other.reason
     mine, others = list_numbers(one), list_numbers(other)
