@@ -177,8 +177,8 @@ def _check_documented(tree: Mapping[str, Any], locate: Locate, is_offered: Calla
     for key, section in DOCUMENTED.items():
         kind, _, name = key.partition(".")
         # The reader of files is core's own and has this very class.
-        left_to_it = section.options is not DatasetFileSection and is_offered(section.group, section.name)
-        if left_to_it or not isinstance(tree[kind], Mapping) or name not in tree[kind]:
+        checked_later = section.options is not DatasetFileSection and is_offered(section.group, section.name)
+        if checked_later or not isinstance(tree[kind], Mapping) or name not in tree[kind]:
             continue
         try:
             converter.structure(tree[kind][name], section.options)

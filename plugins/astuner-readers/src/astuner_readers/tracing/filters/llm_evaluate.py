@@ -159,4 +159,4 @@ def _cut(text: str) -> str:
 def _kind(failure: LLMFailed | LLMBudgetSpent) -> str:
     if isinstance(failure, LLMBudgetSpent):
         return "the LLM's budget is spent"
-    return "no verdict" if "of the form that was asked for" in str(failure) else "the LLM failed"
+    return "no verdict" if "of the requested form" in str(failure) else "the LLM failed"
