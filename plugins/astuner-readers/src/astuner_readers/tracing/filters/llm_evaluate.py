@@ -136,7 +136,7 @@ def _client(params: LlmEvaluateParams, asking: Asking) -> LLMClient:
         concurrency=params.llm.concurrency if params.max_thread is None else params.max_thread,
         cache=params.llm.cache or (str(asking.cache) if asking.cache is not None else None),
     )
-    return llm.client("the filter llm_evaluate", model=asking.model, config_dir=asking.config_dir, environ=asking.environ)
+    return llm.make_client("the filter llm_evaluate", model=asking.model, config_dir=asking.config_dir, environ=asking.environ)
 
 
 @cache
