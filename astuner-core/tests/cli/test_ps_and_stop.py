@@ -98,7 +98,7 @@ def test_one_unknown_name_ends_nothing(cli: Any, start: Start) -> None:
     start("web")
     stopped = cli("stop", "web", "wep")
     assert stopped.code == 2
-    assert "there is service 'web'" in stopped.err
+    assert "running: service 'web'" in stopped.err
     assert "Did you mean 'web'?" in stopped.err
     assert names() == ["web"]
 

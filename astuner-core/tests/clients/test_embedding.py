@@ -45,7 +45,7 @@ def test_vectors_do_not_depend_on_the_process() -> None:
 def test_the_api_is_asked_in_parts_and_its_order_kept() -> None:
     with scripted_api() as api:
         api.embed = lambda text: [float(len(text)), 3.0]
-        embedding = EmbeddingOptions(kind="api", model_name="text", batch_size=2).embedding("the test", api.environ)
+        embedding = EmbeddingOptions(kind="api", model_name="text", batch_size=2).make_embedding("the test", api.environ)
         found = asyncio.run(embedding.vectors(["a" * 4, "", "b" * 4]))
     assert found.tolist() == [[0.8, 0.6], pytest.approx([1 / 10**0.5, 3 / 10**0.5]), [0.8, 0.6]]
     assert [body["input"] for body in api.bodies] == [["aaaa", " "], ["bbbb"]]
@@ -55,8 +55,10 @@ def test_texts_that_nobody_waits_for_any_more_set_nothing_aside(tmp_path: Path) 
     with scripted_api() as api:
         api.embed, api.pause_s = lambda text: [1.0, 0.0], 0.5
         options = LLMOptions(max_requests=17)
-        llm = options.client("the test", model="big", config_dir=tmp_path, environ=api.environ)
-        embedding = EmbeddingOptions(kind="api", model_name="text", batch_size=1).embedding("the test", api.environ, beside=llm)
+        llm = options.make_client("the test", model="big", config_dir=tmp_path, environ=api.environ)
+        embedding = EmbeddingOptions(kind="api", model_name="text", batch_size=1).make_embedding(
+            "the test", api.environ, beside=llm
+        )
 
         async def given_up(texts: list[str]) -> None:
             asking = [asyncio.create_task(embedding.vectors([text])) for text in texts]
@@ -76,8 +78,8 @@ def test_what_was_embedded_is_kept_and_counted_on_the_budget_of_the_client(tmp_p
         api.embed = lambda text: [1.0, 0.0]
         for _ in range(2):
             options = LLMOptions(cache="a.sqlite", max_requests=1)
-            llm = options.client("the test", model="big", config_dir=tmp_path, environ=api.environ)
-            embedding = EmbeddingOptions(kind="api", model_name="text").embedding("the test", api.environ, beside=llm)
+            llm = options.make_client("the test", model="big", config_dir=tmp_path, environ=api.environ)
+            embedding = EmbeddingOptions(kind="api", model_name="text").make_embedding("the test", api.environ, beside=llm)
             assert asyncio.run(embedding.vectors(["a", "b", "a"])).tolist() == [[1.0, 0.0]] * 3
         with pytest.raises(LLMBudgetSpent):
             asyncio.run(ApiEmbedding("other", "the test", environ=api.environ, beside=spent(llm)).vectors(["c"]))
@@ -92,14 +94,14 @@ def spent(llm: LLMClient) -> LLMClient:
 def test_vectors_of_different_sizes_are_refused() -> None:
     with scripted_api() as api:
         api.embed = lambda text: [1.0] * (2 + (text == "b"))
-        embedding = EmbeddingOptions(kind="api", model_name="text").embedding("the test", api.environ)
+        embedding = EmbeddingOptions(kind="api", model_name="text").make_embedding("the test", api.environ)
         with pytest.raises(DataError, match="vectors of 2, 3 dimensions"):
             asyncio.run(embedding.vectors(["a", "b"]))
 
 
 def test_an_api_without_embeddings_is_named() -> None:
     with scripted_api() as api:
-        embedding = EmbeddingOptions(kind="api", model_name="text").embedding("the test", api.environ)
+        embedding = EmbeddingOptions(kind="api", model_name="text").make_embedding("the test", api.environ)
         with pytest.raises(LLMFailed, match=r"embedding model 'text' at http://127.*no embeddings here"):
             asyncio.run(embedding.vectors(["a"]))
 

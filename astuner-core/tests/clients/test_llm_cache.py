@@ -20,7 +20,7 @@ QUESTION = [{"role": "user", "content": "2 + 2?"}]
 
 def client(api: ScriptedApi, directory: Path, **options: object) -> LLMClient:
     given = LLMOptions(cache="answers.sqlite", max_retries=0, **options)  # type: ignore[arg-type]  # the tests' own values
-    return given.client("the test", model="big", config_dir=directory, environ=api.environ)
+    return given.make_client("the test", model="big", config_dir=directory, environ=api.environ)
 
 
 def test_the_same_question_is_asked_once(tmp_path: Path) -> None:

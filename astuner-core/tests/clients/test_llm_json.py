@@ -94,7 +94,7 @@ def test_garbage_to_the_end_is_a_failure_that_quotes_it() -> None:
 
 def test_answers_of_no_use_are_not_kept(tmp_path: Path) -> None:
     with scripted_api(lambda body, number: "warming up" if number < 2 else '{"score": 0.5}') as api:
-        llm = LLMOptions(cache="a.sqlite").client("the test", model="big", config_dir=tmp_path, environ=api.environ)
+        llm = LLMOptions(cache="a.sqlite").make_client("the test", model="big", config_dir=tmp_path, environ=api.environ)
 
         def once() -> Score:
             found, _ = asyncio.run(

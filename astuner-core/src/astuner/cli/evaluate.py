@@ -15,7 +15,7 @@ from astuner.runs.launch import evaluate_run
 @click.option(
     "--checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False), help="A checkpoint; by default model.path."
 )
-@click.option("--backbone", help="What evaluates; overrides `backbone` of the YAML.")
+@click.option("--backbone", help="The backbone that evaluates; overrides `backbone` of the YAML.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print the metrics as one JSON document on stdout.")
 @add_service_options

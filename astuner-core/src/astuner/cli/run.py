@@ -14,7 +14,7 @@ __all__ = ["RunOutcome", "run", "start_run"]
 
 @click.command()
 @click.option("--conf", required=True, type=click.Path(path_type=Path), help="The YAML of the run.")
-@click.option("--backbone", help="What trains; overrides `backbone` of the YAML.")
+@click.option("--backbone", help="The backbone that trains; overrides `backbone` of the YAML.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
 @click.option("--resume", is_flag=True, help="Continue an unfinished run; nothing that was generated is generated again.")
 @click.option("--dry-run", is_flag=True, help="Check everything and print what the run would take, without starting it.")

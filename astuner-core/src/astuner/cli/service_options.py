@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 SHORT: Mapping[str, str] = {
-    "ray": "a Ray cluster of this machine, for this run alone",
-    "appworld": "AppWorld's server, by APPWORLD_PATH and APPWORLD_SCRIPT",
-    "logview": "the viewer of logs and episodes",
+    "ray": "a Ray cluster on this machine, for this run only",
+    "appworld": "AppWorld's server, from APPWORLD_PATH and APPWORLD_SCRIPT",
+    "logview": "the viewer for logs and episodes",
 }
 """The services that have their own option."""
 

@@ -151,7 +151,7 @@ class EmbeddingOptions:
         if self.kind == "api" and not self.model_name:
             raise ValueError("kind: api needs model_name, the embedding model to ask")
 
-    def embedding(
+    def make_embedding(
         self, wanted_by: str, environ: Mapping[str, str] | None = None, *, beside: LLMClient | None = None
     ) -> Embedding:
         """Make the embedding; with `beside`, an API is asked on the budget, and through the cache, of that client."""

@@ -50,7 +50,7 @@ class LLMOptions:
     extra: Mapping[str, Any] = field(factory=dict)
     """Further fields of each request, such as `top_p`, `seed` or `extra_body`."""
 
-    def client(
+    def make_client(
         self,
         wanted_by: str,
         *,

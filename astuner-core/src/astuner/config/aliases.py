@@ -64,7 +64,7 @@ class Renaming:
         for path, names in VALUE_ALIASES.items():
             self._rename_value(tree, path.split("."), names)
 
-    def notice(self) -> str | None:
+    def format_notice(self) -> str | None:
         """Name all old spellings that were met."""
         if not self.used:
             return None

@@ -85,9 +85,9 @@ to validate and save, the optimiser, the loss, the hardware) are the backbone's.
 CORE_INAPPLICABLE: Mapping[str, str] = {
     "execute_test": "reserved for automated tests",
     "execute_testing_lambda": "reserved for automated tests",
-    "context_tracker.log_tool_format_check": "malformed tool calls are told of once; rollout.compute_madness_checklist: "
+    "context_tracker.log_tool_format_check": "malformed tool calls are reported once; rollout.compute_madness_checklist: "
     "[wrong_toolcall] keeps the evidence of each",
-    "context_tracker.log_tool_format_error_detail": "malformed tool calls are told of once; rollout.compute_madness_checklist: "
+    "context_tracker.log_tool_format_error_detail": "malformed tool calls are reported once; rollout.compute_madness_checklist: "
     "[wrong_toolcall] keeps the evidence of each",
     "trainer_common.algorithm.task_norm_patch": "advantages are always taken per task and episode",
 }

@@ -106,7 +106,7 @@ def load_config(
     if problems or found or unresolved:
         raise ConfigError([*map(secrets.hide_in_problem, _merge_problems([*problems, *found], unresolved))])
     overridden = flatten({**command.tree.pop(ROOT), **command.tree})
-    old_spellings = renaming.notice()
+    old_spellings = renaming.format_notice()
     return LoadedConfig(
         config=config,
         path=path,

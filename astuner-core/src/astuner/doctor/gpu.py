@@ -1,4 +1,4 @@
-"""What the driver and torch see of GPUs. Torch is asked in its own process: importing it takes seconds and may crash."""
+"""What the driver and torch see of GPUs. Torch is result in its own process: importing it takes seconds and may crash."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def _driver_rows() -> Iterator[Row]:
         yield Row(area="gpu", what="driver", status="missing", detail="no nvidia-smi: runs use the CPU")
         return
     try:
-        asked = subprocess.run([command, *_QUERY], capture_output=True, text=True, timeout=DRIVER_TIMEOUT_S, check=False)
+        result = subprocess.run([command, *_QUERY], capture_output=True, text=True, timeout=DRIVER_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         yield Row(area="gpu", what="driver", status="warning", detail=f"nvidia-smi does not answer: {error}")
         return
-    lines = [line for line in asked.stdout.splitlines() if line.strip()]
-    if asked.returncode or not lines:
-        said = next(iter([*asked.stderr.splitlines(), *lines]), f"exit code {asked.returncode}")
-        yield Row(area="gpu", what="driver", status="warning", detail=f"nvidia-smi: {said.strip()}", remedy="repair the driver")
+    lines = [line for line in result.stdout.splitlines() if line.strip()]
+    if result.returncode or not lines:
+        reason = next(iter([*result.stderr.splitlines(), *lines]), f"exit code {result.returncode}")
+        yield Row(area="gpu", what="driver", status="warning", detail=f"nvidia-smi: {reason.strip()}", remedy="repair the driver")
         return
     for index, line in enumerate(lines):
         yield Row(area="gpu", what=f"GPU {index}", detail=_describe_gpu(line))
@@ -85,9 +85,9 @@ def _torch_rows(expected: int) -> Iterator[Row]:
 def _ask_torch() -> dict[str, Any]:
     """Return what torch reports; raises `ValueError` with the last line of its error if it cannot be imported."""
     command = [sys.executable, "-c", _ASK_TORCH]
-    asked = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_TIMEOUT_S, check=False)
-    if asked.returncode:
-        said = next(iter(asked.stderr.strip().splitlines()[-1:]), f"exit code {asked.returncode}")
-        raise ValueError(f"cannot be imported: {said}")
-    seen: dict[str, Any] = json.loads(asked.stdout.splitlines()[-1])
+    result = subprocess.run(command, capture_output=True, text=True, timeout=TORCH_TIMEOUT_S, check=False)
+    if result.returncode:
+        reason = next(iter(result.stderr.strip().splitlines()[-1:]), f"exit code {result.returncode}")
+        raise ValueError(f"cannot be imported: {reason}")
+    seen: dict[str, Any] = json.loads(result.stdout.splitlines()[-1])
     return seen

@@ -65,14 +65,14 @@ def _parse_messages(state: Any) -> tuple[Message, ...]:
     return tuple(_parse_message(one) for one in several)
 
 
-def _parse_message(said: Any) -> Message:
+def _parse_message(data: Any) -> Message:
     """Return one message. Older servers leave the role out, give `error` in place of a content, or an object of another form."""
-    if isinstance(said, str):
-        return {"role": "user", "content": said}
-    if not isinstance(said, Mapping):
-        raise InvalidState(f"a message is an object with role and content, not {said!r:.120}")
-    if "content" in said or said.get("tool_calls"):
-        return {"role": "user", **said}
-    if "error" in said:
-        return {"role": "user", "content": f"[error of the environment] {said['error']}"}
-    return {"role": "user", "content": json.dumps(said, ensure_ascii=False)}
+    if isinstance(data, str):
+        return {"role": "user", "content": data}
+    if not isinstance(data, Mapping):
+        raise InvalidState(f"a message is an object with role and content, not {data!r:.120}")
+    if "content" in data or data.get("tool_calls"):
+        return {"role": "user", **data}
+    if "error" in data:
+        return {"role": "user", "content": f"[error of the environment] {data['error']}"}
+    return {"role": "user", "content": json.dumps(data, ensure_ascii=False)}

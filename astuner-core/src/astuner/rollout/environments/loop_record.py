@@ -46,11 +46,11 @@ class EpisodeRecord:
         self.messages += [reply, *messages]
         self.rewards.append(step.reward)
         self.infos.append(self._limit_info(step.info))
-        said = step.info.get("is_success")
+        success = step.info.get("is_success")
         # numpy's booleans are not Python's.
-        item = getattr(said, "item", None)
-        said = item() if callable(item) else said
-        self.is_success = said if isinstance(said, bool) else self.is_success
+        item = getattr(success, "item", None)
+        success = item() if callable(item) else success
+        self.is_success = success if isinstance(success, bool) else self.is_success
 
     def build_output(self, *, ended: Ended, score: float, gives_reward: bool) -> WorkflowOutput:
         """Return the output; the score is the reward when there is no judge."""

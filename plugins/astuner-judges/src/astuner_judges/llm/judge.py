@@ -54,7 +54,7 @@ class LlmAsJudge(Judge):
             raise PluginError(f'{wanted_by} asks through the library openai: pip install "astuner-judges[llm]"')
         questions = Questions(options, run_info.config_dir, wanted_by=wanted_by)
         model = run_info.config.task_judge.alien_llm_model
-        client = options.llm.client(wanted_by, model=model, config_dir=run_info.config_dir)
+        client = options.llm.make_client(wanted_by, model=model, config_dir=run_info.config_dir)
         return cls(options, client, questions, run_info, name)
 
     @property

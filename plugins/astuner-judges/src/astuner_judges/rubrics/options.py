@@ -152,4 +152,4 @@ class RubricsOptions:
         llm = evolve(self.llm, max_retries=self.max_retries)
         if llm.cache is None and cache is not None:
             llm = evolve(llm, cache=str(cache))
-        return llm.client(WANTED_BY, model=self.model_name, config_dir=config_dir, budget=budget)
+        return llm.make_client(WANTED_BY, model=self.model_name, config_dir=config_dir, budget=budget)

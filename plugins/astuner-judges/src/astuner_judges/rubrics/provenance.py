@@ -46,7 +46,7 @@ async def learnt_file(options: RubricsOptions, run_info: RunInfo, samples: Sampl
         options=options,
         client=client,
         grader=make_grader(options, client, max_tokens),
-        embedding=options.embedding.embedding(WANTED_BY, beside=client),
+        embedding=options.embedding.make_embedding(WANTED_BY, beside=client),
         seed=run_info.seed,
         max_tokens=max_tokens,
         say=say,

@@ -162,7 +162,7 @@ class Generator:
             raise PluginError(f'{_WANTED_BY} needs the package openai: pip install "astuner-readers[llm]"')
         wanted = self.wanted_of(split, validation)
         params = self.options.deduplication_filter.params
-        client = self.llm.client(_WANTED_BY, model=self.options.model, config_dir=self._config_dir, budget=self._budget)
+        client = self.llm.make_client(_WANTED_BY, model=self.options.model, config_dir=self._config_dir, budget=self._budget)
         # The limits are those of the whole process, so that both splits spend of one budget.
         self._budget, spent_before = client.budget, client.budget.spent
         progress = Progress(split)

@@ -137,7 +137,7 @@ def _client(params: LlmEvaluateParams, asking: Asking) -> LLMClient:
         concurrency=params.llm.concurrency if params.max_thread is None else params.max_thread,
         cache=params.llm.cache or (str(asking.cache) if asking.cache is not None else None),
     )
-    return llm.client("the filter llm_evaluate", model=asking.model, config_dir=asking.config_dir, environ=asking.environ)
+    return llm.make_client("the filter llm_evaluate", model=asking.model, config_dir=asking.config_dir, environ=asking.environ)
 
 
 @cache
@@ -160,4 +160,4 @@ def _cut(text: str) -> str:
 def _kind(failure: LLMFailed | LLMBudgetSpent) -> str:
     if isinstance(failure, LLMBudgetSpent):
         return "the LLM's budget is spent"
-    return "no verdict" if "of the form that was asked for" in str(failure) else "the LLM failed"
+    return "no verdict" if "of the requested form" in str(failure) else "the LLM failed"
