@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from astuner.clients.llm import LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
 from astuner.errors import DataError
-from astuner_judges.asking import Prompt, fence_rule, fenced, no_verdict, own_prompt, prompt, shortened
+from astuner_judges.asking import Prompt, explain_failure, fence_rule, fenced, own_prompt, prompt, shortened
 
 TAGS = re.compile(r"</?untrusted-([0-9a-f]{16})>")
 
@@ -126,4 +126,4 @@ def test_an_own_prompt_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_failure_has_its_reason() -> None:
-    assert (no_verdict(LLMFailed("x")).reason, no_verdict(LLMBudgetSpent("x")).reason) == ("llm_failed", "llm_budget")
+    assert (explain_failure(LLMFailed("x")).reason, explain_failure(LLMBudgetSpent("x")).reason) == ("llm_failed", "llm_budget")

@@ -10,11 +10,11 @@ from attrs import evolve
 
 from astuner.errors import DataError
 from astuner.schema import Episode, Task, Unjudged
-from astuner_judges.asking import fenced, no_answer, shortened
+from astuner_judges.asking import explain_missing_answer, fenced, shortened
 from astuner_judges.llm.options import LlmJudgeOptions
 
 
-def shown_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged | None:
+def describe_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged | None:
     """Return a completed episode as it stands in a prompt, the same for the same work; None where there is nothing to judge.
 
     An answer that is empty is nothing; where the output does not have its key at all, it is looked for in the wrong place, and
@@ -29,7 +29,7 @@ def shown_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged | N
     return "\n".join(parts) or None
 
 
-def shown_task(task: Task, options: LlmJudgeOptions) -> Mapping[str, str]:
+def describe_task(task: Task, options: LlmJudgeOptions) -> Mapping[str, str]:
     """Return the slots `query` and `reference`, empty where there is no reference."""
     query = task.main_query or "\n\n".join(
         f"{message.get('role', '?')}: {_content(message.get('content'))}" for message in task.init_messages
@@ -45,7 +45,7 @@ def _answer(episode: Episode, key: str | None) -> str | Unjudged | None:
         return _text(_content(episode.calls[-1].reply.get("content"))) if episode.calls else None
     metadata = episode.output.metadata if episode.output is not None else {}
     if key not in metadata:
-        return no_answer(key, metadata, option="answer_key (null takes the model's last reply)")
+        return explain_missing_answer(key, metadata, option="answer_key (null takes the model's last reply)")
     return _text(metadata[key])
 
 
