@@ -11,7 +11,7 @@ from attrs import frozen
 
 from astuner.errors import DataError
 from astuner_readers.tracing.records import Record
-from astuner_readers.tracing.sources.sqlite_file import inode_of
+from astuner_readers.tracing.sources.sqlite_file import find_inode
 
 _SQLITE = b"SQLite format 3\x00"
 
@@ -62,7 +62,7 @@ def appeared(names: Sequence[str], base: Path, access: Access, read: Sequence[So
     """Return the files that patterns match by now and that were not read, under this name or another: logs are rotated."""
     known = {source.inode for source in read}
     found = [one for name in names if _is_pattern(name, base) for one in _matching(name, base)]
-    new = [one for one in found if (inode := inode_of(base / Path(one).expanduser())) is not None and inode not in known]
+    new = [one for one in found if (inode := find_inode(base / Path(one).expanduser())) is not None and inode not in known]
     return [source for one in new for source in _opened(one, base, access)]
 
 
@@ -79,7 +79,7 @@ def _opened(name: str, base: Path, access: Access) -> list[Source]:
     from astuner_readers.tracing.sources.otlp_file import OtlpFile
     from astuner_readers.tracing.sources.phoenix_database import PhoenixDatabase
     from astuner_readers.tracing.sources.phoenix_server import PhoenixServer
-    from astuner_readers.tracing.sources.sqlite_file import tables_of
+    from astuner_readers.tracing.sources.sqlite_file import list_tables
     from astuner_readers.tracing.sources.studio_database import StudioDatabase
 
     if name.startswith(("http://", "https://")):
@@ -100,7 +100,7 @@ def _opened(name: str, base: Path, access: Access) -> list[Source]:
         raise DataError(f"source '{name}': {path} cannot be read: {error.strerror or error}") from error
     if head != _SQLITE:
         return [OtlpFile(name, path)]
-    tables = tables_of(path)
+    tables = list_tables(path)
     if "span_table" in tables:
         return [StudioDatabase(name, path)]
     if {"spans", "traces"} <= tables:
