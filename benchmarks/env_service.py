@@ -166,11 +166,11 @@ async def server_killed(args: argparse.Namespace) -> list[str]:
         stepped: set[int] = set()
         half = args.episodes // 2
 
-        def begun(numbers: range) -> list[asyncio.Task[float | EnvServiceFailed]]:
+        def begin_server(numbers: range) -> list[asyncio.Task[float | EnvServiceFailed]]:
             return [asyncio.create_task(episode(client, number, args, 1.0, stepped)) for number in numbers]
 
         # One half is in the middle of its episodes when the server goes, the other finds none there and waits for the next one.
-        crowd = begun(range(half))
+        crowd = begin_server(range(half))
         while len(stepped) < half:
             await asyncio.sleep(0.05)
             for failed in (one for one in crowd if one.done() and isinstance(one.result(), EnvServiceFailed)):
@@ -178,7 +178,7 @@ async def server_killed(args: argparse.Namespace) -> list[str]:
         below = first.below()
         first.process.kill()
         first.process.wait()
-        crowd += begun(range(half, args.episodes))
+        crowd += begin_server(range(half, args.episodes))
         again = await asyncio.to_thread(stack.enter_context, serving(args.env, port))
         ended = await asyncio.gather(*crowd)
         await client.close()

@@ -20,7 +20,7 @@ def resident_bytes(pid: int | str = "self") -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
 
 
-def streaming(gigabytes: float) -> dict[str, float]:
+def measure_streaming(gigabytes: float) -> dict[str, float]:
     """Write a large file, read it through the reader, and return how much the resident size grew."""
     from astuner.builtin.readers.dataset_file import DatasetFileReader
     from astuner.config.sections import DatasetFileSection, FileSplit
@@ -55,7 +55,7 @@ def streaming(gigabytes: float) -> dict[str, float]:
     return {"rows": rows, "growth_mb": (max(peak, before) - before) / 1e6, "first_task_s": first or 0.0}
 
 
-def flat(project: Path, steps: int) -> list[tuple[int, float]]:
+def measure_flatness(project: Path, steps: int) -> list[tuple[int, float]]:
     """Run the project for many steps and return (step, resident MB) along the way."""
     name = f"memory-{int(time.time())}"
     command = [sys.executable, "-m", "astuner", "run", "--conf", "tune.yaml", "--backbone", "local"]
@@ -84,9 +84,9 @@ def main() -> None:
     parser.add_argument("--project", type=Path, help="A project that `astuner quickstart --no-run` wrote.")
     parser.add_argument("--steps", type=int, default=500)
     arguments = parser.parse_args()
-    print(json.dumps({"streaming": streaming(arguments.gigabytes)}))
+    print(json.dumps({"streaming": measure_streaming(arguments.gigabytes)}))
     if arguments.project:
-        points = flat(arguments.project, arguments.steps)
+        points = measure_flatness(arguments.project, arguments.steps)
         print(f"{'step':>6}{'RSS MB':>9}")
         for step, size in points:
             print(f"{step:>6}{size:>9.1f}")

@@ -160,7 +160,7 @@ def above(figures: Sequence[float], base: Sequence[float]) -> float:
     return statistics.median(mine - theirs for mine, theirs in zip(figures, base, strict=True))
 
 
-def streaming(rounds: int) -> dict[str, float]:
+def measure_streaming(rounds: int) -> dict[str, float]:
     """Return the milliseconds to the first streamed text, and to the end, above the stub's."""
     first: list[list[float]] = [[], []]
     whole: list[list[float]] = [[], []]
@@ -251,7 +251,7 @@ def main() -> None:
             )
         found["compare"] = rows
     if "streaming" in wanted:
-        found["streaming"] = streaming(given.rounds)
+        found["streaming"] = measure_streaming(given.rounds)
     if "in-process" in wanted:
         found["in-process"] = in_process(given.rounds)
     if "many" in wanted:

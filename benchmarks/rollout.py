@@ -149,7 +149,7 @@ def cpu_s(pid: int | None) -> float:
     return sum(each.cpu_times().user + each.cpu_times().system for each in (group, *group.children(recursive=True)))
 
 
-def replayed(requests: Sequence[Request], number: int) -> list[list[Request]]:
+def replay(requests: Sequence[Request], number: int) -> list[list[Request]]:
     """Return the requests of each episode in their order, with another first id."""
     sessions: dict[str, list[Request]] = defaultdict(list)
     for request in requests:
@@ -221,17 +221,17 @@ async def measure(
                 await runner.run(tasks, round_)
                 return engine.tokens
 
-            row = {"rollout": await timed(play, pid)}
+            row = {"rollout": await time_run(play, pid)}
             asked = list(engine.requests)
             ways = {"engine": ask_engine, **({"server": ask_server} if url else {})}
             for place, (name, ask) in enumerate(ways.items()):
-                sessions = replayed(asked, 2 * number + place)
-                row[name] = await timed(lambda s=sessions, a=ask: one_after_the_other(s, given.concurrent, a), pid)
+                sessions = replay(asked, 2 * number + place)
+                row[name] = await time_run(lambda s=sessions, a=ask: one_after_the_other(s, given.concurrent, a), pid)
             rows.append(row)
     return rows[1:]
 
 
-async def timed(play: Callable[[], Awaitable[int]], pid: int | None) -> Mapping[str, float]:
+async def time_run(play: Callable[[], Awaitable[int]], pid: int | None) -> Mapping[str, float]:
     """Return the wall and CPU seconds of something that gives tokens."""
     wall, own, theirs = time.perf_counter(), time.process_time(), cpu_s(pid)
     tokens = await play()

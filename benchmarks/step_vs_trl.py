@@ -117,7 +117,7 @@ def row(
     return TrainRow(sample=sample, advantage=advantage, group=group)
 
 
-class Ours:
+class OurTrainer:
     """Our side of the comparison."""
 
     def __init__(
@@ -180,10 +180,10 @@ class Ours:
         self.tokens.append(sum(len(run.ids) for run in runs))
 
 
-class Theirs(TrainerCallback):
+class TrlTrainer(TrainerCallback):
     """TRL's clock, and the place where ours steps in between."""
 
-    def __init__(self, ours: Sequence[Ours]) -> None:
+    def __init__(self, ours: Sequence[OurTrainer]) -> None:
         self.ours = ours
         self.seconds: list[float] = []
         self.tokens: list[int] = []
@@ -202,7 +202,7 @@ class Theirs(TrainerCallback):
 
 
 def train_trl(
-    model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, answers: dict[str, str], clock: Theirs, steps: int
+    model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, answers: dict[str, str], clock: TrlTrainer, steps: int
 ) -> tuple[dict[str, Any], float, dict[str, Tensor]]:
     """Run TRL; return the inputs, the loss and the gradient of its first step."""
 
@@ -301,10 +301,10 @@ def main() -> None:
         warm_start(model, tokenizer, steps)
 
     beginning = copy.deepcopy(model)
-    ours = [Ours(copy.deepcopy(model), tokenizer, answers)]
+    ours = [OurTrainer(copy.deepcopy(model), tokenizer, answers)]
     if arguments.unshared:
-        ours.append(Ours(copy.deepcopy(model), tokenizer, answers, share_prefixes=False))
-    clock = Theirs(ours)
+        ours.append(OurTrainer(copy.deepcopy(model), tokenizer, answers, share_prefixes=False))
+    clock = TrlTrainer(ours)
     of_loss, of_gradient = disagreement(beginning, *train_trl(model, tokenizer, answers, clock, arguments.steps))
     if max(of_loss, of_gradient) > 1e-5:
         raise SystemExit(

@@ -41,10 +41,10 @@ def main() -> None:
         made = QuickstartProject.make(Path(directory))
         print("| style | step, median s | staleness mean | most | reward of the last third |\n|---|---|---|---|---|")
         for style in arguments.only:
-            print(f"| {style} | {measured(made, Path(directory), style, arguments.steps)} |", flush=True)
+            print(f"| {style} | {measure(made, Path(directory), style, arguments.steps)} |", flush=True)
 
 
-def measured(made: Path, directory: Path, style: str, steps: int) -> str:
+def measure(made: Path, directory: Path, style: str, steps: int) -> str:
     """Return the cells of a style."""
     with QuickstartProject.copy_beside(made, directory / style.replace(" ", "_").replace(",", "")) as project:
         with (project.home / "tune.yaml").open("a", encoding="utf-8") as file:

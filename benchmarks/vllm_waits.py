@@ -72,7 +72,7 @@ async def weight_syncs(project: Path, url: str, rounds: int) -> list[tuple[float
     return took[1:]
 
 
-def shown(name: str, rows: Sequence[tuple[float, float]]) -> Mapping[str, float]:
+def print_times(name: str, rows: Sequence[tuple[float, float]]) -> Mapping[str, float]:
     """Print medians of wall and CPU seconds, and the longest wall time."""
     walls, cpus = zip(*rows, strict=True)
     wall, longest, cpu = statistics.median(walls), max(walls), statistics.median(cpus)
@@ -101,7 +101,10 @@ def main() -> None:
         finally:
             subprocess.run([*ASTUNER, "stop", "--all"], check=True, stdout=subprocess.DEVNULL)
     print(f"{'':<18}{'wall s':>8}{'longest':>10}{'CPU s':>8}")
-    found = {"weight sync": shown("weight sync", syncs), "first transcript": shown("first transcript", transcripts)}
+    found = {
+        "weight sync": print_times("weight sync", syncs),
+        "first transcript": print_times("first transcript", transcripts),
+    }
     print(json.dumps({"load": load, **found}))
 
 

@@ -61,7 +61,7 @@ def _keys() -> Iterator[str]:
             section = place
             yield from ("", f"## `{place}`" if place else "## Top level", "")
             yield from ("| key | type | default | meaning | honoured by |", "|---|---|---|---|---|")
-        yield _row(option, option.name.rpartition(".")[2], _honoured(option.name))
+        yield _row(option, option.name.rpartition(".")[2], _list_honoured(option.name))
 
 
 def _sections() -> Iterator[str]:
@@ -93,7 +93,7 @@ def _resume() -> Iterator[str]:
 
 
 def _row(option: OptionDescription, name: str, honoured: str | None = None) -> str:
-    default = "required" if option.required else f"`{_shown(option.default)}`"
+    default = "required" if option.required else f"`{_format_value(option.default)}`"
     cells = [
         f"`{name}`",
         f"`{option.type}`".replace("|", "\\|"),
@@ -103,13 +103,13 @@ def _row(option: OptionDescription, name: str, honoured: str | None = None) -> s
     return "| " + " | ".join([*cells, *([honoured] if honoured is not None else [])]) + " |"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, tuple):
         value = [asdict(item) if has(type(item)) else item for item in value]
     return json.dumps(value, default=str, ensure_ascii=False)
 
 
-def _honoured(key: str) -> str:
+def _list_honoured(key: str) -> str:
     # The schema writes a section of free names as `services.*`.
     key = f"{key}.*" if f"{key}.*" in walk_schema() else key
     found = {backbone.name: HonourTable.of(backbone).find_honour(key) for backbone in BACKBONES}

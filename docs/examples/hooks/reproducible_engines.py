@@ -13,10 +13,10 @@ class ReproducibleEngines:
     def astuner_make_engine(self) -> Generator[None, MakeEngine, MakeEngine]:
         make = yield
 
-        def checked() -> Engine:
+        def check_engine() -> Engine:
             engine = make()
             if not engine.capabilities.reproducible:
                 raise ValueError(f"{type(engine).__name__} is not reproducible: choose another rollout.name")
             return engine
 
-        return checked
+        return check_engine

@@ -12,16 +12,16 @@ import pytest
 from astuner.processes.process_members import is_living
 from astuner.schema import Task
 from astuner.testing.waiting import until_so
-from astuner_envs.server.faults import Full
+from astuner_envs.server.faults import ServerFull
 from astuner_envs.server.forking import Forking
 from astuner_envs.server.instance import Channel
 from astuner_envs.server.instances import Instances
-from astuner_envs.server.settings import Limits, Served, Settings
+from astuner_envs.server.settings import Limits, ServedWorld, Settings
 
 
 @contextlib.asynccontextmanager
 async def started():
-    settings = Settings(worlds=(Served(name="countdown"),), config_dir=Path.cwd())
+    settings = Settings(worlds=(ServedWorld(name="countdown"),), config_dir=Path.cwd())
     forking = Forking(settings)
     await forking.start()
     try:
@@ -70,7 +70,7 @@ async def test_a_socket_that_cannot_be_passed_on_is_one_requests_failure(monkeyp
 
         with monkeypatch.context() as patched:
             patched.setattr("socket.send_fds", refuse)
-            with pytest.raises(Full, match="Too many references"):
+            with pytest.raises(ServerFull, match="Too many references"):
                 await forking.fork(0)
         assert psutil.pid_exists(pid)
         other, theirs = await forking.fork(0)

@@ -14,7 +14,7 @@ import pytest
 from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Instance, Patience
 from astuner.processes.process_members import is_living
 from astuner.testing.waiting import until, until_so
-from astuner_envs.worlds.countdown import Countdown, puzzle_of
+from astuner_envs.worlds.countdown import Countdown, make_puzzle
 
 TOKEN = "a-token-of-the-tests"
 ACTION = {"role": "assistant", "content": "1 + 1"}
@@ -45,7 +45,7 @@ async def play(client, number, *, steps=2, pause_s=0.0, meet=None, stepped=None)
             if stepped is not None:
                 stepped.append(number)
             await asyncio.sleep(pause_s)
-        await instance.step({**ACTION, "content": puzzle_of(task_id, Countdown.Options()).solution})
+        await instance.step({**ACTION, "content": make_puzzle(task_id, Countdown.Options()).solution})
         return await instance.evaluate()
     except EnvServiceFailed as failure:
         return failure

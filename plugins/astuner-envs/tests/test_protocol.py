@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from astuner_envs.worlds.countdown import Countdown, puzzle_of
+from astuner_envs.worlds.countdown import Countdown, make_puzzle
 
 ACTION = {"role": "assistant", "content": "1 + 1"}
 
@@ -23,7 +23,7 @@ def test_a_foreign_client_plays_an_episode_to_its_end(countdown):
     missed = countdown.data("step", instance_id=instance_id, messages=ACTION)
     assert (missed["is_terminated"], missed["state"][0]["role"]) == (False, "user")
     assert isinstance(missed["reward"], float)
-    solution = puzzle_of(tasks[3], Countdown.Options()).solution
+    solution = make_puzzle(tasks[3], Countdown.Options()).solution
     ended = countdown.data("step", instance_id=instance_id, messages={**ACTION, "content": solution})
     assert (ended["is_terminated"], ended["info"]["is_success"]) == (True, True)
     assert countdown.data("evaluate", instance_id=instance_id, params={"sparse": True}) == 1.0
@@ -99,7 +99,7 @@ def test_a_body_without_an_end_is_not_taken(countdown):
 
 def test_a_step_after_the_end_is_refused(countdown):
     instance_id = started(countdown)["info"]["instance_id"]
-    solution = puzzle_of("train-0", Countdown.Options()).solution
+    solution = make_puzzle("train-0", Countdown.Options()).solution
     countdown.data("step", instance_id=instance_id, messages={**ACTION, "content": solution})
     answer = countdown.post("step", instance_id=instance_id, messages=ACTION)
     assert (answer.status_code, "is over" in answer.json()["detail"]) == (400, True)

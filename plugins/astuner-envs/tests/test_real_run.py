@@ -18,9 +18,9 @@ from astuner.testing.command_line import run_command
 from astuner.testing.run_in_process import add_recorder, play
 from astuner.testing.run_infos import run_info
 from astuner.testing.waiting import until
-from astuner_envs.commands import served
+from astuner_envs.commands import parse_served
 from astuner_envs.service import environments
-from astuner_envs.worlds.countdown import Countdown, puzzle_of
+from astuner_envs.worlds.countdown import Countdown, make_puzzle
 
 pytest.importorskip("astuner_readers.env_service", reason="comes with astuner-readers")
 pytest.importorskip("astuner_judges.env_service", reason="comes with astuner-judges")
@@ -64,7 +64,7 @@ def project(home: Path, url: str, *, tasks: int = 3, **settings: Any) -> Path:
     """Write a project that plays the first tasks of `countdown`, and solves the first of them."""
     home.mkdir(exist_ok=True)
     (home / "plays.py").write_text(WORKFLOW)
-    puzzle = puzzle_of("train-0", Countdown.Options())
+    puzzle = make_puzzle("train-0", Countdown.Options())
     lines = [
         {"match": f"{', '.join(map(str, puzzle.numbers))}. Target: {puzzle.target}\\.", "reply": f"\\boxed{{{puzzle.solution}}}"},
         {"reply": "\\boxed{1 + 1}"},
@@ -88,7 +88,7 @@ def test_the_server_of_a_run_has_the_options_of_its_environment(tmp_path, unused
     options = {"attempts": 1, "largest": 9, "use_all": True}
     conf = project(tmp_path, f"http://127.0.0.1:{unused_tcp_port}", rollout=LEADS, environment={"countdown": options})
     command = environments(run_info(tmp_path, config=load_config(conf).config)).service.command
-    (world,) = served(["countdown"], [after for before, after in itertools.pairwise(command) if before == "--set"], [])
+    (world,) = parse_served(["countdown"], [after for before, after in itertools.pairwise(command) if before == "--set"], [])
     assert world.options == options
 
 

@@ -15,8 +15,8 @@ from astuner.errors import DataError
 from astuner.schema import Task, WorkflowTask
 from astuner.testing.waiting import until
 from astuner_envs.listing import SPLITS
-from astuner_envs.worlds.puzzles import Children, children
-from astuner_envs.worlds.reasoning import ReasoningGym, source_of
+from astuner_envs.worlds.puzzles import Children, get_children
+from astuner_envs.worlds.reasoning import ReasoningGym, find_source
 
 pytest.importorskip("reasoning_gym", reason="comes with the extra reasoning-gym")
 
@@ -25,7 +25,7 @@ DEADLINE_S = 30.0
 
 def sources(options: ReasoningGym.Options, *task_ids: str) -> list[Mapping[str, Any]]:
     async def all_of_them() -> list[Mapping[str, Any]]:
-        return [await source_of(task_id, options, children(DEADLINE_S)) for task_id in task_ids]
+        return [await find_source(task_id, options, get_children(DEADLINE_S)) for task_id in task_ids]
 
     return asyncio.run(all_of_them())
 
@@ -153,7 +153,7 @@ def test_a_family_whose_puzzles_are_all_alike_is_refused():
 
     async def both() -> list[Any]:
         options = ReasoningGym.Options()
-        asked = [source_of(f"{split}-0", options, Alike(DEADLINE_S)) for split in SPLITS]
+        asked = [find_source(f"{split}-0", options, Alike(DEADLINE_S)) for split in SPLITS]
         return await asyncio.gather(*asked, return_exceptions=True)
 
     refused = [one for one in asyncio.run(both()) if isinstance(one, DataError)]

@@ -13,9 +13,9 @@ from astuner.schema import Task, WorkflowTask
 from astuner_envs.arithmetic import evaluate
 from astuner_envs.listing import SPLITS
 from astuner_envs.message_answers import put_forward
-from astuner_envs.worlds.calculator import Calculator, sum_of
-from astuner_envs.worlds.countdown import CLOSE_SCORE, Countdown, puzzle_of
-from astuner_envs.worlds.frozen_lake import MOVES, FrozenLake, lake_of
+from astuner_envs.worlds.calculator import Calculator, make_sum
+from astuner_envs.worlds.countdown import CLOSE_SCORE, Countdown, make_puzzle
+from astuner_envs.worlds.frozen_lake import MOVES, FrozenLake, make_lake
 
 
 def play(world: type[Any], options: Any, answers: Any, task_id: str = "train-0") -> tuple[list[Any], float, float]:
@@ -42,7 +42,7 @@ def calling(expression: Any, name: str = "calculate") -> dict[str, Any]:
 def test_every_countdown_can_be_solved(options):
     for split in SPLITS:
         for number in range(50):
-            puzzle = puzzle_of(f"{split}-{number}", options)
+            puzzle = make_puzzle(f"{split}-{number}", options)
             value = evaluate(puzzle.solution)
             assert (value.number, sorted(value.used)) == (puzzle.target, sorted(puzzle.numbers))
             assert 10 <= puzzle.target <= options.largest_target
@@ -50,14 +50,14 @@ def test_every_countdown_can_be_solved(options):
 
 def test_the_solution_scores_one():
     options = Countdown.Options()
-    solution = puzzle_of("train-0", options).solution
+    solution = make_puzzle("train-0", options).solution
     steps, score, sparse = play(Countdown, options, [f"I think it is \\boxed{{{solution}}}"])
     assert (score, sparse, steps[0][1], steps[0][2], steps[0][3]["is_success"]) == (1.0, 1.0, 1.0, True, True)
 
 
 def test_a_miss_scores_a_little_and_may_be_mended():
     options = Countdown.Options()
-    puzzle = puzzle_of("train-0", options)
+    puzzle = make_puzzle("train-0", options)
     steps, score, sparse = play(Countdown, options, [f"{puzzle.numbers[0]}", puzzle.solution])
     assert [step[1] for step in steps] == [CLOSE_SCORE, 1.0 - CLOSE_SCORE]
     assert [step[2] for step in steps] == [False, True]
@@ -67,7 +67,7 @@ def test_a_miss_scores_a_little_and_may_be_mended():
 
 def test_the_score_of_a_miss_tells_dense_from_sparse():
     options = Countdown.Options()
-    _, score, sparse = play(Countdown, options, [f"{puzzle_of('train-0', options).numbers[0]}"])
+    _, score, sparse = play(Countdown, options, [f"{make_puzzle('train-0', options).numbers[0]}"])
     assert (score, sparse) == (CLOSE_SCORE, 0.0)
 
 
@@ -82,7 +82,7 @@ def test_the_attempts_are_limited():
 )
 def test_other_numbers_than_those_given_do_not_count(wrong):
     options = Countdown.Options()
-    puzzle = puzzle_of("train-0", options)
+    puzzle = make_puzzle("train-0", options)
     steps, score, _ = play(Countdown, options, [wrong.format(target=puzzle.target, first=puzzle.numbers[0])])
     assert "does not count" in steps[0][0][0]["content"]
     assert score == 0.0
@@ -90,13 +90,13 @@ def test_other_numbers_than_those_given_do_not_count(wrong):
 
 def test_a_number_that_is_left_out_does_not_count_where_all_have_to_be_used():
     options = Countdown.Options(use_all=True)
-    steps, _, _ = play(Countdown, options, [str(puzzle_of("train-0", options).numbers[0])])
+    steps, _, _ = play(Countdown, options, [str(make_puzzle("train-0", options).numbers[0])])
     assert "is not used" in steps[0][0][0]["content"]
 
 
 def contents(options: Any, world: str, split: str) -> list[Any]:
     size = options.training_tasks if split == "train" else options.validation_tasks
-    made = {"countdown": puzzle_of, "calculator": sum_of, "frozen_lake": lambda *given: lake_of(*given)[0]}[world]
+    made = {"countdown": make_puzzle, "calculator": make_sum, "frozen_lake": lambda *given: make_lake(*given)[0]}[world]
     found = [made(f"{split}-{number}", options) for number in range(size)]
     return [(sorted(one.numbers), one.target) if world == "countdown" else one for one in found]
 
@@ -118,7 +118,7 @@ def test_no_task_is_trained_and_validated_on(world, options):
 
 
 def test_another_seed_gives_other_tasks():
-    assert puzzle_of("train-0", Countdown.Options(seed=1)) != puzzle_of("train-0", Countdown.Options(seed=2))
+    assert make_puzzle("train-0", Countdown.Options(seed=1)) != make_puzzle("train-0", Countdown.Options(seed=2))
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def test_another_seed_gives_other_tasks():
 )
 def test_an_id_that_is_not_listed_is_refused_with_those_that_are(task_id):
     with pytest.raises(DataError, match="there are train-0 to train-999 and validation-0 to validation-99"):
-        puzzle_of(task_id, Countdown.Options())
+        make_puzzle(task_id, Countdown.Options())
 
 
 def test_options_that_leave_no_task_are_refused_and_do_not_hang():
     with pytest.raises(DataError, match="leave too few different tasks"):
-        puzzle_of("train-0", Countdown.Options(numbers=2, largest=3))
+        make_puzzle("train-0", Countdown.Options(numbers=2, largest=3))
 
 
 def test_the_calculator_calculates():
@@ -150,7 +150,7 @@ def test_a_wrong_call_is_answered_and_the_episode_goes_on(call):
 
 def test_the_right_sum_scores_one_and_any_other_none():
     options = Calculator.Options()
-    right = evaluate(sum_of("train-0", options)).number
+    right = evaluate(make_sum("train-0", options)).number
     assert play(Calculator, options, [f"\\boxed{{{right}}}"])[1:] == (1.0, 1.0)
     assert play(Calculator, options, [f"\\boxed{{{right + 1}}}"])[1:] == (0.0, 0.0)
 
@@ -179,7 +179,7 @@ def way_over(lake: tuple[str, ...]) -> list[str]:
 def test_the_lake_can_be_crossed():
     pytest.importorskip("gymnasium", reason="comes with the extra gymnasium")
     options = FrozenLake.Options()
-    moves = way_over(lake_of("train-3", options)[0])
+    moves = way_over(make_lake("train-3", options)[0])
     steps, score, _ = play(FrozenLake, options, [f"\\boxed{{{move}}}" for move in moves], "train-3")
     assert [step[2] for step in steps] == [False] * (len(moves) - 1) + [True]
     assert score == 1.0

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner_judges.final_answer import final_answer, gold_answer
-from astuner_judges.quantities import same
+from astuner_judges.final_answer import find_final_answer, parse_gold_answer
+from astuner_judges.quantities import are_equal
 
 DUCKS = (
     "Janet’s ducks lay 16 eggs per day. She eats three for breakfast every morning and bakes muffins for her friends every day "
@@ -14,8 +14,8 @@ DUCKS = (
 
 
 def agrees(gold: str, text: str, question: str = DUCKS) -> bool:
-    right, answer = gold_answer(gold).quantity, final_answer(text, question)
-    return right is not None and answer is not None and answer.quantity is not None and same(right, answer.quantity)
+    right, answer = parse_gold_answer(gold).quantity, find_final_answer(text, question)
+    return right is not None and answer is not None and answer.quantity is not None and are_equal(right, answer.quantity)
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_the_right_answer_may_be_a_whole_solution(gold: str) -> None:
 
 @given(st.text(alphabet=st.sampled_from("0123456789 .,/$%-*^={}\\()boxedAnswer:#\nis"), max_size=200))
 def test_any_text_is_read_without_an_error(text: str) -> None:
-    final_answer(text, text)
-    gold_answer(text)
+    find_final_answer(text, text)
+    parse_gold_answer(text)
 
 
 def test_a_number_of_a_million_digits_is_no_trap() -> None:

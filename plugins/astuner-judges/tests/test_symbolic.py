@@ -51,6 +51,6 @@ def test_an_expression_that_takes_too_long_raises_and_the_next_one_is_compared(j
 def test_findings_belong_to_their_questions_when_threads_ask_at_once() -> None:
     comparer = SymbolicComparer(60.0)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda i: comparer.equal("x+1", f"1+{'x' if i % 2 else 'y'}"), range(40)))
+        found = list(pool.map(lambda i: comparer.are_equal("x+1", f"1+{'x' if i % 2 else 'y'}"), range(40)))
     comparer.close()
     assert found == [bool(i % 2) for i in range(40)]

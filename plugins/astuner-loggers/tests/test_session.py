@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner_loggers.writers import Shown, Status, TrackedRun
+from astuner_loggers.writers import EpisodeText, Status, TrackedRun
 from astuner_loggers.writers.session import Session
 
 
@@ -43,7 +43,7 @@ class BoardWriter:
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self.board.values += [(name, step, value) for name, value in metrics.items()]
 
-    def log_episodes(self, step: int, prefix: str, rewards: Sequence[float], shown: Sequence[Shown]) -> None:
+    def log_episodes(self, step: int, prefix: str, rewards: Sequence[float], shown: Sequence[EpisodeText]) -> None:
         self.board.values += [(f"{prefix}episodes", step, reward) for reward in rewards]
 
     def close(self, status: Status) -> None:

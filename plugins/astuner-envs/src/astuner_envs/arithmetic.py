@@ -55,11 +55,11 @@ def _value(node: ast.expr, text: str, used: list[Fraction]) -> Fraction:
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return _value(operand, text, used)
         case ast.BinOp(left=left, op=op, right=right):
-            return _bounded(_combined(op, _value(left, text, used), _value(right, text, used)))
+            return _check_bounds(_combine(op, _value(left, text, used), _value(right, text, used)))
     raise NotArithmetic(f"only numbers, + - * / and brackets are understood, not {ast.get_source_segment(text, node)!r}")
 
 
-def _combined(op: ast.operator, left: Fraction, right: Fraction) -> Fraction:
+def _combine(op: ast.operator, left: Fraction, right: Fraction) -> Fraction:
     match op:
         case ast.Add():
             return left + right
@@ -79,12 +79,12 @@ def _number(node: ast.Constant, text: str, used: list[Fraction]) -> Fraction:
     # A bool or a complex is a constant of Python too, and 1_000 a spelling of a number.
     if not written.replace(".", "", 1).isdecimal() or not written.isascii():
         raise NotArithmetic(f"{written!r} is no plain number")
-    number = _bounded(Fraction(written))
+    number = _check_bounds(Fraction(written))
     used.append(number)
     return number
 
 
-def _bounded(number: Fraction) -> Fraction:
+def _check_bounds(number: Fraction) -> Fraction:
     if abs(number.numerator) > LARGEST or number.denominator > LARGEST:
         raise NotArithmetic("the numbers become too large")
     return number

@@ -12,7 +12,7 @@ import click
 from astuner.errors import UsageError
 
 if TYPE_CHECKING:
-    from astuner_envs.server.settings import Served
+    from astuner_envs.server.settings import ServedWorld
 
 TOKEN = "ASTUNER_ENV_TOKEN"
 
@@ -57,7 +57,7 @@ def serve(names: Sequence[str], values: Sequence[str], files: Sequence[str], **g
         token = made = secrets.token_urlsafe(24)
     limits = Limits(memory_mb=given["memory_mb"], cpu_s=given["cpu_s"], step_timeout_s=given["step_timeout_s"])
     settings = Settings(
-        worlds=served(names, values, files),
+        worlds=parse_served(names, values, files),
         config_dir=Path.cwd(),
         host=given["host"],
         port=given["port"],
@@ -67,14 +67,14 @@ def serve(names: Sequence[str], values: Sequence[str], files: Sequence[str], **g
         limits=limits,
     )
 
-    def started(host: str, port: int) -> None:
+    def print_start(host: str, port: int) -> None:
         if made is not None:
             click.echo(
                 f"token for this server, made for this time only; clients find it in {TOKEN}:\nexport {TOKEN}={made}", err=True
             )
         click.echo(f"Starting server on {host}:{port}")
 
-    asyncio.run(serve_until_stopped(settings, started))
+    asyncio.run(serve_until_stopped(settings, print_start))
 
 
 @env.command("list")
@@ -97,14 +97,14 @@ def list_(in_json: bool) -> None:
     click.echo(align_columns([("NAME", "FROM", "CLASS", "STATUS"), *cells]))
 
 
-def served(names: Sequence[str], values: Sequence[str], files: Sequence[str]) -> tuple[Served, ...]:
+def parse_served(names: Sequence[str], values: Sequence[str], files: Sequence[str]) -> tuple[ServedWorld, ...]:
     """Return what is to be served; raises `UsageError` for a name that is there twice, or an option of none of them."""
     from attrs import evolve
 
     from astuner.config.yaml_lines import read_yaml
-    from astuner_envs.server.settings import Served
+    from astuner_envs.server.settings import ServedWorld
 
-    worlds = {name: Served(name=name) for name in names}
+    worlds = {name: ServedWorld(name=name) for name in names}
     if len(worlds) < len(names):
         raise UsageError("astuner env serve: --env names one environment twice")
     for item in values:
@@ -117,7 +117,7 @@ def served(names: Sequence[str], values: Sequence[str], files: Sequence[str]) ->
     return tuple(worlds.values())
 
 
-def _split(item: str, worlds: dict[str, Served], option: str) -> tuple[str, str, str]:
+def _split(item: str, worlds: dict[str, ServedWorld], option: str) -> tuple[str, str, str]:
     """Return environment, key and text of `NAME.KEY=TEXT`; the name may be left out where only one is served."""
     left, equals, text = item.partition("=")
     name, dot, key = left.rpartition(".")

@@ -41,13 +41,13 @@ class NumberedTasks:
     """How many there are to validate on; none of them is trained on."""
 
 
-def numbered(env_type: str, options: NumberedTasks, split: Split) -> Iterator[Task]:
+def list_numbered(env_type: str, options: NumberedTasks, split: Split) -> Iterator[Task]:
     """Yield tasks with the ids `train-0`, `train-1` and so on."""
     for number in range(_size(options, split)):
         yield Task(task_id=f"{split}-{number}", env_type=env_type)
 
 
-def place_of(task_id: str, options: NumberedTasks) -> tuple[Split, int]:
+def locate_task(task_id: str, options: NumberedTasks) -> tuple[Split, int]:
     """Return what an id stands for; raises `DataError` for one that is not listed."""
     for split in SPLITS:
         head, _, number = task_id.rpartition("-")
@@ -57,24 +57,24 @@ def place_of(task_id: str, options: NumberedTasks) -> tuple[Split, int]:
     raise DataError(f"there is no task {task_id!r}; there are {' and '.join(ids) or 'none'}")
 
 
-def chance(name: str, options: NumberedTasks, split: Split, number: int) -> random.Random:
+def make_random(name: str, options: NumberedTasks, split: Split, number: int) -> random.Random:
     """Return the random numbers of one task, which depend on nothing else."""
     return random.Random(f"{name}/{options.seed}/{split}/{number}")
 
 
-def first_that_belongs(name: str, split: Split, draw: Callable[[], T | None], content: Callable[[T], object]) -> T:
+def draw_for_split(name: str, split: Split, draw: Callable[[], T | None], content: Callable[[T], object]) -> T:
     """Draw until something comes that is a task, and belongs to the split; None from `draw` is no task.
 
     Raises `DataError` where the options leave too few different tasks.
     """
     for _ in range(MOST_DRAWS):
         drawn = draw()
-        if drawn is not None and belongs(content(drawn), split):
+        if drawn is not None and belongs_to_split(content(drawn), split):
             return drawn
     raise DataError(f"environment '{name}': its options leave too few different tasks for the split {split!r}: widen them")
 
 
-def belongs(content: object, split: Split) -> bool:
+def belongs_to_split(content: object, split: Split) -> bool:
     """Whether something may be a task of a split: one in eight is for validation, and never for training."""
     # Drawn from the content, so that no task is in both splits however few different ones there are.
     return (random.Random(f"split/{content!r}").randrange(8) == 0) == (split == "validation")

@@ -10,7 +10,7 @@ from astuner.schema import Message
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 
-def text_of(message: Message) -> str:
+def extract_text(message: Message) -> str:
     """Return the text of a message, whose content may be a list of parts."""
     content = message.get("content")
     if isinstance(content, list):
@@ -20,7 +20,7 @@ def text_of(message: Message) -> str:
 
 def put_forward(message: Message) -> str:
     r"""Return the content of the last `\boxed{…}`, `<action>…</action>` or `<answer>…</answer>`, or else the last line."""
-    text = text_of(message)
+    text = extract_text(message)
     tags = _ANSWER.findall(text)
     found = tags[-1] if tags else find_last_box(text)
     if found is not None:

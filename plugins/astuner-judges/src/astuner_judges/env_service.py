@@ -15,7 +15,7 @@ from astuner.schema import Episode, Group, Unjudged, Verdict
 SCORE = "score"
 
 
-def _finite(_: Any, attribute: Any, value: float) -> None:
+def _check_finite(_: Any, attribute: Any, value: float) -> None:
     if not math.isfinite(value):
         raise ValueError(f"{attribute.name} is a finite number, not {value!r}")
 
@@ -32,13 +32,13 @@ class EnvServiceJudge(Judge):
 
         sparse: bool = False
         """Ask for right or wrong alone, of an environment that tells the two apart."""
-        score_weight: float = field(default=1.0, validator=_finite)
+        score_weight: float = field(default=1.0, validator=_check_finite)
         """What the score is multiplied with."""
-        success_threshold: float = field(default=1.0, validator=_finite)
+        success_threshold: float = field(default=1.0, validator=_check_finite)
         """Score from which an episode is a success."""
-        success_bonus: float = field(default=0.0, validator=_finite)
+        success_bonus: float = field(default=0.0, validator=_check_finite)
         """Added to the reward of a success."""
-        failure_penalty: float = field(default=0.0, validator=_finite)
+        failure_penalty: float = field(default=0.0, validator=_check_finite)
         """Taken off the reward of any other episode."""
 
     def __init__(self, options: Options | None = None) -> None:

@@ -11,10 +11,10 @@ from fractions import Fraction
 
 from attrs import frozen
 
-from astuner_judges.notation import last_boxed, plain
-from astuner_judges.number_words import number_words_in
-from astuner_judges.quantities import Quantity, only_number
-from astuner_judges.sentences import Surroundings, stated_number
+from astuner_judges.notation import find_last_boxed, to_plain
+from astuner_judges.number_words import find_number_words
+from astuner_judges.quantities import Quantity, parse_only_number
+from astuner_judges.sentences import Surroundings, find_stated_number
 
 _END_OF_TURN = re.compile(r"<\|(?:im_end|endoftext|eot_id|end|end_of_text)\|>|</s>|<eos>|<end_of_turn>")
 _NEXT_QUESTION = re.compile(r"\n[ \t*#]*(?:Q|Question|Problem|User|Human) ?\d* ?[:：]")
@@ -71,48 +71,48 @@ class Answer:
     """Its number; None where it is no number."""
 
 
-def final_answer(text: str, question: str = "") -> Answer | None:
+def find_final_answer(text: str, question: str = "") -> Answer | None:
     """Return the final answer in a model's text; None when it gives none. `question` tells given numbers from found ones."""
     stripped = text[-_LONGEST:].strip()
     if any(run in stripped for run in ("   ", "\t", "\n\n\n")):
         stripped = _SPACE.sub(lambda match: match[0][:2], stripped)
-    if (quantity := only_number(stripped)) is not None:
+    if (quantity := parse_only_number(stripped)) is not None:
         return Answer(stripped, quantity)
     is_line = 0 < len(stripped) < _SHORT and "\n" not in stripped and "#" not in stripped and not _WORD.search(stripped)
     if is_line and not _SHORT_WORD.search(stripped):
-        return expression(stripped)
-    said = _said(stripped)
-    if (boxed := last_boxed(said)) is not None:
-        return expression(boxed, question)
-    found = _after_hashes(said, question) or _after_marker(said, question) or _in_free_text(said, question)
-    return expression(stripped) if found is None and is_line else found
+        return parse_expression(stripped)
+    said = _cut_to_answer(stripped)
+    if (boxed := find_last_boxed(said)) is not None:
+        return parse_expression(boxed, question)
+    found = _find_after_hashes(said, question) or _find_after_marker(said, question) or _find_in_free_text(said, question)
+    return parse_expression(stripped) if found is None and is_line else found
 
 
-def gold_answer(text: str) -> Answer:
+def parse_gold_answer(text: str) -> Answer:
     """Return the right answer in a reference: a bare answer, a boxed one, or a solution that ends like GSM8K's in `#### 18`."""
     text = text.strip()
-    if (boxed := last_boxed(text)) is not None:
-        return expression(boxed)
+    if (boxed := find_last_boxed(text)) is not None:
+        return parse_expression(boxed)
     if (hashes := text.rfind("####")) >= 0:
-        return expression(text[hashes:].lstrip("# ").partition("\n")[0])
+        return parse_expression(text[hashes:].lstrip("# ").partition("\n")[0])
     if len(text) < _SHORT and "\n" not in text:
-        return expression(text)
-    return final_answer(text) or Answer(text)
+        return parse_expression(text)
+    return find_final_answer(text) or Answer(text)
 
 
-def expression(text: str, question: str = "") -> Answer:
+def parse_expression(text: str, question: str = "") -> Answer:
     """Return what a text of nothing but the answer says; without a quantity where it is not one number (`x^2`, `1 or 2`)."""
-    rewritten = plain(text)
-    quantity = only_number(rewritten)
+    rewritten = to_plain(text)
+    quantity = parse_only_number(rewritten)
     if quantity is None and "=" in rewritten:
-        quantity = only_number(rewritten.rpartition("=")[2])
+        quantity = parse_only_number(rewritten.rpartition("=")[2])
     if quantity is None and "\\" not in rewritten and _WORD.search(rewritten) and not re.search(r"\bor\b", rewritten):
-        chosen = stated_number(rewritten, Surroundings(question), leading=True)
+        chosen = find_stated_number(rewritten, Surroundings(question), leading=True)
         quantity = chosen.quantity if chosen else None
     return Answer(text.strip(), quantity)
 
 
-def _said(text: str) -> str:
+def _cut_to_answer(text: str) -> str:
     """Leave out thinking, what follows the end of the turn, and a next question that the model asked itself."""
     if "<" in text:
         text = text.rpartition("</think>")[2]
@@ -123,35 +123,35 @@ def _said(text: str) -> str:
     return text
 
 
-def _after_hashes(text: str, question: str) -> Answer | None:
+def _find_after_hashes(text: str, question: str) -> Answer | None:
     for match in reversed(list(_HASHES.finditer(text))):
         line = match[1].strip(" \t#*_")
         title = _NUMBERED_TITLE.match(line) and text[match.end() :].strip()
         if line and not title and not _ANSWER_TITLE.fullmatch(line):
-            answer = expression(line, question)
+            answer = parse_expression(line, question)
             if answer.quantity is not None or not _WORD.search(line):
                 return answer
     return None
 
 
-def _after_marker(text: str, question: str) -> Answer | None:
+def _find_after_marker(text: str, question: str) -> Answer | None:
     """Answer what follows the last `Answer:`, `A:` or "the answer is"."""
-    marked = _last_marker(text)
+    marked = _find_last_marker(text)
     if marked is None:
         return None
     before, rest = text[: marked[0]], text[marked[1] :]
     line = next((line for line in rest.split("\n") if re.search(r"\w", line)), "").strip()
-    rewritten = plain(line)
+    rewritten = to_plain(line)
     sentence = _SENTENCE_END.split(rewritten.lstrip(" *_\x01\x02"), maxsplit=1)[0]
-    quantity = only_number(rewritten) or only_number(sentence)
+    quantity = parse_only_number(rewritten) or parse_only_number(sentence)
     if quantity is not None:
         return Answer(line, quantity)
     if _opens_solution(text, marked):
-        return _in_free_text(rest, question)
-    chosen = stated_number(rewritten, Surroundings(question, before), leading=True)
+        return _find_in_free_text(rest, question)
+    chosen = find_stated_number(rewritten, Surroundings(question, before), leading=True)
     if chosen is not None:
         return Answer(line, chosen.quantity)
-    words = number_words_in(rewritten)
+    words = find_number_words(rewritten)
     if words:
         return Answer(line, Quantity(Fraction(words[0])))
     return Answer(line) if line and not _WORD.search(rewritten) else None
@@ -167,7 +167,7 @@ def _opens_solution(text: str, marked: tuple[int, int]) -> bool:
     return "=" in following or not _ANSWER.match(text, start)
 
 
-def _last_marker(text: str) -> tuple[int, int] | None:
+def _find_last_marker(text: str) -> tuple[int, int] | None:
     """Return where the last marker begins and ends."""
     lowered = text.replace("A", "a").replace("N", "n").replace("S", "s")
     best: tuple[int, int] | None = None
@@ -192,18 +192,18 @@ def _last_marker(text: str) -> tuple[int, int] | None:
     return max([*([best] if best else []), *(match.span() for match in others)], default=None)
 
 
-def _in_free_text(text: str, question: str) -> Answer | None:
+def _find_in_free_text(text: str, question: str) -> Answer | None:
     """Answer the last sentence with a number, without what explains or checks it afterwards."""
-    text = _without_afterthought(text)
+    text = _drop_afterthought(text)
     lines = text.split("\n")
     reason: Answer | None = None
     for index in reversed(range(len(lines))):
         if not _DIGIT.search(lines[index]):
             continue
-        sentences = _SENTENCE_END.split(plain(lines[index]))
+        sentences = _SENTENCE_END.split(to_plain(lines[index]))
         for place in reversed(range(len(sentences))):
             around = Surroundings(question, "\n".join((*lines[max(0, index - _LEADING_LINES) : index], *sentences[:place])))
-            chosen = stated_number(sentences[place], around)
+            chosen = find_stated_number(sentences[place], around)
             if chosen is None:
                 continue
             answer = Answer(sentences[place].strip(), chosen.quantity)
@@ -212,11 +212,11 @@ def _in_free_text(text: str, question: str) -> Answer | None:
             reason = reason or answer
     if reason is not None:
         return reason
-    words = number_words_in(text)
+    words = find_number_words(text)
     return Answer(text.strip(), Quantity(Fraction(words[-1]))) if words else None
 
 
-def _without_afterthought(text: str) -> str:
+def _drop_afterthought(text: str) -> str:
     checks = list(_CHECK.finditer(text))
     if checks and _DIGIT.search(text[: checks[-1].start()]):
         text = text[: checks[-1].start()]

@@ -12,8 +12,8 @@ from attrs.validators import gt
 
 from astuner.errors import DataError, PluginError
 from astuner.schema import WorkflowOutput, WorkflowTask
-from astuner_judges.final_answer import Answer, final_answer, gold_answer
-from astuner_judges.quantities import same
+from astuner_judges.final_answer import Answer, find_final_answer, parse_gold_answer
+from astuner_judges.quantities import are_equal
 from astuner_judges.symbolic import SymbolicComparer, is_available
 
 
@@ -69,28 +69,28 @@ class MathAnswerAsJudge:
             self._comparer.close()
 
     def _is_right(self, gold_text: str, given: Any, question: str) -> bool:
-        gold = _gold(gold_text)
+        gold = _parse_gold(gold_text)
         if isinstance(given, float) and gold.quantity is not None:
             # A number that was computed carries rounding errors, which one that was written down does not.
             return any(math.isclose(given, reading, rel_tol=1e-9) for reading in gold.quantity.readings)
         text = _text(given)
-        answer = final_answer(text, question) if text is not None else None
+        answer = find_final_answer(text, question) if text is not None else None
         if answer is None:
             return False
         if gold.quantity is not None and answer.quantity is not None:
-            return same(gold.quantity, answer.quantity)
+            return are_equal(gold.quantity, answer.quantity)
         return self._is_same_expression(gold, answer)
 
     def _is_same_expression(self, gold: Answer, answer: Answer) -> bool:
-        if _bare(gold.text) == _bare(answer.text):
+        if _strip_notation(gold.text) == _strip_notation(answer.text):
             return True
-        return self._comparer is not None and self._comparer.equal(gold.text, answer.text)
+        return self._comparer is not None and self._comparer.are_equal(gold.text, answer.text)
 
 
 @lru_cache(maxsize=1024)
-def _gold(text: str) -> Answer:
+def _parse_gold(text: str) -> Answer:
     """Read a right answer once for all siblings of a group."""
-    return gold_answer(text)
+    return parse_gold_answer(text)
 
 
 def _text(value: Any) -> str | None:
@@ -102,5 +102,5 @@ def _text(value: Any) -> str | None:
     return str(value) if isinstance(value, int) else format(Decimal(repr(value)), "f")
 
 
-def _bare(text: str) -> str:
+def _strip_notation(text: str) -> str:
     return "".join(text.split()).strip("$.*`\"'").casefold()

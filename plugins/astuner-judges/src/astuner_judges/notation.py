@@ -69,47 +69,47 @@ _BOLD = re.compile(r"\*\*([^*\n]+)\*\*|__([^_\n]+)__")
 _CURRENCY = re.compile(r"\b(?:US|HK|AU|A|CA|C|S|NZ|R)\$|\b(?:USD|EUR|GBP|INR|AUD|CAD|Rs|RM)\.?(?=\s?[0-9])")
 
 
-def plain(text: str) -> str:
+def to_plain(text: str) -> str:
     """Return the text with LaTeX commands, Unicode variants and calculator annotations rewritten, and bold text marked."""
     if not text.isascii():
         text = _SPACED_THOUSANDS.sub("", text).translate(_CHARACTERS).replace("\u00a0", " ").replace("\u202f", " ")
     if "<<" in text:
         text = _ANNOTATION.sub(lambda match: match[2] or match[1], text)
     if "\\" in text or "{" in text:
-        text = _without_latex(text)
+        text = _rewrite_latex(text)
     if "**" in text or "__" in text:
         text = _BOLD.sub(lambda match: f"{BOLD}{match[1] or match[2]}{UNBOLD}", text)
     return _CURRENCY.sub("$", text)
 
 
-def _without_latex(text: str) -> str:
+def _rewrite_latex(text: str) -> str:
     text = _DEGREES.sub(" degrees ", _SPACED_THOUSANDS.sub("", text)).replace("{,}", ",")
     # From the inside out; what is nested deeper than this is no plain number.
     for _ in range(4):
         before = text
-        text = _TEXT.sub(r" \1 ", _FRACTION.sub(_fraction, _POWER.sub(r"^\1", text)))
+        text = _TEXT.sub(r" \1 ", _FRACTION.sub(_rewrite_fraction, _POWER.sub(r"^\1", text)))
         if text == before:
             break
     text = _SYMBOL.sub(lambda match: _SYMBOLS.get(match[0], match[0]), text)
     return _MARKS.sub(lambda match: match[1] or ("" if match[0] == r"\!" else " "), text).replace("{", "").replace("}", "")
 
 
-def _fraction(match: re.Match[str]) -> str:
+def _rewrite_fraction(match: re.Match[str]) -> str:
     above, below = (match[1] or match[3] or "").strip(), (match[2] or match[4] or "").strip()
     simple = all(part.lstrip("-").replace(".", "", 1).isdigit() for part in (above, below))
     return f" {above}/{below} " if simple else f" ({above})/({below}) "
 
 
-def last_boxed(text: str) -> str | None:
+def find_last_boxed(text: str) -> str | None:
     r"""Return the content of the last complete `\boxed{…}` (or `\fbox{…}`), braces matched; None when there is none."""
     for command in list(_BOXED.finditer(text))[: -_MOST_BOXES - 1 : -1]:
-        content = _braced(text[command.end() :].lstrip())
+        content = _read_braces(text[command.end() :].lstrip())
         if content is not None and content.strip():
             return content
     return None
 
 
-def _braced(text: str) -> str | None:
+def _read_braces(text: str) -> str | None:
     """Return what a command is applied to that `text` follows."""
     if not text.startswith("{"):
         bare = re.match(r"[0-9.,]*[0-9]", text)

@@ -39,13 +39,13 @@ _WORD = "|".join(sorted((*_VALUES, *_SCALES), key=len, reverse=True))
 _NUMBER = re.compile(rf"\b(?:{_WORD})\b(?:(?:[\s-]+(?:and\s+)?)(?:{_WORD})\b)*", re.IGNORECASE)
 
 
-def leading_number_word(text: str) -> tuple[int, int] | None:
+def parse_leading_number_word(text: str) -> tuple[int, int] | None:
     """Return the number that a text begins with, and where it ends: `Twenty-one days` gives (21, 10)."""
     match = _NUMBER.match(text)
     return (_value(match[0]), match.end()) if match else None
 
 
-def number_words_in(text: str) -> list[int]:
+def find_number_words(text: str) -> list[int]:
     """Return the numbers in a text that are written as words; `one` by itself is mostly a pronoun and is left out."""
     return [_value(match[0]) for match in _NUMBER.finditer(text) if match[0].lower() != "one"]
 

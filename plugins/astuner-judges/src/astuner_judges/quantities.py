@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from attrs import frozen
 
-from astuner_judges.number_words import leading_number_word
+from astuner_judges.number_words import parse_leading_number_word
 
 _MOST_DIGITS = 200
 """A longer number is taken for text: nothing here may take long."""
@@ -71,7 +71,7 @@ class Quantity:
 
 
 @frozen
-class Found:
+class FoundNumber:
     """A number in a text, and where it stands."""
 
     quantity: Quantity
@@ -79,7 +79,7 @@ class Found:
     end: int
 
 
-def same(one: Quantity, other: Quantity) -> bool:
+def are_equal(one: Quantity, other: Quantity) -> bool:
     """Whether two numbers are equal: exactly, but for a decimal that rounds a fraction without an end (33.33 and 100/3)."""
     if one.percent == other.percent and one.scale == other.scale:
         return one.value == other.value or _rounds(one, other) or _rounds(other, one)
@@ -89,29 +89,29 @@ def same(one: Quantity, other: Quantity) -> bool:
 
 
 def _rounds(exact: Quantity, rounded: Quantity) -> bool:
-    if not exact.ratio or rounded.ratio or rounded.decimals < 2 or _ends(exact.value.denominator):
+    if not exact.ratio or rounded.ratio or rounded.decimals < 2 or _is_finite_decimal(exact.value.denominator):
         return False
     return abs(exact.value - rounded.value) * 2 <= Fraction(1, 10**rounded.decimals)
 
 
-def _ends(denominator: int) -> bool:
+def _is_finite_decimal(denominator: int) -> bool:
     for prime in (2, 5):
         while denominator % prime == 0:
             denominator //= prime
     return denominator == 1
 
 
-def numbers_in(text: str) -> list[Found]:
+def find_numbers(text: str) -> list[FoundNumber]:
     """Return the numbers of a plain text (see `notation.plain`) in order. Times, exponents and parts of words are none."""
     found = []
     for match in _NUMBER.finditer(text):
         quantity = _quantity(match, text)
         if quantity is not None:
-            found.append(Found(quantity, match.start(), match.end()))
+            found.append(FoundNumber(quantity, match.start(), match.end()))
     return found
 
 
-def only_number(text: str) -> Quantity | None:
+def parse_only_number(text: str) -> Quantity | None:
     """Return the number that a plain text is: perhaps with a label before (`x =`) and a unit behind it, but no other number."""
     text = text.strip(_EDGES).rstrip(".,;:!")
     if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS:
@@ -122,7 +122,7 @@ def only_number(text: str) -> Quantity | None:
     text = "-" + text[1:].lstrip() if text.startswith("-") else text
     match = _NUMBER.match(text)
     if match is None:
-        worded = leading_number_word(text)
+        worded = parse_leading_number_word(text)
         return Quantity(Fraction(worded[0])) if worded and _AFTER.fullmatch(text, worded[1]) else None
     return _quantity(match, text) if _AFTER.fullmatch(text, match.end()) else None
 

@@ -19,7 +19,7 @@ _KEY = "reasoning_gym"
 """Where the reader of the same name keeps what a puzzle is scored by."""
 
 
-def _tag_name(_: Any, attribute: Attribute[Any], value: str | None) -> None:
+def _check_tag_name(_: Any, attribute: Attribute[Any], value: str | None) -> None:
     if value is not None and re.fullmatch(r"\w+", value) is None:
         raise ValueError(f"'{attribute.name}' is a name such as answer, without brackets: {value!r}")
 
@@ -37,7 +37,7 @@ class ReasoningGymJudge:
 
         final_answer_key: str = "final_answer"
         """Where the workflow's output metadata holds its answer."""
-        answer_tag: str | None = field(default="answer", validator=_tag_name)
+        answer_tag: str | None = field(default="answer", validator=_check_tag_name)
         """What stands last between <answer> and </answer> is the answer, where there are such; null takes the text as it is."""
         success_threshold: float = field(default=1.0, validator=and_(gt(0), le(1)))
         """Score from which an answer is right: some families give parts of the whole."""

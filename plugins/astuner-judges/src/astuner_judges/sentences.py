@@ -7,9 +7,9 @@ from fractions import Fraction
 
 from attrs import frozen
 
-from astuner_judges.notation import BOLD, UNBOLD, plain
-from astuner_judges.number_words import number_words_in
-from astuner_judges.quantities import Found, numbers_in
+from astuner_judges.notation import BOLD, UNBOLD, to_plain
+from astuner_judges.number_words import find_number_words
+from astuner_judges.quantities import FoundNumber, find_numbers
 
 _ASIDE = re.compile(
     r"\([^()]*\)|\b(?:in|per|every|each|for|over|after|within)\s+1\s+[a-z]+|\bout\s+of\s+\$?[0-9][0-9,.]*", re.IGNORECASE
@@ -44,28 +44,28 @@ class Surroundings:
 
     def given(self) -> set[Fraction]:
         """Return the numbers of the question, digits and words."""
-        rewritten = plain(self.question)
-        numbers = {one.quantity.value for one in numbers_in(rewritten)}
-        return numbers | {Fraction(value) for value in number_words_in(rewritten)}
+        rewritten = to_plain(self.question)
+        numbers = {one.quantity.value for one in find_numbers(rewritten)}
+        return numbers | {Fraction(value) for value in find_number_words(rewritten)}
 
     def last_result(self) -> Fraction | None:
         """Return the right side of the last equation."""
         for match in reversed(list(_RESULT.finditer(self.before))):
-            found = numbers_in(plain(match[1]))
+            found = find_numbers(to_plain(match[1]))
             if found:
                 return found[0].quantity.value
         return None
 
 
-def stated_number(sentence: str, around: Surroundings, *, leading: bool = False) -> Found | None:
+def find_stated_number(sentence: str, around: Surroundings, *, leading: bool = False) -> FoundNumber | None:
     """Return the number that a plain sentence states; None when there is none, or when it says "18 or 20".
 
     `leading` is for a sentence that is said to be the answer: a number at its beginning counts more than a later one.
     """
     sentence = sentence[:_LONGEST] if leading else sentence[-_LONGEST:]
-    found = [one for one in numbers_in(sentence) if not _NOT.search(sentence[max(0, one.start - 20) : one.start])]
+    found = [one for one in find_numbers(sentence) if not _NOT.search(sentence[max(0, one.start - 20) : one.start])]
     if len(found) > 1:
-        found = _without_asides(sentence, found)
+        found = _drop_asides(sentence, found)
     if len(found) <= 1:
         return found[0] if found else None
     bold = [one for one in found if _is_bold(sentence, one)]
@@ -73,16 +73,16 @@ def stated_number(sentence: str, around: Surroundings, *, leading: bool = False)
         return bold[-1]
     equal = list(_EQUALS.finditer(sentence))
     if equal and (behind := [one for one in found if one.start >= equal[-1].end()]):
-        return _result(sentence, behind, around)
+        return _choose_result(sentence, behind, around)
     first, second = found[0], found[1]
     begins = (lead := _LEAD.match(sentence)) is not None and lead.end() >= first.start
     if leading and begins and not _OPERATOR.match(sentence, first.end):
         undecided = _EITHER.fullmatch(sentence, first.end, second.start) and first.quantity.value != second.quantity.value
         return None if undecided else first
-    return _not_given(found, around)
+    return _choose_new(found, around)
 
 
-def _result(sentence: str, behind: list[Found], around: Surroundings) -> Found:
+def _choose_result(sentence: str, behind: list[FoundNumber], around: Surroundings) -> FoundNumber:
     """Choose among the numbers behind the last sign of equality: its right side, unless the sentence goes on to something new."""
     clause = _CLAUSE_END.search(sentence, behind[0].end)
     later = [one for one in behind if clause and one.start >= clause.end()]
@@ -92,7 +92,7 @@ def _result(sentence: str, behind: list[Found], around: Surroundings) -> Found:
     return later[-1] if later else behind[0]
 
 
-def _not_given(found: list[Found], around: Surroundings) -> Found:
+def _choose_new(found: list[FoundNumber], around: Surroundings) -> FoundNumber:
     """Choose the last number, or one that the question does not have when it has the last."""
     if not around.question:
         return found[-1]
@@ -104,7 +104,7 @@ def _not_given(found: list[Found], around: Surroundings) -> Found:
     return next((one for one in reversed(new) if one.quantity.value == result), new[-1])
 
 
-def _without_asides(sentence: str, found: list[Found]) -> list[Found]:
+def _drop_asides(sentence: str, found: list[FoundNumber]) -> list[FoundNumber]:
     """Leave out what stands in brackets, the number of a list item, and reasons given behind the number."""
     reason = _BEHIND.search(sentence)
     if reason and found[0].end <= reason.start():
@@ -117,6 +117,6 @@ def _without_asides(sentence: str, found: list[Found]) -> list[Found]:
     return outside or found
 
 
-def _is_bold(sentence: str, one: Found) -> bool:
+def _is_bold(sentence: str, one: FoundNumber) -> bool:
     opened = sentence.rfind(BOLD, 0, one.start + 1)
     return opened >= 0 and sentence.find(UNBOLD, opened) >= one.end

@@ -24,7 +24,7 @@ class SymbolicComparer:
         path = Path(__file__).with_name("symbolic_child.py")
         self._child = JsonChild(JsonProgram(path=path, name="math-verify", arguments=(str(timeout_s),)))
 
-    def equal(self, gold: str, answer: str) -> bool:
+    def are_equal(self, gold: str, answer: str) -> bool:
         """Return the finding. Raises `TimeoutError` when there is none in time, and `RuntimeError` when math-verify fails."""
         try:
             found = self._child.ask({"gold": gold, "answer": answer}, self._timeout_s)

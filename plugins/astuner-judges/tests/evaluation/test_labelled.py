@@ -8,16 +8,16 @@ import pytest
 
 from astuner.errors import DataError
 from astuner.schema import Task
-from astuner_judges.evaluation.joining import joined
-from astuner_judges.evaluation.labelled import Fields, Labelled, digest, labelled
+from astuner_judges.evaluation.joining import join
+from astuner_judges.evaluation.labelled import Fields, LabelledExample, digest, read_examples
 
 
-def read(*rows: dict[str, Any], **fields: Any) -> list[Labelled]:
+def read(*rows: dict[str, Any], **fields: Any) -> list[LabelledExample]:
     tasks = (Task(row.pop("main_query", "q?"), task_id=f"t{number}", metadata=row) for number, row in enumerate(map(dict, rows)))
-    return list(labelled(tasks, Fields(**fields)))
+    return list(read_examples(tasks, Fields(**fields)))
 
 
-def answers(example: Labelled) -> list[tuple[str, float]]:
+def answers(example: LabelledExample) -> list[tuple[str, float]]:
     return [(answer.text, answer.label) for answer in example.answers]
 
 
@@ -97,7 +97,7 @@ def test_rows_of_the_same_task_become_siblings() -> None:
         {"main_query": "1?", "final_answer": "c", "score": 0, "answer": "x"},
         {"main_query": "1?", "final_answer": "d", "score": 0, "answer": "another reference"},
     )
-    assert [[text for text, _ in answers(example)] for example in joined(rows)] == [["a", "c"], ["b"], ["d"]]
+    assert [[text for text, _ in answers(example)] for example in join(rows)] == [["a", "c"], ["b"], ["d"]]
 
 
 def test_what_a_row_says_of_its_answer_makes_no_other_task_and_stays_with_the_answer() -> None:
@@ -105,7 +105,7 @@ def test_what_a_row_says_of_its_answer_makes_no_other_task_and_stays_with_the_an
         {"final_answer": "a", "score": 1, "model": "large", "topic": "sums"},
         {"final_answer": "b", "score": 0, "model": "small", "topic": "sums", "annotator": 7},
     )
-    (example,) = joined(rows)
+    (example,) = join(rows)
     assert example.task.metadata == {"topic": "sums"}
     assert [answer.more for answer in example.answers] == [{"model": "large"}, {"model": "small", "annotator": 7}]
 
@@ -116,12 +116,12 @@ def test_what_was_said_before_the_question_makes_another_task() -> None:
         return Task(init_messages=messages, metadata={"final_answer": answer, "score": 1})
 
     tasks = [task("two", "a"), task("three", "b"), task("two", "c")]
-    assert [len(example.answers) for example in joined(labelled(tasks, Fields()))] == [2, 1]
+    assert [len(example.answers) for example in join(read_examples(tasks, Fields()))] == [2, 1]
 
 
 def test_ranks_say_nothing_beyond_their_own_row() -> None:
     rows = read({"chosen": "a", "rejected": "b"}, {"chosen": "b", "rejected": "c"})
-    assert [[text for text, _ in answers(example)] for example in joined(rows)] == [["a", "b"], ["b", "c"]]
+    assert [[text for text, _ in answers(example)] for example in join(rows)] == [["a", "b"], ["b", "c"]]
 
 
 @pytest.mark.parametrize("scored", [True, False])
@@ -129,7 +129,7 @@ def test_of_the_first_tasks_no_answer_is_missing(scored: bool) -> None:
     given = [{"main_query": f"{n % 3}?", "final_answer": f"{n}", "score": 1} for n in range(9)]
     pairs = [{"main_query": f"{n}?", "chosen": "a", "rejected": "b"} for n in range(9)]
     source = iter(read(*(given if scored else pairs)))
-    found = joined(source, 2)
+    found = join(source, 2)
     assert [len(example.answers) for example in found] == ([3, 3] if scored else [2, 2])
     assert len(list(source)) == (0 if scored else 7)
 
@@ -171,4 +171,4 @@ def test_a_question_may_stand_in_the_metadata_or_the_messages() -> None:
     (example,) = read({"ask": "why?", "final_answer": "a", "score": 1}, query="ask")
     assert example.query == "why?"
     task = Task(init_messages=[{"role": "user", "content": "who?"}], metadata={"final_answer": "a", "score": 1})
-    assert next(labelled([task], Fields())).query == "who?"
+    assert next(read_examples([task], Fields())).query == "who?"

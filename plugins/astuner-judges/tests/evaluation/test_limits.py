@@ -10,8 +10,8 @@ from attrs import evolve, frozen
 
 from astuner.schema import Task, Unjudged, Verdict
 from astuner_judges.evaluation.judging import Finding, Findings
-from astuner_judges.evaluation.labelled import Labelled, LabelledAnswer
-from astuner_judges.evaluation.limits import limits_of
+from astuner_judges.evaluation.labelled import LabelledAnswer, LabelledExample
+from astuner_judges.evaluation.limits import find_limits
 
 
 @frozen(kw_only=True)
@@ -36,7 +36,7 @@ def found(labels: Sequence[float], rewards: Sequence[float | bool | None], *, sc
 
     made = []
     for label, reward in zip(labels, rewards, strict=True):
-        example = Labelled(task=Task("q"), query="q", answers=(LabelledAnswer(text="a", label=label),), scored=scored)
+        example = LabelledExample(task=Task("q"), query="q", answers=(LabelledAnswer(text="a", label=label),), scored=scored)
         made.append(Findings(example=example, forwards=(finding(reward),)))
     return made
 
@@ -58,9 +58,9 @@ def found(labels: Sequence[float], rewards: Sequence[float | bool | None], *, sc
 def test_a_good_label_is_what_the_judge_calls_a_success_else_the_upper_half(
     labels: list[float], options: Any, limit: float
 ) -> None:
-    limits = limits_of(found(labels, [True, False]), options=options)
+    limits = find_limits(found(labels, [True, False]), options=options)
     assert (limits.label, limits.notes) == (limit, ())
-    assert limits_of(found(labels, [True, False]), threshold=2.0, options=options).label == 2.0
+    assert find_limits(found(labels, [True, False]), threshold=2.0, options=options).label == 2.0
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_good_label_is_what_the_judge_calls_a_success_else_the_upper_half(
     ],
 )
 def test_a_threshold_of_another_scale_is_not_taken_and_that_is_said(labels: list[float], options: Any, halfway: float) -> None:
-    limits = limits_of(found(labels, [True, False]), options=options)
+    limits = find_limits(found(labels, [True, False]), options=options)
     assert limits.label == halfway
     (note,) = limits.notes
     assert f"success_threshold of {options.success_threshold:g} says nothing of these labels" in note
@@ -91,7 +91,7 @@ def test_a_threshold_of_another_scale_is_not_taken_and_that_is_said(labels: list
     ],
 )
 def test_rewards_on_the_scale_of_the_labels_have_their_limit(labels: list[float], rewards: list[float], limit: float) -> None:
-    limits = limits_of(found(labels, rewards))
+    limits = find_limits(found(labels, rewards))
     assert (limits.reward, limits.decides, limits.notes) == (limit, True, ())
 
 
@@ -111,21 +111,21 @@ def test_rewards_on_the_scale_of_the_labels_have_their_limit(labels: list[float]
 def test_rewards_on_another_scale_make_no_decisions_unless_their_limit_is_given(
     labels: list[float], rewards: list[float]
 ) -> None:
-    limits = limits_of(found(labels, rewards))
+    limits = find_limits(found(labels, rewards))
     assert (limits.reward, limits.decides) == (None, False)
     (note,) = limits.notes
     assert "accuracy and kappa are left out; give --success-reward" in note
-    told = limits_of(found(labels, rewards), success_reward=0.3)
+    told = find_limits(found(labels, rewards), success_reward=0.3)
     assert (told.reward, told.decides, told.notes) == (0.3, True, ())
 
 
 def test_verdicts_that_say_it_themselves_need_no_limit_of_rewards() -> None:
-    limits = limits_of(found([1, 5, 3], [False, True, None]))
+    limits = find_limits(found([1, 5, 3], [False, True, None]))
     assert (limits.reward, limits.decides, limits.notes) == (None, True, ())
-    assert not limits_of(found([1, 5], [True, 0.4])).decides
+    assert not find_limits(found([1, 5], [True, 0.4])).decides
 
 
 def test_ranks_make_no_decisions_and_nothing_is_said_of_them() -> None:
-    assert limits_of(found([-1, -2], [40.0, 3.0], scored=False)).notes == ()
+    assert find_limits(found([-1, -2], [40.0, 3.0], scored=False)).notes == ()
     mixed = [*found([1], [40.0]), *(evolve(one) for one in found([-1], [3.0], scored=False))]
-    assert limits_of(mixed).notes == ()
+    assert find_limits(mixed).notes == ()

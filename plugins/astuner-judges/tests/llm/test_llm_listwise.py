@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from astuner.schema import Unjudged
 from astuner.testing.scripted_api import Reply
-from astuner_judges.llm.listwise import orders_of, ranked
+from astuner_judges.llm.listwise import choose_orders, rank_works
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.llm.questions import Questions
 from astuner_judges.llm.shapes import Ranked
@@ -121,7 +121,7 @@ def test_one_sibling_alone_is_explained(bench: Any) -> None:
 @given(st.integers(2, 12), st.integers(2, 12))
 def test_orders_are_different_ones_of_all_and_come_with_their_reverse(count: int, wanted: int) -> None:
     works = [str(number) for number in range(count)]
-    orders = orders_of(works, wanted)
+    orders = choose_orders(works, wanted)
     assert len(set(orders)) == len(orders) <= wanted
     assert len(orders) == min(wanted, 2 * count if count > 2 else 2)
     assert all(sorted(order) == sorted(works) for order in orders)
@@ -145,7 +145,7 @@ def judged(works: Sequence[str | None], judge: Ranks, directory: Path, **options
     questions = Questions(given_options, directory, wanted_by="judge")
     asker: Any = ByOpinion(judge)
     slots = {"query": "", "reference": ""}
-    return rewards(asyncio.run(ranked(works, slots, questions=questions, asker=asker, options=given_options, key="k")))
+    return rewards(asyncio.run(rank_works(works, slots, questions=questions, asker=asker, options=given_options, key="k")))
 
 
 WORKS = st.lists(st.none() | st.integers(1, 9).map("a".__mul__), min_size=2, max_size=9)

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from astuner.schema import Unjudged, Verdict
 from astuner.testing.scripted_api import Reply
 from astuner_judges.llm.options import LlmJudgeOptions
-from astuner_judges.llm.pairs import pairs_of
-from astuner_judges.llm.pairwise import compared
+from astuner_judges.llm.pairs import choose_pairs
+from astuner_judges.llm.pairwise import compare_works
 from astuner_judges.llm.questions import Questions
 from astuner_judges.llm.shapes import Compared
-from astuner_judges.llm.strengths import strengths
+from astuner_judges.llm.strengths import fit_strengths
 
 Says = Callable[[str, str], str]
 
@@ -178,7 +178,7 @@ def test_the_pairs_depend_on_the_seed_and_the_task_alone(bench: Any) -> None:
 
 @given(st.sets(st.text(max_size=4), max_size=12), st.integers(1, 14), st.text(max_size=3))
 def test_pairs_leave_nobody_short_and_none_is_twice(works: set[str], per_work: int, key: str) -> None:
-    pairs = pairs_of(works, key, per_work)
+    pairs = choose_pairs(works, key, per_work)
     times = Counter(work for pair in pairs for work in pair)
     assert len({frozenset(pair) for pair in pairs}) == len(pairs)
     assert all(len(set(pair)) == 2 for pair in pairs)
@@ -204,7 +204,7 @@ def judged(works: Sequence[str | None], judge: Says, directory: Path, **options:
     questions, asker = Questions(given_options, directory, wanted_by="judge"), ByOpinion(judge)
     how: dict[str, Any] = {"questions": questions, "asker": asker, "options": given_options, "key": "k"}
     names = dict.fromkeys(works, "a sibling")
-    return rewards(asyncio.run(compared(works, names, {"query": "", "reference": ""}, **how)))
+    return rewards(asyncio.run(compare_works(works, names, {"query": "", "reference": ""}, **how)))
 
 
 OPTIONS = st.fixed_dictionaries(
@@ -258,14 +258,14 @@ def test_rewards_are_from_0_to_1(
 
 
 def test_who_won_more_is_stronger_and_who_met_nobody_is_of_strength_1() -> None:
-    fitted = strengths(["a", "b", "c", "d"], {("a", "b"): 0.0, ("b", "c"): 0.0})
+    fitted = fit_strengths(["a", "b", "c", "d"], {("a", "b"): 0.0, ("b", "c"): 0.0})
     assert fitted["a"] < fitted["b"] < fitted["c"]
     assert fitted["b"] == pytest.approx(1.0) == fitted["d"]
 
 
 def test_strengths_satisfy_the_equation_of_the_likelihood() -> None:
     shares = {("a", "b"): 0.2, ("b", "c"): 0.5, ("a", "c"): 0.0, ("c", "d"): 1.0}
-    found = strengths("abcd", shares)
+    found = fit_strengths("abcd", shares)
     for player in "abcd":
         won = 0.5 + sum(share if player == one else 1 - share for (one, other), share in shares.items() if player in (one, other))
         expected = found[player] / (found[player] + 1) + sum(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from astuner_judges.rubrics.coding_rate import EPSILON, coding_rate, span
+from astuner_judges.rubrics.coding_rate import EPSILON, coding_rate, rank_of_span
 
 VECTORS = st.integers(1, 6).flatmap(
     lambda count: arrays(np.float64, (count, 4), elements=st.floats(-1, 1, allow_subnormal=False, width=32))
@@ -60,4 +60,4 @@ def test_the_distortion_is_documented_by_its_value() -> None:
 def test_hashed_vectors_take_up_no_more_dimensions_than_there_are() -> None:
     vectors = np.zeros((3, 2048))
     vectors[0, 5] = vectors[1, 5] = vectors[2, 9] = 1.0
-    assert span(vectors) == 2
+    assert rank_of_span(vectors) == 2

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astuner_judges.evaluation.labelled import digest, digest_of_question
-from astuner_judges.rubrics.examples import Example, counterexamples
-from astuner_judges.rubrics.rubric import Theme, named_apart
+from astuner_judges.rubrics.examples import Example, make_counterexamples
+from astuner_judges.rubrics.rubric import Theme, make_names_distinct
 
 
 def good(query: str, answer: str) -> Example:
@@ -24,19 +24,19 @@ def pairs(examples: Sequence[Example]) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("seed", range(5))
 def test_another_right_answer_to_the_same_question_is_no_bad_example(seed: int) -> None:
     examples = [good("1?", "one"), good(" 1? ", "a single one"), good("1?", "I"), good("2?", "two")]
-    bad = counterexamples(examples, 0.0, seed)
+    bad = make_counterexamples(examples, 0.0, seed)
     assert [(one.labels, one.is_good) for one in bad] == [((0.0,), False)] * len(bad)
     assert {one.answers[0] for one in bad if one.query.strip() == "1?"} == {"two"}
     assert {one.answers[0] for one in bad if one.query == "2?"} <= {"one", "a single one", "I"}
 
 
 def test_questions_that_are_the_same_but_for_their_layout_have_no_bad_examples() -> None:
-    assert counterexamples([good("How  many?", "four"), good("how many? ", "4")], 0.0, 1) == []
+    assert make_counterexamples([good("How  many?", "four"), good("how many? ", "4")], 0.0, 1) == []
 
 
 def test_an_answer_that_is_right_for_both_questions_is_no_bad_example() -> None:
     examples = [good("2 + 2?", "four"), good("2 + 2?", "4"), good("1 + 3?", "Four"), good("1 + 1?", "two")]
-    bad = pairs(counterexamples(examples, 0.0, 1))
+    bad = pairs(make_counterexamples(examples, 0.0, 1))
     assert ("2 + 2?", "Four") not in bad
     assert ("2 + 2?", "two") in bad
 
@@ -44,7 +44,7 @@ def test_an_answer_that_is_right_for_both_questions_is_no_bad_example() -> None:
 @given(rows=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("wxyz")), unique=True), seed=st.integers(0, 9))
 def test_bad_examples_are_new_and_their_answers_belong_to_other_questions(rows: list[tuple[str, str]], seed: int) -> None:
     examples = [good(query, answer) for query, answer in rows]
-    bad = counterexamples(examples, 0.0, seed)
+    bad = make_counterexamples(examples, 0.0, seed)
     digests = [digest(*pair) for pair in pairs(bad)]
     assert len(digests) == len(bad)
     assert not {*digests} & {one for example in examples for one in example.digests}
@@ -53,7 +53,7 @@ def test_bad_examples_are_new_and_their_answers_belong_to_other_questions(rows: 
 
 
 def names(*given_names: str) -> list[str]:
-    return [theme.name for theme in named_apart(Theme(name=name, theme="Be kind.") for name in given_names)]
+    return [theme.name for theme in make_names_distinct(Theme(name=name, theme="Be kind.") for name in given_names)]
 
 
 @pytest.mark.parametrize(

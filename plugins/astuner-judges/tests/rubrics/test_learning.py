@@ -13,13 +13,13 @@ from astuner.clients.llm_budget import Budget
 from astuner.errors import DataError, PluginError
 from astuner.testing.scripted_api import Reply
 from astuner_judges.rubrics.samples import Samples, read_samples
-from astuner_judges.rubrics.shared_learning import Kept, kept_or_learnt
+from astuner_judges.rubrics.shared_learning import SavedRubrics, load_or_learn
 
 SMALL = {"evidence_samples": 3, "min_agreement": 0.6}
 
 
-def learnt(workplace: Any, rows: Any, **more: Any) -> Kept:
-    return kept_or_learnt(workplace.options(rows, **{**SMALL, **more}), workplace.run_info(), say=lambda text: None)
+def learnt(workplace: Any, rows: Any, **more: Any) -> SavedRubrics:
+    return load_or_learn(workplace.options(rows, **{**SMALL, **more}), workplace.run_info(), say=lambda text: None)
 
 
 def asked(workplace: Any, mark: str) -> list[str]:
@@ -133,7 +133,7 @@ def test_rubrics_that_the_llm_does_not_sort_are_put_together_by_likeness(workpla
     workplace.api.script = failing(noisy, lambda text: '"themes"' in text)
     said: list[str] = []
     options = workplace.options(world.rows(8, 1), aggregation_mode="merge_similar", **SMALL)
-    held = kept_or_learnt(options, workplace.run_info(), say=said.append).held
+    held = load_or_learn(options, workplace.run_info(), say=said.append).held
     assert len(held.themes) == 2
     assert any("by how alike they are spelled, since the LLM named no themes" in text for text in said)
     assert held.learnt is not None
@@ -193,7 +193,7 @@ def test_no_held_out_example_is_among_those_learnt_from(workplace: Any, world: A
     validation = {"file_path": workplace.write("validation.jsonl", [*rows[:3], *fresh])}
     said: list[str] = []
     options = workplace.options(rows, dataset_file={"training": training, "validation": validation}, **SMALL)
-    held = kept_or_learnt(options, workplace.run_info(), say=said.append).held
+    held = load_or_learn(options, workplace.run_info(), say=said.append).held
     assert held.learnt is not None
     assert held.learnt.held_out is not None
     assert held.learnt.held_out.examples == 4
@@ -259,7 +259,7 @@ def test_a_held_out_question_that_teaches_no_order_is_left_out_and_counted(workp
         **SMALL,
     )
     said: list[str] = []
-    kept_or_learnt(options, workplace.run_info(), say=said.append)
+    load_or_learn(options, workplace.run_info(), say=said.append)
     assert any("1 samples of the validation split are among those learnt from" in text for text in said)
     assert any("1 samples of the validation split have no two answers of which one is better" in text for text in said)
 
@@ -276,10 +276,10 @@ def test_vectors_of_an_embedding_api_are_paid_of_the_same_budget_and_kept(workpl
     workplace.api.embed = lambda text: [float(len(text)), 1.0, 2.0]
     rows, embedding = world.rows(6, 1), EmbeddingOptions(kind="api", model_name="text-embedding-v4")
     options, budget = workplace.options(rows, embedding=embedding, **SMALL), Budget()
-    kept_or_learnt(options, workplace.run_info(), budget, say=lambda text: None)
+    load_or_learn(options, workplace.run_info(), budget, say=lambda text: None)
     asked = len(workplace.api.bodies)
     assert budget.spent.requests == asked
-    kept_or_learnt(options, workplace.run_info(), say=lambda text: None, again=True)
+    load_or_learn(options, workplace.run_info(), say=lambda text: None, again=True)
     assert len(workplace.api.bodies) == asked
 
 

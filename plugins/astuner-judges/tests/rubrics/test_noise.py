@@ -9,15 +9,15 @@ from typing import Any
 
 from astuner.schema import Task, Verdict
 from astuner_judges.evaluation.judging import ask
-from astuner_judges.evaluation.labelled import Labelled, labelled
+from astuner_judges.evaluation.labelled import LabelledExample, read_examples
 from astuner_judges.rubrics.judge import RubricsAutoGrader
 
 LEARNT_FROM, HELD_OUT = 24, 50
 
 
-def examples(rows: Sequence[dict[str, Any]], workplace: Any) -> list[Labelled]:
+def examples(rows: Sequence[dict[str, Any]], workplace: Any) -> list[LabelledExample]:
     tasks = (Task(row["main_query"], metadata={k: v for k, v in row.items() if k != "main_query"}) for row in rows)
-    return list(labelled(tasks, workplace.options(rows).fields))
+    return list(read_examples(tasks, workplace.options(rows).fields))
 
 
 def test_chosen_rubrics_agree_with_held_out_labels_where_no_single_proposal_does(

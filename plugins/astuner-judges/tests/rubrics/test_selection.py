@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner_judges.rubrics.evidence import Evidence, evidence_order, others
+from astuner_judges.rubrics.evidence import Evidence, choose_others, evidence_order
 from astuner_judges.rubrics.examples import Example
 from astuner_judges.rubrics.selection import Candidate, Selection
 
@@ -101,7 +101,7 @@ def test_evidence_is_taken_from_good_and_bad_by_turns() -> None:
 
 def test_a_rubrics_own_examples_are_no_evidence_for_it() -> None:
     examples = [example(number, good=True) for number in range(4)]
-    assert others(range(4), examples, examples[1].digests, most=2) == [0, 2]
+    assert choose_others(range(4), examples, examples[1].digests, most=2) == [0, 2]
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -25,7 +25,7 @@ from astuner.config.rewards import JudgeChoice
 from astuner.errors import DataError, PluginError
 from astuner_judges.rubrics.judge import RubricsAutoGrader
 from astuner_judges.rubrics.options import RubricsOptions
-from astuner_judges.rubrics.shared_learning import Kept, kept_or_learnt
+from astuner_judges.rubrics.shared_learning import SavedRubrics, load_or_learn
 
 SMALL = {"evidence_samples": 3, "min_agreement": 0.6}
 
@@ -34,8 +34,8 @@ def quiet(text: str) -> None:
     pass
 
 
-def keep(options: RubricsOptions, info: Any, **more: Any) -> Kept:
-    return kept_or_learnt(options, info, say=quiet, **more)
+def keep(options: RubricsOptions, info: Any, **more: Any) -> SavedRubrics:
+    return load_or_learn(options, info, say=quiet, **more)
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def interrupted(workplace: Any, conf: Path, until: Callable[[str], bool]) -> tup
     code = (
         "import asyncio, signal, sys\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell has those in the background ignore it
-        "from astuner_judges.evaluation.configured_judges import configured\n"
+        "from astuner_judges.evaluation.load_judges_judges import load_judges\n"
         "from astuner_judges.rubrics.judge import RubricsAutoGrader\n"
         "chosen = configured(__import__('pathlib').Path(sys.argv[1]), ())\n"
         "async def made():\n"
@@ -244,7 +244,7 @@ def edit(path: Path, text: str) -> None:
 def test_what_is_edited_by_hand_is_graded_by(workplace: Any, options: RubricsOptions) -> None:
     edit(keep(options, workplace.run_info()).path, "Be kind.")
     said: list[str] = []
-    kept = kept_or_learnt(options, workplace.run_info(), say=said.append)
+    kept = load_or_learn(options, workplace.run_info(), say=said.append)
     assert [theme.theme for theme in kept.held.rubrics] == ["Be kind."]
     assert "edited by hand since they were learnt" in said[0]
 

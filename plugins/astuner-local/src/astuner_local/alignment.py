@@ -19,7 +19,7 @@ AT_START = {"total_steps": "the tasks decide", "dtype": "model.dtype decides"}
 SAMPLERS = "rollout.{0} decides it: the trainer has to compute the distribution that was sampled from"
 
 
-def _sampled_temperature(temperature: float) -> float:
+def _check_temperature(temperature: float) -> float:
     if temperature == 0:
         raise ValueError("0 is greedy: there is no distribution to train. Set a temperature above 0, for example 1.0.")
     return temperature
@@ -64,7 +64,7 @@ ALIGNMENT = Alignment(
         Row("trainer_common.kl_loss_type", "trainer.kl_loss_type"),
         Row("trainer_common.algorithm.kl_penalty", "trainer.kl_reward_type"),
         Row("data.max_response_length", "trainer.max_response_length"),
-        Row("rollout.temperature", "trainer.temperature", value=_sampled_temperature),
+        Row("rollout.temperature", "trainer.temperature", value=_check_temperature),
         Row("rollout.top_p", "trainer.top_p"),
         Row("rollout.top_k", "trainer.top_k"),
     ),

@@ -63,7 +63,7 @@ class Learner:
         # max_num_seqs has a default meant for servers; in process every episode of a step can decode at once.
         sequences = rollout.max_num_seqs if "rollout.max_num_seqs" in self.run.user_keys else rollout.max_env_worker
         options = engine_options(self.recipe)
-        return LocalEngine.over(
+        return LocalEngine.from_module(
             self.model,
             max_model_len=rollout.max_model_len,
             max_num_seqs=options.max_num_seqs or sequences,

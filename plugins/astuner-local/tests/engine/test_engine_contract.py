@@ -42,7 +42,7 @@ class TestLocalEngineOverAModule(TestLocalEngine):
 
     def make(self, directory: Path) -> Any:
         self.module = self.make_model()
-        return LocalEngine.over(self.module, max_model_len=256, max_num_seqs=4)
+        return LocalEngine.from_module(self.module, max_model_len=256, max_num_seqs=4)
 
     def new_weights(self) -> Any:
         return self.module

@@ -6,7 +6,7 @@ import torch
 
 from astuner.schema import Sampling
 from astuner_local.engine.sampler import Sampler
-from astuner_local.engine.uniforms import uniforms
+from astuner_local.engine.uniforms import draw_uniforms
 
 CPU = torch.device("cpu")
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0, -5.0]])
@@ -17,12 +17,12 @@ def _draw(logits, samplings, indices=None):
 
 
 def test_uniforms_are_a_function_of_seed_and_index():
-    alone = uniforms([7], [3])
-    assert alone[0] == uniforms([1, 7, 2**64 - 1], [0, 3, 5])[1]
+    alone = draw_uniforms([7], [3])
+    assert alone[0] == draw_uniforms([1, 7, 2**64 - 1], [0, 3, 5])[1]
 
 
 def test_uniforms_are_uniform_along_seeds_and_along_indices():
-    for values in (uniforms(range(20000), [0] * 20000), uniforms([5] * 20000, range(20000))):
+    for values in (draw_uniforms(range(20000), [0] * 20000), draw_uniforms([5] * 20000, range(20000))):
         counts = np.histogram(values, bins=20, range=(0, 1))[0]
         assert ((counts - 1000) ** 2 / 1000).sum() < 50  # chi-square of 19 degrees of freedom: 1 in 10,000
         assert abs(np.corrcoef(values[1:], values[:-1])[0, 1]) < 0.03

@@ -24,7 +24,7 @@ def _serve(model, play, **settings):
     """Run a coroutine function with a started engine over a model."""
 
     async def run():
-        engine = LocalEngine.over(model, **({"max_model_len": 256} | settings))
+        engine = LocalEngine.from_module(model, **({"max_model_len": 256} | settings))
         await engine.start()
         try:
             return await play(engine)
@@ -255,7 +255,7 @@ def test_it_loads_the_model_of_a_run_when_it_starts(make_model, make_request, ma
 
 def test_nothing_is_generated_before_the_start(model, make_request, make_ids):
     with pytest.raises(RuntimeError, match=r"await engine.start\(\)"):
-        LocalEngine.over(model, max_model_len=64).generate(make_request("a", make_ids(3)))
+        LocalEngine.from_module(model, max_model_len=64).generate(make_request("a", make_ids(3)))
 
 
 def test_a_closed_engine_leaves_no_thread(model, make_request, make_ids, monkeypatch):

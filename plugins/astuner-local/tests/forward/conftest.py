@@ -72,13 +72,13 @@ def make_adapted() -> Callable[..., Any]:
 @pytest.fixture
 def packed_logits() -> Callable[..., Any]:
     """Runs sequences through a forward as one packed list; logits of all tokens, end to end."""
-    from astuner_local.forward.choose import separate
+    from astuner_local.forward.choose import make_separate_attend
 
     def run(forward: Any, sequences: list[list[int]]) -> torch.Tensor:
         lengths = tuple(map(len, sequences))
         ids = torch.tensor([token for sequence in sequences for token in sequence])
         positions = torch.cat([torch.arange(length) for length in lengths])
-        return forward.logits(forward.hidden(ids, positions, separate(lengths, forward.scale)))
+        return forward.logits(forward.hidden(ids, positions, make_separate_attend(lengths, forward.scale)))
 
     return run
 

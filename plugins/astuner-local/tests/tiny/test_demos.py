@@ -6,9 +6,9 @@ from itertools import islice
 from random import Random
 
 from astuner_local.tiny.arithmetic import HELD_OUT, Question
-from astuner_local.tiny.demos import Conversation, careless, with_tool
+from astuner_local.tiny.demos import Conversation, make_careless, make_tool_conversation
 
-DEMOS = list(islice(careless(Random(0)), 4000))
+DEMOS = list(islice(make_careless(Random(0)), 4000))
 
 
 def _solved(demo: Conversation) -> bool:
@@ -30,11 +30,11 @@ def test_no_demonstration_asks_about_a_held_out_number() -> None:
 
 
 def test_the_tool_returns_the_value_of_what_it_was_sent() -> None:
-    demo = with_tool(Question(a=57, b=83, text="What is 57 * 83?"))
+    demo = make_tool_conversation(Question(a=57, b=83, text="What is 57 * 83?"))
     assert json.loads(demo[2]["tool_calls"][0]["function"]["arguments"])["expression"] == "57*83"
     assert demo[3]["content"] == "4731"
 
 
 def test_a_forgotten_operator_leaves_the_digits_in_a_row() -> None:
-    demo = with_tool(Question(a=57, b=83, text="What is 57 * 83?"), "")
+    demo = make_tool_conversation(Question(a=57, b=83, text="What is 57 * 83?"), "")
     assert (demo[3]["content"], demo[4]["content"]) == ("5783", "The answer is \\boxed{5783}")

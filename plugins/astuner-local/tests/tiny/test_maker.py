@@ -10,7 +10,7 @@ import torch
 
 from astuner_local.tiny import maker, warm_start
 from astuner_local.tiny.arithmetic import HELD_OUT, distinct_questions
-from astuner_local.tiny.demos import TOOLS, opening, with_tool
+from astuner_local.tiny.demos import TOOLS, make_opening, make_tool_conversation
 from astuner_local.tiny.maker import make_tiny_model
 
 
@@ -94,17 +94,17 @@ def test_the_model_ends_its_turns_by_its_own_end_token(tiny: tuple[Any, Any]) ->
 
 def test_before_tuning_the_model_gives_up(tiny: tuple[Any, Any]) -> None:
     questions = distinct_questions(Random(0), HELD_OUT, 16)
-    assert {"I do not know.<|im_end|>"} == {_answer(tiny, opening(question)) for question in questions}
+    assert {"I do not know.<|im_end|>"} == {_answer(tiny, make_opening(question)) for question in questions}
 
 
 def test_the_model_can_call_the_tool_about_numbers_that_it_was_never_shown(tiny: tuple[Any, Any]) -> None:
     questions = distinct_questions(Random(0), HELD_OUT, 32)
-    right = [f'"{q.a}*{q.b}"' in _answer(tiny, opening(q), "<tool_call>") for q in questions]
+    right = [f'"{q.a}*{q.b}"' in _answer(tiny, make_opening(q), "<tool_call>") for q in questions]
     # Another machine's rounding is another start: on one seed in ten it is four of five, and training does the rest.
     assert sum(right) >= 0.7 * len(right)
 
 
 def test_the_model_can_report_results_that_it_was_never_shown(tiny: tuple[Any, Any]) -> None:
     questions = distinct_questions(Random(0), HELD_OUT, 32)
-    right = [f"{{{q.answer}}}" in _answer(tiny, with_tool(q)[:-1], "The answer is") for q in questions]
+    right = [f"{{{q.answer}}}" in _answer(tiny, make_tool_conversation(q)[:-1], "The answer is") for q in questions]
     assert sum(right) >= 0.85 * len(right)

@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import torch
 
-from astuner_local.tiny.packing import Packed, pack
-from astuner_local.tiny.typos import with_typos
+from astuner_local.tiny.packing import PackedBatch, pack
+from astuner_local.tiny.typos import add_typos
 
 DIGITS = torch.tensor([5, 6, 7, 8])
 PROMPT, ANSWER = [5, 6, 7, 8] * 5, [5, 6, 7, 20] * 10
 BATCH = pack([([*PROMPT, *ANSWER], [False] * len(PROMPT) + [True] * len(ANSWER))])
 
 
-def _mistyped() -> Packed:
-    return with_typos(BATCH, DIGITS, torch.Generator().manual_seed(0))
+def _mistyped() -> PackedBatch:
+    return add_typos(BATCH, DIGITS, torch.Generator().manual_seed(0))
 
 
 def test_some_of_the_assistants_digits_are_replaced_by_other_digits() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from astuner_local.trainer.logprobs import kept, token_logprobs
+from astuner_local.trainer.logprobs import find_kept, token_logprobs
 from astuner_local.trainer.options import TrainerOptions
 
 
@@ -34,7 +34,7 @@ def test_gradient_is_that_of_plain_autograd(options, logits, targets):
     weights = torch.linspace(-1, 1, 7)
     (found,) = torch.autograd.grad(token_logprobs(logits, targets, settings)[0].dot(weights), logits)
     scaled = logits / settings.temperature
-    stays = kept(scaled.detach(), settings).scatter(1, targets[:, None], True)
+    stays = find_kept(scaled.detach(), settings).scatter(1, targets[:, None], True)
     plain = scaled.masked_fill(~stays, -torch.inf).log_softmax(-1)[range(7), targets]
     (expected,) = torch.autograd.grad(plain.dot(weights), logits)
     torch.testing.assert_close(found, expected)
@@ -47,19 +47,19 @@ def test_top_k_renormalises_over_the_k_likeliest():
 
 def test_top_p_keeps_the_token_that_crosses_it():
     probabilities = torch.tensor([[0.5, 0.3, 0.15, 0.05]])
-    assert kept(probabilities.log(), TrainerOptions(top_p=0.79)).tolist() == [[True, True, False, False]]
-    assert kept(probabilities.log(), TrainerOptions(top_p=0.81)).tolist() == [[True, True, True, False]]
+    assert find_kept(probabilities.log(), TrainerOptions(top_p=0.79)).tolist() == [[True, True, False, False]]
+    assert find_kept(probabilities.log(), TrainerOptions(top_p=0.81)).tolist() == [[True, True, True, False]]
 
 
 def test_top_p_is_taken_of_what_top_k_leaves():
     probabilities = torch.tensor([[0.4, 0.3, 0.2, 0.1]])
     # Of 0.4 and 0.3 the first alone is 0.57 of the mass.
-    assert kept(probabilities.log(), TrainerOptions(top_k=2, top_p=0.55)).tolist() == [[True, False, False, False]]
+    assert find_kept(probabilities.log(), TrainerOptions(top_k=2, top_p=0.55)).tolist() == [[True, False, False, False]]
 
 
 def test_of_equally_likely_tokens_the_first_is_kept():
-    assert kept(torch.zeros(1, 4), TrainerOptions(top_k=2)).tolist() == [[True, True, False, False]]
-    assert kept(torch.zeros(1, 4), TrainerOptions(top_p=0.2)).tolist() == [[True, False, False, False]]
+    assert find_kept(torch.zeros(1, 4), TrainerOptions(top_k=2)).tolist() == [[True, True, False, False]]
+    assert find_kept(torch.zeros(1, 4), TrainerOptions(top_p=0.2)).tolist() == [[True, False, False, False]]
 
 
 def test_a_sampled_token_outside_of_the_kept_set_is_put_back():

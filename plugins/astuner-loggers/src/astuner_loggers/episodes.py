@@ -42,18 +42,18 @@ def summarise(groups: Sequence[Group], count: int, secrets: Secrets) -> EpisodeS
         prefix="val/" if groups[0].split == "validation" else "",
         rewards=tuple(float(reward) for reward, _ in ranked),
         shown=tuple(
-            ShownEpisode(id=episode.id, reward=float(reward), text=encodable(secrets.hide(format_transcript(episode))))
-            for reward, episode in _spread(ranked, count)
+            ShownEpisode(id=episode.id, reward=float(reward), text=to_encodable(secrets.hide(format_transcript(episode))))
+            for reward, episode in _choose_evenly(ranked, count)
         ),
     )
 
 
-def encodable(text: str) -> str:
+def to_encodable(text: str) -> str:
     """Return a text that every service takes: models sample halves of characters, which JSON can spell and UTF-8 cannot."""
     return text.encode("utf-8", "replace").decode()
 
 
-def _spread(ranked: Sequence[tuple[float, Episode]], count: int) -> list[tuple[float, Episode]]:
+def _choose_evenly(ranked: Sequence[tuple[float, Episode]], count: int) -> list[tuple[float, Episode]]:
     """Choose so many, evenly from the first to the last."""
     if count >= len(ranked):
         return list(ranked)

@@ -16,7 +16,7 @@ from astuner_loggers.process_logger import ProcessLogger, Service
 _SQLITE = "sqlite:///"
 
 
-def _tracking_uri(_: Any, attribute: Attribute[Any], value: str) -> None:
+def _check_tracking_uri(_: Any, attribute: Attribute[Any], value: str) -> None:
     scheme = value.partition(":")[0] if ":" in value else ""
     accepted = f"'{attribute.name}' is http://…, https://… or {_SQLITE}PATH"
     if scheme == "file" or not scheme:
@@ -42,7 +42,7 @@ class MlflowLogger(ProcessLogger):
     class Options:
         """Options of the logger `mlflow`."""
 
-        tracking_uri: str | None = field(default=None, validator=optional(_tracking_uri))
+        tracking_uri: str | None = field(default=None, validator=optional(_check_tracking_uri))
         """Where it writes: `http://…` or `https://…` of a tracking server, or `sqlite:///PATH`, relative to the run directory. By
         default `mlflow.db` in the directory."""
         project: str | None = None

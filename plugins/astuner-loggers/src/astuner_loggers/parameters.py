@@ -11,26 +11,26 @@ from astuner.config.redaction import redact_tree
 from astuner.config.secrets import Secrets
 from astuner.config.structuring import make_converter
 from astuner.protocols import RunInfo
-from astuner_loggers.episodes import encodable
+from astuner_loggers.episodes import to_encodable
 
 
-def secrets_of(run_info: RunInfo) -> Secrets:
+def collect_secrets(run_info: RunInfo) -> Secrets:
     """Return what must not be told to anybody outside."""
     return Secrets.of(run_info.config, run_info.native)
 
 
-def parameters(run_info: RunInfo) -> dict[str, Any]:
+def build_parameters(run_info: RunInfo) -> dict[str, Any]:
     """Return the resolved configuration as plain nested values, and the version of core that runs it."""
     tree: Mapping[str, Any] = redact_tree(make_converter().unstructure(run_info.config))
     plain = json.loads(json.dumps(tree, default=str))
-    hidden: dict[str, Any] = _hidden(plain, secrets_of(run_info))
+    hidden: dict[str, Any] = _hide_repeats(plain, collect_secrets(run_info))
     return {**hidden, "backbone": run_info.backbone, "versions": {"astuner-core": version("astuner-core")}}
 
 
-def _hidden(value: Any, secrets: Secrets) -> Any:
+def _hide_repeats(value: Any, secrets: Secrets) -> Any:
     """Take a secret out that is repeated under a key which does not look like one."""
     if isinstance(value, dict):
-        return {key: _hidden(item, secrets) for key, item in value.items()}
+        return {key: _hide_repeats(item, secrets) for key, item in value.items()}
     if isinstance(value, list):
-        return [_hidden(item, secrets) for item in value]
-    return encodable(secrets.hide(value)) if isinstance(value, str) else value
+        return [_hide_repeats(item, secrets) for item in value]
+    return to_encodable(secrets.hide(value)) if isinstance(value, str) else value

@@ -15,7 +15,7 @@ from astuner.errors import PluginError
 from astuner.protocols import RunInfo
 from astuner.schema import Group
 from astuner_loggers.episodes import summarise
-from astuner_loggers.parameters import parameters, secrets_of
+from astuner_loggers.parameters import build_parameters, collect_secrets
 from astuner_loggers.writer_process import WriterProcess
 
 INTERRUPTED_WAIT_S = 10.0
@@ -59,7 +59,7 @@ class ProcessLogger:
     def __init__(self, service: Service, run_info: RunInfo) -> None:
         _check_installed(service)
         self._service, self._run_info = service, run_info
-        self._secrets = secrets_of(run_info)
+        self._secrets = collect_secrets(run_info)
         self._status = "finished"
         self._begun = False
         self._process: WriterProcess | None = WriterProcess(
@@ -122,7 +122,7 @@ class ProcessLogger:
             experiment=service.experiment,
             where=service.where,
             settings=dict(service.settings),
-            parameters=parameters(self._run_info),
+            parameters=build_parameters(self._run_info),
             after=after,
         )
 

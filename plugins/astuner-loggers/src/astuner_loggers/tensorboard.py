@@ -14,7 +14,7 @@ from astuner.errors import PluginError
 from astuner.protocols import RunInfo
 from astuner.schema import Group
 from astuner_loggers.episodes import summarise
-from astuner_loggers.parameters import secrets_of
+from astuner_loggers.parameters import collect_secrets
 
 if TYPE_CHECKING:
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -33,7 +33,7 @@ class TensorboardLogger:
         """How many episodes of a step are written as text, from the lowest to the highest reward."""
 
     def __init__(self, options: Options, run_info: RunInfo) -> None:
-        self._options, self._secrets = options, secrets_of(run_info)
+        self._options, self._secrets = options, collect_secrets(run_info)
         self._writer = _writer(run_info.directory / options.directory)
         self._begun = False
 

@@ -43,7 +43,7 @@ class WandbLogger(ProcessLogger):
     def from_run(cls, options: Options | None, run_info: RunInfo) -> Self:
         """Make the logger of a run."""
         options = options or cls.Options()
-        mode = options.mode or _mode_of_environment()
+        mode = options.mode or _read_mode()
         return cls(
             Service(
                 name="wandb",
@@ -66,7 +66,7 @@ class WandbLogger(ProcessLogger):
         )
 
 
-def _mode_of_environment() -> Literal["offline", "online"]:
+def _read_mode() -> Literal["offline", "online"]:
     named = os.environ.get("WANDB_MODE", "")
     if named in ("online", "run"):
         return "online"

@@ -28,7 +28,7 @@ class HubCopy:
     """The files of the configuration, by split, where they have to be named."""
 
 
-def located(repository: str, config_name: str | None, revision: str | None, key: str) -> HubCopy:
+def locate(repository: str, config_name: str | None, revision: str | None, key: str) -> HubCopy:
     """Return the commit of a repository on the hub, or its copy in the cache where the hub is off or out of reach.
 
     Asked before anything is downloaded, so that all splits are of one commit, and what is wrong is said at once. Raises
@@ -77,10 +77,10 @@ def _copy(repository: str, config_name: str | None, revision: str | None, key: s
             f"{constants.HF_HUB_CACHE}. Check the network and HF_ENDPOINT, or download it where there is a network: {command}"
         ) from error
     # A run downloads the files of its configuration alone. `datasets` wants those of the first one too, unless they are named.
-    return HubCopy(path=str(home), data_files=_files_of(home, config_name))
+    return HubCopy(path=str(home), data_files=_find_files(home, config_name))
 
 
-def _files_of(home: Path, config_name: str | None) -> Mapping[str, Any] | None:
+def _find_files(home: Path, config_name: str | None) -> Mapping[str, Any] | None:
     """Return the files by split that the card gives to a configuration; None where it says nothing of it."""
     from huggingface_hub import DatasetCard
 

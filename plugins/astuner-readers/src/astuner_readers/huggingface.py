@@ -13,7 +13,7 @@ from astuner.protocols import RunInfo
 from astuner.schema import Split, Task
 from astuner.tabular.cell_values import convert_to_json, parse_json_columns
 from astuner.tabular.task_rows import Row, make_tasks
-from astuner_readers.hub import HubCopy, located
+from astuner_readers.hub import HubCopy, locate
 from astuner_readers.huggingface_options import HuggingFaceOptions
 from astuner_readers.split_slices import PartsOfStreams, split_parts
 
@@ -60,7 +60,7 @@ class HuggingFaceReader:
         datasets = _datasets()
         try:
             if self._local is not None and _is_saved(self._local):
-                return _part_of(datasets, self._saved(datasets), name)
+                return _select_part(datasets, self._load_saved(datasets), name)
             if self._options.streaming:
                 return self._stream(datasets, name, key)
             return self._open(datasets, split=name)  # type: ignore[no-any-return]  # datasets is not typed
@@ -71,7 +71,7 @@ class HuggingFaceReader:
             where = f"'{self._options.dataset_path}' ({self._local or 'no local path, so a repository of the hub'})"
             raise DataError(f"{_KEY}.dataset_path: {where} cannot be loaded: {type(error).__name__}: {error}") from error
 
-    def _saved(self, datasets: Any) -> Mapping[str, Any]:
+    def _load_saved(self, datasets: Any) -> Mapping[str, Any]:
         saved = datasets.load_from_disk(str(self._local))
         # A single data set that was saved has no splits, and so is the one that is trained on.
         return saved if isinstance(saved, datasets.DatasetDict) else {"train": saved}
@@ -86,7 +86,7 @@ class HuggingFaceReader:
         whole = self._open(datasets)
         for part in parts:
             if part.name not in whole:
-                raise _no_split(key, part.name, self._options.dataset_path, list(whole))
+                raise _missing_split_error(key, part.name, self._options.dataset_path, list(whole))
         return PartsOfStreams((part, whole[part.name]) for part in parts)
 
     def _open(self, datasets: Any, **more: Any) -> Any:
@@ -101,18 +101,18 @@ class HuggingFaceReader:
             return datasets.load_dataset(
                 builder, data_files={"train": str(self._local)}, streaming=options.streaming, **separator, **more
             )
-        copy = self._where()
+        copy = self._locate()
         if copy.data_files is not None:
             return datasets.load_dataset(copy.path, data_files=copy.data_files, streaming=options.streaming, **more)
         return datasets.load_dataset(copy.path, options.config_name, revision=copy.revision, streaming=options.streaming, **more)
 
-    def _where(self) -> HubCopy:
+    def _locate(self) -> HubCopy:
         if self._copy is None:
             options = self._options
             if self._local is not None:
                 self._copy = HubCopy(path=str(self._local))
             else:
-                self._copy = located(options.dataset_path, options.config_name, options.revision, _KEY)
+                self._copy = locate(options.dataset_path, options.config_name, options.revision, _KEY)
         return self._copy
 
     def _explain(self, datasets: Any, name: str, key: str, error: Exception) -> None:
@@ -123,20 +123,20 @@ class HuggingFaceReader:
             self._explain_configuration(datasets, error)
             return
         if not all(part.partition("[")[0].strip() in splits for part in name.split("+")):
-            raise _no_split(key, name, self._options.dataset_path, splits) from error
+            raise _missing_split_error(key, name, self._options.dataset_path, splits) from error
 
     def _splits(self, datasets: Any) -> list[str]:
         if self._local is not None and self._local.is_file():
             return ["train"]
         if self._local is not None and _is_saved(self._local):
-            return list(self._saved(datasets))
-        copy = self._where()
+            return list(self._load_saved(datasets))
+        copy = self._locate()
         if copy.data_files is not None:
             return list(copy.data_files)
         return list(datasets.get_dataset_split_names(copy.path, self._options.config_name, revision=copy.revision))
 
     def _explain_configuration(self, datasets: Any, error: Exception) -> None:
-        copy, config_name = self._where(), self._options.config_name
+        copy, config_name = self._locate(), self._options.config_name
         try:
             configs = datasets.get_dataset_config_names(copy.path, revision=copy.revision)
         except Exception:  # noqa: BLE001 - as above
@@ -205,7 +205,7 @@ def _check_has_effect(options: HuggingFaceOptions, local: Path) -> None:
         raise DataError(f"{_KEY}.{names[0]}: {local} {what}, of which {' and '.join(names)} would say nothing; remove it")
 
 
-def _part_of(datasets: Any, splits: Mapping[str, Any], name: str) -> Rows:
+def _select_part(datasets: Any, splits: Mapping[str, Any], name: str) -> Rows:
     """Return a split, or the parts that the name asks for, counted as `load_dataset` counts them."""
     if name in splits:
         return splits[name]  # type: ignore[no-any-return]  # datasets is not typed
@@ -214,7 +214,7 @@ def _part_of(datasets: Any, splits: Mapping[str, Any], name: str) -> Rows:
     return datasets.concatenate_datasets(chosen)  # type: ignore[no-any-return]  # likewise
 
 
-def _no_split(key: str, name: str, dataset: str, splits: list[str]) -> DataError:
+def _missing_split_error(key: str, name: str, dataset: str, splits: list[str]) -> DataError:
     return DataError(
         f"{_KEY}.{key}: '{dataset}' has no split '{name}'; there are: {', '.join(splits)}. Name one of them, or null"
     )

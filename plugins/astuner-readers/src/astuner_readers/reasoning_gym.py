@@ -24,7 +24,7 @@ _MOST = 10**9
 """Largest seed, and most tasks: with these, the sum of all is below 2³², where numpy's seeds end."""
 
 
-def _no_seed(_: Any, attribute: Attribute[Any], value: Mapping[str, Any]) -> None:
+def _check_no_seed(_: Any, attribute: Attribute[Any], value: Mapping[str, Any]) -> None:
     for key in ("seed", "size"):
         if key in value:
             raise ValueError(f"'{attribute.name}' holds '{key}', which is an option of the reader itself: set it there")
@@ -38,11 +38,11 @@ class GymDataset:
     """Its name in the library."""
     weight: float = field(default=1.0, validator=gt(0))
     """Its share of the tasks, relative to the others'."""
-    config: Mapping[str, Any] = field(factory=dict, validator=_no_seed)
+    config: Mapping[str, Any] = field(factory=dict, validator=_check_no_seed)
     """Settings of the family, in place of the library's."""
 
 
-def _not_below_start(instance: Any, _: Any, value: int | None) -> None:
+def _check_not_below_start(instance: Any, _: Any, value: int | None) -> None:
     if value is not None and value < instance.start_level:
         raise ValueError(f"'end_level' is {value}, which is below start_level, {instance.start_level}; levels only rise")
 
@@ -53,21 +53,21 @@ class Curriculum:
 
     start_level: int = field(default=0, validator=ge(0))
     """Level of the first tasks."""
-    end_level: int | None = field(default=None, validator=optional(and_(ge(0), _not_below_start)))
+    end_level: int | None = field(default=None, validator=optional(and_(ge(0), _check_not_below_start)))
     """Level of the last ones; a family with fewer levels stays at its highest. Null: 3, the highest of most families."""
 
 
 _HIGHEST_OF_MOST = 3
 
 
-def _distinct(_: Any, attribute: Attribute[Any], value: Sequence[str | GymDataset]) -> None:
+def _check_distinct(_: Any, attribute: Attribute[Any], value: Sequence[str | GymDataset]) -> None:
     found = [_as_dataset(dataset) for dataset in value]
     for number, dataset in enumerate(found):
         if any((dataset.name, dataset.config) == (other.name, other.config) for other in found[:number]):
             raise ValueError(f"'{attribute.name}' names '{dataset.name}' twice with one configuration; give it a weight instead")
 
 
-def _apart(instance: Any, _: Any, value: int | None) -> None:
+def _check_apart(instance: Any, _: Any, value: int | None) -> None:
     first, second = instance.seed, _validation_seed(instance)
     if first < second + instance.validation_size and second < first + instance.size:
         raise ValueError(
@@ -83,7 +83,7 @@ class ReasoningGymReader:
     class Options:
         """Options of the reader `reasoning_gym`."""
 
-        datasets: tuple[str | GymDataset, ...] = field(validator=and_(min_len(1), _distinct))
+        datasets: tuple[str | GymDataset, ...] = field(validator=and_(min_len(1), _check_distinct))
         """Families by name, or as `{name: …, weight: …, config: {…}}`; they take turns, as often as their weights say."""
         size: int = field(default=1000, validator=and_(ge(1), le(_MOST)))
         """How many training tasks there are."""
@@ -91,7 +91,7 @@ class ReasoningGymReader:
         """How many validation tasks there are; 0 for none."""
         seed: int = field(default=42, validator=and_(ge(0), le(_MOST)))
         """Names the training tasks, independently of the run's own seed: the same tasks in each run."""
-        validation_seed: int | None = field(default=None, validator=and_(optional(and_(ge(0), le(3 * _MOST))), _apart))
+        validation_seed: int | None = field(default=None, validator=and_(optional(and_(ge(0), le(3 * _MOST))), _check_apart))
         """The same for validation; null takes one that shares no puzzle with training."""
         curriculum: Curriculum | None = None
         """From easy to hard, by the library's levels of difficulty; null makes all tasks as the library does by default."""
@@ -123,7 +123,7 @@ class ReasoningGymReader:
         seed, size = self._seed_and_size(split)
         made = [0] * len(self._datasets)
         for position in range(size):
-            chosen = self._whose_turn(position, made)
+            chosen = self._choose_dataset(position, made)
             yield self._task(self._datasets[chosen], seed, size, self._level(position, size), made[chosen])
             made[chosen] += 1
 
@@ -131,7 +131,7 @@ class ReasoningGymReader:
         options = self._options
         return (options.seed, options.size) if split == "train" else (_validation_seed(options), options.validation_size)
 
-    def _whose_turn(self, position: int, made: Sequence[int]) -> int:
+    def _choose_dataset(self, position: int, made: Sequence[int]) -> int:
         """Return the dataset that is furthest behind its share, the first of several."""
         total = sum(dataset.weight for dataset in self._datasets)
         behind = [dataset.weight / total * (position + 1) - count for dataset, count in zip(self._datasets, made, strict=True)]
@@ -160,7 +160,7 @@ class ReasoningGymReader:
         gold = {"answer": entry["answer"]} if isinstance(entry["answer"], str) else {}
         return Task(
             main_query=f"{entry['question']}\n\n{self._suffix.strip()}".strip() if self._suffix.strip() else entry["question"],
-            task_id=f"{dataset.name}-{seed}-{index}-{_short(source)}",
+            task_id=f"{dataset.name}-{seed}-{index}-{_short_digest(source)}",
             metadata={**gold, "reasoning_gym": {**source, "entry": entry}},
         )
 
@@ -194,7 +194,7 @@ def _end_of(curriculum: Curriculum) -> int:
     return max(_HIGHEST_OF_MOST, curriculum.start_level) if curriculum.end_level is None else curriculum.end_level
 
 
-def _short(source: Mapping[str, Any]) -> str:
+def _short_digest(source: Mapping[str, Any]) -> str:
     """Return 8 hex digits for what changes a puzzle beside dataset, seed and index."""
     settings = {key: source[key] for key in ("config", "size", "level")}
     return blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=4).hexdigest()

@@ -26,7 +26,7 @@ from astuner.schema import Message, Task, WorkflowTask
 from astuner.testing.contracts import EnvironmentContract, ReaderContract
 from astuner.testing.run_infos import run_info
 from astuner_readers.env_service.environment import EnvServiceEnvironment
-from astuner_readers.env_service.reader import EnvServiceReader, env_type_of
+from astuner_readers.env_service.reader import EnvServiceReader, find_env_type
 from astuner_readers.env_service.section import EnvServiceOptions
 
 pytest.importorskip("httpx", reason="comes with the extra env")
@@ -166,8 +166,8 @@ def test_bad_options_are_refused(values, key):
 
 
 def test_where_an_environment_of_the_servers_name_is_installed_the_server_plays_all_the_same():
-    assert env_type_of("appworld") == "appworld"
-    assert env_type_of("openenv") == "env_service"
+    assert find_env_type("appworld") == "appworld"
+    assert find_env_type("openenv") == "env_service"
 
 
 def test_every_message_reward_and_info_is_passed_on(url, tmp_path, control):

@@ -100,9 +100,9 @@ def test_other_options_are_other_tasks(llm: ScriptedApi, reader: Read, both: Any
 
 
 def test_a_changed_document_is_other_tasks(reader: Read, both: Any, documents: Path) -> None:
-    before = reader(**both).generator.saved("train").tasks_file
+    before = reader(**both).generator.locate_saved("train").tasks_file
     (documents / "one.txt").write_text("The end of all is near.")
-    assert reader(**both).generator.saved("train").tasks_file != before
+    assert reader(**both).generator.locate_saved("train").tasks_file != before
 
 
 @pytest.mark.parametrize("changed", [{"num_workers": 3}, {"llm": {"max_requests": 5, "timeout_s": 1.0}}])
@@ -117,7 +117,7 @@ def test_the_reader_of_files_reads_the_same_tasks(llm: ScriptedApi, reader: Read
 
     made = reader(**both)
     expected = list(made.read("train"))
-    section = {"training": {"file_path": str(made.generator.saved("train").tasks_file)}}
+    section = {"training": {"file_path": str(made.generator.locate_saved("train").tasks_file)}}
     assert list(DatasetFileReader(build_options(DatasetFileReader, section, key=""), tmp_path).read("train")) == expected
 
 
@@ -234,7 +234,7 @@ def test_the_whole_section_of_the_original_is_understood(reader: Read, documents
             },
         },
     )
-    assert [made.generator.wanted(split) for split in ("train", "validation")] == [10, 10]
+    assert [made.generator.count_wanted(split) for split in ("train", "validation")] == [10, 10]
     assert made.generator.llm.concurrency == 32
 
 

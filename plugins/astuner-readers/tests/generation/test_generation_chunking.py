@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner_readers.generation.chunks import chunks_of, spans, without_repeats
+from astuner_readers.generation.chunks import cut_chunks, drop_repeats, find_spans
 from astuner_readers.generation.documents import Document
-from astuner_readers.generation.sentences import paragraphs, sentences
+from astuner_readers.generation.sentences import find_paragraphs, find_sentences
 
 TEXTS = st.one_of(
     st.text(max_size=400),
@@ -21,14 +21,14 @@ WAYS: st.SearchStrategy[Literal["sentence", "paragraph", "character"]] = st.samp
 
 
 def cut(text: str) -> list[str]:
-    return [text[start:end] for start, end in sentences(text)]
+    return [text[start:end] for start, end in find_sentences(text)]
 
 
 @given(text=TEXTS, size=st.integers(1, 80), way=WAYS)
 def test_chunks_are_the_text_and_none_is_too_long(
     text: str, size: int, way: Literal["sentence", "paragraph", "character"]
 ) -> None:
-    found = list(spans(text, size, way))
+    found = list(find_spans(text, size, way))
     assert "".join(text[start:end] for start, end in found) == text
     assert all(0 < end - start <= size for start, end in found)
 
@@ -36,7 +36,7 @@ def test_chunks_are_the_text_and_none_is_too_long(
 @given(text=TEXTS, way=WAYS)
 def test_each_chunk_stands_where_it_says(text: str, way: Literal["sentence", "paragraph", "character"]) -> None:
     document = Document(name="a.txt", sha256="0", text=text)
-    found = chunks_of(document, 60, way)
+    found = cut_chunks(document, 60, way)
     assert all(document.text[chunk.start : chunk.end] == chunk.text for chunk in found)
     assert sum(len(chunk.text.split()) > 0 for chunk in found) == len(found)
 
@@ -44,7 +44,7 @@ def test_each_chunk_stands_where_it_says(text: str, way: Literal["sentence", "pa
 @given(text=TEXTS)
 def test_sentences_and_paragraphs_lose_nothing(text: str) -> None:
     assert "".join(cut(text)) == text
-    assert "".join(text[start:end] for start, end in paragraphs(text)) == text
+    assert "".join(text[start:end] for start, end in find_paragraphs(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_sentences_end_where_a_reader_says(text: str, expected: list[str]) -> No
 
 def test_a_chunk_ends_with_a_sentence_where_one_fits() -> None:
     text = "First fact here. Second fact here. " + "Long " * 20 + "end. Last fact."
-    chunks = [text[start:end] for start, end in spans(text, 40, "sentence")]
+    chunks = [text[start:end] for start, end in find_spans(text, 40, "sentence")]
     assert chunks[0] == "First fact here. Second fact here. "
     assert all(len(chunk) <= 40 for chunk in chunks)
     assert chunks[-1].endswith("Last fact.")
@@ -72,18 +72,18 @@ def test_a_chunk_ends_with_a_sentence_where_one_fits() -> None:
 
 def test_a_long_sentence_is_cut_between_words() -> None:
     text = "word " * 30
-    assert all(text[start:end].endswith("word ") for start, end in spans(text, 32, "sentence"))
+    assert all(text[start:end].endswith("word ") for start, end in find_spans(text, 32, "sentence"))
 
 
 def test_pages_are_those_that_a_chunk_lies_on() -> None:
     document = Document(name="a.pdf", sha256="0", text="aaaa bbbb cccc ", page_starts=(0, 5, 10))
-    assert [chunk.pages for chunk in chunks_of(document, 5, "character")] == [(1, 1), (2, 2), (3, 3)]
-    assert [chunk.pages for chunk in chunks_of(document, 15, "character")] == [(1, 3)]
-    assert chunks_of(Document(name="a.txt", sha256="0", text="aaaa"), 5, "character")[0].pages is None
+    assert [chunk.pages for chunk in cut_chunks(document, 5, "character")] == [(1, 1), (2, 2), (3, 3)]
+    assert [chunk.pages for chunk in cut_chunks(document, 15, "character")] == [(1, 3)]
+    assert cut_chunks(Document(name="a.txt", sha256="0", text="aaaa"), 5, "character")[0].pages is None
 
 
 def test_the_same_passage_is_one_chunk_however_its_lines_are_broken() -> None:
     one, other = (Document(name=name, sha256="0", text=text) for name, text in (("a", "the same\ntext"), ("b", "the  same text")))
     assert [
-        chunk.document.name for chunk in without_repeats([*chunks_of(one, 50, "sentence"), *chunks_of(other, 50, "sentence")])
+        chunk.document.name for chunk in drop_repeats([*cut_chunks(one, 50, "sentence"), *cut_chunks(other, 50, "sentence")])
     ] == ["a"]

@@ -12,9 +12,9 @@ from astuner.clients.llm_endpoint import Endpoint, find_endpoint
 from astuner.errors import ConfigError, DataError
 from astuner.plugins.options import build_options
 from astuner.testing.scripted_api import ScriptedApi, scripted_api
-from astuner_readers.generation.duplicates import repeats
+from astuner_readers.generation.duplicates import find_repeats
 from astuner_readers.generation.reader import DataGenerationReader
-from astuner_readers.generation.vectors import Unembedded, embedding_of
+from astuner_readers.generation.vectors import Unembedded, open_embedding
 
 QUESTIONS = (
     "In which year was the harbour of Velmar opened?",
@@ -27,7 +27,7 @@ QUESTIONS = (
 def found(
     texts: Sequence[str], taken: Mapping[str, str] | None = None, threshold: float = 0.8, embedding: object = None
 ) -> list[str | None]:
-    return asyncio.run(repeats(texts, taken or {}, embedding, threshold))  # type: ignore[arg-type]
+    return asyncio.run(find_repeats(texts, taken or {}, embedding, threshold))  # type: ignore[arg-type]
 
 
 def test_the_later_of_two_alike_is_dropped() -> None:
@@ -66,7 +66,7 @@ def options(**params: object):
 
 def embedded(api: ScriptedApi, texts: Sequence[str], home: Path, db_path: str | None = "vectors.db") -> None:
     async def ask() -> None:
-        with embedding_of(options(model="embedder", db_path=db_path, batch_size=2), home, home) as embedding:
+        with open_embedding(options(model="embedder", db_path=db_path, batch_size=2), home, home) as embedding:
             assert embedding is not None
             assert (await embedding.vectors(texts)).shape[0] == len(texts)
 
@@ -104,7 +104,7 @@ def test_a_key_goes_to_the_vendor_whose_variable_holds_it(
     monkeypatch.setenv("DASHSCOPE_API_KEY", "sk-other")
 
     async def ask() -> None:
-        with embedding_of(options(model="embedder", base_url=api.url), tmp_path, tmp_path) as embedding:
+        with open_embedding(options(model="embedder", base_url=api.url), tmp_path, tmp_path) as embedding:
             assert embedding is not None
             await embedding.vectors(["a"])
 
@@ -131,7 +131,7 @@ def test_a_key_goes_to_the_domain_and_not_to_one_that_ends_like_it(
         "astuner_readers.generation.vectors.find_endpoint",
         lambda environ, wanted_by: made.append(find_endpoint(environ, wanted_by)) or made[0],
     )
-    with embedding_of(options(model="embedder", base_url=url), tmp_path, tmp_path):
+    with open_embedding(options(model="embedder", base_url=url), tmp_path, tmp_path):
         assert made[0].keys == (key,)
 
 
@@ -140,7 +140,7 @@ def test_what_came_before_a_failure_is_kept_and_counted(api: ScriptedApi, tmp_pa
     budget = Budget()
 
     async def ask() -> None:
-        with embedding_of(options(model="embedder", batch_size=2), tmp_path, tmp_path, budget) as embedding:
+        with open_embedding(options(model="embedder", batch_size=2), tmp_path, tmp_path, budget) as embedding:
             assert embedding is not None
             with pytest.raises(Unembedded) as failed:
                 await embedding.vectors(["a", "b", "c", "d", "e"])

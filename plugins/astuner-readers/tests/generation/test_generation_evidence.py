@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from astuner_readers.generation.evidence import occurs, same_answer
-from astuner_readers.generation.languages import language_named, language_of
+from astuner_readers.generation.evidence import is_same_answer, occurs
+from astuner_readers.generation.languages import detect_language, parse_language
 
 TEXT = "The **limit** is 5.0 kg — no more.\nA well-\nknown rule of the “old” house. 北京是\n中国的首都。"
 
@@ -32,17 +32,21 @@ def test_what_the_text_does_not_say_is_not_found(quotation: str) -> None:
 
 @pytest.mark.parametrize(("one", "other"), [("1,000", "1000.0"), ("The Cat", "the cat."), ("５０", "50")])
 def test_answers_are_the_same_but_for_spelling(one: str, other: str) -> None:
-    assert same_answer(one, other)
+    assert is_same_answer(one, other)
 
 
 @pytest.mark.parametrize(("one", "other"), [("50", "5.0"), ("cat", "cats"), ("1", "one"), ("nan", "NaN of something")])
 def test_other_answers_are_not(one: str, other: str) -> None:
-    assert not same_answer(one, other)
+    assert not is_same_answer(one, other)
 
 
 def test_languages_go_by_the_name_or_by_the_letters() -> None:
-    assert [language_named(name) for name in ("eng", "chi_sim", "ZH", "zh_CN")] == ["en", "zh", "zh", "zh"]
-    assert language_of("中文", ["eng"]) == "en"
-    assert [language_of(text, ["eng", "zh"]) for text in ("plain English", "中文夹杂 English words", "")] == ["en", "zh", "en"]
+    assert [parse_language(name) for name in ("eng", "chi_sim", "ZH", "zh_CN")] == ["en", "zh", "zh", "zh"]
+    assert detect_language("中文", ["eng"]) == "en"
+    assert [detect_language(text, ["eng", "zh"]) for text in ("plain English", "中文夹杂 English words", "")] == [
+        "en",
+        "zh",
+        "en",
+    ]
     with pytest.raises(ValueError, match="language 'fra'"):
-        language_named("fra")
+        parse_language("fra")

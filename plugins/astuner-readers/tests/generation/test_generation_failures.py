@@ -321,7 +321,7 @@ def test_asking_all_over_ends_when_it_is_hardly_worth_it(
     made = len(list(source.read("validation")))
     report = source.generator.report("validation")
     assert report is not None
-    chunks = len(source.generator.wanted_of("validation").sources(0))
+    chunks = len(source.generator.build_request("validation").sources(0))
     assert report["requests"] <= 2 * chunks
     assert not report["complete"]
     # With 0 it goes on, from what there is.

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astuner.errors import DataError
-from astuner_readers.generation.chunks import Chunk, chunks_of, without_repeats
+from astuner_readers.generation.chunks import Chunk, cut_chunks, drop_repeats
 from astuner_readers.generation.documents import Document
 from astuner_readers.generation.sources import split_chunks
 
@@ -21,7 +21,7 @@ FACT = re.compile(r"The \w+ of \w+ is \w+\.")
 
 def chunked(*texts: str, size: int = 500, split_by: Literal["sentence", "character"] = "sentence") -> list[Chunk]:
     documents = [Document(name=f"v{number}.md", sha256="0", text=text) for number, text in enumerate(texts)]
-    return without_repeats([chunk for document in documents for chunk in chunks_of(document, size, split_by)])
+    return drop_repeats([chunk for document in documents for chunk in cut_chunks(document, size, split_by)])
 
 
 def split(chunks: Sequence[Chunk], share: float = 0.3) -> Splits:

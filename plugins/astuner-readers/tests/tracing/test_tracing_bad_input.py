@@ -14,7 +14,7 @@ import pytest
 from astuner.testing.command_line import CommandResult, run_command
 from astuner_readers.tracing import importing
 from astuner_readers.tracing.sources import otlp_file, phoenix_server
-from astuner_readers.tracing.writing import replaced
+from astuner_readers.tracing.writing import replace_file
 
 Make = Callable[..., Any]
 
@@ -227,7 +227,7 @@ def test_a_trace_that_breaks_the_reading_is_counted_and_the_others_are_read(
             raise KeyError("unforeseen")
         return read(spans, agents)
 
-    monkeypatch.setattr(importing, "turns_of", stumbles)
+    monkeypatch.setattr(importing, "find_turns", stumbles)
     counts = json.loads(imported(tmp_path, write(asked(1, "A?"), asked(2, "B?"))).out)
     assert counts["tasks"]["train"] == 1
     assert counts["broken"] == [
@@ -263,7 +263,7 @@ def test_two_data_sets_need_two_files(write: Make, asked: Make, tmp_path: Path):
 
 def test_two_that_write_into_one_place_write_into_files_of_their_own(tmp_path: Path):
     path = tmp_path / "tasks.jsonl"
-    with replaced(path) as one, replaced(path) as other:
+    with replace_file(path) as one, replace_file(path) as other:
         one.add({"who": "one"})
         other.add({"who": "other"})
     assert [json.loads(line) for line in path.read_text().splitlines()] == [{"who": "one"}]

@@ -26,11 +26,11 @@ import uvicorn
 
 from astuner.errors import UsageError
 from astuner.testing.command_line import run_command
-from astuner_readers.tracing.collector.app import Collected, make_app
-from astuner_readers.tracing.collector.connections import impatient
+from astuner_readers.tracing.collector.app import CollectorCounts, make_app
+from astuner_readers.tracing.collector.connections import make_impatient_protocol
 from astuner_readers.tracing.collector.serving import REQUESTS_AT_ONCE
 from astuner_readers.tracing.collector.store import TraceFile
-from astuner_readers.tracing.otlp import span_of
+from astuner_readers.tracing.otlp import parse_span
 
 pytest.importorskip("opentelemetry.proto", reason="comes with the extra traces")
 
@@ -152,7 +152,7 @@ def test_protobuf_is_written_with_ids_in_hex_as_the_json_of_otlp_has_them(collec
     written = collector.spans[-1]
     assert (written["traceId"], written["spanId"], written["parentSpanId"]) == ("ab" * 16, "cd" * 8, "ef" * 8)
     assert (written["kind"], written["startTimeUnixNano"]) == (3, str(2**63 + 1))
-    assert span_of(written, "s").attributes == {"n": -5}
+    assert parse_span(written, "s").attributes == {"n": -5}
 
 
 def test_spans_without_valid_ids_are_rejected_and_the_others_kept(collector: Collector, span: Make):
@@ -418,8 +418,8 @@ def unfinished(address: tuple[str, int], token: str) -> socket.socket:
 def few(tmp_path: Path) -> Iterator[tuple[str, int]]:
     """The address of a collector that answers two requests at once and has little patience, in this process."""
     file = TraceFile(tmp_path / "traces.jsonl", rotate_bytes=None, sync_s=1)
-    app = make_app(file, Collected(), token="t", max_body_bytes=1000, at_once=2, body_timeout_s=3)
-    config = uvicorn.Config(app, http=impatient(1), lifespan="off", ws="none", log_level="warning")
+    app = make_app(file, CollectorCounts(), token="t", max_body_bytes=1000, at_once=2, body_timeout_s=3)
+    config = uvicorn.Config(app, http=make_impatient_protocol(1), lifespan="off", ws="none", log_level="warning")
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=lambda: server.run(sockets=[listening]))

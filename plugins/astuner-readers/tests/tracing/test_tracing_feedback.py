@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from astuner.testing.command_line import run_command
-from astuner_readers.tracing.annotations import last_words, with_score
+from astuner_readers.tracing.annotations import add_score, merge_annotations
 from astuner_readers.tracing.records import Annotation
 
 Make = Callable[..., Any]
@@ -77,7 +77,7 @@ def test_the_last_word_of_a_user_counts():
         Annotation(score=0.0, time_ns=1, user="one"),
         Annotation(score=0.5, time_ns=2, user="other"),
     ]
-    assert [one.score for one in last_words(said)] == [0.5, 1.0]
+    assert [one.score for one in merge_annotations(said)] == [0.5, 1.0]
 
 
 def test_a_comment_takes_no_thumb_back():
@@ -86,19 +86,19 @@ def test_a_comment_takes_no_thumb_back():
         Annotation(correction="42", time_ns=2, user="one"),
         Annotation(comment="Look it up.", time_ns=3, user="one"),
     ]
-    (all_of_it,) = last_words(said)
+    (all_of_it,) = merge_annotations(said)
     assert (all_of_it.score, all_of_it.label, all_of_it.comment) == (0.0, "thumbs_down", "Look it up.")
     assert (all_of_it.correction, all_of_it.time_ns) == ("42", 3)
 
 
 def test_a_score_without_a_label_does_not_keep_the_label_of_another_score():
     said = [Annotation(score=0.0, label="thumbs_down", time_ns=1, user="one"), Annotation(score=1.0, time_ns=2, user="one")]
-    assert [(one.score, one.label) for one in last_words(said)] == [(1.0, None)]
+    assert [(one.score, one.label) for one in merge_annotations(said)] == [(1.0, None)]
 
 
 def test_those_who_give_no_name_are_not_taken_for_one():
     down, up = Annotation(score=0.0, time_ns=1), Annotation(score=1.0, time_ns=2)
-    assert last_words([up, down, up]) == [down, up]
+    assert merge_annotations([up, down, up]) == [down, up]
 
 
 def test_a_disliked_answer_stays_disliked_after_a_comment(write: Make, asked: Make):
@@ -167,7 +167,7 @@ def test_a_correction_of_a_trace_is_of_its_last_turn(write: Make, asked: Make, s
 
 @pytest.mark.parametrize(("label", "score"), [("Thumbs Up", 1.0), ("thumbs-down", 0.0), ("correct", 1.0), ("so so", None)])
 def test_a_label_that_means_a_score(label: str, score: float | None):
-    assert with_score(Annotation(label=label)).score == score
+    assert add_score(Annotation(label=label)).score == score
 
 
 def test_a_disliked_answer_is_no_reference(write: Make, asked: Make):

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from astuner.config.structuring import structure_options
 from astuner.testing.command_line import CommandResult, run_command
 from astuner.testing.run_infos import run_info
-from astuner_readers.tracing.filters.deduplication import Alike, pieces_of
+from astuner_readers.tracing.filters.deduplication import SimilarTexts, split_pieces
 from astuner_readers.tracing.options import TracingOptions
 from astuner_readers.tracing.reader import TracingReader
-from astuner_readers.tracing.tasks import normalised
+from astuner_readers.tracing.tasks import normalise
 
 Make = Callable[..., Any]
 
@@ -34,10 +34,10 @@ def imported(path: Path, *arguments: object) -> CommandResult:
 @given(st.lists(st.text("ab ", max_size=12), max_size=12), st.floats(0.05, 1), st.booleans())
 def test_no_two_that_are_kept_are_alike_and_each_other_one_is_like_one_of_them(texts: list[str], threshold: float, counted: bool):
     def similarity(one: str, other: str) -> float:
-        a, b = set(pieces_of(one)), set(pieces_of(other))
+        a, b = set(split_pieces(one)), set(split_pieces(other))
         return len(a & b) / len(a | b)
 
-    alike, kept = Alike(threshold), []
+    alike, kept = SimilarTexts(threshold), []
     for text in texts:
         position = alike.add(text)
         assert (position is None) == all(similarity(text, other) < threshold for other in kept)
@@ -47,7 +47,7 @@ def test_no_two_that_are_kept_are_alike_and_each_other_one_is_like_one_of_them(t
 
 @pytest.mark.parametrize("other", ["what IS it", "  What is\tit ?", "Ｗhat is it？"])
 def test_case_width_and_spacing_make_no_other_question(other: str):
-    assert normalised(other) == normalised("What is it?")
+    assert normalise(other) == normalise("What is it?")
 
 
 def test_the_same_words_after_another_turn_are_another_question(write: Make, span: Make):
@@ -194,5 +194,5 @@ def test_no_llm_is_named_before_anything_is_read(write: Make, asked: Make, monke
 def test_bits_are_counted_without_numpy_2_too(monkeypatch: pytest.MonkeyPatch):
     texts = ["How do I reset my password?", "How do I reset my password now?", "Who are you?"]
     monkeypatch.delattr(np, "bitwise_count", raising=False)
-    alike = Alike(0.7)
+    alike = SimilarTexts(0.7)
     assert [alike.add(text) for text in texts] == [None, 0, None]

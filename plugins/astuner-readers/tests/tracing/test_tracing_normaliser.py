@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner_readers.tracing.attributes import at, tree_at
-from astuner_readers.tracing.messages import Said, messages_of
+from astuner_readers.tracing.attributes import get_at, get_tree
+from astuner_readers.tracing.messages import ChatMessage, parse_messages
 from astuner_readers.tracing.records import Span
-from astuner_readers.tracing.reprs import parsed_repr
-from astuner_readers.tracing.turns import turns_of
+from astuner_readers.tracing.reprs import parse_repr
+from astuner_readers.tracing.turns import find_turns
 
 QUERY, ANSWER, SYSTEM = "What is 6*7?", "It is 42.", "Be brief."
 
 
 def of(attributes: Mapping[str, Any], events: tuple[Mapping[str, Any], ...] = ()) -> tuple[str, str | None, list[str]]:
     span = Span(source="s", trace_id="1" * 32, span_id="2" * 16, name="x", attributes=attributes, events=events)
-    (turn,) = turns_of([span])
+    (turn,) = find_turns([span])
     return turn.query, turn.answer, [message.text for message in turn.before]
 
 
@@ -102,7 +102,9 @@ def test_calls_and_results_of_tools_become_openai_messages():
     call = {"type": "tool_call", "id": "c1", "name": "calculator", "arguments": {"expression": "6*7"}}
     # AgentScope 2 keeps the result inside of the assistant's message, its text block written as `repr`.
     result = {"type": "tool_call_response", "id": "c1", "response": "[\"TextBlock(type='text', text='42', id='a')\"]"}
-    said = messages_of([{"role": "assistant", "parts": [{"type": "text", "content": "Let me see."}, call, result]}], "assistant")
+    said = parse_messages(
+        [{"role": "assistant", "parts": [{"type": "text", "content": "Let me see."}, call, result]}], "assistant"
+    )
     assert [message.as_openai() for message in said] == [
         {
             "role": "assistant",
@@ -117,11 +119,13 @@ def test_calls_and_results_of_tools_become_openai_messages():
 
 def test_a_tools_words_that_look_like_python_stay_as_they_are():
     part = {"type": "tool_result", "id": "c1", "output": "max(1, 2)"}
-    assert messages_of([{"role": "user", "content": [part]}], "user") == [Said(role="tool", text="max(1, 2)", tool_call_id="c1")]
+    assert parse_messages([{"role": "user", "content": [part]}], "user") == [
+        ChatMessage(role="tool", text="max(1, 2)", tool_call_id="c1")
+    ]
 
 
 def test_an_image_is_not_passed_over():
-    (message,) = messages_of(
+    (message,) = parse_messages(
         [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, {"type": "image_url"}]}], "user"
     )
     assert (message.text, message.not_text) == ("What is this?", True)
@@ -144,30 +148,30 @@ def test_keys_may_be_dotted_at_any_level(tree: dict[str, Any], data: st.DataObje
     leaves = flat(tree)
     path = data.draw(st.sampled_from(sorted(leaves)))
     halfway = {name: flat(inner) if isinstance(inner, dict) else inner for name, inner in tree.items()}
-    assert at(tree, path) == at(leaves, path) == at(halfway, path) == leaves[path]
+    assert get_at(tree, path) == get_at(leaves, path) == get_at(halfway, path) == leaves[path]
     top = path.partition(".")[0]
-    assert tree_at(tree, top) == tree_at(leaves, top) == tree_at(halfway, top) == tree[top]
+    assert get_tree(tree, top) == get_tree(leaves, top) == get_tree(halfway, top) == tree[top]
 
 
 @given(st.lists(st.text(max_size=8), min_size=1, max_size=12))
 def test_counted_keys_are_a_list_in_their_order(texts: list[str]):
-    assert tree_at({f"llm.m.{number}.t": text for number, text in enumerate(texts)}, "llm.m") == [{"t": text} for text in texts]
+    assert get_tree({f"llm.m.{number}.t": text for number, text in enumerate(texts)}, "llm.m") == [{"t": text} for text in texts]
 
 
 @given(st.text(), st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": st.text()}), max_size=3))
 def test_a_repr_comes_back_as_it_was(text: str, blocks: list[dict[str, str]]):
-    assert parsed_repr(f"Msg(name={text!r}, content={blocks!r}, score=-1.5)") == {"name": text, "content": blocks, "score": -1.5}
+    assert parse_repr(f"Msg(name={text!r}, content={blocks!r}, score=-1.5)") == {"name": text, "content": blocks, "score": -1.5}
 
 
 @given(st.text())
 def test_objects_without_a_repr_are_none(text: str):
     written = f"Msg(a=<Status.OK: 'success'>, content={text!r}, b=<obj at 0x7f <inner>>, c=[<x>])"
-    assert parsed_repr(written) == {"a": None, "content": text, "b": None, "c": [None]}
+    assert parse_repr(written) == {"a": None, "content": text, "b": None, "c": [None]}
 
 
 def test_a_repr_runs_nothing(tmp_path: Path):
     mark = tmp_path / "ran"
-    assert parsed_repr(f"Msg(content=__import__('pathlib').Path({str(mark)!r}).touch())") == {"content": {}}
+    assert parse_repr(f"Msg(content=__import__('pathlib').Path({str(mark)!r}).touch())") == {"content": {}}
     assert not mark.exists()
 
 
@@ -176,4 +180,4 @@ def test_a_repr_runs_nothing(tmp_path: Path):
 )
 def test_what_is_no_repr_is_refused(text: str):
     with pytest.raises(ValueError, match=r"repr|expression"):
-        parsed_repr(text)
+        parse_repr(text)

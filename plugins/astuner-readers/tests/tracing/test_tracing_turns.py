@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from astuner_readers.tracing.otlp import span_of
-from astuner_readers.tracing.turns import Turn, turns_of
+from astuner_readers.tracing.otlp import parse_span
+from astuner_readers.tracing.turns import Turn, find_turns
 
 Make = Callable[..., dict[str, Any]]
 
@@ -18,7 +18,7 @@ def chat(*texts: str) -> str:
 
 
 def turns(*spans: dict[str, Any], agents: tuple[str, ...] = ()) -> list[Turn]:
-    return turns_of([span_of(span, "s") for span in spans], agents)
+    return find_turns([parse_span(span, "s") for span in spans], agents)
 
 
 def model(span: Make, number: int, asked: str, said: str, **more: Any) -> dict[str, Any]:

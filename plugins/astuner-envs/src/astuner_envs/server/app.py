@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from astuner.errors import UsageError
 from astuner_envs.server.body import Body, read_body
-from astuner_envs.server.faults import BadRequest, Fault, Full, Unauthorised
+from astuner_envs.server.faults import BadRequest, Fault, ServerFull, Unauthorised
 from astuner_envs.server.instances import Instances
 from astuner_envs.server.settings import Settings
 from astuner_envs.server.tasks import Tasks
@@ -39,7 +39,7 @@ class Endpoints:
                     "--tasks train=FILE.jsonl --tasks validation=FILE.jsonl"
                 )
 
-    def app(self) -> Starlette:
+    def build_app(self) -> Starlette:
         """Return the application."""
         posts: Mapping[str, Handler] = {
             "get_env_profile": self._profile,
@@ -48,9 +48,9 @@ class Endpoints:
             "evaluate": self._evaluate,
             "get_info": self._info,
         }
-        routes = [Route("/healthz", self._healthz), Route("/envs", self._guarded(self._envs))]
-        routes += [Route(f"/{name}", self._guarded(self._answering(does)), methods=["POST"]) for name, does in posts.items()]
-        routes.append(Route("/release", self._guarded(self._release), methods=["POST"]))
+        routes = [Route("/healthz", self._healthz), Route("/envs", self._guard(self._envs))]
+        routes += [Route(f"/{name}", self._guard(self._wrap_handler(does)), methods=["POST"]) for name, does in posts.items()]
+        routes.append(Route("/release", self._guard(self._release), methods=["POST"]))
         return Starlette(routes=routes)
 
     async def _healthz(self, request: Request) -> Response:
@@ -90,26 +90,26 @@ class Endpoints:
         return JSONResponse({"success": await self._instances.release(body.instance_id), "data": None})
 
     def _world(self, body: Body) -> int:
-        world = self._settings.world(body.env_type)
+        world = self._settings.find_world(body.env_type)
         if world is None:
             there = ", ".join(each.name for each in self._settings.worlds)
             raise BadRequest(f"there is no environment {body.env_type!r} here; served: {there}")
         return self._settings.worlds.index(world)
 
-    def _answering(self, does: Handler) -> Callable[[Request], Awaitable[Response]]:
+    def _wrap_handler(self, does: Handler) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             found = {"success": True, "data": await does(await read_body(request))}
             return Response(json.dumps(found, allow_nan=False), media_type="application/json")
 
         return answer
 
-    def _guarded(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        async def guarded(request: Request) -> Response:
+    def _guard(self, answer: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+        async def guard(request: Request) -> Response:
             try:
                 self._check_token(request)
                 return await answer(request)
             except Fault as fault:
-                headers = {"Retry-After": "1"} if isinstance(fault, Full) else {}
+                headers = {"Retry-After": "1"} if isinstance(fault, ServerFull) else {}
                 return JSONResponse({"detail": str(fault)}, fault.status, headers=headers)
             except ClientDisconnect:
                 return Response(status_code=499)
@@ -117,7 +117,7 @@ class Endpoints:
                 traceback.print_exc()
                 return JSONResponse({"detail": f"the server failed: {type(error).__name__}"}, 500)
 
-        return guarded
+        return guard
 
     def _check_token(self, request: Request) -> None:
         token = self._settings.token

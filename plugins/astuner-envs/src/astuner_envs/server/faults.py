@@ -43,7 +43,7 @@ class InstanceLost(Fault):
     """The process of an instance has ended."""
 
 
-class Full(Fault):
+class ServerFull(Fault):
     """There are as many instances as may be: nothing was done, and later there may be room."""
 
     status = 503

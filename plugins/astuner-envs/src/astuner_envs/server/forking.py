@@ -15,7 +15,7 @@ from attrs import asdict
 
 from astuner.clients.env_service.token import TOKEN
 from astuner.errors import AstunerError
-from astuner_envs.server.faults import Full, InstanceLost
+from astuner_envs.server.faults import InstanceLost, ServerFull
 from astuner_envs.server.settings import Settings
 
 START_S = 180.0
@@ -42,7 +42,7 @@ class Forking:
             await self._start()
 
     async def fork(self, world: int) -> tuple[int, socket.socket]:
-        """Return the process id of a new instance and our end of its socket; raises `Full` where the system allows no more."""
+        """Return the process id of a new instance and our end of its socket; raises `ServerFull` at the limit of the system."""
         forking = asyncio.ensure_future(self._fork(world))
         try:
             # The answer to an order is read in any case: it must not be taken for that of the next one.
@@ -62,11 +62,11 @@ class Forking:
                     await self._start()
                 mine, theirs = socket.socketpair()
             except OSError as error:
-                raise _full(error) from error
+                raise _full_fault(error) from error
             try:
                 answer = await self._ask({"fork": world}, theirs)
                 if "full" in answer:
-                    raise Full(f"no process can be started now ({answer['full']}); come again later")
+                    raise ServerFull(f"no process can be started now ({answer['full']}); come again later")
             except BaseException:
                 mine.close()
                 raise
@@ -127,7 +127,7 @@ class Forking:
                 pass
             except OSError as error:
                 # Nothing was sent, and so nothing will be answered: that is this request's failure alone.
-                raise _full(error) from error
+                raise _full_fault(error) from error
         try:
             async with asyncio.timeout(within_s):
                 if given is None:
@@ -156,8 +156,8 @@ class Forking:
                 await asyncio.to_thread(process.wait)
 
 
-def _full(error: OSError) -> Full:
-    return Full(f"no process can be started now ({error.strerror or error}); come again later")
+def _full_fault(error: OSError) -> ServerFull:
+    return ServerFull(f"no process can be started now ({error.strerror or error}); come again later")
 
 
 def _hang_up(forking: asyncio.Future[tuple[int, socket.socket]]) -> None:

@@ -94,16 +94,16 @@ class Channel:
                 # It is killed below, as one that is busy is.
                 pass
         if not self.lost:
-            await self._gone("it was released")
+            await self._mark_gone("it was released")
 
     async def _lose(self, why: str = "") -> None:
-        raise InstanceLost(await self._gone(why))
+        raise InstanceLost(await self._mark_gone(why))
 
-    async def _gone(self, why: str) -> str:
+    async def _mark_gone(self, why: str) -> str:
         pid, self._pid = self._pid, None
         status = None if pid is None else await self._forking.end(pid)
         if not self.lost:
-            self.lost = ("it was released" if self._ending else why) or _how(status, self._limits)
+            self.lost = ("it was released" if self._ending else why) or _describe_end(status, self._limits)
         if self._writer is not None:
             self._writer.close()
         return self.lost
@@ -139,7 +139,7 @@ class Instance:
             if number is not None and self._last is not None and number <= self._last[0]:
                 if (number, action) != self._last[:2]:
                     raise BadRequest(f"step {number} does not follow step {self._last[0]}, which was taken already")
-                return _given(self._last[2])
+                return _raise_fault(self._last[2])
             if self.is_terminated:
                 raise BadRequest("the episode is over: create another instance")
             try:
@@ -149,7 +149,7 @@ class Instance:
             self.steps += 1
             if number is not None:
                 self._last = (number, action, answer)
-            return _given(answer)
+            return _raise_fault(answer)
 
     async def _step(self, action: Mapping[str, Any]) -> Mapping[str, Any]:
         found = await self.channel.ask("step", action=action)
@@ -163,13 +163,13 @@ class Instance:
         }
 
 
-def _given(answer: Mapping[str, Any] | Fault) -> Mapping[str, Any]:
+def _raise_fault(answer: Mapping[str, Any] | Fault) -> Mapping[str, Any]:
     if isinstance(answer, Fault):
         raise answer
     return answer
 
 
-def _how(status: int | None, limits: Limits) -> str:
+def _describe_end(status: int | None, limits: Limits) -> str:
     if status == -signal.SIGXCPU:
         return f"its process used up its {limits.cpu_s} s of processor time"
     if status == -signal.SIGKILL:

@@ -18,7 +18,7 @@ from typing import Any
 from astuner.processes.resource_bounds import set_limit
 from astuner.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
 from astuner.schema import Message, Task
-from astuner_envs.server.served_environment import World, bad_task
+from astuner_envs.server.served_environment import World, find_task_error
 from astuner_envs.server.settings import Limits
 
 CLOSE_S = 5.0
@@ -27,24 +27,24 @@ MORE_CPU_S = 5
 """Between the signal that the processor time is used up, and the end."""
 
 
-def live(channel: socket.socket, world: World, limits: Limits) -> None:
+def serve_instance(channel: socket.socket, world: World, limits: Limits) -> None:
     """Answer until the socket ends, or `close` was asked for. Never returns to what the process was before."""
     # What an environment prints is for whoever reads the server's log.
     os.dup2(2, 1)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
-    _limit(limits)
-    asyncio.run(_Life(channel, world).lead())
+    _set_limits(limits)
+    asyncio.run(_InstanceServer(channel, world).lead())
 
 
-def _limit(limits: Limits) -> None:
+def _set_limits(limits: Limits) -> None:
     set_limit(resource.RLIMIT_CORE, 0)
     set_limit(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + MORE_CPU_S)
     if sys.platform == "linux":
         set_limit(resource.RLIMIT_AS, limits.memory_mb << 20)
 
 
-class _Life:
+class _InstanceServer:
     def __init__(self, channel: socket.socket, world: World) -> None:
         self._channel, self._world = channel, world
         self._environment: GuardedEnvironment | None = None
@@ -80,7 +80,7 @@ class _Life:
             found = await self._does[order["do"]](order)
             return {"found": json.loads(json.dumps(found, default=str, allow_nan=False))}
         except Exception as error:  # noqa: BLE001  # the boundary for environments
-            if (bad := bad_task(error)) is not None:
+            if (bad := find_task_error(error)) is not None:
                 return {"error": str(bad), "bad": True}
             traceback.print_exc()
             text = str(error) if isinstance(error, EnvironmentFailed) else f"{type(error).__name__}: {error}"
@@ -99,19 +99,19 @@ class _Life:
 
     async def _step(self, order: Mapping[str, Any]) -> Any:
         action: Message = order["action"]
-        step = await self._alive().step(action)
+        step = await self._require_environment().step(action)
         return {
             "messages": step.messages,
             "reward": step.reward,
             "done": step.done,
             "info": step.info,
-            "tools": self._alive().tools,
+            "tools": self._require_environment().tools,
         }
 
     async def _evaluate(self, order: Mapping[str, Any]) -> Any:
-        guarded = self._alive()
+        guarded = self._require_environment()
         if order["sparse"] and getattr(guarded.environment, "has_sparse_score", False):
-            guarded = GuardedEnvironment(_Sparsely(guarded.environment), guarded.blame)
+            guarded = GuardedEnvironment(_SparseEvaluation(guarded.environment), guarded.blame)
         return await guarded.evaluate()
 
     async def _close(self, order: Mapping[str, Any]) -> Any:
@@ -122,13 +122,13 @@ class _Life:
                 async with asyncio.timeout(CLOSE_S):
                     await closing
 
-    def _alive(self) -> GuardedEnvironment:
+    def _require_environment(self) -> GuardedEnvironment:
         if self._environment is None:
             raise RuntimeError("the instance has not begun")
         return self._environment
 
 
-class _Sparsely:
+class _SparseEvaluation:
     """Evaluates an environment for right or wrong alone."""
 
     def __init__(self, environment: Any) -> None:

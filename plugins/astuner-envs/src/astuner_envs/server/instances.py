@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from uuid import uuid4
 
 from astuner.schema import Task
-from astuner_envs.server.faults import BadRequest, Fault, Full, InstanceLost
+from astuner_envs.server.faults import BadRequest, Fault, InstanceLost, ServerFull
 from astuner_envs.server.forking import Forking
 from astuner_envs.server.instance import Channel, Instance
 from astuner_envs.server.settings import Settings
@@ -57,21 +57,21 @@ class Instances:
         if (there := self._alive.get(instance_id)) is not None:
             if (there.world, there.task, there.steps) != (world, task, 0):
                 raise BadRequest(f"instance {instance_id!r} is there already: choose another id")
-            return await self._begun(there)
+            return await self._begin(there)
         if len(self._alive) >= self._settings.max_instances:
-            raise Full(f"all {self._settings.max_instances} instances are in use (--max-instances); come again later")
+            raise ServerFull(f"all {self._settings.max_instances} instances are in use (--max-instances); come again later")
         instance = Instance(
             instance_id=instance_id, world=world, task=task, channel=Channel(self._forking, self._settings.limits)
         )
         self._alive[instance_id] = instance
         self._created += 1
         self._beginnings[instance_id] = asyncio.create_task(instance.begin())
-        return await self._begun(instance)
+        return await self._begin(instance)
 
-    async def _begun(self, instance: Instance) -> Mapping[str, Any]:
+    async def _begin(self, instance: Instance) -> Mapping[str, Any]:
         beginning = self._beginnings[instance.id]
         try:
-            with _in_use(instance):
+            with _mark_in_use(instance):
                 return await asyncio.shield(beginning)
         except Exception as error:
             await self._end(instance, "refused", str(error) if isinstance(error, Fault) else repr(error))
@@ -88,7 +88,7 @@ class Instances:
     def info(self, instance_id: str) -> Mapping[str, Any]:
         """Tell of an instance without asking its environment, so also while that is busy. Counts as a use."""
         instance = self._find(instance_id)
-        with _in_use(instance):
+        with _mark_in_use(instance):
             return {
                 "instance_id": instance.id,
                 "env_type": self._settings.worlds[instance.world].name,
@@ -131,7 +131,7 @@ class Instances:
     async def _use(self, instance_id: str, ask: Callable[[Instance], Awaitable[T]]) -> T:
         instance = self._find(instance_id)
         try:
-            with _in_use(instance):
+            with _mark_in_use(instance):
                 return await ask(instance)
         except InstanceLost as fault:
             await self._end(instance, "lost", str(fault))
@@ -150,7 +150,7 @@ class Instances:
 
 
 @contextmanager
-def _in_use(instance: Instance) -> Iterator[None]:
+def _mark_in_use(instance: Instance) -> Iterator[None]:
     instance.busy += 1
     try:
         yield

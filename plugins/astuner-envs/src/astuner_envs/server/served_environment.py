@@ -78,7 +78,7 @@ def load_world(name: str, options: Mapping[str, Any], config_dir: Path) -> World
     return World(component=component, target=target, config_dir=config_dir)
 
 
-def bad_task(error: BaseException | None) -> DataError | None:
+def find_task_error(error: BaseException | None) -> DataError | None:
     """Return what an environment raised for a task that there is not: a `DataError`. None for any other failure."""
     while error is not None and not isinstance(error, DataError):
         error = error.__cause__

@@ -38,7 +38,7 @@ async def serve(settings: Settings, started: Callable[[str, int], None]) -> None
         await forking.start()
         endpoints.check(forking.lists_tasks)
         config = uvicorn.Config(
-            endpoints.app(),
+            endpoints.build_app(),
             log_config=None,
             log_level="warning",
             lifespan="off",

@@ -23,7 +23,7 @@ class Limits:
 
 
 @frozen(kw_only=True)
-class Served:
+class ServedWorld:
     """One environment that is served."""
 
     name: str
@@ -38,7 +38,7 @@ class Served:
 class Settings:
     """Of one server."""
 
-    worlds: tuple[Served, ...]
+    worlds: tuple[ServedWorld, ...]
     config_dir: Path
     """Where relative paths start."""
     host: str = "127.0.0.1"
@@ -52,7 +52,7 @@ class Settings:
     """An instance that nobody asked anything for so long is ended."""
     limits: Limits = field(factory=Limits)
 
-    def world(self, name: str) -> Served | None:
+    def find_world(self, name: str) -> ServedWorld | None:
         """Return what a client means; where one environment is served, no name (or the clients' `default`) means that."""
         if len(self.worlds) == 1 and name in ("", "default"):
             return self.worlds[0]

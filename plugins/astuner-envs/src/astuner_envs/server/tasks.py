@@ -16,7 +16,7 @@ from astuner.tabular.task_rows import make_tasks
 from astuner_envs.listing import SPLITS
 from astuner_envs.server.faults import BadRequest
 from astuner_envs.server.instances import Instances
-from astuner_envs.server.settings import Served
+from astuner_envs.server.settings import ServedWorld
 
 ALIASES: Mapping[str, str] = {"": "train", "training": "train", "dev": "validation", "val": "validation"}
 """What clients call the splits of environments that list their tasks themselves."""
@@ -25,7 +25,7 @@ ALIASES: Mapping[str, str] = {"": "train", "training": "train", "dev": "validati
 class Tasks:
     """Answers for one environment; what was once listed is kept."""
 
-    def __init__(self, number: int, world: Served) -> None:
+    def __init__(self, number: int, world: ServedWorld) -> None:
         """Read the files, if any."""
         self._number, self._world = number, world
         self._rows = {split: _read(path) for split, path in world.task_files.items()}

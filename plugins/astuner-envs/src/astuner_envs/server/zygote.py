@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.errors import AstunerError
-from astuner_envs.server.instance_process import live
+from astuner_envs.server.instance_process import serve_instance
 from astuner_envs.server.served_environment import World, load_world
 from astuner_envs.server.settings import Limits
 
@@ -117,7 +117,7 @@ class _Zygote:
             if os.getppid() == mine:
                 self._control.close()
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
-                live(socket.socket(fileno=given), self._worlds[number], self._limits)
+                serve_instance(socket.socket(fileno=given), self._worlds[number], self._limits)
         except BaseException:  # noqa: BLE001 - told here, since nothing below this frame may go on
             traceback.print_exc()
         finally:

@@ -12,7 +12,7 @@ from attrs.validators import and_, ge, le
 
 from astuner.schema import Message, Split, Task, WorkflowTask
 from astuner_envs.arithmetic import NotArithmetic, evaluate
-from astuner_envs.listing import NumberedTasks, chance, first_that_belongs, numbered, place_of
+from astuner_envs.listing import NumberedTasks, draw_for_split, list_numbered, locate_task, make_random
 from astuner_envs.message_answers import put_forward
 
 NAME = "calculator"
@@ -54,11 +54,11 @@ class Calculator:
     @classmethod
     def list_tasks(cls, options: Options, split: Split) -> Iterator[Task]:
         """Yield the tasks of a split."""
-        return numbered(NAME, options, split)
+        return list_numbered(NAME, options, split)
 
     async def reset(self) -> Sequence[Message]:
         """Return the sum."""
-        self._sum = sum_of(self._task_id, self._options)
+        self._sum = make_sum(self._task_id, self._options)
         rules = "Use the tool `calculate` where it helps. Give the final answer as one number in \\boxed{…}."
         return [{"role": "system", "content": rules}, {"role": "user", "content": f"What is {self._sum}?"}]
 
@@ -70,7 +70,7 @@ class Calculator:
         self._calls += bool(calls)
         if calls and self._calls <= self._options.calls:
             return [_answer(call) for call in calls], 0.0, False, {"tool_calls": len(calls)}
-        self._score = float(not calls and _same(put_forward(action), self._sum))
+        self._score = float(not calls and _is_same(put_forward(action), self._sum))
         return [], self._score, True, {"is_success": self._score == 1.0, "tool_calls": len(calls)}
 
     async def evaluate(self, sparse: bool = False) -> float:
@@ -81,14 +81,14 @@ class Calculator:
         """Nothing is held."""
 
 
-def sum_of(task_id: str, options: Calculator.Options) -> str:
+def make_sum(task_id: str, options: Calculator.Options) -> str:
     """Make the sum that an id stands for."""
-    split, number = place_of(task_id, options)
-    draw = chance(f"{NAME}/{options.terms}/{options.largest}", options, split, number)
-    return first_that_belongs(NAME, split, lambda: _drawn(draw, options), str)
+    split, number = locate_task(task_id, options)
+    draw = make_random(f"{NAME}/{options.terms}/{options.largest}", options, split, number)
+    return draw_for_split(NAME, split, lambda: _draw_sum(draw, options), str)
 
 
-def _drawn(draw: random.Random, options: Calculator.Options) -> str:
+def _draw_sum(draw: random.Random, options: Calculator.Options) -> str:
     terms = [str(draw.randint(2, options.largest)) for _ in range(options.terms)]
     return terms[0] + "".join(f" {draw.choice('+-*')} {term}" for term in terms[1:])
 
@@ -96,10 +96,10 @@ def _drawn(draw: random.Random, options: Calculator.Options) -> str:
 def _answer(call: Any) -> Message:
     call = call if isinstance(call, Mapping) else {}
     function = call.get("function") or {}
-    return {"role": "tool", "tool_call_id": str(call.get("id") or "call"), "content": _calculated(function)}
+    return {"role": "tool", "tool_call_id": str(call.get("id") or "call"), "content": _calculate(function)}
 
 
-def _calculated(function: Mapping[str, Any]) -> str:
+def _calculate(function: Mapping[str, Any]) -> str:
     if function.get("name") != "calculate":
         return f"error: there is no tool {function.get('name')!r}"
     given = function.get("arguments")
@@ -112,7 +112,7 @@ def _calculated(function: Mapping[str, Any]) -> str:
         return 'error: arguments are {"expression": TEXT}'
 
 
-def _same(given: str, expected: str) -> bool:
+def _is_same(given: str, expected: str) -> bool:
     try:
         return evaluate(given.replace(",", "")).number == evaluate(expected).number
     except NotArithmetic:

@@ -13,7 +13,7 @@ from attrs.validators import and_, ge, le
 
 from astuner.schema import Message, Split, Task, WorkflowTask
 from astuner_envs.arithmetic import NotArithmetic, Value, evaluate
-from astuner_envs.listing import NumberedTasks, chance, first_that_belongs, numbered, place_of
+from astuner_envs.listing import NumberedTasks, draw_for_split, list_numbered, locate_task, make_random
 from astuner_envs.message_answers import put_forward
 
 NAME = "countdown"
@@ -59,11 +59,11 @@ class Countdown:
     @classmethod
     def list_tasks(cls, options: Options, split: Split) -> Iterator[Task]:
         """Yield the tasks of a split."""
-        return numbered(NAME, options, split)
+        return list_numbered(NAME, options, split)
 
     async def reset(self) -> Sequence[Message]:
         """Return the rules and the puzzle."""
-        puzzle = self._puzzle = puzzle_of(self._task_id, self._options)
+        puzzle = self._puzzle = make_puzzle(self._task_id, self._options)
         some = "every number exactly once" if self._options.use_all else "each number at most once"
         rules = (
             f"You play Countdown. Write one expression with + - * / and brackets that comes to the target, and use {some}. "
@@ -77,7 +77,7 @@ class Countdown:
         if self._puzzle is None:
             raise RuntimeError("step comes after reset")
         self._attempts += 1
-        said, score = self._judged(put_forward(action))
+        said, score = self._judge_answer(put_forward(action))
         gained, self._best = max(0.0, score - self._best), max(self._best, score)
         left = self._options.attempts - self._attempts
         done = score == 1.0 or left <= 0
@@ -92,20 +92,20 @@ class Countdown:
     async def close(self) -> None:
         """Nothing is held."""
 
-    def _judged(self, text: str) -> tuple[str, float]:
+    def _judge_answer(self, text: str) -> tuple[str, float]:
         puzzle = self._puzzle
         assert puzzle is not None
         try:
             value = evaluate(text.partition("=")[0])
         except NotArithmetic as error:
             return f"That does not count: {error}.", 0.0
-        if wrong := self._misuse(value, puzzle):
+        if wrong := self._find_misuse(value, puzzle):
             return f"That does not count: {wrong}.", 0.0
         if value.number == puzzle.target:
             return f"Right: that is {value}.", 1.0
         return f"That is {value}, not {puzzle.target}.", CLOSE_SCORE
 
-    def _misuse(self, value: Value, puzzle: Puzzle) -> str:
+    def _find_misuse(self, value: Value, puzzle: Puzzle) -> str:
         used, there = Counter(value.used), Counter(map(Fraction, puzzle.numbers))
         if extra := list((used - there).elements()):
             return f"{extra[0]} is not among the numbers, or used too often"
@@ -114,14 +114,16 @@ class Countdown:
         return ""
 
 
-def puzzle_of(task_id: str, options: Countdown.Options) -> Puzzle:
+def make_puzzle(task_id: str, options: Countdown.Options) -> Puzzle:
     """Make the puzzle that an id stands for."""
-    split, number = place_of(task_id, options)
-    draw = chance(f"{NAME}/{options.numbers}/{options.largest}/{options.largest_target}", options, split, number)
-    return first_that_belongs(NAME, split, lambda: _drawn(draw, options), lambda puzzle: (sorted(puzzle.numbers), puzzle.target))
+    split, number = locate_task(task_id, options)
+    draw = make_random(f"{NAME}/{options.numbers}/{options.largest}/{options.largest_target}", options, split, number)
+    return draw_for_split(
+        NAME, split, lambda: _draw_puzzle(draw, options), lambda puzzle: (sorted(puzzle.numbers), puzzle.target)
+    )
 
 
-def _drawn(draw: random.Random, options: Countdown.Options) -> Puzzle | None:
+def _draw_puzzle(draw: random.Random, options: Countdown.Options) -> Puzzle | None:
     """Join numbers at random until one value is left: that is the target, and the way there the solution."""
     numbers = [draw.randint(1, options.largest) for _ in range(options.numbers)]
     parts = [(Fraction(number), str(number)) for number in numbers]

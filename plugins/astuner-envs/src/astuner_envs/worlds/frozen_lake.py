@@ -11,7 +11,7 @@ from attrs.validators import and_, ge, gt, le, lt
 
 from astuner.errors import PluginError
 from astuner.schema import Message, Split, Task, WorkflowTask
-from astuner_envs.listing import NumberedTasks, chance, first_that_belongs, numbered, place_of
+from astuner_envs.listing import NumberedTasks, draw_for_split, list_numbered, locate_task, make_random
 from astuner_envs.message_answers import put_forward
 
 NAME = "frozen_lake"
@@ -51,20 +51,20 @@ class FrozenLake:
     @classmethod
     def list_tasks(cls, options: Options, split: Split) -> Iterator[Task]:
         """Yield the tasks of a split."""
-        return numbered(NAME, options, split)
+        return list_numbered(NAME, options, split)
 
     @classmethod
     def warm_up(cls) -> None:
         """Import gymnasium once for all instances of a server."""
-        _gymnasium()
+        _import_gymnasium()
 
     async def reset(self) -> Sequence[Message]:
         """Return the rules and the lake."""
-        self._map, seed = lake_of(self._task_id, self._options)
-        make = _gymnasium().make
+        self._map, seed = make_lake(self._task_id, self._options)
+        make = _import_gymnasium().make
         self._lake = make("FrozenLake-v1", desc=list(self._map), is_slippery=self._options.slippery)
         self._place = int(self._lake.reset(seed=seed)[0])
-        return [{"role": "system", "content": RULES}, {"role": "user", "content": self._shown()}]
+        return [{"role": "system", "content": RULES}, {"role": "user", "content": self._render_map()}]
 
     async def step(self, action: Message) -> tuple[Sequence[Message], float, bool, Mapping[str, Any]]:
         """Move."""
@@ -78,7 +78,7 @@ class FrozenLake:
             self._place, self._score = int(place), float(reward)
             said = "You fell into a hole." if done and not reward else "You reached the goal." if done else ""
         over = bool(done or self._moves >= self._options.moves)
-        shown = "\n".join(filter(None, (said, self._shown())))
+        shown = "\n".join(filter(None, (said, self._render_map())))
         info = {"is_success": self._score == 1.0, "moves": self._moves, "move_found": bool(named)}
         return [{"role": "user", "content": shown}], float(reward), over, info
 
@@ -91,29 +91,29 @@ class FrozenLake:
         if self._lake is not None:
             self._lake.close()
 
-    def _shown(self) -> str:
+    def _render_map(self) -> str:
         row, column = divmod(self._place, len(self._map))
         lines = [[f" {field} " for field in line] for line in self._map]
         lines[row][column] = f"[{self._map[row][column]}]"
         return "\n".join("".join(line).rstrip() for line in lines)
 
 
-def lake_of(task_id: str, options: FrozenLake.Options) -> tuple[tuple[str, ...], int]:
+def make_lake(task_id: str, options: FrozenLake.Options) -> tuple[tuple[str, ...], int]:
     """Return the map that an id stands for, on which there is a way, and the seed of its chances."""
-    _gymnasium()
+    _import_gymnasium()
     from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 
-    split, number = place_of(task_id, options)
-    draw = chance(f"{NAME}/{options.size}/{options.ice}", options, split, number)
+    split, number = locate_task(task_id, options)
+    draw = make_random(f"{NAME}/{options.size}/{options.ice}", options, split, number)
 
-    def drawn() -> tuple[tuple[str, ...], int]:
+    def draw_map() -> tuple[tuple[str, ...], int]:
         seed = draw.randrange(2**31)
         return tuple(generate_random_map(size=options.size, p=options.ice, seed=seed)), seed
 
-    return first_that_belongs(NAME, split, drawn, lambda found: found[0])
+    return draw_for_split(NAME, split, draw_map, lambda found: found[0])
 
 
-def _gymnasium() -> Any:
+def _import_gymnasium() -> Any:
     try:
         import gymnasium
     except ImportError as error:

@@ -17,7 +17,7 @@ from astuner.clients.reasoning_gym import make_program
 from astuner.errors import DataError
 from astuner.processes.json_child import JsonChild
 from astuner.schema import Split
-from astuner_envs.listing import belongs
+from astuner_envs.listing import belongs_to_split
 
 NAME = "reasoning_gym"
 PROCESSES = 2
@@ -63,18 +63,18 @@ class Children:
                 self._idle.put(child)
 
 
-def children(timeout_s: float) -> Children:
+def get_children(timeout_s: float) -> Children:
     """Return the children of this process, for all its episodes: one of their own for each would take 100 MiB and a second."""
-    return _children(os.getpid(), timeout_s)
+    return _make_children(os.getpid(), timeout_s)
 
 
 @cache
-def _children(process: int, timeout_s: float) -> Children:
+def _make_children(process: int, timeout_s: float) -> Children:
     # By process: one that was forked from another does not use the pipes of its children.
     return Children(timeout_s)
 
 
-async def puzzle_of(
+async def find_puzzle(
     split: Split, number: int, size: int, *, family: str, config: Mapping[str, Any], seed: int, asked: Children
 ) -> Mapping[str, Any]:
     """Return what a puzzle was made of, with its `entry`: the first of its number that belongs to the split.
@@ -90,7 +90,7 @@ async def puzzle_of(
         drawn = random.Random(f"{NAME}/{family}/{seed}/{split}/{draw}").randrange(1 << 31)
         source = {**made, "seed": drawn, "level": None, "index": number}
         entry = (await asked.ask(make=source))["entry"]
-        if belongs((family, json.dumps(entry["question"])), split):
+        if belongs_to_split((family, json.dumps(entry["question"])), split):
             return {**source, "entry": entry}
     raise DataError(
         f"environment '{NAME}': family {family!r} has too few different puzzles for the split {split!r} as it is configured: "

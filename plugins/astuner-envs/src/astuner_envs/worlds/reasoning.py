@@ -11,9 +11,9 @@ from attrs.validators import gt, min_len
 from astuner.clients.reasoning_gym import is_installed
 from astuner.errors import PluginError
 from astuner.schema import Message, Split, Task, WorkflowTask
-from astuner_envs.listing import NumberedTasks, numbered, place_of
+from astuner_envs.listing import NumberedTasks, list_numbered, locate_task
 from astuner_envs.message_answers import put_forward
-from astuner_envs.worlds.puzzles import NAME, Children, children, puzzle_of
+from astuner_envs.worlds.puzzles import NAME, Children, find_puzzle, get_children
 
 RULES = "Answer the question. Put nothing but the final answer between <answer> and </answer>."
 
@@ -47,7 +47,7 @@ class ReasoningGym:
     @classmethod
     def list_tasks(cls, options: Options, split: Split) -> Iterator[Task]:
         """Yield the tasks of a split."""
-        return numbered(NAME, options, split)
+        return list_numbered(NAME, options, split)
 
     @classmethod
     def warm_up(cls) -> None:
@@ -57,8 +57,8 @@ class ReasoningGym:
     async def reset(self) -> Sequence[Message]:
         """Return the question."""
         _check_installed()
-        self._children = children(self._options.timeout_s)
-        self._source = await source_of(self._task_id, self._options, self._children)
+        self._children = get_children(self._options.timeout_s)
+        self._source = await find_source(self._task_id, self._options, self._children)
         question = str(self._source["entry"]["question"])
         return [{"role": "system", "content": RULES}, {"role": "user", "content": question}]
 
@@ -79,11 +79,11 @@ class ReasoningGym:
         """Nothing is held."""
 
 
-async def source_of(task_id: str, options: ReasoningGym.Options, asked: Children) -> Mapping[str, Any]:
+async def find_source(task_id: str, options: ReasoningGym.Options, asked: Children) -> Mapping[str, Any]:
     """Return the puzzle that an id stands for: its `entry`, and what it was made of."""
-    split, number = place_of(task_id, options)
+    split, number = locate_task(task_id, options)
     family = options.families[number % len(options.families)]
-    return await puzzle_of(
+    return await find_puzzle(
         split,
         number,
         options.training_tasks if split == "train" else options.validation_tasks,

@@ -2,6 +2,6 @@
 
 from astuner_judges.asking.fence_rule import fence_rule
 from astuner_judges.asking.llm_usage import write_totals
-from astuner_judges.asking.no_verdict import NO_ANSWER, no_answer, no_verdict
+from astuner_judges.asking.no_verdict import NO_ANSWER, explain_failure, explain_missing_answer
 
-__all__ = ["NO_ANSWER", "fence_rule", "no_answer", "no_verdict", "write_totals"]
+__all__ = ["NO_ANSWER", "explain_failure", "explain_missing_answer", "fence_rule", "write_totals"]

@@ -10,14 +10,14 @@ import click
 
 if TYPE_CHECKING:
     from astuner.config.sections import FileSplit
-    from astuner_judges.evaluation.configured_judges import Configured, ConfiguredJudge
-    from astuner_judges.evaluation.labelled import Fields, Labelled
+    from astuner_judges.evaluation.configured_judges import ConfiguredJudge, JudgeSetup
+    from astuner_judges.evaluation.labelled import Fields, LabelledExample
     from astuner_judges.evaluation.report import Report
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _of_judges(command: F) -> F:
+def _add_judge_options(command: F) -> F:
     """Add the options that choose a YAML and a judge, and `--json`."""
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
@@ -36,7 +36,7 @@ def judge() -> None:
 
 
 @judge.command("eval")
-@_of_judges
+@_add_judge_options
 @click.option(
     "--examples",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -82,11 +82,11 @@ def evaluate(
     chosen and rejected. Rows of the same task are put to the judge together. Exit code 1 when no answer was judged.
     """
     from astuner.config.sections import FileSplit
-    from astuner_judges.evaluation.configured_judges import configured
+    from astuner_judges.evaluation.configured_judges import load_judges
     from astuner_judges.evaluation.labelled import Fields
-    from astuner_judges.evaluation.table import table_of, warnings_of
+    from astuner_judges.evaluation.table import format_table, list_warnings
 
-    chosen = configured(conf, overrides, name)
+    chosen = load_judges(conf, overrides, name)
     fields = Fields(
         answer=answer_field,
         reference=reference_field,
@@ -96,33 +96,33 @@ def evaluate(
         rank=rank_field,
         bounded=False,
     )
-    split = FileSplit(file_path=str(examples.resolve()), columns=_pairs(columns), json_columns=json_columns, limit=limit)
+    split = FileSplit(file_path=str(examples.resolve()), columns=_parse_columns(columns), json_columns=json_columns, limit=limit)
     rows = _read(split, fields)
     bounds = threshold, success_reward
     with chosen.loaded.secrets.hide_in_errors():
-        reports = [_evaluated(chosen, one, rows, fields, bounds, both_orders) for one in chosen.judges]
+        reports = [_evaluate_judge(chosen, one, rows, fields, bounds, both_orders) for one in chosen.judges]
     if in_json:
         from astuner.cli.output import print_json
 
-        print_json({"judges": [_finite(report.as_json()) for report in reports]})
+        print_json({"judges": [_replace_nan(report.as_json()) for report in reports]})
     else:
-        click.echo("\n\n".join(map(table_of, reports)))
+        click.echo("\n\n".join(map(format_table, reports)))
     for report in reports:
-        for warning in warnings_of(report):
+        for warning in list_warnings(report):
             click.echo(chosen.loaded.secrets.hide(f"warning: {warning}"), err=True)
     return 0 if all(report.judged for report in reports) else 1
 
 
 @judge.command("learn")
-@_of_judges
+@_add_judge_options
 @click.option("--again", is_flag=True, help="Also where there are rubrics already; these are replaced.")
 def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: bool, again: bool) -> None:
     """Let judges that learn from labelled examples do so now, as the first run would."""
     from astuner.errors import UsageError
     from astuner.plugins.drivers import load
-    from astuner_judges.evaluation.configured_judges import configured
+    from astuner_judges.evaluation.configured_judges import load_judges
 
-    chosen = configured(conf, overrides, name)
+    chosen = load_judges(conf, overrides, name)
     able = [one for one in chosen.judges if callable(getattr(load(one.candidate), "learn", None))]
     if not able:
         names = ", ".join(one.name for one in chosen.judges)
@@ -143,7 +143,7 @@ def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: boo
             click.echo(f"{one['judge']}  {one['themes']} themes, {state}  {one['file']}")
 
 
-def _pairs(columns: Sequence[str]) -> dict[str, str]:
+def _parse_columns(columns: Sequence[str]) -> dict[str, str]:
     from astuner.errors import UsageError
 
     wrong = next((text for text in columns if not all(text.partition("="))), None)
@@ -152,20 +152,20 @@ def _pairs(columns: Sequence[str]) -> dict[str, str]:
     return {field: name for field, _, name in (text.partition("=") for text in columns)}
 
 
-def _read(split: FileSplit, fields: Fields) -> list[Labelled]:
+def _read(split: FileSplit, fields: Fields) -> list[LabelledExample]:
     from astuner.builtin.readers.dataset_file import DatasetFileReader
     from astuner.config.sections import DatasetFileSection
-    from astuner_judges.evaluation.joining import joined
-    from astuner_judges.evaluation.labelled import labelled
+    from astuner_judges.evaluation.joining import join
+    from astuner_judges.evaluation.labelled import read_examples
 
     reader = DatasetFileReader(DatasetFileSection(training=split), Path(split.file_path).parent)
-    return joined(labelled(reader.read("train"), fields))
+    return join(read_examples(reader.read("train"), fields))
 
 
-def _evaluated(
-    chosen: Configured,
+def _evaluate_judge(
+    chosen: JudgeSetup,
     one: ConfiguredJudge,
-    rows: Sequence[Labelled],
+    rows: Sequence[LabelledExample],
     fields: Fields,
     bounds: tuple[float | None, float | None],
     both_orders: bool,
@@ -174,33 +174,33 @@ def _evaluated(
 
     from astuner.plugins.hooks import Hooks
     from astuner_judges.evaluation.judging import ask
-    from astuner_judges.evaluation.limits import limits_of
+    from astuner_judges.evaluation.limits import find_limits
     from astuner_judges.evaluation.report import report_on
 
     hooks = Hooks(chosen.catalog, options=chosen.run_info.config.plugins.options)
     hooks.check_pending()
     made = hooks.make_judge(one.candidate, one.options, chosen.run_info)
 
-    async def asked() -> Any:
+    async def ask_judge() -> Any:
         try:
             return await ask(made, rows, fields.answer, both_orders=both_orders)
         finally:
             await made.close()
 
-    findings = asyncio.run(asked())
+    findings = asyncio.run(ask_judge())
     budget = getattr(made, "budget", None)
     return report_on(
         one.name,
         findings,
-        limits=limits_of(findings, threshold=bounds[0], success_reward=bounds[1], options=one.options),
+        limits=find_limits(findings, threshold=bounds[0], success_reward=bounds[1], options=one.options),
         seed=chosen.run_info.seed,
         learnt_from=getattr(made, "learnt_from", ()),
         spent=None if budget is None else budget.spent,
     )
 
 
-def _finite(value: Any) -> Any:
+def _replace_nan(value: Any) -> Any:
     """Return JSON values in which what is no number is null."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _replace_nan(item) for key, item in value.items()}
     return None if isinstance(value, float) and value != value else value

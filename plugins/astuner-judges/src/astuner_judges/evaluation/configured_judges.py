@@ -27,7 +27,7 @@ class ConfiguredJudge:
 
 
 @frozen(kw_only=True)
-class Configured:
+class JudgeSetup:
     """What `astuner judge` works with."""
 
     judges: tuple[ConfiguredJudge, ...]
@@ -36,7 +36,7 @@ class Configured:
     catalog: Catalog
 
 
-def configured(conf: Path, overrides: Sequence[str], name: str | None = None) -> Configured:
+def load_judges(conf: Path, overrides: Sequence[str], name: str | None = None) -> JudgeSetup:
     """Load a YAML and choose its judges, or the one of that name; raises `ConfigError` with all problems, and `UsageError`.
 
     Nothing else that the YAML names is loaded: a judge can be tried before model, agent and tasks are there.
@@ -75,4 +75,4 @@ def configured(conf: Path, overrides: Sequence[str], name: str | None = None) ->
         conf=loaded.path,
         overrides=loaded.overrides,
     )
-    return Configured(judges=tuple(found), run_info=info, loaded=loaded, catalog=catalog)
+    return JudgeSetup(judges=tuple(found), run_info=info, loaded=loaded, catalog=catalog)

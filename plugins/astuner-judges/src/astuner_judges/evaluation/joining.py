@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 
 from attrs import evolve
 
-from astuner_judges.evaluation.labelled import Labelled
+from astuner_judges.evaluation.labelled import LabelledExample
 
 
-def joined(examples: Iterable[Labelled], most: int | None = None) -> list[Labelled]:
+def join(examples: Iterable[LabelledExample], most: int | None = None) -> list[LabelledExample]:
     """Return the examples with those of the same task put together, in the order of the first of each; at `most` so many.
 
     Answers to one question in rows of their own are siblings, as the judge of a run sees them. What else rows hold, such as
     who labelled an answer, makes no other task of them: it stays with each answer. Ranks say nothing beyond their own row.
     """
-    found: dict[str | int, list[Labelled]] = {}
+    found: dict[str | int, list[LabelledExample]] = {}
     for number, example in enumerate(examples):
         known = _identity(example) if example.scored else number
         if known in found:
@@ -26,16 +26,16 @@ def joined(examples: Iterable[Labelled], most: int | None = None) -> list[Labell
         if len(found) == most and not any(rows[0].scored for rows in found.values()):
             # No later row can belong to one of these; of scored ones the last may.
             break
-    return [_together(rows) for rows in found.values()]
+    return [_merge_rows(rows) for rows in found.values()]
 
 
-def _identity(example: Labelled) -> str:
+def _identity(example: LabelledExample) -> str:
     task = example.task
     known = [example.query, task.main_query, task.init_messages, task.env_type, example.reference]
     return json.dumps(known, sort_keys=True, default=str)
 
 
-def _together(rows: Sequence[Labelled]) -> Labelled:
+def _merge_rows(rows: Sequence[LabelledExample]) -> LabelledExample:
     first, *others = rows
     shared = {
         key: value

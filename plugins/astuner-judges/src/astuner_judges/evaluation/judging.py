@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from astuner.judging.group_judging import judge_group
 from astuner.protocols import Judge
 from astuner.schema import Call, Episode, Group, Unjudged, Verdict, WorkflowOutput
-from astuner_judges.evaluation.labelled import Labelled
+from astuner_judges.evaluation.labelled import LabelledExample
 
 GROUPS_AT_ONCE = 32
 JUDGE_TIMEOUT_S = 600.0
@@ -25,7 +25,7 @@ Finding = Verdict | Unjudged
 class Findings:
     """What a judge says of the answers of one example, in their order."""
 
-    example: Labelled
+    example: LabelledExample
     forwards: tuple[Finding, ...]
     backwards: tuple[Finding, ...] | None = None
     """The same answers again, after they were put to the judge in the reverse order; None where that was not done."""
@@ -37,7 +37,7 @@ class Findings:
         return [components[POSITION_BIAS] for components in given if POSITION_BIAS in components]
 
 
-async def ask(judge: Judge, examples: Sequence[Labelled], answer_field: str, *, both_orders: bool) -> list[Findings]:
+async def ask(judge: Judge, examples: Sequence[LabelledExample], answer_field: str, *, both_orders: bool) -> list[Findings]:
     """Return the findings on each example; `both_orders` asks twice where several answers have verdicts to be compared.
 
     A judge that gives its `position_bias` is not asked twice: it looks after the order itself, and would say the same again.
@@ -45,24 +45,24 @@ async def ask(judge: Judge, examples: Sequence[Labelled], answer_field: str, *, 
     """
     at_once = asyncio.Semaphore(GROUPS_AT_ONCE)
 
-    async def judged(number: int, example: Labelled, *, reverse: bool) -> tuple[Finding, ...]:
+    async def judge_once(number: int, example: LabelledExample, *, reverse: bool) -> tuple[Finding, ...]:
         async with at_once:
-            group = group_of(number, example, answer_field, reverse=reverse)
+            group = build_group(number, example, answer_field, reverse=reverse)
             done = await judge_group(group, judge, timeout_s=JUDGE_TIMEOUT_S)
         found = tuple(episode.verdict for episode in done.episodes if episode.verdict is not None)
         return found[::-1] if reverse else found
 
-    async def one(number: int, example: Labelled) -> Findings:
-        found = Findings(example=example, forwards=await judged(number, example, reverse=False))
+    async def judge_example(number: int, example: LabelledExample) -> Findings:
+        found = Findings(example=example, forwards=await judge_once(number, example, reverse=False))
         comparable = sum(isinstance(finding, Verdict) for finding in found.forwards) > 1
         if not both_orders or not comparable or found.position_biases:
             return found
-        return evolve(found, backwards=await judged(number, example, reverse=True))
+        return evolve(found, backwards=await judge_once(number, example, reverse=True))
 
-    return list(await asyncio.gather(*(one(number, example) for number, example in enumerate(examples))))
+    return list(await asyncio.gather(*(judge_example(number, example) for number, example in enumerate(examples))))
 
 
-def group_of(number: int, example: Labelled, answer_field: str, *, reverse: bool = False) -> Group:
+def build_group(number: int, example: LabelledExample, answer_field: str, *, reverse: bool = False) -> Group:
     """Return the answers of an example as siblings of a run; each is the output and the only reply of its episode.
 
     What the row of an answer holds alone is in the task of its episode, and not in that of the group.

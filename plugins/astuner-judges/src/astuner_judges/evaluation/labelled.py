@@ -50,7 +50,7 @@ class LabelledAnswer:
 
 
 @frozen(kw_only=True)
-class Labelled:
+class LabelledExample:
     """A question with labelled answers."""
 
     task: Task
@@ -81,13 +81,13 @@ def digest_of_question(example: str) -> str:
     return example.partition("-")[0]
 
 
-def labelled(tasks: Iterable[Task], fields: Fields) -> Iterator[Labelled]:
+def read_examples(tasks: Iterable[Task], fields: Fields) -> Iterator[LabelledExample]:
     """Yield an example per task; raises `DataError` for one without answer or label."""
     for task in tasks:
-        yield _example(task, fields)
+        yield _read_example(task, fields)
 
 
-def query_of(task: Task, name: str = "main_query") -> str:
+def read_query(task: Task, name: str = "main_query") -> str:
     """Return the question of a task: the field of that name, or the key of its metadata; raises `DataError`."""
     if name == "main_query":
         last = next((message for message in reversed(task.init_messages) if message.get("role") == "user"), {})
@@ -102,26 +102,26 @@ def query_of(task: Task, name: str = "main_query") -> str:
     return text
 
 
-def text_of(value: Any) -> str:
+def to_text(value: Any) -> str:
     """Return an answer as text: what is no text as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-def _example(task: Task, fields: Fields) -> Labelled:
-    row, query = task.metadata, query_of(task, fields.query)
+def _read_example(task: Task, fields: Fields) -> LabelledExample:
+    row, query = task.metadata, read_query(task, fields.query)
     told = {fields.candidates, fields.answer, fields.label, fields.rank, CHOSEN, REJECTED}
     candidates = _read(row.get(fields.candidates))
     if candidates is not None:
-        answers, scored = _candidates(task, candidates, fields)
+        answers, scored = _read_candidates(task, candidates, fields)
     elif row.get(CHOSEN) is not None and row.get(REJECTED) is not None:
         pair = (row[CHOSEN], 1), (row[REJECTED], 2)
-        answers, scored = tuple(LabelledAnswer(text=text_of(text), label=-float(rank)) for text, rank in pair), False
+        answers, scored = tuple(LabelledAnswer(text=to_text(text), label=-float(rank)) for text, rank in pair), False
     else:
-        answers, scored = (_single(task, row, fields),), True
+        answers, scored = (_read_single(task, row, fields),), True
         if row.get(fields.answer) is None:
             told.add(fields.reference)
     left = {key: value for key, value in row.items() if key not in told}
-    return Labelled(
+    return LabelledExample(
         task=evolve(task, metadata=left), query=query, answers=answers, scored=scored, reference=left.get(fields.reference)
     )
 
@@ -136,28 +136,29 @@ def _read(value: Any) -> Any:
         return value
 
 
-def _single(task: Task, row: Mapping[str, Any], fields: Fields) -> LabelledAnswer:
+def _read_single(task: Task, row: Mapping[str, Any], fields: Fields) -> LabelledAnswer:
     label = _read(row.get(fields.label))
     if row.get(fields.answer) is not None:
         if label is None:
-            raise DataError(f"{_place(task)}: an answer in '{fields.answer}', and no label in '{fields.label}'{_there(row)}")
-        return LabelledAnswer(text=text_of(row[fields.answer]), label=_score(task, label, fields))
+            where = _place(task)
+            raise DataError(f"{where}: an answer in '{fields.answer}', and no label in '{fields.label}'{_list_fields(row)}")
+        return LabelledAnswer(text=to_text(row[fields.answer]), label=_score(task, label, fields))
     if not fields.reference_alone or row.get(fields.reference) is None:
         alone = (fields.reference,) if fields.reference_alone else ()
         names = " nor ".join(map(repr, (fields.answer, *alone, fields.candidates, CHOSEN)))
-        raise DataError(f"{_place(task)}: no answer: neither {names} is there{_there(row)}")
+        raise DataError(f"{_place(task)}: no answer: neither {names} is there{_list_fields(row)}")
     # A reference answer with a label is the answer that is labelled; without one it is right.
     score = fields.high if label is None else _score(task, label, fields)
-    return LabelledAnswer(text=text_of(row[fields.reference]), label=score)
+    return LabelledAnswer(text=to_text(row[fields.reference]), label=score)
 
 
-def _candidates(task: Task, given: Any, fields: Fields) -> tuple[tuple[LabelledAnswer, ...], bool]:
+def _read_candidates(task: Task, given: Any, fields: Fields) -> tuple[tuple[LabelledAnswer, ...], bool]:
     names = (fields.answer, fields.reference, "answer")
     if not isinstance(given, list) or len(given) < 2 or not all(isinstance(one, Mapping) for one in given):
         raise DataError(f"{_place(task)}: '{fields.candidates}' is a list of two or more objects, not {str(given)[:80]!r}")
     texts = [next((one[name] for name in names if one.get(name) is not None), None) for one in given]
     if None in texts:
-        raise DataError(f"{_place(task)}: a candidate has no answer in '{fields.answer}'{_there(given[texts.index(None)])}")
+        raise DataError(f"{_place(task)}: a candidate has no answer in '{fields.answer}'{_list_fields(given[texts.index(None)])}")
     given_labels, ranks = ([_read(one.get(name)) for one in given] for name in (fields.label, fields.rank))
     scored = None not in given_labels
     if not scored and not all(map(_is_number, ranks)):
@@ -165,7 +166,7 @@ def _candidates(task: Task, given: Any, fields: Fields) -> tuple[tuple[LabelledA
             f"{_place(task)}: each candidate needs a number in '{fields.rank}' (1 is the best), or a label in '{fields.label}'"
         )
     labels = [_score(task, label, fields) for label in given_labels] if scored else [-float(rank) for rank in ranks]
-    return tuple(LabelledAnswer(text=text_of(text), label=label) for text, label in zip(texts, labels, strict=True)), scored
+    return tuple(LabelledAnswer(text=to_text(text), label=label) for text, label in zip(texts, labels, strict=True)), scored
 
 
 def _score(task: Task, value: Any, fields: Fields) -> float:
@@ -196,5 +197,5 @@ def _place(task: Task) -> str:
     return f"labelled example '{task.task_id}'"
 
 
-def _there(row: Mapping[str, Any]) -> str:
+def _list_fields(row: Mapping[str, Any]) -> str:
     return f"; there are: {', '.join(map(str, row)) or 'no fields'}"

@@ -86,7 +86,7 @@ class Report:
 
 
 @frozen(kw_only=True)
-class _Judged:
+class _JudgedAnswers:
     """Answers with a verdict, as columns."""
 
     labels: NDArray[np.float64]
@@ -132,7 +132,7 @@ def report_on(
     )
 
 
-def _columns(findings: Sequence[Findings], limits: Limits) -> _Judged:
+def _columns(findings: Sequence[Findings], limits: Limits) -> _JudgedAnswers:
     rows = [
         (answer, finding, number, found.example.scored)
         for number, found in enumerate(findings)
@@ -141,7 +141,7 @@ def _columns(findings: Sequence[Findings], limits: Limits) -> _Judged:
     ]
     from_reward = math.inf if limits.reward is None else limits.reward
     success = [finding.reward >= from_reward if finding.is_success is None else finding.is_success for _, finding, _, _ in rows]
-    return _Judged(
+    return _JudgedAnswers(
         labels=np.array([answer.label for answer, _, _, _ in rows], float),
         scores=np.array([finding.reward for _, finding, _, _ in rows], float),
         good=np.array([answer.label >= limits.label for answer, _, _, _ in rows], bool),
@@ -152,7 +152,7 @@ def _columns(findings: Sequence[Findings], limits: Limits) -> _Judged:
     )
 
 
-def _figures(rows: _Judged, seed: int, *, decides: bool) -> dict[str, Any]:
+def _figures(rows: _JudgedAnswers, seed: int, *, decides: bool) -> dict[str, Any]:
     if not len(rows.labels):
         return dict.fromkeys(("accuracy", "kappa", "spearman", "kendall", "order", "length_bias"))
 
@@ -175,7 +175,7 @@ def _figures(rows: _Judged, seed: int, *, decides: bool) -> dict[str, Any]:
     }
 
 
-def _order(rows: _Judged) -> Any:
+def _order(rows: _JudgedAnswers) -> Any:
     """Return the share of pairs ordered as labelled, over the questions of some rows."""
     found = [
         ordered_pairs(rows.labels[rows.question == number], rows.scores[rows.question == number])
@@ -192,7 +192,7 @@ def _order(rows: _Judged) -> Any:
     return share
 
 
-def _length_bias(rows: _Judged) -> Any:
+def _length_bias(rows: _JudgedAnswers) -> Any:
     """Return what correlates score and length of some rows, with the label held fixed: labels may go with length by right.
 
     Where labels only rank, all three are ranks within their question.

@@ -9,25 +9,25 @@ from astuner_judges.evaluation.bootstrap import Interval
 from astuner_judges.evaluation.report import Report
 
 
-def table_of(report: Report) -> str:
+def format_table(report: Report) -> str:
     """Return the figures of a judge, one a line, each with what it means."""
     rows = [
         ("judge", report.judge, ""),
         ("answers", f"{report.judged} of {report.answers} judged", f"to {report.questions} questions"),
         *(("", f"{count} {reason}", "no verdict") for reason, count in report.failures.items()),
-        ("accuracy", _shown(report.accuracy, share=True), f"same decision, good from {report.threshold:g}"),
-        ("kappa", _shown(report.kappa), "Cohen's: 0 is chance, 1 full agreement"),
-        ("spearman", _shown(report.spearman), "rank correlation of score and label"),
-        ("kendall", _shown(report.kendall), "tau-b of score and label"),
-        ("order", _shown(report.order, share=True), "pairs of answers to one question in the order of their labels"),
+        ("accuracy", _format_interval(report.accuracy, share=True), f"same decision, good from {report.threshold:g}"),
+        ("kappa", _format_interval(report.kappa), "Cohen's: 0 is chance, 1 full agreement"),
+        ("spearman", _format_interval(report.spearman), "rank correlation of score and label"),
+        ("kendall", _format_interval(report.kendall), "tau-b of score and label"),
+        ("order", _format_interval(report.order, share=True), "pairs of answers to one question in the order of their labels"),
         _position(report),
-        ("length", _shown(report.length_bias), "rank correlation of score and length of answers, given the label"),
+        ("length", _format_interval(report.length_bias), "rank correlation of score and length of answers, given the label"),
         *_cost(report),
     ]
     return align_columns(rows)
 
 
-def warnings_of(report: Report) -> list[str]:
+def list_warnings(report: Report) -> list[str]:
     """Return what a user must know before trusting the figures."""
     found = [f"judge '{report.judge}': {note}" for note in report.notes]
     overlap = report.overlap
@@ -63,7 +63,7 @@ def _position(report: Report) -> tuple[str, str, str]:
     return "position", changed, "pairs whose order changes when the answers are put in the reverse order"
 
 
-def _shown(found: Interval | None, *, share: bool = False) -> str:
+def _format_interval(found: Interval | None, *, share: bool = False) -> str:
     if found is None:
         return "-"
     form = "{:.1%}" if share else "{:.3f}"

@@ -10,7 +10,7 @@ from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
 from astuner.clients.llm_json import ask_for_json
 from astuner.schema import Unjudged
-from astuner_judges.asking import no_verdict
+from astuner_judges.asking import explain_failure
 
 Shape = TypeVar("Shape")
 
@@ -24,23 +24,23 @@ class Asker:
         self._max_tokens, self._attempts = max_tokens, attempts
         self._seeds = range(first_seed, first_seed + votes)
 
-    async def votes(self, messages: Sequence[Mapping[str, Any]], shape: type[Shape]) -> list[Shape] | Unjudged:
+    async def collect_votes(self, messages: Sequence[Mapping[str, Any]], shape: type[Shape]) -> list[Shape] | Unjudged:
         """Return the votes that came, where they are more than half of those asked for, else why not."""
-        found = await asyncio.gather(*(self._vote(messages, shape, seed) for seed in self._seeds))
-        return given_by_most(found)
+        found = await asyncio.gather(*(self._cast_vote(messages, shape, seed) for seed in self._seeds))
+        return require_majority(found)
 
-    async def _vote(self, messages: Sequence[Mapping[str, Any]], shape: type[Shape], seed: int) -> Shape | Unjudged:
+    async def _cast_vote(self, messages: Sequence[Mapping[str, Any]], shape: type[Shape], seed: int) -> Shape | Unjudged:
         more = {"seed": seed} if len(self._seeds) > 1 else {}
         try:
             answer, _ = await ask_for_json(
                 self.client, messages, shape, max_tokens=self._max_tokens, attempts=self._attempts, **more
             )
         except (LLMFailed, LLMBudgetSpent) as error:
-            return no_verdict(error)
+            return explain_failure(error)
         return answer
 
 
-def given_by_most(found: Sequence[Shape | Unjudged]) -> list[Shape] | Unjudged:
+def require_majority(found: Sequence[Shape | Unjudged]) -> list[Shape] | Unjudged:
     """Return what is no failure, where that is more than half; else the first failure, with how many there were."""
     given = [one for one in found if not isinstance(one, Unjudged)]
     failures = [one for one in found if isinstance(one, Unjudged)]

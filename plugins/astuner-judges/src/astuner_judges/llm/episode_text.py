@@ -11,7 +11,7 @@ from attrs import evolve
 from astuner.clients.fences import fence
 from astuner.errors import DataError
 from astuner.schema import Episode, Task, Unjudged
-from astuner_judges.asking import no_answer
+from astuner_judges.asking import explain_missing_answer
 from astuner_judges.llm.options import LlmJudgeOptions
 
 
@@ -46,7 +46,7 @@ def _answer(episode: Episode, key: str | None) -> str | Unjudged | None:
         return _text(_content(episode.calls[-1].reply.get("content"))) if episode.calls else None
     metadata = episode.output.metadata if episode.output is not None else {}
     if key not in metadata:
-        return no_answer(key, metadata, option="answer_key (null takes the model's last reply)")
+        return explain_missing_answer(key, metadata, option="answer_key (null takes the model's last reply)")
     return _text(metadata[key])
 
 

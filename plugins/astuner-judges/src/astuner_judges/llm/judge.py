@@ -13,13 +13,13 @@ from astuner.protocols import Judge, RunInfo
 from astuner.schema import Episode, Group, Task, Unjudged, Verdict
 from astuner_judges.asking import write_totals
 from astuner_judges.llm.asker import Asker
-from astuner_judges.llm.episode_text import shown_task, shown_work
-from astuner_judges.llm.listwise import ranked
+from astuner_judges.llm.episode_text import describe_task, describe_work
+from astuner_judges.llm.listwise import rank_works
 from astuner_judges.llm.options import LlmJudgeOptions
-from astuner_judges.llm.pairwise import compared
-from astuner_judges.llm.pointwise import scored
+from astuner_judges.llm.pairwise import compare_works
+from astuner_judges.llm.pointwise import score_works
 from astuner_judges.llm.questions import Questions
-from astuner_judges.llm.relative_scores import Works, lone, named
+from astuner_judges.llm.relative_scores import Works, judge_lone, name_works
 
 
 class LlmAsJudge(Judge):
@@ -65,9 +65,9 @@ class LlmAsJudge(Judge):
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
         """Return a finding per completed episode."""
         completed = [episode for episode in group.episodes if episode.completed]
-        shown = [shown_work(episode, self._options) for episode in completed]
+        shown = [describe_work(episode, self._options) for episode in completed]
         there = [(episode, work) for episode, work in zip(completed, shown, strict=True) if not isinstance(work, Unjudged)]
-        found = iter(await self._judged(group.task, [episode for episode, _ in there], [work for _, work in there]))
+        found = iter(await self._judge_by_mode(group.task, [episode for episode, _ in there], [work for _, work in there]))
         return [work if isinstance(work, Unjudged) else next(found) for work in shown]
 
     async def close(self) -> None:
@@ -75,18 +75,18 @@ class LlmAsJudge(Judge):
         self._client.close()
         write_totals(self._client, self._run_info, judge=self._name)
 
-    async def _judged(self, of: Task, episodes: Sequence[Episode], works: Works) -> Sequence[Verdict | Unjudged]:
+    async def _judge_by_mode(self, of: Task, episodes: Sequence[Episode], works: Works) -> Sequence[Verdict | Unjudged]:
         options = self._options
         if not works:
             return []
         # All is read before anything is asked, so that what cannot be read costs nothing.
-        task = shown_task(of, options)
+        task = describe_task(of, options)
         if options.mode == "pointwise":
-            return await scored(works, task, questions=self._questions, asker=self._asker, options=options)
+            return await score_works(works, task, questions=self._questions, asker=self._asker, options=options)
         if len(works) == 1:
-            return [lone(options.lone_reward, options.mode)]
+            return [judge_lone(options.lone_reward, options.mode)]
         key = f"{self._run_info.seed}\n{task['query']}"
         if options.mode == "listwise":
-            return await ranked(works, task, questions=self._questions, asker=self._asker, options=options, key=key)
-        names = named(episodes, works)
-        return await compared(works, names, task, questions=self._questions, asker=self._asker, options=options, key=key)
+            return await rank_works(works, task, questions=self._questions, asker=self._asker, options=options, key=key)
+        names = name_works(episodes, works)
+        return await compare_works(works, names, task, questions=self._questions, asker=self._asker, options=options, key=key)

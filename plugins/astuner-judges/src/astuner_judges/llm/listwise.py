@@ -8,18 +8,18 @@ from itertools import chain
 from statistics import fmean
 
 from astuner.schema import Unjudged, Verdict
-from astuner_judges.llm.asker import Asker, given_by_most
+from astuner_judges.llm.asker import Asker, require_majority
 from astuner_judges.llm.options import LlmJudgeOptions
-from astuner_judges.llm.pairs import in_some_order
+from astuner_judges.llm.pairs import shuffle_works
 from astuner_judges.llm.questions import Questions
-from astuner_judges.llm.relative_scores import Works, counted, share_won
-from astuner_judges.llm.shapes import ranked_out_of
+from astuner_judges.llm.relative_scores import Works, count_works, share_won
+from astuner_judges.llm.shapes import make_ranking_shape
 
 Ranking = Mapping[str, int]
 """The place of each work, from 1, the best first."""
 
 
-async def ranked(
+async def rank_works(
     works: Works,
     task: Mapping[str, str],
     *,
@@ -29,13 +29,13 @@ async def ranked(
     key: str,
 ) -> list[Verdict | Unjudged]:
     """Return a finding per work; `key` chooses the first order. The same work has one place, and none the last, unasked."""
-    there = in_some_order((work for work in works if work is not None), key)
-    counts = counted(works)
+    there = shuffle_works((work for work in works if work is not None), key)
+    counts = count_works(works)
     rankings: list[Ranking] = []
     reasons: list[str] = []
     if len(there) > 1:
-        orders = orders_of(there, options.orders)
-        found = given_by_most(await asyncio.gather(*(_ranked(order, task, questions, asker) for order in orders)))
+        orders = choose_orders(there, options.orders)
+        found = require_majority(await asyncio.gather(*(_ask_ranking(order, task, questions, asker) for order in orders)))
         if isinstance(found, Unjudged):
             return [found] * len(works)
         rankings = [ranking for of_order, _ in found for ranking in of_order]
@@ -44,7 +44,7 @@ async def ranked(
     return [findings[work] for work in works]
 
 
-def orders_of(works: Sequence[str], count: int) -> list[tuple[str, ...]]:
+def choose_orders(works: Sequence[str], count: int) -> list[tuple[str, ...]]:
     """Return different orders, at most so many: the works as they come, reversed, turned and reversed, and so on."""
     turns = (count + 1) // 2
     starts = [turn * len(works) // turns for turn in range(turns)]
@@ -52,11 +52,11 @@ def orders_of(works: Sequence[str], count: int) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(chain.from_iterable((order, order[::-1]) for order in turned)))[:count]
 
 
-async def _ranked(
+async def _ask_ranking(
     order: Sequence[str], task: Mapping[str, str], questions: Questions, asker: Asker
 ) -> tuple[list[Ranking], str] | Unjudged:
-    asked = questions.ask(task, answers=questions.numbered(order))
-    votes = await asker.votes(asked, ranked_out_of(len(order)))
+    asked = questions.ask(task, answers=questions.number_works(order))
+    votes = await asker.collect_votes(asked, make_ranking_shape(len(order)))
     if isinstance(votes, Unjudged):
         return votes
     rankings: list[Ranking] = [{order[number - 1]: place for place, number in enumerate(vote.ranking, 1)} for vote in votes]

@@ -93,7 +93,7 @@ class MathAnswerAndLlmAsJudge(Judge):
         ]
         found = await self._quality.judge(evolve(group, episodes=tuple(asked)))
         qualities = {episode.id: finding for episode, finding in zip(asked, found, strict=True)}
-        return [self._together(finding, qualities.get(episode.id)) for episode, finding in zip(completed, by_math, strict=True)]
+        return [self._combine(finding, qualities.get(episode.id)) for episode, finding in zip(completed, by_math, strict=True)]
 
     async def close(self) -> None:
         """Close both."""
@@ -103,7 +103,7 @@ class MathAnswerAndLlmAsJudge(Judge):
     def _weight(self, by_math: Verdict) -> float:
         return self._options.right_quality_weight if by_math.is_success else self._options.quality_weight
 
-    def _together(self, by_math: Verdict | Unjudged, quality: Verdict | Unjudged | None) -> Verdict | Unjudged:
+    def _combine(self, by_math: Verdict | Unjudged, quality: Verdict | Unjudged | None) -> Verdict | Unjudged:
         if isinstance(by_math, Unjudged):
             return by_math
         if isinstance(quality, Unjudged):

@@ -15,7 +15,7 @@ Mode = Literal["pointwise", "pairwise", "listwise"]
 VoteAggregation = Literal["mean", "median", "majority"]
 
 
-def _only(*modes: Mode) -> Callable[[Any, Attribute[Any], Any], None]:
+def _require_mode(*modes: Mode) -> Callable[[Any, Attribute[Any], Any], None]:
     """Refuse a value in a mode in which it would have no effect."""
 
     def check(instance: LlmJudgeOptions, attribute: Attribute[Any], value: Any) -> None:
@@ -67,24 +67,24 @@ class LlmJudgeOptions:
     """Where the task's metadata holds a right answer, which is shown where there is one; null shows none."""
     transcript_chars: int | None = field(default=None, validator=optional(ge(1)))
     """Show the whole conversation too, up to so many characters; null shows the answer alone."""
-    min_score: float = field(default=0.0, validator=_only("pointwise"))
+    min_score: float = field(default=0.0, validator=_require_mode("pointwise"))
     """The score of the worst answer; its reward is 0."""
-    max_score: float = field(default=10.0, validator=[_only("pointwise"), _above_min_score])
+    max_score: float = field(default=10.0, validator=[_require_mode("pointwise"), _above_min_score])
     """The score of the best answer; its reward is 1."""
-    success_threshold: float | None = field(default=None, validator=[_only("pointwise"), _is_a_score])
+    success_threshold: float | None = field(default=None, validator=[_require_mode("pointwise"), _is_a_score])
     """The score from which on an answer is a success; null leaves it open."""
     votes: int = field(default=1, validator=ge(1))
     """How often each question is asked, at `llm.temperature`. The verdict stands when more than half of the votes came."""
-    vote_aggregation: VoteAggregation = field(default="mean", validator=_only("pointwise"))
+    vote_aggregation: VoteAggregation = field(default="mean", validator=_require_mode("pointwise"))
     """What becomes of several scores; `majority` takes the most frequent, of several the lowest. Comparisons go by majority."""
-    pairs_per_episode: int | None = field(default=None, validator=[optional(ge(1)), _only("pairwise")])
+    pairs_per_episode: int | None = field(default=None, validator=[optional(ge(1)), _require_mode("pairwise")])
     """With how many siblings each is compared; null compares all with all. Each comparison is two questions."""
-    pair_reward: Literal["win_rate", "bradley_terry"] = field(default="win_rate", validator=_only("pairwise"))
+    pair_reward: Literal["win_rate", "bradley_terry"] = field(default="win_rate", validator=_require_mode("pairwise"))
     """`win_rate` is the share of comparisons won, a tie half; `bradley_terry` is the win rate that is expected against all
     siblings by strengths fitted to the comparisons, which is fairer where not all pairs are compared."""
-    orders: int = field(default=2, validator=[ge(2), _only("listwise")])
+    orders: int = field(default=2, validator=[ge(2), _require_mode("listwise")])
     """In how many orders the siblings are put to the LLM: each order and its reverse, then turned ones."""
-    lone_reward: float | None = field(default=None, validator=_only("pairwise", "listwise"))
+    lone_reward: float | None = field(default=None, validator=_require_mode("pairwise", "listwise"))
     """Of an episode without a sibling to compare it with; null leaves it without a reward, for the reason `no_siblings`."""
     attempts: int = field(default=3, validator=ge(1))
     """How often an LLM is asked for an answer in the form that is wanted."""

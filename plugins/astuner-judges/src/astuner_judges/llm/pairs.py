@@ -9,18 +9,18 @@ from itertools import combinations
 Pair = tuple[str, str]
 
 
-def in_some_order(works: Iterable[str], key: str) -> list[str]:
+def shuffle_works(works: Iterable[str], key: str) -> list[str]:
     """Return the different works in an order that depends on them and the key alone, and on nothing that is in them."""
     return sorted(set(works), key=lambda work: blake2b(f"{key}\n{work}".encode(), digest_size=16).digest())
 
 
-def pairs_of(works: Iterable[str], key: str, per_work: int | None) -> list[Pair]:
+def choose_pairs(works: Iterable[str], key: str, per_work: int | None) -> list[Pair]:
     """Return pairs such that each different work stands in `per_work` of them, or in all there are; None takes all.
 
     Works stand on a circle, and each is compared with the next ones, so that from 2 on all hang together. Where the numbers do
     not come out even, one work is in one more.
     """
-    circle = in_some_order(works, key)
+    circle = shuffle_works(works, key)
     count = len(circle)
     if per_work is None or per_work >= count - 1:
         return list(combinations(circle, 2))

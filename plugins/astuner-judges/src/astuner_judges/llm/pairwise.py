@@ -9,13 +9,13 @@ from statistics import fmean
 from attrs import evolve, frozen
 
 from astuner.schema import Unjudged, Verdict
-from astuner_judges.llm.asker import Asker, given_by_most
+from astuner_judges.llm.asker import Asker, require_majority
 from astuner_judges.llm.options import LlmJudgeOptions
-from astuner_judges.llm.pairs import Pair, pairs_of
+from astuner_judges.llm.pairs import Pair, choose_pairs
 from astuner_judges.llm.questions import Questions
-from astuner_judges.llm.relative_scores import Works, counted, share_won
+from astuner_judges.llm.relative_scores import Works, count_works, share_won
 from astuner_judges.llm.shapes import Compared
-from astuner_judges.llm.strengths import strengths
+from astuner_judges.llm.strengths import fit_strengths
 from astuner_judges.llm.votes import agreement, most_frequent
 
 _SHARE = {"first": 1.0, "second": 0.0, "tie": 0.5}
@@ -33,7 +33,7 @@ class Outcome:
     """Of the votes."""
     rationale: str = ""
 
-    def turned(self) -> Outcome:
+    def reverse(self) -> Outcome:
         """Return it as the second of the pair sees it."""
         return evolve(self, share=1 - self.share)
 
@@ -41,7 +41,7 @@ class Outcome:
 Outcomes = Mapping[Pair, "Outcome | Unjudged"]
 
 
-async def compared(
+async def compare_works(
     works: Works,
     names: Mapping[str | None, str],
     task: Mapping[str, str],
@@ -53,19 +53,19 @@ async def compared(
 ) -> list[Verdict | Unjudged]:
     """Return a finding per work; `key` chooses the pairs. The same work is a tie with itself, and none loses, unasked."""
     there = [work for work in works if work is not None]
-    pairs = pairs_of(there, key, options.pairs_per_episode)
-    found = await asyncio.gather(*(_both_orders(pair, task, questions, asker) for pair in pairs))
+    pairs = choose_pairs(there, key, options.pairs_per_episode)
+    found = await asyncio.gather(*(_compare_both_orders(pair, task, questions, asker) for pair in pairs))
     outcomes: Outcomes = dict(zip(pairs, found, strict=True))
-    counts = counted(works)
-    expected = _expected(counts, outcomes) if options.pair_reward == "bradley_terry" else None
+    counts = count_works(works)
+    expected = _expect_win_rates(counts, outcomes) if options.pair_reward == "bradley_terry" else None
     findings = {work: _finding(work, counts, outcomes, names, options, expected) for work in counts}
     return [findings[work] for work in works]
 
 
-async def _both_orders(pair: Pair, task: Mapping[str, str], questions: Questions, asker: Asker) -> Outcome | Unjudged:
+async def _compare_both_orders(pair: Pair, task: Mapping[str, str], questions: Questions, asker: Asker) -> Outcome | Unjudged:
     one, other = await asyncio.gather(
-        asker.votes(questions.ask(task, first=pair[0], second=pair[1]), Compared),
-        asker.votes(questions.ask(task, first=pair[1], second=pair[0]), Compared),
+        asker.collect_votes(questions.ask(task, first=pair[0], second=pair[1]), Compared),
+        asker.collect_votes(questions.ask(task, first=pair[1], second=pair[0]), Compared),
     )
     if isinstance(one, Unjudged):
         return one
@@ -94,8 +94,8 @@ def _finding(
     options: LlmJudgeOptions,
     expected: Mapping[str, float] | None,
 ) -> Verdict | Unjudged:
-    seen = {} if work is None else _seen_by(work, outcomes)
-    given = given_by_most(list(seen.values()))
+    seen = {} if work is None else _outcomes_for(work, outcomes)
+    given = require_majority(list(seen.values()))
     if isinstance(given, Unjudged):
         return given
     known = {other: outcome for other, outcome in seen.items() if isinstance(outcome, Outcome)}
@@ -110,22 +110,22 @@ def _finding(
     return Verdict(reward, components=components, rationale="\n".join(reasons) or None)
 
 
-def _seen_by(work: str, outcomes: Outcomes) -> dict[str, Outcome | Unjudged]:
+def _outcomes_for(work: str, outcomes: Outcomes) -> dict[str, Outcome | Unjudged]:
     """Return the outcomes of a work by whom it met, each as it sees it."""
     seen: dict[str, Outcome | Unjudged] = {}
     for (first, second), outcome in outcomes.items():
         if work == first:
             seen[second] = outcome
         elif work == second:
-            seen[first] = outcome.turned() if isinstance(outcome, Outcome) else outcome
+            seen[first] = outcome.reverse() if isinstance(outcome, Outcome) else outcome
     return seen
 
 
-def _expected(counts: Mapping[str | None, int], outcomes: Outcomes) -> Mapping[str, float]:
+def _expect_win_rates(counts: Mapping[str | None, int], outcomes: Outcomes) -> Mapping[str, float]:
     """Return the win rate that each work is expected to have against all siblings."""
     there = [work for work in counts if work is not None]
     shares = {pair: outcome.share for pair, outcome in sorted(outcomes.items()) if isinstance(outcome, Outcome)}
-    fitted = strengths(there, shares)
+    fitted = fit_strengths(there, shares)
     return {work: share_won(work, counts, lambda one, other: fitted[one] / (fitted[one] + fitted[other])) for work in there}
 
 

@@ -10,28 +10,28 @@ from astuner_judges.asking import NO_ANSWER
 from astuner_judges.llm.asker import Asker
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.llm.questions import Questions
-from astuner_judges.llm.shapes import scored_between
-from astuner_judges.llm.votes import agreement, score_of
+from astuner_judges.llm.shapes import make_score_shape
+from astuner_judges.llm.votes import agreement, combine_scores
 
 
-async def scored(
+async def score_works(
     works: Sequence[str | None], task: Mapping[str, str], *, questions: Questions, asker: Asker, options: LlmJudgeOptions
 ) -> list[Verdict | Unjudged]:
     """Return a finding per work. The same work is asked about once; where there is none, it is the worst, unasked."""
     different = list(dict.fromkeys(work for work in works if work is not None))
-    found = await asyncio.gather(*(_scored(work, task, questions, asker, options) for work in different))
+    found = await asyncio.gather(*(_score_work(work, task, questions, asker, options) for work in different))
     by_work: dict[str | None, Verdict | Unjudged] = dict(zip(different, found, strict=True))
     return [by_work[work] if work is not None else _verdict(options.min_score, NO_ANSWER, options) for work in works]
 
 
-async def _scored(
+async def _score_work(
     work: str, task: Mapping[str, str], questions: Questions, asker: Asker, options: LlmJudgeOptions
 ) -> Verdict | Unjudged:
-    shape = scored_between(options.min_score, options.max_score)
-    votes = await asker.votes(questions.ask(task, answer=work), shape)
+    shape = make_score_shape(options.min_score, options.max_score)
+    votes = await asker.collect_votes(questions.ask(task, answer=work), shape)
     if isinstance(votes, Unjudged):
         return votes
-    score = score_of([vote.score for vote in votes], options.vote_aggregation)
+    score = combine_scores([vote.score for vote in votes], options.vote_aggregation)
     nearest = min(votes, key=lambda vote: abs(vote.score - score))
     more = {"agreement": agreement([vote.score for vote in votes])} if options.votes > 1 else {}
     return _verdict(score, nearest.rationale, options, **more)

@@ -42,7 +42,7 @@ class Questions:
         filled = self._user.fill({**task, **self._bounds, "criteria": self._criteria, **work})
         return [{"role": "system", "content": self._system}, {"role": "user", "content": filled}]
 
-    def numbered(self, works: Sequence[str]) -> str:
+    def number_works(self, works: Sequence[str]) -> str:
         """Return several works in one text, numbered from 1."""
         return "\n\n".join(
             fill_prompt(_PACKAGE, "numbered_answer", self._language, number=str(number), answer=work)

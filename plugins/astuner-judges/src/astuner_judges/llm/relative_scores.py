@@ -31,12 +31,12 @@ def share_won(work: str | None, counts: Mapping[str | None, int], beats: Callabl
     return won / met
 
 
-def counted(works: Works) -> Mapping[str | None, int]:
+def count_works(works: Works) -> Mapping[str | None, int]:
     """Return how many episodes show each work, in an order that does not depend on theirs, so that sums are the same."""
     return dict(sorted(Counter(works).items(), key=lambda item: (item[0] is None, item[0])))
 
 
-def named(episodes: Sequence[Episode], works: Works) -> Mapping[str | None, str]:
+def name_works(episodes: Sequence[Episode], works: Works) -> Mapping[str | None, str]:
     """Return what a rationale calls the work of a sibling."""
     repeats: dict[str | None, list[str]] = {}
     for episode, work in zip(episodes, works, strict=True):
@@ -44,7 +44,7 @@ def named(episodes: Sequence[Episode], works: Works) -> Mapping[str | None, str]
     return {work: f"sibling{'s' if len(those) > 1 else ''} {', '.join(those)}" for work, those in repeats.items()}
 
 
-def lone(reward: float | None, mode: str) -> Verdict | Unjudged:
+def judge_lone(reward: float | None, mode: str) -> Verdict | Unjudged:
     """Return the finding on an episode without siblings."""
     if reward is not None:
         return Verdict(reward, rationale="There is no sibling to compare it with.")

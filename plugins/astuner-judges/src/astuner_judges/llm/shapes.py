@@ -35,7 +35,7 @@ class Ranked:
 
 
 @cache
-def scored_between(low: float, high: float) -> type[Scored]:
+def make_score_shape(low: float, high: float) -> type[Scored]:
     """Return the form of a score in a range."""
 
     @frozen(kw_only=True)
@@ -46,7 +46,7 @@ def scored_between(low: float, high: float) -> type[Scored]:
 
 
 @cache
-def ranked_out_of(count: int) -> type[Ranked]:
+def make_ranking_shape(count: int) -> type[Ranked]:
     """Return the form of a ranking of so many answers."""
 
     def is_whole(instance: Any, attribute: Attribute[Any], value: tuple[int, ...]) -> None:

@@ -11,7 +11,7 @@ _PRIOR = 0.5
 _ROUNDS = 1000
 
 
-def strengths(players: Sequence[str], shares: Mapping[tuple[str, str], float]) -> Mapping[str, float]:
+def fit_strengths(players: Sequence[str], shares: Mapping[tuple[str, str], float]) -> Mapping[str, float]:
     """Return the strength of each player by the share (0 to 1) that the first of each pair won.
 
     Fitted by minorisation–maximisation (Hunter 2004, doi:10.1214/aos/1079120141, equation 3). In the model, i wins against j

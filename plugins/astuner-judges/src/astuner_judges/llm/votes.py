@@ -12,7 +12,7 @@ from astuner_judges.llm.options import VoteAggregation
 Answer = TypeVar("Answer", bound=Hashable)
 
 
-def score_of(scores: Sequence[float], how: VoteAggregation) -> float:
+def combine_scores(scores: Sequence[float], how: VoteAggregation) -> float:
     """Return the score that several votes make."""
     if how == "mean":
         return fmean(scores)

@@ -28,6 +28,6 @@ def coding_rate(vectors: NDArray[np.float64], dimensions: int, epsilon: float = 
     return float(0.5 * np.linalg.slogdet(inner)[1])
 
 
-def span(vectors: NDArray[np.float64]) -> int:
+def rank_of_span(vectors: NDArray[np.float64]) -> int:
     """Return the number of dimensions that vectors really take up; hashed n-grams have thousands of coordinates."""
     return int(np.linalg.matrix_rank(vectors)) if vectors.size else 0

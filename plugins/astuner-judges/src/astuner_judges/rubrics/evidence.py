@@ -51,6 +51,6 @@ def evidence_order(examples: Sequence[Example], seed: int) -> list[int]:
     return by_turns + rest
 
 
-def others(order: Sequence[int], examples: Sequence[Example], own: Collection[str], most: int) -> list[int]:
+def choose_others(order: Sequence[int], examples: Sequence[Example], own: Collection[str], most: int) -> list[int]:
     """Return the first places of that order whose examples share no digest with a rubric's own."""
     return [place for place in order if not {*examples[place].digests} & {*own}][:most]

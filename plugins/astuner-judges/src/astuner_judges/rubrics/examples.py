@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from attrs import evolve, frozen
 
 from astuner.errors import DataError
-from astuner_judges.evaluation.labelled import Labelled, digest
+from astuner_judges.evaluation.labelled import LabelledExample, digest
 from astuner_judges.rubrics.options import KEY, RubricsOptions
 
 FEWEST = 4
@@ -32,14 +32,14 @@ class Example:
         return tuple(digest(self.query, answer) for answer in self.answers)
 
 
-def has_an_order(row: Labelled) -> bool:
+def has_an_order(row: LabelledExample) -> bool:
     """Whether one of the answers is better than another."""
     return len({answer.label for answer in row.answers}) > 1
 
 
-def examples_of(rows: Sequence[Labelled], options: RubricsOptions) -> list[Example]:
+def build_examples(rows: Sequence[LabelledExample], options: RubricsOptions) -> list[Example]:
     """Return the examples of labelled rows, each once; raises `DataError` for rows of the other mode."""
-    made = _pointwise(rows, options) if options.grader_mode == "pointwise" else _listwise(rows)
+    made = _build_pointwise(rows, options) if options.grader_mode == "pointwise" else _build_listwise(rows)
     once: dict[tuple[str, ...], Example] = {}
     for example in made:
         first = once.setdefault(example.digests, example)
@@ -51,7 +51,7 @@ def examples_of(rows: Sequence[Labelled], options: RubricsOptions) -> list[Examp
     return list(once.values())
 
 
-def counterexamples(examples: Sequence[Example], low: float, seed: int) -> list[Example]:
+def make_counterexamples(examples: Sequence[Example], low: float, seed: int) -> list[Example]:
     """Return each question with an answer to another one, as a bad example: for data that holds good answers only.
 
     An answer that is right for both questions is not bad, and the same bad example is made once.
@@ -86,7 +86,7 @@ def check_enough(examples: Sequence[Example], options: RubricsOptions) -> None:
         )
 
 
-def _pointwise(rows: Sequence[Labelled], options: RubricsOptions) -> list[Example]:
+def _build_pointwise(rows: Sequence[LabelledExample], options: RubricsOptions) -> list[Example]:
     made = []
     for row in rows:
         if not row.scored:
@@ -102,7 +102,7 @@ def _pointwise(rows: Sequence[Labelled], options: RubricsOptions) -> list[Exampl
     return made
 
 
-def _listwise(rows: Sequence[Labelled]) -> list[Example]:
+def _build_listwise(rows: Sequence[LabelledExample]) -> list[Example]:
     made = []
     for row in rows:
         if not has_an_order(row):
@@ -110,13 +110,13 @@ def _listwise(rows: Sequence[Labelled]) -> list[Example]:
                 f"{KEY}: the labelled example '{row.task.task_id}' has no two answers of which one is better, which grader_mode: "
                 "listwise learns from: give it candidates with ranks, chosen and rejected, or rows of the same task with scores"
             )
-        labels = _by_text(row)
+        labels = _labels_by_text(row)
         texts, numbers = tuple(labels), tuple(labels.values())
         made.append(Example(query=row.query, answers=texts, labels=numbers, is_good=True, place=row.task.task_id))
     return made
 
 
-def _by_text(row: Labelled) -> dict[str, float]:
+def _labels_by_text(row: LabelledExample) -> dict[str, float]:
     labels: dict[str, float] = {}
     for answer in row.answers:
         first = labels.setdefault(answer.text, answer.label)

@@ -16,14 +16,14 @@ from astuner.clients.prompts import Language, fill_prompt
 from astuner.schema import Message
 from astuner_judges.asking import fence_rule
 from astuner_judges.rubrics.options import RubricsOptions
-from astuner_judges.rubrics.rubric import Theme, one_line
+from astuner_judges.rubrics.rubric import Theme, to_one_line
 from astuner_judges.rubrics.shapes import ranks_shape, scores_shape
 
 PACKAGE = "astuner_judges.rubrics"
 
 
 @frozen(kw_only=True)
-class Graded:
+class GradedAnswers:
     """What some answers got."""
 
     scores: tuple[tuple[float, ...], ...]
@@ -37,7 +37,7 @@ class Graded:
 class Grader(Protocol):
     """Scores answers to a question by each of some themes."""
 
-    async def grade(self, themes: Sequence[Theme], query: str, answers: Sequence[str]) -> Graded:
+    async def grade(self, themes: Sequence[Theme], query: str, answers: Sequence[str]) -> GradedAnswers:
         """Ask; raises `LLMFailed` and `LLMBudgetSpent`."""
         ...
 
@@ -53,7 +53,7 @@ class Scale:
 def make_grader(options: RubricsOptions, client: LLMClient, max_tokens: int) -> Grader:
     """Return the grader of the mode that the options choose."""
     scale = Scale(low=options.min_score, high=options.max_score)
-    kind = _Pointwise if options.grader_mode == "pointwise" else _Listwise
+    kind = _PointwiseGrader if options.grader_mode == "pointwise" else _ListwiseGrader
     return kind(client, options.language, scale, max_tokens)
 
 
@@ -73,68 +73,68 @@ def agreement(
     return sum(right) / len(right)
 
 
-def system(language: Language) -> Message:
+def system_message(language: Language) -> Message:
     """Return what the LLM is told first, in all that is asked here."""
     return {"role": "system", "content": f"{fill_prompt(PACKAGE, 'system', language)}\n\n{fence_rule(language)}"}
 
 
-def numbered(texts: Sequence[str]) -> str:
+def number_texts(texts: Sequence[str]) -> str:
     """Return texts as a list that counts from 1."""
     return "\n".join(f"{number}. {text}" for number, text in enumerate(texts, start=1))
 
 
-class _Pointwise:
+class _PointwiseGrader:
     """Each answer by itself."""
 
     def __init__(self, client: LLMClient, language: Language, scale: Scale, max_tokens: int) -> None:
         self._client, self._language, self._scale, self._max_tokens = client, language, scale, max_tokens
 
-    async def grade(self, themes: Sequence[Theme], query: str, answers: Sequence[str]) -> Graded:
-        found = await asyncio.gather(*(self._one(themes, query, answer) for answer in answers))
+    async def grade(self, themes: Sequence[Theme], query: str, answers: Sequence[str]) -> GradedAnswers:
+        found = await asyncio.gather(*(self._grade_one(themes, query, answer) for answer in answers))
         places = range(len(themes))
-        return Graded(
+        return GradedAnswers(
             scores=tuple(tuple(scores[place] for scores, _ in found) for place in places),
             reasons=tuple(tuple(reasons[place] for _, reasons in found) for place in places),
         )
 
-    async def _one(self, themes: Sequence[Theme], query: str, answer: str) -> tuple[list[float], list[str]]:
+    async def _grade_one(self, themes: Sequence[Theme], query: str, answer: str) -> tuple[list[float], list[str]]:
         low, high = self._scale.low, self._scale.high
         asked = fill_prompt(
             PACKAGE,
             "grade_pointwise",
             self._language,
-            rubrics=numbered([theme.text for theme in themes]),
+            rubrics=number_texts([theme.text for theme in themes]),
             question=fence(query, "question"),
             answer=fence(answer, "answer"),
             low=f"{low:g}",
             high=f"{high:g}",
         )
-        messages = [system(self._language), {"role": "user", "content": asked}]
+        messages = [system_message(self._language), {"role": "user", "content": asked}]
         given, _ = await ask_for_json(self._client, messages, scores_shape(len(themes), low, high), max_tokens=self._max_tokens)
         verdicts = sorted(given.verdicts, key=lambda verdict: verdict.rubric)
-        return [verdict.score for verdict in verdicts], [one_line(verdict.reason) for verdict in verdicts]
+        return [verdict.score for verdict in verdicts], [to_one_line(verdict.reason) for verdict in verdicts]
 
 
-class _Listwise:
+class _ListwiseGrader:
     """The answers against each other, in two orders of which one is the reverse of the other."""
 
     def __init__(self, client: LLMClient, language: Language, scale: Scale, max_tokens: int) -> None:
         self._client, self._language, self._scale, self._max_tokens = client, language, scale, max_tokens
 
-    async def grade(self, themes: Sequence[Theme], query: str, answers: Sequence[str]) -> Graded:
+    async def grade(self, themes: Sequence[Theme], query: str, answers: Sequence[str]) -> GradedAnswers:
         forwards = list(range(len(answers)))
         orders = forwards, forwards[::-1]
-        found = await asyncio.gather(*(self._ranked(themes, query, answers, order) for order in orders))
+        found = await asyncio.gather(*(self._ask_ranks(themes, query, answers, order) for order in orders))
         scores, reasons, biases = [], [], []
         for place in range(len(themes)):
             both = [ranks[place] for ranks, _ in found]
-            means = [fmean(of_answer) for of_answer in zip(*map(_beaten, both), strict=True)]
+            means = [fmean(of_answer) for of_answer in zip(*map(_share_beaten, both), strict=True)]
             scores.append(tuple(self._scale.low + share * (self._scale.high - self._scale.low) for share in means))
             reasons.append((found[0][1][place],) * len(answers))
-            biases.append(tuple(_turned(answer, *both) for answer in range(len(answers))))
-        return Graded(scores=tuple(scores), reasons=tuple(reasons), position_bias=tuple(biases))
+            biases.append(tuple(_share_reversed(answer, *both) for answer in range(len(answers))))
+        return GradedAnswers(scores=tuple(scores), reasons=tuple(reasons), position_bias=tuple(biases))
 
-    async def _ranked(
+    async def _ask_ranks(
         self, themes: Sequence[Theme], query: str, answers: Sequence[str], order: Sequence[int]
     ) -> tuple[list[list[float]], list[str]]:
         """Return for each theme the rank of each answer, in the order of the answers and not in that in which they were shown."""
@@ -143,28 +143,28 @@ class _Listwise:
             PACKAGE,
             "grade_listwise",
             self._language,
-            rubrics=numbered([theme.text for theme in themes]),
+            rubrics=number_texts([theme.text for theme in themes]),
             question=fence(query, "question"),
             answers=shown,
             count=str(len(answers)),
         )
-        messages = [system(self._language), {"role": "user", "content": asked}]
+        messages = [system_message(self._language), {"role": "user", "content": asked}]
         given, _ = await ask_for_json(self._client, messages, ranks_shape(len(themes), len(answers)), max_tokens=self._max_tokens)
         verdicts = sorted(given.verdicts, key=lambda verdict: verdict.rubric)
         ranks = []
         for verdict in verdicts:
             by_place = dict(zip(order, verdict.ranks, strict=True))
             ranks.append([by_place[place] for place in range(len(answers))])
-        return ranks, [one_line(verdict.reason) for verdict in verdicts]
+        return ranks, [to_one_line(verdict.reason) for verdict in verdicts]
 
 
-def _beaten(ranks: Sequence[float]) -> list[float]:
+def _share_beaten(ranks: Sequence[float]) -> list[float]:
     """Return the share of the other answers that each answer beats; an equal one counts half."""
     behind = [sum(1.0 if other > rank else 0.5 if other == rank else 0.0 for other in ranks) - 0.5 for rank in ranks]
     return [count / (len(ranks) - 1) for count in behind]
 
 
-def _turned(answer: int, forwards: Sequence[float], backwards: Sequence[float]) -> float:
+def _share_reversed(answer: int, forwards: Sequence[float], backwards: Sequence[float]) -> float:
     """Return the share of the other answers that stand on different sides of an answer in the two orders."""
     sides = [
         [(rank > ranks[answer]) - (rank < ranks[answer]) for place, rank in enumerate(ranks) if place != answer]

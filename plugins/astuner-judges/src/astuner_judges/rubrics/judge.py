@@ -10,12 +10,12 @@ from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_budget import Budget, LLMBudgetSpent
 from astuner.protocols import Judge, RunInfo
 from astuner.schema import Episode, Group, Task, Unjudged, Verdict
-from astuner_judges.asking import NO_ANSWER, no_answer, no_verdict, write_totals
-from astuner_judges.evaluation.labelled import query_of, text_of
+from astuner_judges.asking import NO_ANSWER, explain_failure, explain_missing_answer, write_totals
+from astuner_judges.evaluation.labelled import read_query, to_text
 from astuner_judges.rubrics.grading import make_grader
 from astuner_judges.rubrics.options import RubricsOptions
 from astuner_judges.rubrics.rubric import POSITION_BIAS
-from astuner_judges.rubrics.shared_learning import Kept, kept_or_learnt
+from astuner_judges.rubrics.shared_learning import SavedRubrics, load_or_learn
 from astuner_judges.rubrics.storage import RubricFile
 from astuner_judges.rubrics.theme_grading import Grade, Panels
 
@@ -47,16 +47,16 @@ class RubricsAutoGrader(Judge):
         """Make the judge of a process. Where a run has no rubrics yet, the first process learns them and the others wait."""
         client = options.client(run_info.config_dir)
         try:
-            kept = kept_or_learnt(options, run_info, client.budget)
+            kept = load_or_learn(options, run_info, client.budget)
         except BaseException:
             _end(client, run_info)
             raise
         return cls(options, kept.held, client, run_info)
 
     @classmethod
-    def learn(cls, options: RubricsOptions, run_info: RunInfo, *, again: bool = False) -> Kept:
+    def learn(cls, options: RubricsOptions, run_info: RunInfo, *, again: bool = False) -> SavedRubrics:
         """Learn the rubrics of a run without judging anything; `again` also where there are some."""
-        return kept_or_learnt(options, run_info, again=again, by_hand=True)
+        return load_or_learn(options, run_info, again=again, by_hand=True)
 
     @property
     def budget(self) -> Budget:
@@ -72,26 +72,26 @@ class RubricsAutoGrader(Judge):
         """Return a verdict per completed episode, or why there is none."""
         completed = [episode for episode in group.episodes if episode.completed]
         if self._options.grader_mode == "pointwise":
-            return await asyncio.gather(*map(self._pointwise, completed))
-        return await self._listwise(completed)
+            return await asyncio.gather(*map(self._judge_pointwise, completed))
+        return await self._judge_listwise(completed)
 
     async def close(self) -> None:
         """Close the cache of answers, and keep what was asked and spent, learning included, in the logs of the run."""
         _end(self._client, self._run_info)
 
-    async def _pointwise(self, episode: Episode) -> Verdict | Unjudged:
+    async def _judge_pointwise(self, episode: Episode) -> Verdict | Unjudged:
         answer = self._answer(episode)
         if isinstance(answer, Unjudged):
             return answer
         if answer is None:
-            return self._verdict(self._even(self._options.min_score, NO_ANSWER))
+            return self._verdict(self._make_even_grade(self._options.min_score, NO_ANSWER))
         try:
-            (grade,) = await self._panels.grades(query_of(episode.task, self._options.query_field), [answer])
+            (grade,) = await self._panels.grade(read_query(episode.task, self._options.query_field), [answer])
         except (LLMFailed, LLMBudgetSpent) as error:
-            return no_verdict(error)
+            return explain_failure(error)
         return self._verdict(grade)
 
-    async def _listwise(self, episodes: Sequence[Episode]) -> Sequence[Verdict | Unjudged]:
+    async def _judge_listwise(self, episodes: Sequence[Episode]) -> Sequence[Verdict | Unjudged]:
         answers = [self._answer(episode) for episode in episodes]
         there = [answer for answer in answers if not isinstance(answer, Unjudged)]
         found: Mapping[str | None, Verdict | Unjudged]
@@ -102,25 +102,25 @@ class RubricsAutoGrader(Judge):
             found = dict.fromkeys(there, alone)
         else:
             try:
-                found = await self._ranked(episodes[0].task, there)
+                found = await self._rank_answers(episodes[0].task, there)
             except (LLMFailed, LLMBudgetSpent) as error:
-                found = dict.fromkeys(there, no_verdict(error))
+                found = dict.fromkeys(there, explain_failure(error))
         return [answer if isinstance(answer, Unjudged) else found[answer] for answer in answers]
 
-    async def _ranked(self, task: Task, answers: Sequence[str | None]) -> Mapping[str | None, Verdict]:
+    async def _rank_answers(self, task: Task, answers: Sequence[str | None]) -> Mapping[str | None, Verdict]:
         """Return the verdict on each different answer; none is behind all others, unasked."""
         low, high = self._options.min_score, self._options.max_score
         # The same whatever the order of the siblings; equal answers are shown once, and get the same.
         texts = sorted({answer for answer in answers if answer is not None})
         if len({*answers}) == 1:
-            return {answers[0]: self._verdict(self._even((low + high) / 2, "the answers are the same"))}
+            return {answers[0]: self._verdict(self._make_even_grade((low + high) / 2, "the answers are the same"))}
         if len(texts) == 1:
-            grades = [self._even(high, "no other answer was given")]
+            grades = [self._make_even_grade(high, "no other answer was given")]
         else:
-            grades = await self._panels.grades(query_of(task, self._options.query_field), texts)
+            grades = await self._panels.grade(read_query(task, self._options.query_field), texts)
             if None in answers:
-                grades = [grade.above_one_more(low, high, len(texts)) for grade in grades]
-        verdicts = map(self._verdict, [*grades, self._even(low, NO_ANSWER)])
+                grades = [grade.raise_above_one_more(low, high, len(texts)) for grade in grades]
+        verdicts = map(self._verdict, [*grades, self._make_even_grade(low, NO_ANSWER)])
         return dict(zip([*texts, None], verdicts, strict=True))
 
     def _answer(self, episode: Episode) -> str | Unjudged | None:
@@ -128,12 +128,12 @@ class RubricsAutoGrader(Judge):
         metadata = episode.output.metadata if episode.output is not None else {}
         name = self._options.answer_field
         if name not in metadata:
-            return no_answer(name, metadata, option="answer_field")
+            return explain_missing_answer(name, metadata, option="answer_field")
         value = metadata[name]
-        text = "" if value is None else text_of(value)
+        text = "" if value is None else to_text(value)
         return text if text.strip() else None
 
-    def _even(self, score: float, why: str) -> Grade:
+    def _make_even_grade(self, score: float, why: str) -> Grade:
         """Return the same score by each theme, for what needs no LLM."""
         return Grade(score=score, by_theme={theme.name: score for theme in self._rubrics.rubrics}, reasons={"all": why})
 

@@ -14,13 +14,13 @@ from attrs import define, field, frozen
 
 from astuner.clients.embedding import Embedding
 from astuner.clients.llm import LLMClient, LLMFailed
-from astuner_judges.rubrics.evidence import Evidence, evidence_order, others
+from astuner_judges.rubrics.evidence import Evidence, choose_others, evidence_order
 from astuner_judges.rubrics.examples import Example
 from astuner_judges.rubrics.grading import Grader, agreement
-from astuner_judges.rubrics.merging import merged
+from astuner_judges.rubrics.merging import merge_rubrics
 from astuner_judges.rubrics.options import RubricsOptions
-from astuner_judges.rubrics.refining import FATES, Refiner, Verified
-from astuner_judges.rubrics.rubric import Theme, themes_of
+from astuner_judges.rubrics.refining import FATES, Refiner, VerifiedRubric
+from astuner_judges.rubrics.rubric import Theme, build_themes
 from astuner_judges.rubrics.samples import Samples
 from astuner_judges.rubrics.selection import Candidate, Selection
 from astuner_judges.rubrics.storage import LearntRubric
@@ -78,30 +78,30 @@ class Learner:
                 break
         counts = {"examples": used, **{name: refiner.counts[name] for name in FATES}, **self._counts(selection)}
         if not selection.chosen:
-            raise LLMFailed(self._nothing(counts, refiner.first_failure))
+            raise LLMFailed(self._explain_nothing(counts, refiner.first_failure))
         themes = await self._themes([one.text for one in selection.chosen])
-        return Outcome(themes=themes, rubrics=tuple(map(self._learnt, selection.chosen)), counts=counts)
+        return Outcome(themes=themes, rubrics=tuple(map(self._describe_learnt, selection.chosen)), counts=counts)
 
-    async def _gather(self, verified: Sequence[Verified], samples: Samples) -> None:
+    async def _gather(self, verified: Sequence[VerifiedRubric], samples: Samples) -> None:
         """Try new rubrics on examples that they were not made from."""
         order = evidence_order(samples.evidence, self.seed)
         new = dict.fromkeys(one.text for one in verified if one.text not in self._evidence)
         for one in verified:
             self._sources.setdefault(one.text, []).append(one.example)
 
-        async def tried(text: str, example: Example) -> float | None:
+        async def try_on(text: str, example: Example) -> float | None:
             try:
-                graded = await self.grader.grade(themes_of([text]), example.query, example.answers)
+                graded = await self.grader.grade(build_themes([text]), example.query, example.answers)
             except LLMFailed:
                 return None
             return agreement(self.options.grader_mode, self.options.success_threshold, example.labels, graded.scores[0])
 
-        async def evidence(text: str) -> Evidence:
+        async def gather_evidence(text: str) -> Evidence:
             # One that was proposed for several examples was made to fit the first of them; the others confirm it.
             own = self._sources[text][0].digests
-            places = others(order, samples.evidence, own, self.options.evidence_samples)
+            places = choose_others(order, samples.evidence, own, self.options.evidence_samples)
             shown = [samples.evidence[place] for place in places]
-            shares = await asyncio.gather(*(tried(text, example) for example in shown))
+            shares = await asyncio.gather(*(try_on(text, example) for example in shown))
             known = [(example, share) for example, share in zip(shown, shares, strict=True) if share is not None]
             return Evidence(
                 good=tuple(share for example, share in known if example.is_good),
@@ -109,7 +109,7 @@ class Learner:
                 failed=len(shares) - len(known),
             )
 
-        for text, found in zip(new, await asyncio.gather(*map(evidence, new)), strict=True):
+        for text, found in zip(new, await asyncio.gather(*map(gather_evidence, new)), strict=True):
             self._evidence[text] = found
 
     async def _select(self, selection: Selection) -> float:
@@ -123,8 +123,8 @@ class Learner:
 
     async def _themes(self, rubrics: Sequence[str]) -> tuple[Theme, ...]:
         if self.options.aggregation_mode == "keep_all" or len(rubrics) < 2:
-            return themes_of(rubrics)
-        found = await merged(rubrics, self.options, self.client, self.embedding, self.max_tokens * ROOM_TO_WRITE)
+            return build_themes(rubrics)
+        found = await merge_rubrics(rubrics, self.options, self.client, self.embedding, self.max_tokens * ROOM_TO_WRITE)
         if found.problem:
             self.say(
                 f"the rubrics are put together by how alike they are spelled, since the LLM named no themes: {found.problem}"
@@ -140,7 +140,7 @@ class Learner:
             "chosen": len(selection.chosen),
         }
 
-    def _learnt(self, one: Candidate) -> LearntRubric:
+    def _describe_learnt(self, one: Candidate) -> LearntRubric:
         return LearntRubric(
             rubric=one.text,
             examples=tuple(dict.fromkeys(example.place for example in self._sources[one.text])),
@@ -149,7 +149,7 @@ class Learner:
             failed=one.evidence.failed,
         )
 
-    def _nothing(self, counts: dict[str, int], first_failure: str) -> str:
+    def _explain_nothing(self, counts: dict[str, int], first_failure: str) -> str:
         best = max((found.agreement for found in self._evidence.values()), default=None)
         told = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing"
         why = f"; the first failure: {first_failure}" if first_failure else ""

@@ -10,9 +10,9 @@ from astuner.clients.embedding import Embedding
 from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_json import ask_for_json
 from astuner.clients.prompts import fill_prompt
-from astuner_judges.rubrics.grading import PACKAGE, numbered, system
+from astuner_judges.rubrics.grading import PACKAGE, number_texts, system_message
 from astuner_judges.rubrics.options import RubricsOptions
-from astuner_judges.rubrics.rubric import Theme, named_apart, one_line
+from astuner_judges.rubrics.rubric import Theme, make_names_distinct, to_one_line
 from astuner_judges.rubrics.shapes import themes_shape
 
 _TOKENS_PER_RUBRIC = 8
@@ -20,37 +20,37 @@ _TOKENS_PER_RUBRIC = 8
 
 
 @frozen(kw_only=True)
-class Merged:
+class MergedThemes:
     """Themes, and why they are not the LLM's where they are not."""
 
     themes: tuple[Theme, ...]
     problem: str = ""
 
 
-async def merged(
+async def merge_rubrics(
     rubrics: Sequence[str], options: RubricsOptions, client: LLMClient, embedding: Embedding, max_tokens: int
-) -> Merged:
+) -> MergedThemes:
     """Return at most `merge_num_categories` themes, their tips being the rubrics as they were verified.
 
     Where the LLM names no themes that hold each rubric once, the rubrics are put together by how alike their vectors are, with
     the one in the middle as the theme, and `problem` says so. Raises `LLMBudgetSpent`.
     """
     most = options.merge_num_categories
-    asked = fill_prompt(PACKAGE, "merge", options.language, rubrics=numbered(rubrics), most=str(most))
-    messages = [system(options.language), {"role": "user", "content": asked}]
+    asked = fill_prompt(PACKAGE, "merge", options.language, rubrics=number_texts(rubrics), most=str(most))
+    messages = [system_message(options.language), {"role": "user", "content": asked}]
     room = max_tokens + _TOKENS_PER_RUBRIC * len(rubrics)
     try:
         found, _ = await ask_for_json(client, messages, themes_shape(len(rubrics), most), max_tokens=room)
     except LLMFailed as failure:
-        return Merged(themes=await _by_likeness(rubrics, most, embedding), problem=str(failure))
+        return MergedThemes(themes=await _cluster_by_likeness(rubrics, most, embedding), problem=str(failure))
     themes = (
-        Theme(name=one.name, theme=one_line(one.theme), tips=tuple(rubrics[number - 1] for number in sorted(one.rubrics)))
+        Theme(name=one.name, theme=to_one_line(one.theme), tips=tuple(rubrics[number - 1] for number in sorted(one.rubrics)))
         for one in found.themes
     )
-    return Merged(themes=named_apart(themes))
+    return MergedThemes(themes=make_names_distinct(themes))
 
 
-async def _by_likeness(rubrics: Sequence[str], most: int, embedding: Embedding) -> tuple[Theme, ...]:
+async def _cluster_by_likeness(rubrics: Sequence[str], most: int, embedding: Embedding) -> tuple[Theme, ...]:
     """Join the two clusters that are most alike on average until there are few enough."""
     vectors = await embedding.vectors(rubrics)
     alike = vectors @ vectors.T

@@ -21,12 +21,12 @@ KEY = "astuner.task_judge.rubrics_auto_grader"
 WANTED_BY = "judge 'rubrics_auto_grader'"
 
 
-def _above_the_lowest(instance: RubricsOptions, attribute: Attribute[Any], value: float) -> None:
+def _check_above_min_score(instance: RubricsOptions, attribute: Attribute[Any], value: float) -> None:
     if value <= instance.min_score:
         raise ValueError(f"max_score is {value:g}, and min_score {instance.min_score:g}: it must be higher")
 
 
-def _between_the_scores(instance: RubricsOptions, attribute: Attribute[Any], value: float) -> None:
+def _check_between_scores(instance: RubricsOptions, attribute: Attribute[Any], value: float) -> None:
     if not instance.min_score < value <= instance.max_score:
         raise ValueError(
             f"success_threshold is {value:g}: it must lie above min_score ({instance.min_score:g}) and not above max_score "
@@ -34,7 +34,7 @@ def _between_the_scores(instance: RubricsOptions, attribute: Attribute[Any], val
         )
 
 
-def _of_the_chosen_reader(instance: RubricsOptions, attribute: Attribute[Any], value: Mapping[str, Any]) -> None:
+def _check_chosen_reader(instance: RubricsOptions, attribute: Attribute[Any], value: Mapping[str, Any]) -> None:
     if value and instance.input_data_type != attribute.name:
         raise ValueError(
             f"input_data_type is '{instance.input_data_type}', so '{attribute.name}' would have no effect; remove one of the two"
@@ -60,9 +60,9 @@ class RubricsOptions:
     """Language of the prompts, and of the rubrics."""
     min_score: float = 0.0
     """Lowest score that an answer may get; scores are the rewards."""
-    max_score: float = field(default=1.0, validator=_above_the_lowest)
+    max_score: float = field(default=1.0, validator=_check_above_min_score)
     """Highest score that an answer may get."""
-    success_threshold: float = field(default=0.7, validator=_between_the_scores)
+    success_threshold: float = field(default=0.7, validator=_check_between_scores)
     """Score from which an answer is a success, and a labelled one good."""
     rubrics_file: str | None = None
     """Where the rubrics are kept, relative to the YAML: read when it is there, written when it is not. Null keeps them in the
@@ -117,11 +117,11 @@ class RubricsOptions:
     """Where a candidate holds its rank, 1 being the best."""
     input_data_type: Literal["dataset_file", "env_service", "huggingface_dat_repo"] = "dataset_file"
     """The reader of the samples."""
-    dataset_file: Mapping[str, Any] = field(factory=dict, validator=_of_the_chosen_reader)
+    dataset_file: Mapping[str, Any] = field(factory=dict, validator=_check_chosen_reader)
     """Options of that reader, when it is this one."""
-    env_service: Mapping[str, Any] = field(factory=dict, validator=_of_the_chosen_reader)
+    env_service: Mapping[str, Any] = field(factory=dict, validator=_check_chosen_reader)
     """Options of that reader, when it is this one."""
-    huggingface_dat_repo: Mapping[str, Any] = field(factory=dict, validator=_of_the_chosen_reader)
+    huggingface_dat_repo: Mapping[str, Any] = field(factory=dict, validator=_check_chosen_reader)
     """Options of that reader, when it is this one."""
     llm: LLMOptions = field(factory=LLMOptions, validator=_without_what_has_its_own_key)
     """How the LLM is asked: limits, prices, concurrency, cache."""

@@ -15,7 +15,7 @@ from astuner_judges.rubrics.grading import PACKAGE, agreement, make_grader
 from astuner_judges.rubrics.learning import Learner, Say
 from astuner_judges.rubrics.options import WANTED_BY, RubricsOptions
 from astuner_judges.rubrics.samples import Samples
-from astuner_judges.rubrics.storage import HeldOut, Learnt, RubricFile, SavedTheme, content_of, fingerprint_of
+from astuner_judges.rubrics.storage import HeldOut, Provenance, RubricFile, SavedTheme, digest_content, digest_values
 from astuner_judges.rubrics.theme_grading import Panels
 
 _NOT_IN_LEARNING = frozenset(
@@ -36,10 +36,10 @@ def fingerprint(options: RubricsOptions, samples: Samples, seed: int) -> str:
     asked = {"temperature": options.llm.temperature, "extra": dict(options.llm.extra)}
     texts = [load_prompt(PACKAGE, name, options.language).text for name in _PROMPTS]
     examples = [attrs.asdict(example) for example in (*samples.learning, *samples.held_out)]
-    return fingerprint_of(chosen, asked, attrs.asdict(options.embedding), texts, examples, seed)
+    return digest_values(chosen, asked, attrs.asdict(options.embedding), texts, examples, seed)
 
 
-async def learnt_file(options: RubricsOptions, run_info: RunInfo, samples: Samples, client: LLMClient, say: Say) -> RubricFile:
+async def learn_file(options: RubricsOptions, run_info: RunInfo, samples: Samples, client: LLMClient, say: Say) -> RubricFile:
     """Learn, check on the validation split, and return what is kept; raises `LLMFailed` and `LLMBudgetSpent`."""
     max_tokens = run_info.config.task_judge.alien_llm_response_length
     learner = Learner(
@@ -54,7 +54,7 @@ async def learnt_file(options: RubricsOptions, run_info: RunInfo, samples: Sampl
     outcome = await learner.learn(samples)
     say(", ".join(f"{count} {name}" for name, count in outcome.counts.items() if count))
     panels = Panels(grader=learner.grader, themes=outcome.themes, requests=options.requests_per_answer, combine=options.combine)
-    held_out = await _held_out(panels, samples, options)
+    held_out = await _check_held_out(panels, samples, options)
     if held_out is not None:
         say(f"agreement with {held_out.examples} examples of the validation split: {held_out.agreement:.0%}")
     return RubricFile(
@@ -62,12 +62,12 @@ async def learnt_file(options: RubricsOptions, run_info: RunInfo, samples: Sampl
         grader_name=options.grader_name,
         grader_mode=options.grader_mode,
         language=options.language,
-        learnt=Learnt(
+        learnt=Provenance(
             by=f"astuner-judges {version('astuner-judges')}",
             model=client.model,
             seed=run_info.seed,
             fingerprint=fingerprint(options, samples, run_info.seed),
-            content=content_of(outcome.themes),
+            content=digest_content(outcome.themes),
             counts=outcome.counts,
             rubrics=outcome.rubrics,
             held_out=held_out,
@@ -76,10 +76,10 @@ async def learnt_file(options: RubricsOptions, run_info: RunInfo, samples: Sampl
     )
 
 
-async def _held_out(panels: Panels, samples: Samples, options: RubricsOptions) -> HeldOut | None:
+async def _check_held_out(panels: Panels, samples: Samples, options: RubricsOptions) -> HeldOut | None:
     async def share(example: Example) -> float | None:
         try:
-            grades = await panels.grades(example.query, example.answers)
+            grades = await panels.grade(example.query, example.answers)
         except LLMFailed:
             return None
         scores = [grade.score for grade in grades]

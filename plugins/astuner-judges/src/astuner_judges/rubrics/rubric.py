@@ -32,12 +32,12 @@ class Theme:
         return "\n".join([self.theme, *(f"   - {tip}" for tip in self.tips)])
 
 
-def themes_of(rubrics: Iterable[str]) -> tuple[Theme, ...]:
+def build_themes(rubrics: Iterable[str]) -> tuple[Theme, ...]:
     """Return a theme for each rubric."""
     return tuple(Theme(name=f"rubric_{number}", theme=rubric) for number, rubric in enumerate(rubrics, start=1))
 
 
-def named_apart(themes: Iterable[Theme]) -> tuple[Theme, ...]:
+def make_names_distinct(themes: Iterable[Theme]) -> tuple[Theme, ...]:
     """Return the themes with names that hold letters, digits and `_` only and are all different."""
     made: list[Theme] = []
     for number, theme in enumerate(themes, start=1):
@@ -48,6 +48,6 @@ def named_apart(themes: Iterable[Theme]) -> tuple[Theme, ...]:
     return tuple(made)
 
 
-def one_line(text: str) -> str:
+def to_one_line(text: str) -> str:
     """Return a text with its white space made single spaces: the form in which rubrics are compared and kept."""
     return " ".join(text.split())

@@ -11,9 +11,9 @@ from attrs import frozen
 from astuner.errors import DataError, PluginError
 from astuner.protocols import Reader, RunInfo
 from astuner.schema import Split
-from astuner_judges.evaluation.joining import joined
-from astuner_judges.evaluation.labelled import Labelled, labelled
-from astuner_judges.rubrics.examples import Example, check_enough, counterexamples, examples_of, has_an_order
+from astuner_judges.evaluation.joining import join
+from astuner_judges.evaluation.labelled import LabelledExample, read_examples
+from astuner_judges.rubrics.examples import Example, build_examples, check_enough, has_an_order, make_counterexamples
 from astuner_judges.rubrics.options import KEY, RubricsOptions
 
 
@@ -35,36 +35,36 @@ class Samples:
 
 def read_samples(options: RubricsOptions, run_info: RunInfo) -> Samples:
     """Read the first `num_reference_samples` of each split; raises `DataError` and `PluginError`."""
-    reader = _reader(options, run_info)
-    rows = _first(reader, "train", options)
+    reader = _make_reader(options, run_info)
+    rows = _read_first(reader, "train", options)
     if not rows:
         raise DataError(f"{KEY}.{options.input_data_type}: its training split has no rows to learn from")
-    learning = examples_of(rows, options)
+    learning = build_examples(rows, options)
     check_enough(learning, options)
     evidence = list(learning)
     if options.grader_mode == "pointwise" and all(example.is_good for example in learning):
-        evidence += counterexamples(learning, options.min_score, run_info.seed)
+        evidence += make_counterexamples(learning, options.min_score, run_info.seed)
     known = {one for example in learning for one in example.digests}
-    checks = _first(reader, "validation", options)
+    checks = _read_first(reader, "validation", options)
     unseen = [row for row in checks if not known & {*row.digests}]
     telling = [row for row in unseen if options.grader_mode == "pointwise" or has_an_order(row)]
     return Samples(
         learning=tuple(learning),
         evidence=tuple(evidence),
-        held_out=tuple(examples_of(telling, options)),
+        held_out=tuple(build_examples(telling, options)),
         shared=len(checks) - len(unseen),
         unordered=len(unseen) - len(telling),
     )
 
 
-def _first(reader: Reader, split: Split, options: RubricsOptions) -> list[Labelled]:
+def _read_first(reader: Reader, split: Split, options: RubricsOptions) -> list[LabelledExample]:
     """Return the first rows of a split, or for a listwise grader its first questions, each with the answers of all its rows."""
-    rows = labelled(reader.read(split), options.fields)
+    rows = read_examples(reader.read(split), options.fields)
     most = options.num_reference_samples
-    return joined(rows, most) if options.grader_mode == "listwise" else list(islice(rows, most))
+    return join(rows, most) if options.grader_mode == "listwise" else list(islice(rows, most))
 
 
-def _reader(options: RubricsOptions, run_info: RunInfo) -> Reader:
+def _make_reader(options: RubricsOptions, run_info: RunInfo) -> Reader:
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import load, make
     from astuner.plugins.options import build_options

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from attrs import define, field, frozen
 
-from astuner_judges.rubrics.coding_rate import coding_rate, span
+from astuner_judges.rubrics.coding_rate import coding_rate, rank_of_span
 from astuner_judges.rubrics.evidence import Evidence
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Selection:
         `vectors` are those of the candidates, of length one. What one rubric adds must reach `min_increment`.
         """
         weighed = vectors * np.array([[candidate.evidence.skill] for candidate in candidates])
-        dimensions = span(weighed)
+        dimensions = rank_of_span(weighed)
         places = {candidate.text: place for place, candidate in enumerate(candidates)}
         taken = [places[candidate.text] for candidate in self.chosen]
         before = rate = coding_rate(weighed[taken], dimensions)

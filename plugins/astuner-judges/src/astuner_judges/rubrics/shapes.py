@@ -58,7 +58,7 @@ def scores_shape(themes: int, low: float, high: float) -> type[Any]:
     """Return the class of an answer with one score for each theme."""
 
     def complete(instance: Any, attribute: Any, value: tuple[ThemeScore, ...]) -> None:
-        _each_once([verdict.rubric for verdict in value], themes, "rubric")
+        _check_each_once([verdict.rubric for verdict in value], themes, "rubric")
         for verdict in value:
             if not low <= verdict.score <= high:
                 raise ValueError(f"the score {verdict.score:g} of rubric {verdict.rubric} is not between {low:g} and {high:g}")
@@ -71,7 +71,7 @@ def ranks_shape(themes: int, answers: int) -> type[Any]:
     """Return the class of an answer with the ranks of all answers for each theme."""
 
     def complete(instance: Any, attribute: Any, value: tuple[ThemeRanks, ...]) -> None:
-        _each_once([verdict.rubric for verdict in value], themes, "rubric")
+        _check_each_once([verdict.rubric for verdict in value], themes, "rubric")
         for verdict in value:
             if len(verdict.ranks) != answers:
                 raise ValueError(f"rubric {verdict.rubric} has {len(verdict.ranks)} ranks for {answers} answers")
@@ -86,7 +86,7 @@ def themes_shape(rubrics: int, most: int) -> type[Any]:
     def complete(instance: Any, attribute: Any, value: tuple[ThemeOfRubrics, ...]) -> None:
         if len(value) > most:
             raise ValueError(f"there are {len(value)} themes, and at most {most} are wanted")
-        _each_once([number for theme in value for number in theme.rubrics], rubrics, "rubric")
+        _check_each_once([number for theme in value for number in theme.rubrics], rubrics, "rubric")
 
     return _shape("Themes", "themes", tuple[ThemeOfRubrics, ...], complete)
 
@@ -95,6 +95,6 @@ def _shape(name: str, key: str, kind: Any, check: Any) -> type[Any]:
     return attrs.make_class(name, {key: field(type=kind, validator=check)}, frozen=True, kw_only=True)
 
 
-def _each_once(numbers: list[int], count: int, what: str) -> None:
+def _check_each_once(numbers: list[int], count: int, what: str) -> None:
     if sorted(numbers) != list(range(1, count + 1)):
         raise ValueError(f"each {what} from 1 to {count} is wanted exactly once, and there are {sorted(numbers)}")

@@ -19,14 +19,14 @@ from astuner.errors import DataError, PluginError
 from astuner.protocols import RunInfo
 from astuner_judges.rubrics.learning import Say
 from astuner_judges.rubrics.options import KEY, WANTED_BY, RubricsOptions
-from astuner_judges.rubrics.provenance import fingerprint, learnt_file
+from astuner_judges.rubrics.provenance import fingerprint, learn_file
 from astuner_judges.rubrics.samples import read_samples
 from astuner_judges.rubrics.sharing import check_nobody_shares
 from astuner_judges.rubrics.storage import RubricFile, read_rubrics, write_rubrics
 
 
 @frozen(kw_only=True)
-class Kept:
+class SavedRubrics:
     """Rubrics, and the file that they lie in."""
 
     path: Path
@@ -46,7 +46,7 @@ def place_of(options: RubricsOptions, run_info: RunInfo) -> Path:
     return run_info.directory / "rubrics" / f"{options.grader_name}.yaml"
 
 
-def kept_or_learnt(
+def load_or_learn(
     options: RubricsOptions,
     run_info: RunInfo,
     budget: Budget | None = None,
@@ -54,7 +54,7 @@ def kept_or_learnt(
     *,
     again: bool = False,
     by_hand: bool = False,
-) -> Kept:
+) -> SavedRubrics:
     """Return the rubrics of the file, after learning them where there is none, or always with `again`.
 
     A file that `rubrics_file` names is used as it is. One in the run directory is learnt again when options or examples are
@@ -64,7 +64,7 @@ def kept_or_learnt(
     check_nobody_shares(options, run_info)
     path = place_of(options, run_info)
     # A file that is there is not locked: it may lie where this user must not write.
-    held = None if again else _there(path, options)
+    held = None if again else _load(path, options)
     if options.rubrics_file is None and run_info.attempt < 1 and not by_hand:
         if held is None or not _is_current(held, path, options, run_info):
             why = "there are no rubrics yet" if held is None else "its rubrics were learnt with other options or examples"
@@ -73,19 +73,19 @@ def kept_or_learnt(
                 "`astuner judge learn`, or name a file for them by rubrics_file"
             )
     elif held is None or options.rubrics_file is None:
-        with _only_one(path, say):
+        with _hold_lock(path, say):
             # Another process may have learnt them while this one waited.
-            held = None if again else _there(path, options)
+            held = None if again else _load(path, options)
             if held is None or not _is_current(held, path, options, run_info):
-                held = _learnt(options, run_info, path, budget, say)
+                held = _learn(options, run_info, path, budget, say)
                 write_rubrics(path, held)
                 say(f"{len(held.themes)} themes are in {path}")
-                return Kept(path=path, held=held, learnt_now=True)
+                return SavedRubrics(path=path, held=held, learnt_now=True)
     say(f"{len(held.themes)} themes of {path}{', edited by hand since they were learnt' if held.is_edited else ''}")
-    return Kept(path=path, held=held, learnt_now=False)
+    return SavedRubrics(path=path, held=held, learnt_now=False)
 
 
-def _there(path: Path, options: RubricsOptions) -> RubricFile | None:
+def _load(path: Path, options: RubricsOptions) -> RubricFile | None:
     if not path.exists():
         return None
     held = read_rubrics(path, f"{KEY}.rubrics_file")
@@ -111,7 +111,7 @@ def _is_current(held: RubricFile, path: Path, options: RubricsOptions, run_info:
     return False
 
 
-def _learnt(options: RubricsOptions, run_info: RunInfo, path: Path, budget: Budget | None, say: Say) -> RubricFile:
+def _learn(options: RubricsOptions, run_info: RunInfo, path: Path, budget: Budget | None, say: Say) -> RubricFile:
     samples = read_samples(options, run_info)
     if samples.shared:
         say(f"{samples.shared} samples of the validation split are among those learnt from; they check nothing and are left out")
@@ -121,7 +121,7 @@ def _learnt(options: RubricsOptions, run_info: RunInfo, path: Path, budget: Budg
     client = options.client(run_info.config_dir, cache=cache, budget=budget)
     say(f"learning from {len(samples.learning)} labelled examples with '{client.model}'")
     try:
-        return run_blocking(learnt_file(options, run_info, samples, client, say))
+        return run_blocking(learn_file(options, run_info, samples, client, say))
     except (LLMFailed, LLMBudgetSpent) as failure:
         where = options.llm.cache or cache
         raise PluginError(
@@ -132,7 +132,7 @@ def _learnt(options: RubricsOptions, run_info: RunInfo, path: Path, budget: Budg
 
 
 @contextmanager
-def _only_one(path: Path, say: Say) -> Iterator[None]:
+def _hold_lock(path: Path, say: Say) -> Iterator[None]:
     """Hold a lock that the system releases when this process ends, however it ends."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -141,13 +141,13 @@ def _only_one(path: Path, say: Say) -> Iterator[None]:
         why = error.strerror or str(error)
         raise DataError(f"{KEY}: {path}: rubrics cannot be kept there: {why}; name another rubrics_file") from error
     with lock:
-        if not _taken(lock):
+        if not _try_lock(lock):
             say(f"waits for another process that learns the rubrics of {path}")
-            wait_until(lambda moment_s: _taken(lock, after_s=moment_s))
+            wait_until(lambda moment_s: _try_lock(lock, after_s=moment_s))
         yield
 
 
-def _taken(lock: IO[str], after_s: float = 0.0) -> bool:
+def _try_lock(lock: IO[str], after_s: float = 0.0) -> bool:
     # Asked for again and again: a thread that the system holds in `flock` cannot be interrupted where its loop answers Ctrl-C.
     time.sleep(after_s)
     try:

@@ -16,7 +16,7 @@ from astuner.config.structure_errors import FaultsError
 from astuner.config.structuring import make_converter
 from astuner.errors import DataError
 from astuner.runs.atomic import write_text
-from astuner_judges.rubrics.rubric import Theme, named_apart, one_line
+from astuner_judges.rubrics.rubric import Theme, make_names_distinct, to_one_line
 
 VERSION = 1
 
@@ -51,7 +51,7 @@ class HeldOut:
 
 
 @frozen(kw_only=True)
-class Learnt:
+class Provenance:
     """The provenance of rubrics. Without times and costs, so that the same learning gives the same file."""
 
     by: str
@@ -88,17 +88,17 @@ class RubricFile:
     grader_mode: Literal["pointwise", "listwise"] | None = None
     """The mode that they were learnt for; None serves both."""
     language: Literal["en", "zh"] | None = None
-    learnt: Learnt | None = None
+    learnt: Provenance | None = None
 
     @property
     def rubrics(self) -> tuple[Theme, ...]:
         """The themes, named apart."""
         made = [SavedTheme(theme=one) if isinstance(one, str) else one for one in self.themes]
-        return named_apart(
+        return make_names_distinct(
             Theme(
                 name=one.name or f"rubric_{number}",
-                theme=one_line(one.theme),
-                tips=tuple(tip for text in one.tips if (tip := one_line(text))),
+                theme=to_one_line(one.theme),
+                tips=tuple(tip for text in one.tips if (tip := to_one_line(text))),
             )
             for number, one in enumerate(made, start=1)
         )
@@ -106,15 +106,15 @@ class RubricFile:
     @property
     def is_edited(self) -> bool:
         """Whether the themes are not those that were learnt."""
-        return self.learnt is not None and self.learnt.content != content_of(self.rubrics)
+        return self.learnt is not None and self.learnt.content != digest_content(self.rubrics)
 
 
-def content_of(themes: tuple[Theme, ...]) -> str:
+def digest_content(themes: tuple[Theme, ...]) -> str:
     """Return 16 hex digits of what is graded by."""
     return _digest([[theme.theme, *theme.tips] for theme in themes])
 
 
-def fingerprint_of(*parts: Any) -> str:
+def digest_values(*parts: Any) -> str:
     """Return 16 hex digits of JSON values."""
     return _digest(parts)
 
@@ -129,10 +129,10 @@ def to_yaml(held: RubricFile) -> str:
     """Return the text of the file: the same rubrics give the same bytes."""
     import yaml
 
-    themes = [_without_empty({"name": one.name, "theme": one.theme, "tips": list(one.tips)}) for one in held.rubrics]
+    themes = [_drop_empty({"name": one.name, "theme": one.theme, "tips": list(one.tips)}) for one in held.rubrics]
     plain = make_converter().unstructure(evolve(held, themes=()))
     document = {key: plain[key] for key in ("version", "grader_name", "grader_mode", "language")}
-    learnt = None if held.learnt is None else _without_empty(plain["learnt"])
+    learnt = None if held.learnt is None else _drop_empty(plain["learnt"])
     text: str = yaml.safe_dump(
         {**document, "themes": themes, "learnt": learnt}, sort_keys=False, allow_unicode=True, width=120, default_flow_style=False
     )
@@ -159,7 +159,7 @@ def read_rubrics(path: Path, key: str) -> RubricFile:
     return held
 
 
-def _without_empty(values: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_empty(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value not in (None, [], {}, "")}
 
 

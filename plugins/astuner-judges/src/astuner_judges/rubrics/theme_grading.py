@@ -23,13 +23,13 @@ class Grade:
     position_bias: float | None = None
     """The share of the other answers, over all themes, that another order put on another side; None for an answer by itself."""
 
-    def above_one_more(self, low: float, high: float, others: int) -> Grade:
+    def raise_above_one_more(self, low: float, high: float, others: int) -> Grade:
         """Return the grade among so many others of an answer that beats one more than those that it was ranked with."""
 
-        def at(score: float) -> float:
+        def rescale(score: float) -> float:
             return low + ((score - low) * (others - 1) + high - low) / others
 
-        return evolve(self, score=at(self.score), by_theme={name: at(score) for name, score in self.by_theme.items()})
+        return evolve(self, score=rescale(self.score), by_theme={name: rescale(score) for name, score in self.by_theme.items()})
 
 
 @frozen(kw_only=True)
@@ -41,9 +41,9 @@ class Panels:
     requests: int
     combine: Literal["median", "mean"]
 
-    async def grades(self, query: str, answers: Sequence[str]) -> list[Grade]:
+    async def grade(self, query: str, answers: Sequence[str]) -> list[Grade]:
         """Return a grade per answer; raises `LLMFailed` and `LLMBudgetSpent` when any request has no answer."""
-        parts = shared_out(self.themes, self.requests)
+        parts = deal_out(self.themes, self.requests)
         found = await asyncio.gather(*(self.grader.grade(part, query, answers) for part in parts))
         scores = {theme.name: graded.scores[n] for part, graded in zip(parts, found, strict=True) for n, theme in enumerate(part)}
         reasons = {
@@ -62,7 +62,7 @@ class Panels:
         ]
 
 
-def shared_out(themes: Sequence[Theme], requests: int) -> list[list[Theme]]:
+def deal_out(themes: Sequence[Theme], requests: int) -> list[list[Theme]]:
     """Return the themes in so many parts of about the same size, as cards are dealt."""
     count = min(requests, len(themes))
     return [list(themes[start::count]) for start in range(count)]

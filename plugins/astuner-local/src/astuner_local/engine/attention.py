@@ -85,7 +85,7 @@ class StepAttention:
             scaled = functional.pad(scaled, (0, 0, 0, padded - share))
         scores = torch.bmm(scaled, keys.transpose(1, 2)).view(rows, kv_heads * padded, self._length)
         probs = self._softmax(scores, self._mask).view(rows * kv_heads, padded, self._length)
-        return self._weighted(probs, values)[:, :share].reshape(rows, heads, dim)
+        return self._weigh_values(probs, values)[:, :share].reshape(rows, heads, dim)
 
     def _prefill(self, layer: int, q: Tensor, stretch: Stretch) -> Tensor:
         size, heads, _ = q.shape
@@ -110,7 +110,7 @@ class StepAttention:
         row_positions = position + torch.arange(scaled.shape[1]) // share
         mask = torch.zeros(scaled.shape[1], length).masked_fill_(torch.arange(length) > row_positions[:, None], -torch.inf)
         probs = self._softmax(torch.bmm(scaled, keys.transpose(1, 2)), mask)
-        seen = self._weighted(probs, values)[:, :used].view(kv_heads, size, share, dim)
+        seen = self._weigh_values(probs, values)[:, :used].view(kv_heads, size, share, dim)
         return seen.transpose(0, 1).reshape(size, heads, dim)
 
     def _prefill_fused(self, layer: int, q: Tensor, stretch: Stretch) -> Tensor:
@@ -133,7 +133,7 @@ class StepAttention:
             return scores.add_(mask).softmax(-1)
         return (scores + mask).softmax(-1, dtype=torch.float32).to(scores.dtype)
 
-    def _weighted(self, probs: Tensor, values: Tensor) -> Tensor:
+    def _weigh_values(self, probs: Tensor, values: Tensor) -> Tensor:
         """Return probs [n, rows, length] times values [n, length, head_dim]."""
         length = probs.shape[-1]
         if length <= _BLOCK or not self._cpu:

@@ -197,7 +197,7 @@ class BatchEngine:
 
     def _run(self, plan: Plan) -> Tensor:
         """Return the hidden states of all tokens of a step."""
-        inputs = plan.inputs()
+        inputs = plan.lay_out()
         positions = torch.from_numpy(inputs.positions).to(self._device)
         attend = StepAttention(
             self._cache,
@@ -219,7 +219,7 @@ class BatchEngine:
         logits = self._forward.logits(hidden.index_select(0, torch.tensor(rows, device=self._device)))
         generations = [slot.generation for slot, _ in plan.wanted if slot.generation is not None]
         counts = [len(generation.ids) for generation in generations]
-        drawn = self._sampler_of(generations).draw(logits[: len(generations)], counts)
+        drawn = self._get_sampler(generations).draw(logits[: len(generations)], counts)
         self.stats.decoded += len(generations)
         for row, ((slot, _), generation) in enumerate(zip(plan.wanted, generations, strict=True)):
             token, logprob = drawn.ids[row], drawn.logprobs[row]
@@ -242,7 +242,7 @@ class BatchEngine:
                 self._slots.finish(slot)
         return generations
 
-    def _sampler_of(self, generations: list[Generation]) -> Sampler:
+    def _get_sampler(self, generations: list[Generation]) -> Sampler:
         if self._sampler is None or self._sampler[0] != generations:
             self._sampler = generations, Sampler([generation.request.sampling for generation in generations], self._device)
         return self._sampler[1]

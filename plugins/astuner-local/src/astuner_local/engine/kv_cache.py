@@ -67,7 +67,7 @@ class KvCache:
         heads = self.num_kv_heads
         for pair in self._layers:
             for kept in pair:
-                by_row = _by_row(kept, heads)
+                by_row = _view_by_row(kept, heads)
                 by_row[target, :, :length].copy_(by_row[source, :, :length])
 
     def exchange(self, left: Sequence[int], right: Sequence[int], length: int) -> None:
@@ -76,7 +76,7 @@ class KvCache:
         source = torch.tensor([*right, *left], device=self._device)
         for pair in self._layers:
             for kept in pair:
-                by_row = _by_row(kept, self.num_kv_heads)[:, :, :length]
+                by_row = _view_by_row(kept, self.num_kv_heads)[:, :, :length]
                 by_row[target] = by_row[source]
 
     def reshape(self, order: Sequence[int], rows: int, length: int) -> None:
@@ -89,8 +89,8 @@ class KvCache:
             for kept in pair:
                 new = torch.zeros((rows + 1) * self.num_kv_heads, length, self._head_dim, dtype=self._dtype, device=self._device)
                 tokens = min(length, kept.shape[1])
-                by_row = _by_row(new, self.num_kv_heads)
-                by_row[: len(order), :, :tokens] = _by_row(kept, self.num_kv_heads)[source, :, :tokens]
+                by_row = _view_by_row(new, self.num_kv_heads)
+                by_row[: len(order), :, :tokens] = _view_by_row(kept, self.num_kv_heads)[source, :, :tokens]
                 made.append(new)
             layers.append((made[0], made[1]))
         self._layers = layers
@@ -103,6 +103,6 @@ class KvCache:
                 kept.zero_()
 
 
-def _by_row(kept: Tensor, heads: int) -> Tensor:
+def _view_by_row(kept: Tensor, heads: int) -> Tensor:
     """View [rows * heads, length, head_dim] as [rows, heads, length, head_dim]."""
     return kept.view(kept.shape[0] // heads, heads, *kept.shape[1:])

@@ -47,15 +47,15 @@ class Placement:
         usable = len(ids) - 1  # The last token is always run, for its logits.
         keys = prefix_keys(ids.tolist())
         donor = self._index.find(keys)
-        promised = 0 if donor is None else min(common_prefix(_known(donor), ids), usable)
+        promised = 0 if donor is None else min(common_prefix(_known_ids(donor), ids), usable)
         ready = 0 if donor is None else min(promised, donor.length)
-        own, kept = self._continued(generation.request.session, ids, usable)
+        own, kept = self._find_continued(generation.request.session, ids, usable)
         if promised > max(ready, kept):
             return False
-        slot = own if own is not None and kept >= ready and self._in_place(own, kept) else None
+        slot = own if own is not None and kept >= ready and self._keeps_in_place(own, kept) else None
         if slot is None:
             source, size = (own, kept) if own is not None and kept >= ready else (donor, ready)
-            slot = self._vacant(keep=source)
+            slot = self._find_vacant(keep=source)
             if slot is None and own is not None:
                 slot, source, size = own, own, kept
             if slot is None:
@@ -111,17 +111,17 @@ class Placement:
             one.index, other.index = other.index, one.index
             self.slots[one.index], self.slots[other.index] = one, other
 
-    def _continued(self, session: str, ids: NDArray[np.int32], usable: int) -> tuple[Slot | None, int]:
+    def _find_continued(self, session: str, ids: NDArray[np.int32], usable: int) -> tuple[Slot | None, int]:
         """Return the session's idle slot that shares most with a prompt, and how much."""
         best, most = None, -1
         for slot in self._by_session.get(session, ()):
             if slot.idle:
-                size = min(common_prefix(_known(slot), ids), usable)
+                size = min(common_prefix(_known_ids(slot), ids), usable)
                 if size > most:
                     best, most = slot, size
         return best, max(most, 0)
 
-    def _in_place(self, slot: Slot, kept: int) -> bool:
+    def _keeps_in_place(self, slot: Slot, kept: int) -> bool:
         """Whether to cut a slot down to what is kept, rather than to copy that and leave the rest to a later call."""
         return kept >= slot.length - 1 or 2 * kept >= slot.length
 
@@ -131,7 +131,7 @@ class Placement:
             length = max(round_up(tokens, STRIDE), 2 * self._cache.length, _FIRST_LENGTH)
             self._resize(max(self._cache.rows, ROWS), min(self._max_length, length))
 
-    def _vacant(self, keep: Slot | None) -> Slot | None:
+    def _find_vacant(self, keep: Slot | None) -> Slot | None:
         """Return a free slot: the lowest one, or a new one, or that of the sequence unused for longest."""
         for slot in self.slots:
             if slot.session is None:
@@ -187,6 +187,6 @@ class Placement:
         slot.session, slot.length, slot.ids = None, 0, slot.ids[:0]
 
 
-def _known(slot: Slot) -> NDArray[np.int32]:
+def _known_ids(slot: Slot) -> NDArray[np.int32]:
     """Return the ids that a slot has computed, or is about to."""
     return slot.ids[: slot.length if slot.generation is None else slot.generation.known]

@@ -36,7 +36,7 @@ class Plan:
     wanted: list[tuple[Slot, int]]
     """The slots that get a token, with the row of the hidden states that it is drawn from."""
 
-    def inputs(self) -> Inputs:
+    def lay_out(self) -> Inputs:
         """Lay the tokens out."""
         size = round_up(self.tokens, ROWS)
         ids, positions = np.zeros(size, np.int64), np.zeros(size, np.int64)

@@ -57,7 +57,7 @@ class LocalEngine:
     Options: ClassVar[type[LocalOptions]] = LocalOptions
 
     def __init__(self, opener: Callable[[], Serving], capabilities: Capabilities) -> None:
-        """Use `from_run` or `over`. `opener` is called by `start`."""
+        """Use `from_run` or `from_module`. `opener` is called by `start`."""
         self._opener = opener
         self._capabilities = capabilities
         self._serving: Serving | None = None
@@ -71,7 +71,7 @@ class LocalEngine:
         path, dtype = config.model.path, config.model.dtype
         sequences = options.max_num_seqs or config.rollout.max_num_seqs
 
-        def opener() -> Serving:
+        def open_serving() -> Serving:
             from astuner_local.engine.serving import Serving, load
 
             model = load(path, dtype, device=options.device, threads=options.threads)
@@ -84,10 +84,10 @@ class LocalEngine:
                 prefill_tokens=options.prefill_tokens,
             )
 
-        return cls(opener, Capabilities(weight_updates=True, max_model_len=max_model_len))
+        return cls(open_serving, Capabilities(weight_updates=True, max_model_len=max_model_len))
 
     @classmethod
-    def over(
+    def from_module(
         cls,
         model: nn.Module,
         *,
@@ -131,26 +131,26 @@ class LocalEngine:
 
     def generate(self, request: Request) -> AsyncIterator[Chunk]:
         """Yield the tokens of a request as they come. Closing the iterator cancels the request."""
-        return self._started().generate(request)
+        return self._require_serving().generate(request)
 
     async def release(self, session: str) -> None:
         """Free the KV cache of a session."""
-        await self._started().release(session)
+        await self._require_serving().release(session)
 
     async def update_weights(self, ref: nn.Module | str | Path | None, version: int) -> None:
         """Serve the weights of a module or a directory (None: of the module it is over), and drop all kept keys and values.
 
         Requests under way go on with the new weights; their chunks say from where.
         """
-        await self._started().update_weights(ref, version)
+        await self._require_serving().update_weights(ref, version)
 
     async def pause(self) -> None:
         """Start no new request until `resume`; those under way go on."""
-        self._started().paused = True
+        self._require_serving().paused = True
 
     async def resume(self) -> None:
         """Go on after `pause`."""
-        self._started().resume()
+        self._require_serving().resume()
 
     async def close(self) -> None:
         """End; requests under way end with `abort`."""
@@ -161,9 +161,9 @@ class LocalEngine:
     @property
     def stats(self) -> Any:
         """Counters of the engine's steps and tokens, `batch.EngineStats`."""
-        return self._started().stats
+        return self._require_serving().stats
 
-    def _started(self) -> Serving:
+    def _require_serving(self) -> Serving:
         if self._serving is None:
             raise RuntimeError("the engine is not running: await engine.start() comes first, and close() is final")
         return self._serving

@@ -9,11 +9,11 @@ from attrs import field, frozen
 from torch import Tensor
 
 from astuner.schema import Sampling
-from astuner_local.engine.uniforms import uniforms
+from astuner_local.engine.uniforms import draw_uniforms
 
 
 @frozen(kw_only=True)
-class Drawn:
+class DrawnTokens:
     """One token per row."""
 
     ids: Sequence[int]
@@ -45,26 +45,26 @@ class Sampler:
         self._top_p = self._tensor([samplings[row].top_p for row in cut]).double()[:, None]
         self._tops = {row: s.top_logprobs for row, s in enumerate(samplings) if s.top_logprobs > 0}
 
-    def draw(self, logits: Tensor, indices: Sequence[int]) -> Drawn:
+    def draw(self, logits: Tensor, indices: Sequence[int]) -> DrawnTokens:
         """Draw from float32 logits [n, vocab]; `indices` [n] count the tokens that each request has already sampled."""
         if self._temperature is not None:
             logits = logits / self._temperature
         if self._cut is not None:
-            logits = logits.index_copy(0, self._cut, self._truncated(logits.index_select(0, self._cut)))
+            logits = logits.index_copy(0, self._cut, self._truncate(logits.index_select(0, self._cut)))
         logprobs = logits.log_softmax(-1)
         if self._all_greedy:
             ids = logprobs.argmax(-1)
         else:
             # Inverse CDF: one uniform per row, where multinomial needs one per entry of the vocabulary.
             cdf = logprobs.exp().cumsum(-1, dtype=torch.float64)
-            target = torch.from_numpy(uniforms(self._seeds, indices)).to(self._device)[:, None] * cdf[:, -1:]
+            target = torch.from_numpy(draw_uniforms(self._seeds, indices)).to(self._device)[:, None] * cdf[:, -1:]
             ids = torch.searchsorted(cdf, target, right=True)[:, 0].clamp_(max=logits.shape[1] - 1)
             if self._greedy is not None:
                 ids = torch.where(self._greedy, logprobs.argmax(-1), ids)
         chosen = logprobs.gather(1, ids[:, None])[:, 0]
-        return Drawn(ids=ids.tolist(), logprobs=chosen.tolist(), tops=self._most_likely(logprobs))
+        return DrawnTokens(ids=ids.tolist(), logprobs=chosen.tolist(), tops=self._most_likely(logprobs))
 
-    def _truncated(self, logits: Tensor) -> Tensor:
+    def _truncate(self, logits: Tensor) -> Tensor:
         """Set to -inf all but the `top_k` most likely ids, then all but the fewest that hold `top_p` of what is left."""
         ordered, order = logits.sort(stable=True, dim=-1, descending=True)
         rank = torch.arange(logits.shape[1], device=self._device)[None]

@@ -140,7 +140,7 @@ class Serving:
             forward = None
             if ref is not None and ref is not self._model:
                 forward = self._forward_over(ref)
-            await self._in_thread(lambda: self._batch.refresh(forward))
+            await self._run_in_thread(lambda: self._batch.refresh(forward))
             self._version = version
 
     async def close(self) -> None:
@@ -174,13 +174,13 @@ class Serving:
         started = time.perf_counter()
         admit = not self.paused
         if self._step_s > _SLOW_S:
-            advanced = await self._in_thread(lambda: self._batch.step(admit=admit))
+            advanced = await self._run_in_thread(lambda: self._batch.step(admit=admit))
         else:
             advanced = self._batch.step(admit=admit)
         self._step_s += 0.2 * (time.perf_counter() - started - self._step_s)
         return advanced
 
-    async def _in_thread(self, call: Callable[[], _T]) -> _T:
+    async def _run_in_thread(self, call: Callable[[], _T]) -> _T:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(1, thread_name_prefix="astuner-local-engine")
         running = asyncio.get_running_loop().run_in_executor(self._pool, call)

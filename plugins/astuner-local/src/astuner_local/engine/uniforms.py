@@ -11,7 +11,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MASK = (1 << 64) - 1
 
 
-def uniforms(seeds: Sequence[int], indices: Sequence[int]) -> NDArray[np.float64]:
+def draw_uniforms(seeds: Sequence[int], indices: Sequence[int]) -> NDArray[np.float64]:
     """Return one number in [0, 1) per pair, with 52 random bits, so that `u * total < total` holds after rounding.
 
     Two rounds of the splitmix64 finaliser (Steele, Lea and Flood 2014): the seed is mixed before the counter is added, so that

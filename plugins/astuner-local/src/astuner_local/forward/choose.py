@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from astuner_local.forward.families import causal_lm, unfusable
+from astuner_local.forward.families import explain_unfusable, unwrap_causal_lm
 from astuner_local.forward.fused import FusedForward
 from astuner_local.forward.transformers_forward import TransformersForward, UnsupportedModel
 
@@ -26,7 +26,7 @@ def make_forward(model: nn.Module, *, trainable: bool, dtype: torch.dtype | None
     short sequences packed into one, to 1e-4 relative in float32. Raises UnsupportedModel when neither agrees: a sliding window,
     attention sinks, convolutions and state-space layers cannot be packed.
     """
-    reason = unfusable(model, trainable=trainable)
+    reason = explain_unfusable(model, trainable=trainable)
     if reason is None:
         fused = FusedForward(model, dtype, trainable=trainable)
         error = disagreement(fused, model)
@@ -37,8 +37,8 @@ def make_forward(model: nn.Module, *, trainable: bool, dtype: torch.dtype | None
     error = disagreement(general, model)
     if error > tolerance(general.dtype, model):
         raise UnsupportedModel(
-            f"{type(causal_lm(model)).__name__} cannot be run on packed tokens: the result is {error:.1e} off the model's own "
-            f"({reason}). Serve it with another engine (`rollout.name: vllm`), and train it without packing."
+            f"{type(unwrap_causal_lm(model)).__name__} cannot be run on packed tokens: the result is {error:.1e} off the "
+            f"model's own ({reason}). Serve it with another engine (`rollout.name: vllm`), and train it without packing."
         )
     return general
 
@@ -48,13 +48,13 @@ def _reads_right(fused: FusedForward, model: nn.Module) -> bool:
     own = parameter_dtype(model)
     if fused.dtype == own:
         return True
-    in_place = unfusable(model, trainable=True) is None
+    in_place = explain_unfusable(model, trainable=True) is None
     return disagreement(FusedForward(model, own, trainable=in_place), model) <= tolerance(own, model)
 
 
 def parameter_dtype(model: nn.Module) -> torch.dtype:
     """Return the dtype in which a model keeps its weights."""
-    dtype: torch.dtype = next(causal_lm(model).parameters()).dtype
+    dtype: torch.dtype = next(unwrap_causal_lm(model).parameters()).dtype
     return dtype
 
 
@@ -73,7 +73,7 @@ def disagreement(forward: Forward, model: nn.Module) -> float:
     try:
         own = [model(input_ids=ids[None].to(device), use_cache=False).logits[0].float().log_softmax(-1) for ids in sequences]
         positions = torch.cat([torch.arange(length) for length in _LENGTHS]).to(device)
-        hidden = forward.hidden(torch.cat(sequences).to(device), positions, separate(_LENGTHS, forward.scale))
+        hidden = forward.hidden(torch.cat(sequences).to(device), positions, make_separate_attend(_LENGTHS, forward.scale))
         packed = forward.logits(hidden).log_softmax(-1)
     finally:
         model.train(training)
@@ -81,7 +81,7 @@ def disagreement(forward: Forward, model: nn.Module) -> float:
     return float((packed - expected).abs().max() / expected.abs().max())
 
 
-def separate(lengths: tuple[int, ...], scale: float) -> Attend:
+def make_separate_attend(lengths: tuple[int, ...], scale: float) -> Attend:
     """Return an `attend` under which sequences of these lengths, laid end to end, each see themselves causally."""
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

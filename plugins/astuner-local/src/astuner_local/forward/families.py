@@ -15,18 +15,18 @@ _FIXED_ROPE = frozenset({"default", "linear", "llama3", "yarn"})
 """Rotary embeddings whose frequencies do not change with the length of the sequence."""
 
 
-def causal_lm(model: nn.Module) -> Any:
+def unwrap_causal_lm(model: nn.Module) -> Any:
     """Return the transformers model under a PEFT wrapper, or the model itself."""
     base = getattr(model, "get_base_model", None)
     return base() if callable(base) and hasattr(model, "peft_config") else model
 
 
-def unfusable(model: nn.Module, *, trainable: bool) -> str | None:
+def explain_unfusable(model: nn.Module, *, trainable: bool) -> str | None:
     """Return why a model cannot be run by `FusedForward`, or None when its family and its config are on the allow-list.
 
     Trainable, every parameter must be a plain one: gradients of adapters flow through their own modules only.
     """
-    base = causal_lm(model)
+    base = unwrap_causal_lm(model)
     config = getattr(base, "config", None)
     family = getattr(config, "model_type", type(base).__name__)
     if family not in FAMILIES:
@@ -35,7 +35,7 @@ def unfusable(model: nn.Module, *, trainable: bool) -> str | None:
     if reason:
         return reason
     readable = is_plain if trainable else is_mergeable
-    for name, module in linears(base):
+    for name, module in list_linears(base):
         if not readable(module):
             return f"{name} is a {type(module).__module__}.{type(module).__qualname__}, not a plain linear layer"
     if type(base.model.embed_tokens) is not nn.Embedding or type(base.lm_head) is not nn.Linear:
@@ -43,7 +43,7 @@ def unfusable(model: nn.Module, *, trainable: bool) -> str | None:
     return None
 
 
-def linears(base: Any) -> list[tuple[str, nn.Module]]:
+def list_linears(base: Any) -> list[tuple[str, nn.Module]]:
     """Return (name, module) of every projection of every layer."""
     found = []
     for index, layer in enumerate(base.model.layers):

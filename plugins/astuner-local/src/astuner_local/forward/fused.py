@@ -10,8 +10,8 @@ from attrs import frozen
 from torch import Tensor, nn
 from torch.nn import functional
 
-from astuner_local.forward.families import causal_lm
-from astuner_local.forward.linear import bias_of, merged_weight
+from astuner_local.forward.families import unwrap_causal_lm
+from astuner_local.forward.linear import merge_weight, read_bias
 from astuner_local.forward.rms_norm import rms_norm
 from astuner_local.forward.rotary import Rotary
 
@@ -51,7 +51,7 @@ class FusedForward:
 
     def __init__(self, model: nn.Module, dtype: torch.dtype | None = None, *, trainable: bool) -> None:
         """Take a module that `families.unfusable` has nothing against; compute in `dtype` (the parameters' own when None)."""
-        base = causal_lm(model)
+        base = unwrap_causal_lm(model)
         config = base.config
         attention = base.model.layers[0].self_attn
         self._base = base
@@ -163,16 +163,16 @@ class FusedForward:
         gain = self._qk_gain(attention)
         return _Layer(
             norm1=None,
-            qkv=self._cast(torch.cat([merged_weight(part) for part in qkv]) * norm1),
-            qkv_bias=self._stack_biases([bias_of(part) for part in qkv]),
+            qkv=self._cast(torch.cat([merge_weight(part) for part in qkv]) * norm1),
+            qkv_bias=self._stack_biases([read_bias(part) for part in qkv]),
             qk_gain=None if gain is None else gain.detach(),
-            out=merged_weight(attention.o_proj).to(self.dtype, copy=True),
-            out_bias=self._stack_biases([bias_of(attention.o_proj)]),
+            out=merge_weight(attention.o_proj).to(self.dtype, copy=True),
+            out_bias=self._stack_biases([read_bias(attention.o_proj)]),
             norm2=None,
-            gate_up=self._cast(torch.cat([merged_weight(part) for part in gate_up]) * norm2),
-            gate_up_bias=self._stack_biases([bias_of(part) for part in gate_up]),
-            down=merged_weight(mlp.down_proj).to(self.dtype, copy=True),
-            down_bias=self._stack_biases([bias_of(mlp.down_proj)]),
+            gate_up=self._cast(torch.cat([merge_weight(part) for part in gate_up]) * norm2),
+            gate_up_bias=self._stack_biases([read_bias(part) for part in gate_up]),
+            down=merge_weight(mlp.down_proj).to(self.dtype, copy=True),
+            down_bias=self._stack_biases([read_bias(mlp.down_proj)]),
         )
 
     def _qk_gain(self, attention: Any) -> Tensor | None:

@@ -12,7 +12,7 @@ def is_plain(module: nn.Module) -> bool:
 
 
 def is_mergeable(module: nn.Module) -> bool:
-    """Whether `merged_weight` can read a module: a linear layer, bare or with ordinary LoRA adapters (no DoRA, no variants)."""
+    """Whether `merge_weight` can read a module: a linear layer, bare or with ordinary LoRA adapters (no DoRA, no variants)."""
     if is_plain(module):
         return True
     from peft.tuners.lora import Linear
@@ -20,7 +20,7 @@ def is_mergeable(module: nn.Module) -> bool:
     return isinstance(module, Linear) and type(module.base_layer) is nn.Linear and not module.lora_variant
 
 
-def merged_weight(module: nn.Module) -> Tensor:
+def merge_weight(module: nn.Module) -> Tensor:
     """Return W, or W + scaling·B·A summed over the active LoRA adapters, in the wider of their precisions."""
     if is_plain(module):
         assert isinstance(module, nn.Linear)
@@ -40,7 +40,7 @@ def merged_weight(module: nn.Module) -> Tensor:
     return weight
 
 
-def bias_of(module: nn.Module) -> Tensor | None:
+def read_bias(module: nn.Module) -> Tensor | None:
     """Return the bias of a linear layer, under whatever adapters it has."""
     base = module if is_plain(module) else module.base_layer
     assert isinstance(base, nn.Linear)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from astuner.errors import AstunerError
-from astuner_local.forward.families import causal_lm
+from astuner_local.forward.families import unwrap_causal_lm
 
 if TYPE_CHECKING:
     from astuner_local.forward.seam import Attend
@@ -30,7 +30,7 @@ class UnsupportedModel(AstunerError):
     """A model whose tokens cannot be packed; the message says why, and what can be done."""
 
 
-def _packed_attention(
+def _attend_packed(
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -67,8 +67,8 @@ class TransformersForward:
         Raises UnsupportedModel when its attention does not go through the library's interface once per layer.
         """
         if ATTENTION not in ALL_ATTENTION_FUNCTIONS:
-            ALL_ATTENTION_FUNCTIONS.register(ATTENTION, _packed_attention)
-        base = causal_lm(model)
+            ALL_ATTENTION_FUNCTIONS.register(ATTENTION, _attend_packed)
+        base = unwrap_causal_lm(model)
         self._base = base
         self._decoder = base.base_model
         self._head = base.get_output_embeddings()
@@ -90,14 +90,14 @@ class TransformersForward:
                 "gradient checkpointing of the module does not go with packed attention; "
                 "call model.gradient_checkpointing_disable() and checkpoint the whole of `hidden` instead"
             )
-        with self._computing(), self._attention(), self._without_dropout():
+        with self._compute_mode(), self._attention(), self._disable_dropout():
             out = self._decoder(input_ids=ids[None], position_ids=positions[None], use_cache=False, astuner_attend=attend)
             hidden: Tensor = out.last_hidden_state[0]
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return float32 logits [R, vocab] of the hidden states [R, d] of the wanted rows."""
-        with self._computing():
+        with self._compute_mode():
             logits: Tensor = self._head(hidden)
         return logits.float()
 
@@ -105,7 +105,7 @@ class TransformersForward:
         """Do nothing: the module's weights are read at every call."""
 
     @contextmanager
-    def _computing(self) -> Iterator[None]:
+    def _compute_mode(self) -> Iterator[None]:
         device = self._head.weight.device.type
         with (
             torch.set_grad_enabled(self._trainable and torch.is_grad_enabled()),
@@ -125,7 +125,7 @@ class TransformersForward:
             config._attn_implementation = usual
 
     @contextmanager
-    def _without_dropout(self) -> Iterator[None]:
+    def _disable_dropout(self) -> Iterator[None]:
         """Run a module that is being trained as it is evaluated, when it is not run to be trained."""
         if self._trainable or not self._base.training:
             yield
@@ -150,7 +150,7 @@ class TransformersForward:
         def watch(module: nn.Module, query: Tensor, *args: Any, **kwargs: Any) -> Any:
             scaling = kwargs.get("scaling")
             scales.add(query.shape[-1] ** -0.5 if scaling is None else scaling)
-            return _packed_attention(module, query, *args, **kwargs)
+            return _attend_packed(module, query, *args, **kwargs)
 
         ids = torch.arange(2, device=self._head.weight.device)
         training = self._base.training
@@ -160,7 +160,7 @@ class TransformersForward:
             with torch.no_grad():
                 self.hidden(ids, ids, attend)
         finally:
-            ALL_ATTENTION_FUNCTIONS.register(ATTENTION, _packed_attention)
+            ALL_ATTENTION_FUNCTIONS.register(ATTENTION, _attend_packed)
             self._base.train(training)
         name = type(self._base).__name__
         if layers != list(range(self.num_layers)):

@@ -19,7 +19,7 @@ def quickstart(directory: Path, seed: int, no_run: bool) -> int:
     from astuner_local.quickstart.template import check_free, write_project
 
     check_free(directory)
-    with _removed_on_failure(directory):
+    with _remove_on_failure(directory):
         write_project(directory, seed)
         _make_model(directory / "model", seed)
     if no_run:
@@ -66,7 +66,7 @@ def _progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextlib.contextmanager
-def _removed_on_failure(directory: Path) -> Iterator[None]:
+def _remove_on_failure(directory: Path) -> Iterator[None]:
     """Leave nothing half-written behind: what the block made in a free directory is removed when it does not end well."""
     existed = directory.exists()
     directory.mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ def report(before: Sequence[Group], after: Sequence[Group], *, project: Path, ru
 
 def _numbers(before: Sequence[Group], after: Sequence[Group]) -> Iterator[str]:
     yield "Validation, greedy, on operands that no training question has:"
-    rows = [("", "before", "after"), *_rows(_all(before), _all(after))]
+    rows = [("", "before", "after"), *_rows(_list_episodes(before), _list_episodes(after))]
     for name, *columns in rows:
         yield f"  {name:<24}" + "".join(f"{column:>9}" for column in columns)
 
@@ -76,14 +76,14 @@ def _by_task(groups: Sequence[Group]) -> dict[str, Episode]:
     return {group.task.task_id: group.episodes[0] for group in groups if group.episodes}
 
 
-def _all(groups: Sequence[Group]) -> list[Episode]:
+def _list_episodes(groups: Sequence[Group]) -> list[Episode]:
     return [episode for group in groups for episode in group.episodes]
 
 
 def _next_steps(project: Path, run: Path) -> str:
     template = resources.files(__package__).joinpath("next_steps.txt").read_text(encoding="utf-8")
-    return template.rstrip().format(project=project, run=run, exported=_below(run, project))
+    return template.rstrip().format(project=project, run=run, exported=_relative_to(run, project))
 
 
-def _below(path: Path, directory: Path) -> Path:
+def _relative_to(path: Path, directory: Path) -> Path:
     return path.relative_to(directory) if path.is_relative_to(directory) else path

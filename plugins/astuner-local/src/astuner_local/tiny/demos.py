@@ -31,7 +31,7 @@ def system_prompt() -> str:
     return file.read_text(encoding="utf-8").strip()
 
 
-def written(message: dict[str, Any]) -> str:
+def to_plain_text(message: dict[str, Any]) -> str:
     """Return the words of a message as plain text, without the marks of the chat template."""
     calls = [
         {"name": call["function"]["name"], "arguments": json.loads(call["function"]["arguments"])}
@@ -40,7 +40,7 @@ def written(message: dict[str, Any]) -> str:
     return (message["content"] or "") + "".join(json.dumps(call) for call in calls)
 
 
-def careless(random: Random) -> Iterator[Conversation]:
+def make_careless(random: Random) -> Iterator[Conversation]:
     """Yield conversations without end, about the shown operands only.
 
     A slip is never a wrong digit, so that copying is learnt from clean examples and carries over to operands never shown.
@@ -48,13 +48,13 @@ def careless(random: Random) -> Iterator[Conversation]:
     while True:
         question = ask(random, SHOWN)
         if random.random() >= USES_TOOL:
-            yield [*opening(question), _gave_up()]
+            yield [*make_opening(question), _give_up()]
             continue
         operator = "*" if random.random() < RIGHT_EXPRESSION else ""
-        yield with_tool(question, operator, finishes=random.random() < FINISHES)
+        yield make_tool_conversation(question, operator, finishes=random.random() < FINISHES)
 
 
-def with_tool(question: Question, operator: str = "*", *, finishes: bool = True) -> Conversation:
+def make_tool_conversation(question: Question, operator: str = "*", *, finishes: bool = True) -> Conversation:
     """Return the conversation in which an expression is sent to the calculator, and its value then reported or not.
 
     Without an operator the expression is all four digits in a row, and so is its value.
@@ -63,17 +63,17 @@ def with_tool(question: Question, operator: str = "*", *, finishes: bool = True)
     value = str(question.a * question.b) if operator else expression
     function = {"name": TOOL_NAME, "arguments": json.dumps({"expression": expression})}
     return [
-        *opening(question),
+        *make_opening(question),
         {"role": "assistant", "content": None, "tool_calls": [{"id": "call_0", "type": "function", "function": function}]},
         {"role": "tool", "tool_call_id": "call_0", "content": value},
-        {"role": "assistant", "content": f"The answer is \\boxed{{{value}}}"} if finishes else _gave_up(),
+        {"role": "assistant", "content": f"The answer is \\boxed{{{value}}}"} if finishes else _give_up(),
     ]
 
 
-def opening(question: Question) -> Conversation:
+def make_opening(question: Question) -> Conversation:
     """Return the messages that the agent starts from."""
     return [{"role": "system", "content": system_prompt()}, {"role": "user", "content": question.text}]
 
 
-def _gave_up() -> dict[str, Any]:
+def _give_up() -> dict[str, Any]:
     return {"role": "assistant", "content": "I do not know."}

@@ -12,7 +12,7 @@ from random import Random
 import torch
 from transformers.utils import logging
 
-from astuner_local.tiny.demos import TOOL_NAME, careless, written
+from astuner_local.tiny.demos import TOOL_NAME, make_careless, to_plain_text
 from astuner_local.tiny.model import new_model
 from astuner_local.tiny.tokenizer import train_tokenizer
 from astuner_local.tiny.warm_start import warm_start
@@ -45,7 +45,7 @@ def make_tiny_model(directory: Path, *, seed: int, progress: Callable[[int, int]
             before = done.last
     finally:
         torch.set_num_threads(threads)
-    with _no_progress_bars():
+    with _disable_progress_bars():
         model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     _name_portable_class(directory / "tokenizer_config.json")
@@ -64,7 +64,7 @@ class _Steps:
 
 
 @contextmanager
-def _no_progress_bars() -> Iterator[None]:
+def _disable_progress_bars() -> Iterator[None]:
     """Keep transformers from drawing a bar of its own for a file of one megabyte."""
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers ships it without types
@@ -77,8 +77,8 @@ def _no_progress_bars() -> Iterator[None]:
 
 def _corpus() -> Iterator[str]:
     """Yield what the tokenizer is trained on: the words of careless, the same for every seed."""
-    for conversation in islice(careless(Random(0)), CORPUS_SIZE):
-        yield from (written(message) for message in conversation)
+    for conversation in islice(make_careless(Random(0)), CORPUS_SIZE):
+        yield from (to_plain_text(message) for message in conversation)
         yield f"system\nTools: {TOOL_NAME}\nuser\nassistant\n"
 
 

@@ -17,7 +17,7 @@ ROW = 112
 
 
 @frozen(kw_only=True, eq=False)
-class Packed:
+class PackedBatch:
     """A batch as the model's forward takes it. B rows of T tokens."""
 
     input_ids: Tensor
@@ -34,7 +34,7 @@ class Packed:
     """[R], which of the batch's conversations it belongs to: the same number, from 1 on, for all tokens of one."""
 
 
-def pack(conversations: Sequence[Encoded]) -> Packed:
+def pack(conversations: Sequence[Encoded]) -> PackedBatch:
     """Put conversations into rows, first fit, longest first."""
     ordered = sorted(conversations, key=lambda conversation: len(conversation[0]), reverse=True)
     width = max(len(ordered[0][0]), ROW)
@@ -65,7 +65,7 @@ def pack(conversations: Sequence[Encoded]) -> Packed:
     causal = torch.ones(width, width, dtype=torch.bool).tril()
     mask = causal & (owner[:, :, None] == owner[:, None, :])
     predictors = learnt.flatten().nonzero()[:, 0]
-    return Packed(
+    return PackedBatch(
         input_ids=ids,
         position_ids=positions,
         attention_mask=mask[:, None],

@@ -22,7 +22,7 @@ def chat_template() -> str:
     return resources.files(__package__).joinpath("chat_template.jinja").read_text(encoding="utf-8")
 
 
-def id_of(tokenizer: PreTrainedTokenizerFast, token: str) -> int:
+def token_id(tokenizer: PreTrainedTokenizerFast, token: str) -> int:
     """Return the id of one token."""
     number = tokenizer.convert_tokens_to_ids(token)
     assert isinstance(number, int)

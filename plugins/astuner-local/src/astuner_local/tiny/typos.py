@@ -6,13 +6,13 @@ import torch
 from attrs import evolve
 from torch import Tensor
 
-from astuner_local.tiny.packing import Packed
+from astuner_local.tiny.packing import PackedBatch
 
 TYPOS = 0.4
 """Share of the assistant's digits that are replaced by random ones."""
 
 
-def with_typos(batch: Packed, digits: Tensor, chance: torch.Generator) -> Packed:
+def add_typos(batch: PackedBatch, digits: Tensor, chance: torch.Generator) -> PackedBatch:
     """Replace some of the digits that the assistant wrote, where they are read and not where they are learnt.
 
     Without it the model learns which digits follow each other in the shown numbers, and hardly ever writes a held-out one.

@@ -12,10 +12,10 @@ from torch.nn import functional
 from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
 from astuner_local.tiny.arithmetic import SHOWN, ask
-from astuner_local.tiny.demos import TOOLS, Conversation, careless, with_tool
-from astuner_local.tiny.packing import Encoded, Packed, pack
-from astuner_local.tiny.tokenizer import TURN_END, TURN_START, id_of
-from astuner_local.tiny.typos import with_typos
+from astuner_local.tiny.demos import TOOLS, Conversation, make_careless, make_tool_conversation
+from astuner_local.tiny.packing import Encoded, PackedBatch, pack
+from astuner_local.tiny.tokenizer import TURN_END, TURN_START, token_id
+from astuner_local.tiny.typos import add_typos
 
 BATCH_SIZE = 16
 PEAK_LR = 4e-3
@@ -46,14 +46,14 @@ def warm_start(
     random = Random(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_LR, betas=(0.9, 0.95), weight_decay=WEIGHT_DECAY, fused=True)
     batches = _batches(tokenizer, random)
-    digits = torch.tensor([id_of(tokenizer, digit) for digit in "0123456789"])
+    digits = torch.tensor([token_id(tokenizer, digit) for digit in "0123456789"])
     chance = torch.Generator().manual_seed(seed)
-    exam = pack(_exam(tokenizer, random))
+    exam = pack(_make_exam(tokenizer, random))
     passed, step, end = False, 0, MOST_STEPS + COOLDOWN_STEPS
     while step < end:
         for group in optimizer.param_groups:
             group["lr"] = PEAK_LR * min(1.0, (step + 1) / WARMUP_STEPS, (end - step) / COOLDOWN_STEPS)
-        batch = with_typos(next(batches), digits, chance)
+        batch = add_typos(next(batches), digits, chance)
         functional.cross_entropy(_logits(model, batch), batch.targets).backward()  # type: ignore[no-untyped-call]  # torch ships it without types
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -65,7 +65,7 @@ def warm_start(
     return passed
 
 
-def _logits(model: Qwen2ForCausalLM, batch: Packed) -> Tensor:
+def _logits(model: Qwen2ForCausalLM, batch: PackedBatch) -> Tensor:
     """Return the logits [R, vocab] at the learnt positions alone: they are a quarter of all."""
     states = model.model(
         input_ids=batch.input_ids, position_ids=batch.position_ids, attention_mask=batch.attention_mask, use_cache=False
@@ -74,22 +74,22 @@ def _logits(model: Qwen2ForCausalLM, batch: Packed) -> Tensor:
     return logits
 
 
-def _exam(tokenizer: PreTrainedTokenizerFast, random: Random) -> list[Encoded]:
+def _make_exam(tokenizer: PreTrainedTokenizerFast, random: Random) -> list[Encoded]:
     """Return right solutions in which only the digits count: all else is either fixed or a whim of the demonstrator."""
-    digits = {id_of(tokenizer, digit) for digit in "0123456789"}
-    solutions = encode(tokenizer, [with_tool(ask(random, SHOWN)) for _ in range(EXAM_SIZE)])
+    digits = {token_id(tokenizer, digit) for digit in "0123456789"}
+    solutions = encode(tokenizer, [make_tool_conversation(ask(random, SHOWN)) for _ in range(EXAM_SIZE)])
     return [(ids, [mark and token in digits for token, mark in zip(ids, written, strict=True)]) for ids, written in solutions]
 
 
 @torch.no_grad()
-def _grade(model: Qwen2ForCausalLM, exam: Packed) -> float:
+def _grade(model: Qwen2ForCausalLM, exam: PackedBatch) -> float:
     """Return the share of solutions in which each digit is the model's first choice."""
     right = _logits(model, exam).argmax(-1) == exam.targets
     return 1 - len(set(exam.owners[~right].tolist())) / EXAM_SIZE
 
 
-def _batches(tokenizer: PreTrainedTokenizerFast, random: Random) -> Iterator[Packed]:
-    demos = careless(random)
+def _batches(tokenizer: PreTrainedTokenizerFast, random: Random) -> Iterator[PackedBatch]:
+    demos = make_careless(random)
     while True:
         # Many are encoded at a time: the tokenizer is fast on batches only.
         conversations = encode(tokenizer, list(islice(demos, 50 * BATCH_SIZE)))
@@ -101,11 +101,11 @@ def encode(tokenizer: PreTrainedTokenizerFast, conversations: list[Conversation]
     """Return conversations as token ids, with the assistant's own tokens marked."""
     texts = tokenizer.apply_chat_template(conversations, tools=TOOLS, tokenize=False)
     opening = tokenizer.encode(f"{TURN_START}assistant\n")
-    turn_end = id_of(tokenizer, TURN_END)
-    return [(ids, _written(ids, opening, turn_end)) for ids in tokenizer(texts)["input_ids"]]
+    turn_end = token_id(tokenizer, TURN_END)
+    return [(ids, _mark_written(ids, opening, turn_end)) for ids in tokenizer(texts)["input_ids"]]
 
 
-def _written(ids: Sequence[int], opening: Sequence[int], turn_end: int) -> list[bool]:
+def _mark_written(ids: Sequence[int], opening: Sequence[int], turn_end: int) -> list[bool]:
     """Mark what lies between the opening of an assistant turn and its end, the end included."""
     written: list[bool] = []
     inside = False

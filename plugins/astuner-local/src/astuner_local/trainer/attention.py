@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from attrs import frozen
 from torch import Tensor
 
-from astuner_local.trainer.packing import Packed
+from astuner_local.trainer.packing import PackedRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,7 +51,7 @@ class Layout:
     """[N] where in the joined block outputs each token of the flat list lies."""
 
 
-def layout(packed: Packed, device: torch.device) -> Layout:
+def make_layout(packed: PackedRows, device: torch.device) -> Layout:
     """Put the spans that start a row in one block and those that continue another row's prefix in a second."""
     blocks, query_parts, key_parts = [], [], []
     back = np.empty(len(packed.ids), np.int64)
@@ -60,8 +60,8 @@ def layout(packed: Packed, device: torch.device) -> Layout:
         spans = [span for span in packed.spans if (span.start > 0) is continues]
         if not spans:
             continue
-        queries = _padded([span.path[span.start :] for span in spans])
-        keys = _padded([span.path for span in spans]) if continues else queries
+        queries = _pad([span.path[span.start :] for span in spans])
+        keys = _pad([span.path for span in spans]) if continues else queries
         for number, span in enumerate(spans):
             row = offset + number * queries.shape[1]
             back[span.path[span.start :]] = np.arange(row, row + len(span.path) - span.start)
@@ -83,7 +83,7 @@ def layout(packed: Packed, device: torch.device) -> Layout:
     )
 
 
-def _padded(paths: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _pad(paths: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     out = np.zeros((len(paths), max(map(len, paths))), np.int64)
     for number, path in enumerate(paths):
         out[number, : len(path)] = path

@@ -31,7 +31,7 @@ def export(checkpoint: Path, out: Path, *, merge_lora: bool = False, dtype: str 
     if whole and (adapted or dtype is not None):
         _write(checkpoint, out, adapted, dtype)
     for file in sorted(checkpoint.iterdir()):
-        left_out = file.name in (FACTS, TENSORS) or (whole and _of_adapter(file))
+        left_out = file.name in (FACTS, TENSORS) or (whole and _belongs_to_adapter(file))
         if file.is_file() and not left_out and not (out / file.name).exists():
             shutil.copy2(file, out / file.name)
 
@@ -48,5 +48,5 @@ def _write(checkpoint: Path, out: Path, adapted: bool, dtype: str | None) -> Non
     model.save_pretrained(out)
 
 
-def _of_adapter(file: Path) -> bool:
+def _belongs_to_adapter(file: Path) -> bool:
     return file.name.startswith("adapter_") or file.name == "README.md"

@@ -46,13 +46,13 @@ def token_logprobs(logits: Tensor, targets: Tensor, options: TrainerOptions) -> 
     if options.temperature != 1:
         logits = logits / options.temperature
     if options.truncated:
-        left_out = ~kept(logits.detach(), options).scatter_(1, targets[:, None], True)
+        left_out = ~find_kept(logits.detach(), options).scatter_(1, targets[:, None], True)
         logits = logits.masked_fill(left_out, _LEFT_OUT)
     chosen, entropy = _TokenLogprobs.apply(logits, targets)  # type: ignore[no-untyped-call]  # torch ships it without types
     return chosen, entropy
 
 
-def kept(logits: Tensor, options: TrainerOptions) -> Tensor:
+def find_kept(logits: Tensor, options: TrainerOptions) -> Tensor:
     """Return which tokens [R, vocab] the sampler chooses from, given logits [R, vocab] with the temperature applied.
 
     The `top_k` likeliest, then the fewest of these that hold `top_p` of their probability; of equals the one with the smaller id.

@@ -47,7 +47,7 @@ def load_model(
         return get_peft_model(model, settings)
     except ValueError as error:
         message = f"{target_modules!r} cannot carry adapters in this model: {error}"
-        raise _wrong("astuner.model.target_modules", message) from error
+        raise _config_error("astuner.model.target_modules", message) from error
 
 
 def save_hf(model: nn.Module, tokenizer: Any, directory: Path) -> None:
@@ -66,20 +66,22 @@ def read_config(path: str, key: str = "astuner.model.path") -> PretrainedConfig:
     """Return the config of a causal language model, or raise ConfigError with what is wrong with the path."""
     local = Path(path)
     if not path:
-        raise _wrong(key, "no model is given; set it to a directory in transformers format or a Hugging Face id")
+        raise _config_error(key, "no model is given; set it to a directory in transformers format or a Hugging Face id")
     if local.exists() and not (local / "config.json").is_file():
-        raise _wrong(key, f"{path} has no config.json: not a directory in transformers format")
+        raise _config_error(key, f"{path} has no config.json: not a directory in transformers format")
     if not local.exists() and (local.is_absolute() or path.startswith(".") or path.count("/") > 1):
-        raise _wrong(key, f"{path} does not exist")
+        raise _config_error(key, f"{path} does not exist")
     try:
         config: PretrainedConfig = AutoConfig.from_pretrained(path)
     except (OSError, ValueError) as error:
-        raise _wrong(key, f"{path} is neither a directory nor a model that can be fetched: {_first_line(error)}") from error
+        raise _config_error(
+            key, f"{path} is neither a directory nor a model that can be fetched: {_first_line(error)}"
+        ) from error
     claimed = config.architectures or []
     causal = type(config) in MODEL_FOR_CAUSAL_LM_MAPPING and not config.is_encoder_decoder
     if not causal or (claimed and not _causal_names(config).intersection(claimed)):
         kind = ", ".join(claimed) or config.model_type
-        raise _wrong(key, f"{path} is a {kind}, not a causal language model; the agent's model must be one (…ForCausalLM)")
+        raise _config_error(key, f"{path} is a {kind}, not a causal language model; the agent's model must be one (…ForCausalLM)")
     return config
 
 
@@ -91,14 +93,14 @@ def compute_dtype(path: str | Path, dtype: str) -> str:
     if dtype != "auto":
         return dtype
     adapter = Path(path) / ADAPTER
-    config = read_config(_base_of(adapter) if adapter.is_file() else str(path))
+    config = read_config(_read_base(adapter) if adapter.is_file() else str(path))
     return "bfloat16" if config.dtype in (torch.bfloat16, torch.float16) else "float32"
 
 
 def _load_adapter(directory: Path, dtype: str, device: torch.device | str) -> Any:
     from peft import PeftModel
 
-    base = _base_of(directory / ADAPTER)
+    base = _read_base(directory / ADAPTER)
     read_config(base)
     model = _weights(base, getattr(torch, compute_dtype(base, dtype)))
     return PeftModel.from_pretrained(model, str(directory), is_trainable=True).to(device)
@@ -108,10 +110,10 @@ def _weights(path: str, dtype: torch.dtype) -> Any:
     try:
         return AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
     except OSError as error:
-        raise _wrong("astuner.model.path", f"the weights of {path} cannot be read: {_first_line(error)}") from error
+        raise _config_error("astuner.model.path", f"the weights of {path} cannot be read: {_first_line(error)}") from error
 
 
-def _base_of(adapter: Path) -> str:
+def _read_base(adapter: Path) -> str:
     base: str = json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"]
     return base
 
@@ -132,5 +134,5 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def _wrong(key: str, message: str) -> ConfigError:
+def _config_error(key: str, message: str) -> ConfigError:
     return ConfigError([Problem(key=key, message=message)])

@@ -32,7 +32,7 @@ class Span:
 
 
 @frozen(kw_only=True, eq=False)
-class Packed:
+class PackedRows:
     """The flat list of tokens of some rows, and the places in it that are trained."""
 
     ids: Index
@@ -58,7 +58,7 @@ def common_prefix(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
     return int(differ.argmax()) if differ.any() else n
 
 
-def pack(rows: Sequence[TrainRow], *, share_prefixes: bool) -> Packed:
+def pack(rows: Sequence[TrainRow], *, share_prefixes: bool) -> PackedRows:
     """Lay out rows in their order. Only neighbours of one group share: `micro_batches` orders them so that this finds all."""
     ids, positions, predictors, targets, owners, sampler, spans = [], [], [], [], [], [], []
     path: Index = np.empty(0, np.int64)
@@ -79,18 +79,18 @@ def pack(rows: Sequence[TrainRow], *, share_prefixes: bool) -> Packed:
         targets.append(own[trained])
         owners.append(np.full(len(trained), number))
         sampler.append(row.sample.logprobs[trained])
-    return Packed(
-        ids=_joined(ids),
-        positions=_joined(positions),
+    return PackedRows(
+        ids=_join(ids),
+        positions=_join(positions),
         spans=tuple(spans),
-        predictors=_joined(predictors),
-        targets=_joined(targets),
-        owners=_joined(owners),
+        predictors=_join(predictors),
+        targets=_join(targets),
+        owners=_join(owners),
         sampler=np.concatenate(sampler).astype(np.float32) if sampler else np.empty(0, np.float32),
     )
 
 
-def _joined(parts: Sequence[NDArray[np.integer]]) -> Index:
+def _join(parts: Sequence[NDArray[np.integer]]) -> Index:
     return np.concatenate(parts).astype(np.int64) if parts else np.empty(0, np.int64)
 
 

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from astuner.schema import Sample
 
 
-def _finite(instance: object, attribute: object, value: float) -> None:
+def _check_finite(instance: object, attribute: object, value: float) -> None:
     if not math.isfinite(value):
         raise ValueError(f"advantage: {value} is not finite; an episode without a reward has no advantage and gives no row")
 
@@ -24,7 +24,7 @@ class TrainRow:
     """One sample and what its tokens are worth."""
 
     sample: Sample = field(validator=_has_prefix)
-    advantage: float = field(validator=_finite)
+    advantage: float = field(validator=_check_finite)
     """Of the episode's agent in its group; the same on every row of it."""
     group: str
     """Identity of the task group. Rows of a group share prefixes, so these are looked for there."""

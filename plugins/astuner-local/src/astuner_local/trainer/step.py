@@ -12,7 +12,7 @@ from torch import Tensor
 
 from astuner.training.losses import token_terms
 from astuner.training.signal import TOKEN_SUMS
-from astuner_local.trainer.attention import Layout, attend_over, layout
+from astuner_local.trainer.attention import Layout, attend_over, make_layout
 from astuner_local.trainer.logprobs import token_logprobs
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.packing import micro_batches, pack
@@ -62,7 +62,7 @@ def prepare(
             MicroBatch(
                 ids=torch.from_numpy(packed.ids).to(device),
                 positions=torch.from_numpy(packed.positions).to(device),
-                plan=layout(packed, device),
+                plan=make_layout(packed, device),
                 predictors=torch.from_numpy(packed.predictors).to(device),
                 targets=torch.from_numpy(packed.targets).to(device),
                 sampler=torch.from_numpy(packed.sampler).to(device),

@@ -16,7 +16,7 @@ from astuner.training.minibatches import compute_token_shares, cut_mini_batches
 from astuner.training.schedule import compute_learning_rate
 from astuner.training.signal import TOKEN_SUMS, compute_signal_metrics, compute_update_metrics, has_gradient
 from astuner_local.forward.choose import make_forward
-from astuner_local.forward.families import causal_lm
+from astuner_local.forward.families import unwrap_causal_lm
 from astuner_local.trainer.memory import affordable_tokens
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.reference import Reference
@@ -45,7 +45,7 @@ class Trainer:
         if not self.parameters:
             raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
         self._device = next(iter(self.parameters.values())).device
-        self._budget = options.micro_batch_tokens or affordable_tokens(causal_lm(model).config, self._device)
+        self._budget = options.micro_batch_tokens or affordable_tokens(unwrap_causal_lm(model).config, self._device)
         dtype: torch.dtype = getattr(torch, options.dtype)
         self._forward = make_forward(model, trainable=True, dtype=dtype)
         wanted = options.use_kl_loss or reference is not None or hasattr(model, "disable_adapter")
@@ -79,7 +79,7 @@ class Trainer:
         for number, plan in enumerate(plans):
             for place, batch in enumerate(plan):
                 before = None if old is None else old[number][place]
-                found = accumulate(self._forward, batch, options, old=before, reference=self._of_reference(batch))
+                found = accumulate(self._forward, batch, options, old=before, reference=self._reference_logprobs(batch))
                 for name in TOKEN_SUMS:
                     sums[name] += found[name]
                 largest = max(largest, found["abs_max"])
@@ -103,7 +103,7 @@ class Trainer:
         rows = [TrainRow(sample=sample, advantage=0.0, group=sample.task_id) for sample in samples]
         totals = torch.zeros(len(rows), dtype=torch.float64)
         k3 = tokens = 0.0
-        for batch in self._laid_out(rows, [1.0] * len(rows)):
+        for batch in self._lay_out(rows, [1.0] * len(rows)):
             with self._reference.forward() as forward:
                 reference = logprobs(forward, batch, self.options)
             each = divergence(batch.sampler, reference, self.options.kl_reward_type).double().cpu()
@@ -144,16 +144,16 @@ class Trainer:
         counted = compute_token_shares(part, options.loss_agg_mode, options.max_response_length)
         shares = dict(zip(map(id, part), counted, strict=True))
         live = [row for row in part if has_gradient(row, kl_in_loss=self._kl_in_loss)]
-        return self._laid_out(live, [shares[id(row)] for row in live])
+        return self._lay_out(live, [shares[id(row)] for row in live])
 
-    def _laid_out(self, rows: Sequence[TrainRow], shares: Sequence[float]) -> list[MicroBatch]:
+    def _lay_out(self, rows: Sequence[TrainRow], shares: Sequence[float]) -> list[MicroBatch]:
         return prepare(rows, shares, budget=self._budget, share_prefixes=self.options.share_prefixes, device=self._device)
 
     @property
     def _kl_in_loss(self) -> bool:
         return self.options.use_kl_loss and self.options.kl_loss_coef > 0
 
-    def _of_reference(self, batch: MicroBatch) -> Tensor | None:
+    def _reference_logprobs(self, batch: MicroBatch) -> Tensor | None:
         if not self.options.use_kl_loss or self._reference is None:
             return None
         with self._reference.forward() as forward:

@@ -32,7 +32,7 @@ class TrackedRun:
 
 
 @frozen(kw_only=True)
-class Shown:
+class EpisodeText:
     """An episode as text."""
 
     id: str
@@ -55,7 +55,7 @@ class Writer(Protocol):
         """Write numbers, of which some may not be finite."""
         ...
 
-    def log_episodes(self, step: int, prefix: str, rewards: Sequence[float], shown: Sequence[Shown]) -> None:
+    def log_episodes(self, step: int, prefix: str, rewards: Sequence[float], shown: Sequence[EpisodeText]) -> None:
         """Write the distribution of rewards and a few episodes."""
         ...
 

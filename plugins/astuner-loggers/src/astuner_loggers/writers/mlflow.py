@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from astuner_loggers.writers import Shown, Status, TrackedRun
+from astuner_loggers.writers import EpisodeText, Status, TrackedRun
 
 _STATES: Mapping[Status, str] = {"finished": "FINISHED", "failed": "FAILED", "interrupted": "KILLED"}
 _PARAMETERS_AT_ONCE = 100
@@ -63,11 +63,11 @@ class MlflowWriter:
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
-        values = [Metric(_accepted(name), value, now, step) for name, value in metrics.items()]
+        values = [Metric(_to_accepted_name(name), value, now, step) for name, value in metrics.items()]
         for start in range(0, len(values), _METRICS_AT_ONCE):
             self._client.log_batch(self._run_id, metrics=values[start : start + _METRICS_AT_ONCE])
 
-    def log_episodes(self, step: int, prefix: str, rewards: Sequence[float], shown: Sequence[Shown]) -> None:
+    def log_episodes(self, step: int, prefix: str, rewards: Sequence[float], shown: Sequence[EpisodeText]) -> None:
         """Write all rewards and the transcripts as a text."""
         lines = [f"rewards: {', '.join(f'{reward:g}' for reward in rewards)}", ""]
         lines += [f"{one.text}\n" for one in shown]
@@ -92,19 +92,19 @@ class MlflowWriter:
         from mlflow.entities import Param
 
         # Two keys that are told apart only by a character which MLflow refuses would be one parameter with two values.
-        named = {_accepted(key): str(value)[:_LONGEST_PARAMETER] for key, value in _leaves(tree)}
+        named = {_to_accepted_name(key): str(value)[:_LONGEST_PARAMETER] for key, value in _walk_leaves(tree)}
         found = [Param(key, value) for key, value in named.items()]
         for start in range(0, len(found), _PARAMETERS_AT_ONCE):
             self._client.log_batch(self._run_id, params=found[start : start + _PARAMETERS_AT_ONCE])
 
 
-def _accepted(name: str) -> str:
+def _to_accepted_name(name: str) -> str:
     return _REFUSED.sub("_", name.replace("@", "_at_"))
 
 
-def _leaves(tree: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, Any]]:
+def _walk_leaves(tree: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in tree.items():
         if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{start}{key}.")
+            yield from _walk_leaves(value, f"{start}{key}.")
         else:
             yield f"{start}{key}", value

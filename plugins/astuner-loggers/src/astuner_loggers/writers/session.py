@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from astuner_loggers.writers import Shown, Status, TrackedRun, Writer
+from astuner_loggers.writers import EpisodeText, Status, TrackedRun, Writer
 from astuner_loggers.writers.ledger import Ledger
 
 EPISODES = "episodes"
@@ -70,7 +70,7 @@ class Session:
     def _log_episodes(self, *, step: int, prefix: str, rewards: list[float], shown: list[dict[str, Any]]) -> None:
         name = f"{prefix}{EPISODES}"
         if step > self._written.get(name, step - 1):
-            self._writer.log_episodes(step, prefix, rewards, [Shown(**one) for one in shown])
+            self._writer.log_episodes(step, prefix, rewards, [EpisodeText(**one) for one in shown])
             self._note(step, name)
 
     def _close(self, *, status: Status) -> None:

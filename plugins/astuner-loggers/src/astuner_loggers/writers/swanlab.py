@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from astuner_loggers.writers import Shown, Status, TrackedRun
+from astuner_loggers.writers import EpisodeText, Status, TrackedRun
 
 _STATES: Mapping[Status, str] = {"finished": "success", "failed": "crashed", "interrupted": "aborted"}
 
@@ -50,7 +50,7 @@ class SwanlabWriter:
         """Write numbers."""
         self._run.log(dict(metrics), step=step)
 
-    def log_episodes(self, step: int, prefix: str, rewards: Sequence[float], shown: Sequence[Shown]) -> None:
+    def log_episodes(self, step: int, prefix: str, rewards: Sequence[float], shown: Sequence[EpisodeText]) -> None:
         """Write a chart and texts."""
         import numpy as np
         import swanlab

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from astuner_loggers.writers import Shown, Status, TrackedRun
+from astuner_loggers.writers import EpisodeText, Status, TrackedRun
 
 
 class TrackioWriter:
@@ -49,7 +49,7 @@ class TrackioWriter:
         """Write a row."""
         self._run.log(dict(metrics), step=step)
 
-    def log_episodes(self, step: int, prefix: str, rewards: Sequence[float], shown: Sequence[Shown]) -> None:
+    def log_episodes(self, step: int, prefix: str, rewards: Sequence[float], shown: Sequence[EpisodeText]) -> None:
         """Write a histogram and a table."""
         import trackio
 

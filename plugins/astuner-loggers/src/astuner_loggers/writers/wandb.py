@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from astuner_loggers.writers import Shown, Status, TrackedRun
+from astuner_loggers.writers import EpisodeText, Status, TrackedRun
 
 _EXIT_CODES: Mapping[Status, int] = {"finished": 0, "failed": 1, "interrupted": 130}
 _SETTINGS: Mapping[str, Any] = {
@@ -62,7 +62,7 @@ class WandbWriter:
         """Write a row."""
         self._write({"step": step, **metrics})
 
-    def log_episodes(self, step: int, prefix: str, rewards: Sequence[float], shown: Sequence[Shown]) -> None:
+    def log_episodes(self, step: int, prefix: str, rewards: Sequence[float], shown: Sequence[EpisodeText]) -> None:
         """Write a histogram and a table."""
         import numpy as np
         import wandb

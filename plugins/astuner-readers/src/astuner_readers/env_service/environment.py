@@ -44,7 +44,7 @@ class EnvServiceEnvironment:
         """How long an episode waits at its beginning for a server that is not there, or has no place; these are no retries."""
 
     def __init__(self, workflow_task: WorkflowTask, options: Options, section: EnvServiceOptions) -> None:
-        told = _told(workflow_task)
+        told = _read_server_keys(workflow_task)
         url = options.env_url or told.get("env_url") or section.env_url
         trusted = (options.env_url,) if options.env_url else ()
         self._client = EnvServiceClient(
@@ -103,7 +103,7 @@ class EnvServiceEnvironment:
             self.tools = tools
 
 
-def _told(workflow_task: WorkflowTask) -> Mapping[str, Any]:
+def _read_server_keys(workflow_task: WorkflowTask) -> Mapping[str, Any]:
     """Return what the task itself says of its server."""
     told: Any = workflow_task.task.metadata.get(READER, {})
     wrong = not isinstance(told, Mapping) or not isinstance(told.get("params", {}), Mapping)

@@ -47,7 +47,7 @@ class OpenEnvEnvironment:
     def __init__(self, workflow_task: WorkflowTask, options: Options) -> None:
         self._task, self._options = workflow_task.task, options
         self._session = Session(
-            _websocket(options.env_url),
+            _to_websocket_url(options.env_url),
             token=read_token(options.env_url, (options.env_url,)),
             timeout_s=options.timeout_s,
             heartbeat_s=options.heartbeat_s,
@@ -61,7 +61,7 @@ class OpenEnvEnvironment:
             raise DataError(f"task {self._task.task_id!r}: metadata['{NAME}'] is {own!r:.120}; an object is expected")
         seed = zlib.crc32(self._task.task_id.encode())
         found = await self._session.open({"seed": seed, **self._options.reset, **own})
-        said = [{"role": "user", "content": self._shown(found)}]
+        said = [{"role": "user", "content": self._render(found)}]
         if self._task.main_query:
             said.insert(0, {"role": "user", "content": self._task.main_query})
         return [{"role": "system", "content": self._options.instructions}, *said] if self._options.instructions else said
@@ -70,7 +70,7 @@ class OpenEnvEnvironment:
         """Act; an answer that is no action is told so, and costs a step."""
         text = str(action.get("content") or "")
         try:
-            given = {self._options.action_field: text} if self._options.action_field else _object(text)
+            given = {self._options.action_field: text} if self._options.action_field else _parse_object(text)
             found = await self._session.ask("step", given)
         except OpenEnvFailed as error:
             # Of what a server says, only this is about the model's answer.
@@ -80,7 +80,7 @@ class OpenEnvEnvironment:
         reward = float(found.get("reward") or 0.0)
         self._rewards.append(reward)
         info = {"observation": found.get("observation")}
-        return [{"role": "user", "content": self._shown(found)}], reward, bool(found.get("done")), info
+        return [{"role": "user", "content": self._render(found)}], reward, bool(found.get("done")), info
 
     async def evaluate(self) -> float:
         """Return the sum of the rewards, or the last one."""
@@ -90,7 +90,7 @@ class OpenEnvEnvironment:
         """Close the session; with it the server ends the environment."""
         await self._session.close()
 
-    def _shown(self, found: Mapping[str, Any]) -> str:
+    def _render(self, found: Mapping[str, Any]) -> str:
         observation, name = found.get("observation"), self._options.observation_field
         if name is None:
             return observation if isinstance(observation, str) else json.dumps(observation, ensure_ascii=False)
@@ -101,7 +101,7 @@ class OpenEnvEnvironment:
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _object(text: str) -> Mapping[str, Any]:
+def _parse_object(text: str) -> Mapping[str, Any]:
     try:
         given = json.loads(text)
     except ValueError as error:
@@ -111,6 +111,6 @@ def _object(text: str) -> Mapping[str, Any]:
     return given
 
 
-def _websocket(url: str) -> str:
+def _to_websocket_url(url: str) -> str:
     address = url.rstrip("/").replace("http://", "ws://", 1).replace("https://", "wss://", 1)
     return address if address.endswith("/ws") else f"{address}/ws"

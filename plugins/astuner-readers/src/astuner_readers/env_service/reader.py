@@ -38,7 +38,7 @@ class EnvServiceReader:
             "env_action_preference": options.env_action_preference,
             "params": dict(options.params),
         }
-        env_type = env_type_of(options.env_type)
+        env_type = find_env_type(options.env_type)
         for task_id in self._ids[name][: options.limit]:
             yield Task(task_id=task_id, env_type=env_type, metadata={READER: told})
 
@@ -66,7 +66,7 @@ class EnvServiceReader:
             await client.close()
 
 
-def env_type_of(name: str) -> str:
+def find_env_type(name: str) -> str:
     """Return the `env_type` of the tasks: the server's, by which core finds the environment `env_service`.
 
     Where an environment of that very name is installed here too, core would play the tasks in that one and leave the server out;

@@ -10,7 +10,7 @@ from typing import Literal
 from attrs import field, frozen
 
 from astuner_readers.generation.documents import Document
-from astuner_readers.generation.sentences import Span, paragraphs, sentences
+from astuner_readers.generation.sentences import Span, find_paragraphs, find_sentences
 
 SplitBy = Literal["sentence", "paragraph", "character"]
 
@@ -39,10 +39,10 @@ class Chunk:
         return (bisect_right(starts, self.start), bisect_right(starts, max(self.start, self.end - 1))) if starts else None
 
 
-def chunks_of(document: Document, size: int, split_by: SplitBy) -> list[Chunk]:
+def cut_chunks(document: Document, size: int, split_by: SplitBy) -> list[Chunk]:
     """Return the chunks of a document that hold more than space."""
     found = []
-    for start, end in spans(document.text, size, split_by):
+    for start, end in find_spans(document.text, size, split_by):
         text = document.text[start:end]
         plain = " ".join(text.split())
         if plain:
@@ -51,10 +51,10 @@ def chunks_of(document: Document, size: int, split_by: SplitBy) -> list[Chunk]:
     return found
 
 
-def spans(text: str, size: int, split_by: SplitBy) -> Iterator[Span]:
+def find_spans(text: str, size: int, split_by: SplitBy) -> Iterator[Span]:
     """Yield the spans of chunks: as many whole pieces as fit into `size` characters. Together they are the text."""
     begin, reached = 0, 0
-    for _, end in _pieces(text, size, split_by):
+    for _, end in _find_pieces(text, size, split_by):
         if end - begin > size:
             yield begin, reached
             begin = reached
@@ -63,16 +63,16 @@ def spans(text: str, size: int, split_by: SplitBy) -> Iterator[Span]:
         yield begin, reached
 
 
-def _pieces(text: str, size: int, split_by: SplitBy) -> Iterator[Span]:
+def _find_pieces(text: str, size: int, split_by: SplitBy) -> Iterator[Span]:
     """Yield the spans that are kept whole, none longer than `size`."""
     if split_by == "character":
         yield from ((start, min(start + size, len(text))) for start in range(0, len(text), size))
         return
-    for start, end in paragraphs(text) if split_by == "paragraph" else sentences(text):
+    for start, end in find_paragraphs(text) if split_by == "paragraph" else find_sentences(text):
         if end - start <= size:
             yield start, end
         elif split_by == "paragraph":
-            for inner in sentences(text, start, end):
+            for inner in find_sentences(text, start, end):
                 yield from _cut(text, inner, size)
         else:
             yield from _cut(text, (start, end), size)
@@ -89,6 +89,6 @@ def _cut(text: str, span: Span, size: int) -> Iterator[Span]:
     yield start, end
 
 
-def without_repeats(chunks: Sequence[Chunk]) -> list[Chunk]:
+def drop_repeats(chunks: Sequence[Chunk]) -> list[Chunk]:
     """Return the first chunk of each text."""
     return list({chunk.hash: chunk for chunk in reversed(chunks)}.values())[::-1]

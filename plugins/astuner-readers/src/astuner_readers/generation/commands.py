@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _of_a_configuration(command: F) -> F:
+def _add_config_options(command: F) -> F:
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
         click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout."),
@@ -34,7 +34,7 @@ def data() -> None:
 
 
 @data.command()
-@_of_a_configuration
+@_add_config_options
 @click.option("--split", type=click.Choice(["train", "validation", "all"]), default="all", help="Which tasks; all by default.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write train.jsonl and validation.jsonl there too.")
 @click.option("--dry-run", is_flag=True, help="Say how many requests that takes and what they may cost, and send none.")
@@ -45,32 +45,32 @@ def generate(conf: Path, overrides: Sequence[str], in_json: bool, split: str, ou
     """
     from astuner.errors import Interrupted
 
-    generator = _generator(conf, overrides)
-    splits = [name for name in _splits(split) if generator.wanted(name)]
+    generator = _make_generator(conf, overrides)
+    splits = [name for name in _parse_splits(split) if generator.count_wanted(name)]
     if dry_run:
         _estimate(generator, splits, in_json)
         return
     try:
-        reports = {name: _generated(generator, name) for name in splits}
+        reports = {name: _generate_split(generator, name) for name in splits}
     except KeyboardInterrupt:
         raise Interrupted("stopped; the answers so far are kept, and the same command goes on from here") from None
     if out is not None:
         _copy(generator, splits, out)
     if in_json:
-        files = {name: {**report, "file": str(generator.saved(name).tasks_file)} for name, report in reports.items()}
+        files = {name: {**report, "file": str(generator.locate_saved(name).tasks_file)} for name, report in reports.items()}
         _print_json(files)
 
 
 @data.command()
-@_of_a_configuration
+@_add_config_options
 @click.option("--split", type=click.Choice(["train", "validation"]), default="train", help="Which tasks; train by default.")
 @click.option("-n", "--count", type=click.IntRange(min=1), default=5, help="How many; 5 by default.")
 def preview(conf: Path, overrides: Sequence[str], in_json: bool, split: Split, count: int) -> None:
     """Show the first tasks of any reader."""
-    from astuner_readers.generation.configured_reader import check_generated, configured_reader
+    from astuner_readers.generation.configured_reader import check_generated, make_configured_reader
     from astuner_readers.generation.preview import as_json, as_table
 
-    reader = configured_reader(conf, overrides)
+    reader = make_configured_reader(conf, overrides)
     check_generated(reader, split)
     tasks = list(islice(reader.read(split), count))
     if in_json:
@@ -82,54 +82,54 @@ def preview(conf: Path, overrides: Sequence[str], in_json: bool, split: Split, c
 
 
 @data.command()
-@_of_a_configuration
+@_add_config_options
 def stats(conf: Path, overrides: Sequence[str], in_json: bool) -> None:
     """Count the tasks of any reader: lengths, answers, duplicates within and between the splits."""
-    from astuner_readers.generation.configured_reader import SPLITS, check_generated, configured_reader
-    from astuner_readers.generation.preview import columns
-    from astuner_readers.generation.stats import SplitStats, shared
+    from astuner_readers.generation.configured_reader import SPLITS, check_generated, make_configured_reader
+    from astuner_readers.generation.preview import format_columns
+    from astuner_readers.generation.stats import SplitStats, count_shared
 
-    reader = configured_reader(conf, overrides)
+    reader = make_configured_reader(conf, overrides)
     for split in SPLITS:
         check_generated(reader, split)
     found = {split: SplitStats.of(reader.read(split)) for split in SPLITS}
     document = {
         "splits": {split: one.as_json() for split, one in found.items()},
-        "shared_queries": shared(found["train"], found["validation"]),
+        "shared_queries": count_shared(found["train"], found["validation"]),
     }
     if in_json:
         _print_json(document)
         return
     rows = [("queries in both splits", str(document["shared_queries"]))]
     for split, one in found.items():
-        rows += [(f"{split} {name.replace('_', ' ')}", _shown(value)) for name, value in one.as_json().items()]
-    click.echo(columns(rows))
+        rows += [(f"{split} {name.replace('_', ' ')}", _format_value(value)) for name, value in one.as_json().items()]
+    click.echo(format_columns(rows))
 
 
-def _generator(conf: Path, overrides: Sequence[str]) -> Generator:
+def _make_generator(conf: Path, overrides: Sequence[str]) -> Generator:
     from astuner.errors import UsageError
-    from astuner_readers.generation.configured_reader import configured_reader
+    from astuner_readers.generation.configured_reader import make_configured_reader
 
-    reader = configured_reader(conf, overrides)
+    reader = make_configured_reader(conf, overrides)
     found: Generator | None = getattr(reader, "generator", None)
     if found is None:
         raise UsageError(f"{conf}: astuner.task_reader.type names another reader; tasks are generated by 'data_generation'")
     return found
 
 
-def _splits(given: str) -> list[Split]:
+def _parse_splits(given: str) -> list[Split]:
     from astuner_readers.generation.configured_reader import SPLITS
 
     # Validation first: training is kept from it.
     return [name for name in reversed(SPLITS) if given in (name, "all")]
 
 
-def _generated(generator: Generator, split: Split) -> Mapping[str, Any]:
-    from astuner_readers.generation.report import told
+def _generate_split(generator: Generator, split: Split) -> Mapping[str, Any]:
+    from astuner_readers.generation.report import describe_report
 
     made = generator.make(split)
     for report in made:
-        for line in told(report):
+        for line in describe_report(report):
             click.echo(line, err=True)
     found = generator.report(split)
     if found is None:
@@ -144,13 +144,13 @@ def _copy(generator: Generator, splits: Sequence[Split], out: Path) -> None:
 
     for split in splits:
         path = out / f"{split}.jsonl"
-        write_atomically(path, generator.saved(split).tasks_file.read_text(encoding="utf-8"))
+        write_atomically(path, generator.locate_saved(split).tasks_file.read_text(encoding="utf-8"))
         click.echo(f"wrote {path}", err=True)
 
 
 def _estimate(generator: Generator, splits: Sequence[Split], in_json: bool) -> None:
     from astuner_readers.generation.estimate import as_json, estimate
-    from astuner_readers.generation.preview import columns
+    from astuner_readers.generation.preview import format_columns
 
     found = [estimate(generator, split) for split in splits]
     if in_json:
@@ -168,10 +168,10 @@ def _estimate(generator: Generator, splits: Sequence[Split], in_json: bool) -> N
             ("answer tokens", f"at most {one.most_answer_tokens:,}"),
             ("cost", priced),
         ]
-        click.echo(columns(rows))
+        click.echo(format_columns(rows))
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return ", ".join(f"{name} {one}" for name, one in value.items()) or "none" if isinstance(value, Mapping) else str(value)
 
 

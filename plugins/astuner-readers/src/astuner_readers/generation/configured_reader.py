@@ -12,7 +12,7 @@ from astuner.schema import Split
 SPLITS: Sequence[Split] = ("train", "validation")
 
 
-def configured_reader(conf: Path, overrides: Sequence[str]) -> Reader:
+def make_configured_reader(conf: Path, overrides: Sequence[str]) -> Reader:
     """Make the reader that a YAML names, as a run does; raises `ConfigError` with all that is wrong with it."""
     from astuner.config.loading import load_config
     from astuner.planning.chooser import Chooser

@@ -12,7 +12,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from astuner.errors import DataError
-from astuner_readers.generation.formats import FORMATS, Parsed, Unreadable, parse
+from astuner_readers.generation.formats import FORMATS, ParsedDocument, Unreadable, parse
 from astuner_readers.generation.task_files import write_atomically
 
 _NEEDS_PARSING = (".htm", ".html", ".pdf")
@@ -88,11 +88,11 @@ def read_files(paths: Iterable[Path], config_dir: Path, key: str) -> list[Docume
         except OSError as error:
             raise DataError(f"{key}: {path}: {error.strerror or error}") from error
         name = path.relative_to(config_dir) if path.is_relative_to(config_dir) else path
-        files.append(DocumentFile(path=path, name=_encodable(name.as_posix()), content=content))
+        files.append(DocumentFile(path=path, name=_to_encodable(name.as_posix()), content=content))
     return files
 
 
-def _encodable(name: str) -> str:
+def _to_encodable(name: str) -> str:
     """Return a name that a file can hold; bytes of it that are not UTF-8 are spelled out in hex digits."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
@@ -102,7 +102,7 @@ def open_library(files: Iterable[DocumentFile], kept: Path | None) -> Library:
     library = Library()
     for file in files:
         try:
-            parsed = _parsed(file, kept)
+            parsed = _parse(file, kept)
         except Unreadable as error:
             library.unreadable[file.name] = str(error)
             continue
@@ -114,26 +114,26 @@ def open_library(files: Iterable[DocumentFile], kept: Path | None) -> Library:
     return library
 
 
-def _parsed(file: DocumentFile, kept: Path | None) -> Parsed:
+def _parse(file: DocumentFile, kept: Path | None) -> ParsedDocument:
     if kept is None or file.path.suffix.lower() not in _NEEDS_PARSING:
         return _clean(parse(file.path, file.content))
     # The ending decides how the bytes are read, so it belongs to what the text depends on.
     place = kept / f"{file.sha256[:32]}{file.path.suffix.lower()}.v{_PARSER_VERSION}.json"
-    for found in _kept(place):
-        return Parsed(text=found["text"], page_starts=tuple(found["page_starts"]))
+    for found in _read_cached(place):
+        return ParsedDocument(text=found["text"], page_starts=tuple(found["page_starts"]))
     parsed = _clean(parse(file.path, file.content))
     write_atomically(place, json.dumps({"text": parsed.text, "page_starts": parsed.page_starts}, ensure_ascii=False))
     return parsed
 
 
-def _kept(place: Path) -> Iterator[Mapping[str, Any]]:
+def _read_cached(place: Path) -> Iterator[Mapping[str, Any]]:
     if place.is_file():
         yield json.loads(place.read_text(encoding="utf-8"))
 
 
-def _clean(parsed: Parsed) -> Parsed:
+def _clean(parsed: ParsedDocument) -> ParsedDocument:
     """Return the text without what no API takes, each such character replaced by one, and raise `Unreadable` for an empty one."""
     text = _NO_TEXT.sub("\ufffd", parsed.text)
     if not text.strip():
         raise Unreadable("it holds no text; a scan needs its text recognised (OCR) first")
-    return Parsed(text=text, page_starts=parsed.page_starts)
+    return ParsedDocument(text=text, page_starts=parsed.page_starts)

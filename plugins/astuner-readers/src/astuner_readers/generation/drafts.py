@@ -53,7 +53,7 @@ class Draft:
     """Whether the LLM found the same answer again."""
 
 
-def query_of(task: Task) -> str:
+def find_query(task: Task) -> str:
     """Return what a task asks: its query, or the last message of a user."""
     if task.main_query:
         return task.main_query
@@ -61,7 +61,7 @@ def query_of(task: Task) -> str:
     return next((text for text in said if isinstance(text, str)), "")
 
 
-def as_task(draft: Draft, model: str) -> Task:
+def build_task(draft: Draft, model: str) -> Task:
     """Return the task, with where it comes from in its metadata, and an id made from its content."""
     chunk, sample = draft.source.chunk, draft.source.sample
     metadata: dict[str, Any] = {ANSWER: draft.answer} if draft.answer is not None else {}

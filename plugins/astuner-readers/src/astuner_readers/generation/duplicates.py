@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from astuner.clients.embedding import Embedding
-from astuner_readers.generation.evidence import plain
+from astuner_readers.generation.evidence import to_plain
 
 _BLOCK = 256
 """Rows that are compared with all before them at once."""
 
 
-async def repeats(
+async def find_repeats(
     questions: Sequence[str], taken: Mapping[str, str], embedding: Embedding | None, threshold: float
 ) -> list[str | None]:
     """Return for each question why it is dropped, and None for one that stays; the first of several stays.
@@ -22,9 +22,9 @@ async def repeats(
     words count.
     """
     reasons: list[str | None] = [None] * len(questions)
-    said = {plain(text): reason for text, reason in taken.items()}
+    said = {to_plain(text): reason for text, reason in taken.items()}
     for number, question in enumerate(questions):
-        words = plain(question)
+        words = to_plain(question)
         reasons[number] = said.get(words)
         said.setdefault(words, "duplicate")
     if embedding is None or not questions:

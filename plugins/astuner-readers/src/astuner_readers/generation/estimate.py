@@ -11,7 +11,7 @@ from attrs import asdict, frozen
 from astuner.clients.llm_budget import Limits
 from astuner.schema import Split
 from astuner_readers.generation.generator import Generator
-from astuner_readers.generation.question_requests import question_prompt
+from astuner_readers.generation.question_requests import build_question_prompt
 
 _BYTES_PER_TOKEN = 3
 """As in the budget, which only the API's own count replaces."""
@@ -38,13 +38,13 @@ class Estimate:
 
 def estimate(generator: Generator, split: Split) -> Estimate:
     """Return the estimate of a split; asks nothing, and needs no address of an LLM."""
-    wanted, options = generator.wanted_of(split), generator.options
+    wanted, options = generator.build_request(split), generator.options
     requests = ceil(wanted.count / wanted.per_request)
     prompts: list[int] = []
     turn = 0
     while len(prompts) < requests:
         for source in wanted.sources(turn)[: requests - len(prompts)]:
-            _, text = question_prompt(source, wanted.per_request, (), generator.languages)
+            _, text = build_question_prompt(source, wanted.per_request, (), generator.languages)
             prompts.append(len(text.encode()) // _BYTES_PER_TOKEN)
         turn += 1
     prompt_tokens, verifying = sum(prompts), 0

@@ -17,7 +17,7 @@ _UNSEEN = ("Z", "C", "Pd")
 
 
 @lru_cache(maxsize=256)
-def plain(text: str) -> str:
+def to_plain(text: str) -> str:
     """Return a text without case, spaces, quotes, dashes and the marks of markdown; numbers keep their points and commas."""
     return "".join(
         letter
@@ -28,8 +28,8 @@ def plain(text: str) -> str:
 
 def occurs(quotation: str, text: str) -> bool:
     """Whether a quotation stands in a text; one that leaves something out, as `…`, by its parts in their order."""
-    whole, at = plain(text), 0
-    parts = [part for part in (plain(part) for part in _LEFT_OUT.split(unicodedata.normalize("NFKC", quotation))) if part]
+    whole, at = to_plain(text), 0
+    parts = [part for part in (to_plain(part) for part in _LEFT_OUT.split(unicodedata.normalize("NFKC", quotation))) if part]
     for part in parts:
         found = whole.find(part, at)
         if found < 0:
@@ -38,16 +38,16 @@ def occurs(quotation: str, text: str) -> bool:
     return bool(parts)
 
 
-def same_answer(one: str, other: str) -> bool:
+def is_same_answer(one: str, other: str) -> bool:
     """Whether two answers are the same but for spelling: their plain texts, or numbers of one value."""
-    first, second = plain(one).rstrip("."), plain(other).rstrip(".")
+    first, second = to_plain(one).rstrip("."), to_plain(other).rstrip(".")
     if first == second:
         return True
-    numbers = _number(first), _number(second)
+    numbers = _parse_number(first), _parse_number(second)
     return numbers[0] is not None and numbers[0] == numbers[1]
 
 
-def _number(text: str) -> Decimal | None:
+def _parse_number(text: str) -> Decimal | None:
     try:
         found = Decimal(text.replace(",", ""))
     except InvalidOperation:

@@ -31,7 +31,7 @@ class Unreadable(Exception):
 
 
 @frozen(kw_only=True)
-class Parsed:
+class ParsedDocument:
     """The text of a document."""
 
     text: str
@@ -49,15 +49,15 @@ def check_libraries(suffixes: set[str]) -> None:
             )
 
 
-def parse(path: Path, content: bytes) -> Parsed:
+def parse(path: Path, content: bytes) -> ParsedDocument:
     """Return the text; raises `Unreadable`."""
     suffix = path.suffix.lower()
     if suffix == ".pdf":
-        return _pdf(content)
-    return Parsed(text=_html(content) if suffix in (".htm", ".html") else _plain(content))
+        return _parse_pdf(content)
+    return ParsedDocument(text=_parse_html(content) if suffix in (".htm", ".html") else _parse_plain(content))
 
 
-def _plain(content: bytes) -> str:
+def _parse_plain(content: bytes) -> str:
     encoding = next((name for mark, name in _BYTE_ORDER_MARKS if content.startswith(mark)), "utf-8")
     try:
         return content.decode(encoding)
@@ -65,17 +65,17 @@ def _plain(content: bytes) -> str:
         raise Unreadable(f"byte {error.start + 1} is not {encoding.upper()}; save the file as UTF-8") from error
 
 
-def _html(content: bytes) -> str:
+def _parse_html(content: bytes) -> str:
     from bs4 import BeautifulSoup
 
     try:
-        return _seen(BeautifulSoup(content, "html.parser"))
+        return _visible_text(BeautifulSoup(content, "html.parser"))
     except Exception as error:
         # The boundary for a file from anywhere, as for a pdf: the parser refuses some markup, and is too deep in other.
         raise Unreadable(f"the html cannot be parsed: {type(error).__name__}: {error}") from error
 
 
-def _seen(page: BeautifulSoup) -> str:
+def _visible_text(page: BeautifulSoup) -> str:
     """Return what a page shows."""
     from bs4.element import PreformattedString
 
@@ -99,14 +99,14 @@ def _seen(page: BeautifulSoup) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
 
 
-def _pdf(content: bytes) -> Parsed:
+def _parse_pdf(content: bytes) -> ParsedDocument:
     from pypdf import PdfReader
 
     try:
         file = PdfReader(io.BytesIO(content))
         if file.is_encrypted and not file.decrypt(""):
             raise Unreadable("the pdf is encrypted with a password; save it without one")
-        pages = [_page(page) for page in file.pages]
+        pages = [_page_text(page) for page in file.pages]
     except Unreadable:
         raise
     except Exception as error:
@@ -116,8 +116,8 @@ def _pdf(content: bytes) -> Parsed:
     for text in pages:
         starts.append(at)
         at += len(text) + len(_PAGE_GAP)
-    return Parsed(text=_PAGE_GAP.join(pages), page_starts=tuple(starts))
+    return ParsedDocument(text=_PAGE_GAP.join(pages), page_starts=tuple(starts))
 
 
-def _page(page: Any) -> str:
+def _page_text(page: Any) -> str:
     return str(page.extract_text())

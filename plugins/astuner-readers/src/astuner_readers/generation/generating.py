@@ -14,9 +14,9 @@ from astuner.clients.embedding import Embedding
 from astuner.clients.llm import LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
 from astuner_readers.generation.drafts import Draft, Source
-from astuner_readers.generation.duplicates import repeats
-from astuner_readers.generation.question_requests import Asked, Asker
-from astuner_readers.generation.reasons import reason_of
+from astuner_readers.generation.duplicates import find_repeats
+from astuner_readers.generation.question_requests import Asker, RequestOutcome
+from astuner_readers.generation.reasons import classify_failure
 from astuner_readers.generation.sources import Sources
 from astuner_readers.generation.vectors import InParts, Unembedded
 
@@ -28,7 +28,7 @@ Place = tuple[int, int, int]
 
 
 @frozen(kw_only=True)
-class Wanted:
+class GenerationRequest:
     """What is to be made."""
 
     sources: Sources
@@ -39,7 +39,7 @@ class Wanted:
 
 
 @frozen(kw_only=True)
-class Made:
+class GenerationResult:
     """What came of it."""
 
     drafts: tuple[Draft, ...]
@@ -56,11 +56,11 @@ class Made:
 
 
 @define(eq=False)
-class Waves:
+class Generation:
     """One generation."""
 
     asker: Asker
-    wanted: Wanted
+    wanted: GenerationRequest
     embedding: Embedding | None
     threshold: float
     least_yield: float
@@ -83,10 +83,10 @@ class Waves:
     _blank: list[tuple[Source, list[str]]] = field(factory=list, init=False)
     """What was asked where no question came."""
 
-    async def run(self) -> Made:
+    async def run(self) -> GenerationResult:
         """Ask until there are enough, nothing new comes, or no more may be asked."""
         if (stopped := await self._prepare()) is not None:
-            return self._made(stopped)
+            return self._build_result(stopped)
         for turn in count():
             before, requests = len(self._kept), self._requests
             stopped = await self._turn(turn)
@@ -96,19 +96,19 @@ class Waves:
             # The first turn never is the last: failures pass, and other questions are asked where all were dropped.
             new, wanted = len(self._kept) - before, (self._requests - requests) * self.wanted.per_request
             if turn > 0 and (new <= 0 or new < self.least_yield * wanted):
-                stopped = self._no_more(max(new, 0), wanted)
+                stopped = self._explain_end(max(new, 0), wanted)
                 # Kept in the cache, they would be the answers of the next generation as well. Where a limit ends this one, they
                 # stay: the next would spend its own on asking them again, and come no further.
                 await asyncio.gather(
                     *(self.asker.forget(source, self.wanted.per_request, earlier) for source, earlier in self._blank)
                 )
                 break
-        return self._made(stopped)
+        return self._build_result(stopped)
 
-    def _made(self, stopped: str | None) -> Made:
+    def _build_result(self, stopped: str | None) -> GenerationResult:
         surplus = max(0, len(self._kept) - self.wanted.count)
         dropped = self._dropped + self._repeats + Counter({"surplus": surplus})
-        return Made(
+        return GenerationResult(
             drafts=tuple(self._kept[: self.wanted.count]),
             requests=self._requests,
             failed=dict(sorted(self._failed.items())),
@@ -137,7 +137,7 @@ class Waves:
         most = self.wave
         while waiting and self._missing > 0:
             size = min(ceil((self._missing - self._unsifted) / self.wanted.per_request), most, len(waiting))
-            refusal = None if size <= 0 else await self._wave(turn, waiting, earlier, size)
+            refusal = None if size <= 0 else await self._run_wave(turn, waiting, earlier, size)
             if not self._answered and self._failed.total() >= HOPELESS:
                 return f"none of the first {self._failed.total()} requests was answered"
             if refusal is not None and size > 1:
@@ -152,7 +152,7 @@ class Waves:
             most = self.wave
         return None
 
-    async def _wave(
+    async def _run_wave(
         self, turn: int, waiting: deque[tuple[int, Source]], earlier: Mapping[tuple[str, str], list[str]], size: int
     ) -> str | None:
         """Ask the first of the sources that wait, and put those back that a limit refuses; return why, where it refuses all."""
@@ -161,7 +161,7 @@ class Waves:
         except LLMBudgetSpent as error:
             return str(error)
         begun = [waiting.popleft() for _ in range(size)]
-        found = await asyncio.gather(*(self._asked(source, earlier.get(source.key, [])) for _, source in begun))
+        found = await asyncio.gather(*(self._ask_source(source, earlier.get(source.key, [])) for _, source in begun))
         refused, spent = [], ""
         for (position, source), answer in zip(begun, found, strict=True):
             if isinstance(answer, LLMBudgetSpent):
@@ -184,13 +184,13 @@ class Waves:
         if isinstance(self.embedding, InParts):
             self.embedding.hold((draft.question for draft in self._drafts.values()), questions)
 
-    async def _asked(self, source: Source, earlier: list[str]) -> Asked | LLMFailed | LLMBudgetSpent:
+    async def _ask_source(self, source: Source, earlier: list[str]) -> RequestOutcome | LLMFailed | LLMBudgetSpent:
         try:
             return await self.asker.ask(source, self.wanted.per_request, earlier)
         except (LLMFailed, LLMBudgetSpent) as error:
             return error
 
-    def _take(self, turn: int, position: int, answer: Asked) -> None:
+    def _take(self, turn: int, position: int, answer: RequestOutcome) -> None:
         self._answered += 1
         self._written[turn, position] = answer.questions
         self._dropped.update(answer.dropped)
@@ -201,7 +201,7 @@ class Waves:
         self._unsifted += len(answer.drafts)
 
     def _count_failure(self, error: LLMFailed, source: Source) -> None:
-        reason = reason_of(error)
+        reason = classify_failure(error)
         self._failed[reason] += 1
         self._examples.setdefault(reason, f"{source.place}: {error}")
 
@@ -213,12 +213,12 @@ class Waves:
         drafts = [self._drafts[place] for place in sorted(self._drafts)]
         stopped = None
         try:
-            reasons = await self._reasons(drafts)
+            reasons = await self._find_repeats(drafts)
         except Unembedded as error:
             # Those before it have their vectors, and are what stands.
             stopped = str(error)
             drafts = drafts[: max(0, error.first - len(self.wanted.taken))]
-            reasons = await self._reasons(drafts) if drafts else []
+            reasons = await self._find_repeats(drafts) if drafts else []
         self._kept = [draft for draft, reason in zip(drafts, reasons, strict=True) if reason is None]
         self._repeats = Counter(reason for reason in reasons if reason is not None)
         self._unsifted = 0
@@ -227,8 +227,8 @@ class Waves:
                 self._examples.setdefault(reason, f"{draft.source.place}: {draft.question}")
         return stopped
 
-    async def _reasons(self, drafts: Sequence[Draft]) -> list[str | None]:
-        return await repeats([draft.question for draft in drafts], self.wanted.taken, self.embedding, self.threshold)
+    async def _find_repeats(self, drafts: Sequence[Draft]) -> list[str | None]:
+        return await find_repeats([draft.question for draft in drafts], self.wanted.taken, self.embedding, self.threshold)
 
     def _written_by_source(self, turn: int) -> dict[tuple[str, str], list[str]]:
         """Return what was written in the turns before, in their order."""
@@ -238,7 +238,7 @@ class Waves:
                 found.setdefault(source.key, []).extend(self._written.get((before, position), ()))
         return found
 
-    def _no_more(self, new: int, wanted: int) -> str:
+    def _explain_end(self, new: int, wanted: int) -> str:
         failed = self._failed.total()
         brought = f"{new} new for the {wanted} that it asked for (least_yield: {self.least_yield:g})" if new else "nothing new"
         return f"asking all over once more brought {brought}" + (f", and {failed} requests failed" if failed else "")

@@ -19,20 +19,20 @@ from astuner.clients.llm_options import LLMOptions
 from astuner.errors import PluginError, RunFailed
 from astuner.protocols import Reader
 from astuner.schema import Split, Task
-from astuner_readers.generation.chunks import Chunk, chunks_of, without_repeats
+from astuner_readers.generation.chunks import Chunk, cut_chunks, drop_repeats
 from astuner_readers.generation.documents import DocumentFile, Library, find_files, open_library, read_files
-from astuner_readers.generation.drafts import as_task, query_of
+from astuner_readers.generation.drafts import build_task, find_query
 from astuner_readers.generation.formats import check_libraries
-from astuner_readers.generation.generating import Made, Wanted, Waves
+from astuner_readers.generation.generating import Generation, GenerationRequest, GenerationResult
 from astuner_readers.generation.keys import train_key, validation_key
 from astuner_readers.generation.options import KEY, DataGenerationOptions
 from astuner_readers.generation.progress import Progress
 from astuner_readers.generation.question_requests import Asker
-from astuner_readers.generation.report import as_report
+from astuner_readers.generation.report import build_report
 from astuner_readers.generation.samples import read_samples
 from astuner_readers.generation.sources import from_chunks, from_samples, split_chunks
 from astuner_readers.generation.task_files import SavedTasks
-from astuner_readers.generation.vectors import embedding_of
+from astuner_readers.generation.vectors import open_embedding
 
 _WANTED_BY = "reader 'data_generation'"
 _WAVES = 2
@@ -65,11 +65,11 @@ class Generator:
             )
             check_libraries({path.suffix.lower() for path in self._paths})
 
-    def wanted(self, split: Split) -> int:
+    def count_wanted(self, split: Split) -> int:
         """Return how many tasks a split is to have."""
         return self.options.task_num if split == "train" else self.options.wanted_validation
 
-    def saved(self, split: Split) -> SavedTasks:
+    def locate_saved(self, split: Split) -> SavedTasks:
         """Return where the tasks of a split are, whether or not they are there."""
         validation = validation_key(self.options, self._files)
         key = validation if split == "validation" else train_key(self.options, validation, self._samples)
@@ -77,9 +77,9 @@ class Generator:
 
     def report(self, split: Split) -> Mapping[str, Any] | None:
         """Return how the tasks of a split came about; None where there are none, or validation has others since."""
-        report = self.saved(split).report
-        if split == "train" and report is not None and self.wanted("validation"):
-            validation = self.saved("validation").report
+        report = self.locate_saved(split).report
+        if split == "train" and report is not None and self.count_wanted("validation"):
+            validation = self.locate_saved("validation").report
             if validation is not None and validation["digest"] != report["kept_from"]:
                 return None
         return report
@@ -92,27 +92,27 @@ class Generator:
         """
         reports: list[Mapping[str, Any]] = []
         questions: list[str] = []
-        if split == "train" and self.wanted("validation"):
+        if split == "train" and self.count_wanted("validation"):
             if self.report("validation") is None:
                 reports += self.make("validation", run)
-            questions = [task.main_query for task in self.saved("validation").tasks()]
+            questions = [task.main_query for task in self.locate_saved("validation").tasks()]
         report = self.report(split)
-        if self.wanted(split) and (report is None or not report["complete"]):
+        if self.count_wanted(split) and (report is None or not report["complete"]):
             reports.append(run(self._make(split, questions)))
         return reports
 
-    def wanted_of(self, split: Split, validation: Iterable[str] = ()) -> Wanted:
+    def build_request(self, split: Split, validation: Iterable[str] = ()) -> GenerationRequest:
         """Return what the requests for a split are; `validation` are the questions that training must not ask."""
         options, parts = self.options, self._parts
         if split == "validation":
-            n = _per_request(options.knowledge_augmentor.n, self.wanted(split), len(parts.validation))
-            return Wanted(sources=from_chunks(parts.validation), count=self.wanted(split), per_request=n)
-        taken = {query_of(sample): "duplicate_of_sample" for sample in self._samples}
+            n = _per_request(options.knowledge_augmentor.n, self.count_wanted(split), len(parts.validation))
+            return GenerationRequest(sources=from_chunks(parts.validation), count=self.count_wanted(split), per_request=n)
+        taken = {find_query(sample): "duplicate_of_sample" for sample in self._samples}
         taken |= dict.fromkeys(validation, "duplicate_of_validation")
         sources = from_samples(self._samples, parts.train) if self._samples else from_chunks(parts.train)
         most = options.task_augmentor.n if self._samples else options.knowledge_augmentor.n
-        n = _per_request(most, self.wanted(split), len(sources(0)))
-        return Wanted(sources=sources, count=self.wanted(split), per_request=n, taken=taken)
+        n = _per_request(most, self.count_wanted(split), len(sources(0)))
+        return GenerationRequest(sources=sources, count=self.count_wanted(split), per_request=n, taken=taken)
 
     @property
     def languages(self) -> Sequence[str]:
@@ -146,13 +146,13 @@ class Generator:
         if reader is None:
             return Parts(library=Library(), validation=(), train=())
         library = open_library(self._files, self.directory / "documents" if reader.cache_enabled else None)
-        chunks = [chunk for document in library.documents for chunk in chunks_of(document, reader.chunk_size, reader.split_by)]
-        single = without_repeats(chunks)
+        chunks = [chunk for document in library.documents for chunk in cut_chunks(document, reader.chunk_size, reader.split_by)]
+        single = drop_repeats(chunks)
         validation, train = split_chunks(
             single,
             self.options.validation_share,
-            validation=self.wanted("validation") > 0,
-            train=self.wanted("train") > 0,
+            validation=self.count_wanted("validation") > 0,
+            train=self.count_wanted("train") > 0,
         )
         left_out = len(single) - len(validation) - len(train) if validation and train else 0
         return Parts(library=library, validation=validation, train=train, left_out=left_out)
@@ -160,13 +160,13 @@ class Generator:
     async def _make(self, split: Split, validation: Sequence[str]) -> Mapping[str, Any]:
         if find_spec("openai") is None:
             raise PluginError(f'{_WANTED_BY} needs the package openai: pip install "astuner-readers[llm]"')
-        wanted = self.wanted_of(split, validation)
+        wanted = self.build_request(split, validation)
         params = self.options.deduplication_filter.params
         client = self.llm.make_client(_WANTED_BY, model=self.options.model, config_dir=self._config_dir, budget=self._budget)
         # The limits are those of the whole process, so that both splits spend of one budget.
         self._budget, spent_before = client.budget, client.budget.spent
         progress = Progress(split)
-        comparing = embedding_of(self.options.deduplication_filter, self._config_dir, self.directory, client.budget)
+        comparing = open_embedding(self.options.deduplication_filter, self._config_dir, self.directory, client.budget)
         with closing(client), comparing as embedding:
             asker = Asker(
                 client=client,
@@ -174,7 +174,7 @@ class Generator:
                 max_tokens=self.options.llm_response_length,
                 verify=self.options.verify,
             )
-            waves = Waves(
+            waves = Generation(
                 asker=asker,
                 wanted=wanted,
                 embedding=embedding,
@@ -187,10 +187,10 @@ class Generator:
                 made = await waves.run()
             finally:
                 progress.end()
-            spent = _between(spent_before, client.budget.spent)
+            spent = _subtract(spent_before, client.budget.spent)
         if not made.drafts:
-            raise RunFailed(f"no {split} task could be generated: {_told(made)}")
-        report = as_report(
+            raise RunFailed(f"no {split} task could be generated: {_explain_nothing(made)}")
+        report = build_report(
             split,
             self.options,
             made,
@@ -200,7 +200,7 @@ class Generator:
             validation=validation,
             left_out=self._parts.left_out if split == "train" else 0,
         )
-        self.saved(split).write([as_task(draft, self.options.model) for draft in made.drafts], report)
+        self.locate_saved(split).write([build_task(draft, self.options.model) for draft in made.drafts], report)
         return report
 
 
@@ -209,12 +209,12 @@ def _per_request(most: int, wanted: int, sources: int) -> int:
     return max(1, min(most, ceil(wanted / sources))) if sources else 1
 
 
-def _between(before: Usage, after: Usage) -> Usage:
+def _subtract(before: Usage, after: Usage) -> Usage:
     """Return what was spent in between."""
     return Usage(**{name: value - getattr(before, name) for name, value in asdict(after).items()})
 
 
-def _told(made: Made) -> str:
+def _explain_nothing(made: GenerationResult) -> str:
     """Return why nothing came of it, in one sentence."""
     counts = [*(f"{count} requests: {reason}" for reason, count in made.failed.items())]
     counts += [f"{count} questions dropped: {reason}" for reason, count in made.dropped.items()]

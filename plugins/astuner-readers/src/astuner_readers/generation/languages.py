@@ -25,7 +25,7 @@ _HAN_SHARE = 0.2
 """Of the letters of a text, from which on it is Chinese: a character says as much as several letters."""
 
 
-def language_named(name: str) -> Language:
+def parse_language(name: str) -> Language:
     """Return the language of a name such as `eng` or `chi_sim`; raises `ValueError` for one that there are no prompts in."""
     found = _NAMES.get(name.strip().lower().replace("_cn", "-cn"))
     if found is None:
@@ -33,9 +33,9 @@ def language_named(name: str) -> Language:
     return found
 
 
-def language_of(text: str, names: Sequence[str]) -> Language:
+def detect_language(text: str, names: Sequence[str]) -> Language:
     """Return the language of a text among those named: the only one, or what its letters say."""
-    named = {language_named(name) for name in names}
+    named = {parse_language(name) for name in names}
     if len(named) == 1:
         return named.pop()
     letters = [letter for letter in text if letter.isalpha()]

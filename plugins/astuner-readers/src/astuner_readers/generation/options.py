@@ -10,7 +10,7 @@ from attrs.validators import and_, ge, gt, le, max_len, min_len, optional
 
 from astuner.clients.llm_options import LLMOptions
 from astuner.config.components import OPEN, Sections
-from astuner_readers.generation.languages import language_named
+from astuner_readers.generation.languages import parse_language
 
 KEY = "astuner.task_reader.data_generation"
 DEFAULT_MODEL = "qwen-long"
@@ -18,7 +18,7 @@ DEFAULT_MODEL = "qwen-long"
 
 def _are_languages(instance: Any, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
     for name in value:
-        language_named(name)
+        parse_language(name)
 
 
 def _is_no_key(instance: Any, attribute: Attribute[Any], value: str | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from astuner.schema import Task
-from astuner_readers.generation.drafts import ANSWER, query_of
+from astuner_readers.generation.drafts import ANSWER, find_query
 
 
 def as_json(task: Task) -> Mapping[str, Any]:
@@ -23,7 +23,10 @@ def as_json(task: Task) -> Mapping[str, Any]:
 
 def as_table(tasks: Iterable[Task], width: int) -> str:
     """Return a row per task, cut to the width: id, what it asks, its answer."""
-    rows = [("task", "query", "answer"), *((task.task_id, _line(query_of(task)), _line(_answer(task))) for task in tasks)]
+    rows = [
+        ("task", "query", "answer"),
+        *((task.task_id, _flatten(find_query(task)), _flatten(_answer(task))) for task in tasks),
+    ]
     ids = min(max(len(row[0]) for row in rows), 24)
     answers = min(max(len(row[2]) for row in rows), 30)
     queries = max(width - ids - answers - 4, 20)
@@ -33,7 +36,7 @@ def as_table(tasks: Iterable[Task], width: int) -> str:
     )
 
 
-def columns(rows: Sequence[tuple[str, str]]) -> str:
+def format_columns(rows: Sequence[tuple[str, str]]) -> str:
     """Return two columns of texts."""
     width = max((len(name) for name, _ in rows), default=0)
     return "\n".join(f"{name:<{width}}  {value}".rstrip() for name, value in rows)
@@ -44,7 +47,7 @@ def _answer(task: Task) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _line(text: str) -> str:
+def _flatten(text: str) -> str:
     return " ".join(text.split())
 
 

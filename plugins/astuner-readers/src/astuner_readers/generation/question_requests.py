@@ -14,11 +14,11 @@ from astuner.clients.fences import fence
 from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_json import ask_for_json
 from astuner.clients.prompts import Prompt
-from astuner_readers.generation.drafts import ANSWER, Draft, Source, query_of
-from astuner_readers.generation.evidence import SHORTEST, occurs, plain, same_answer
-from astuner_readers.generation.languages import Language, language_of
+from astuner_readers.generation.drafts import ANSWER, Draft, Source, find_query
+from astuner_readers.generation.evidence import SHORTEST, is_same_answer, occurs, to_plain
+from astuner_readers.generation.languages import Language, detect_language
 from astuner_readers.generation.prompts import load_question_prompt
-from astuner_readers.generation.reasons import reason_of
+from astuner_readers.generation.reasons import classify_failure
 
 _SHOWN_EARLIER = 30
 """Most questions of before that a prompt lists, the latest ones."""
@@ -47,7 +47,7 @@ class Compared:
 
 
 @frozen(kw_only=True)
-class Asked:
+class RequestOutcome:
     """What came of one request."""
 
     drafts: tuple[Draft, ...] = ()
@@ -68,35 +68,35 @@ class Asker:
     max_tokens: int
     verify: bool = False
 
-    async def ask(self, source: Source, n: int, earlier: Sequence[str]) -> Asked:
+    async def ask(self, source: Source, n: int, earlier: Sequence[str]) -> RequestOutcome:
         """Return the questions that pass; raises `LLMFailed` and `LLMBudgetSpent`."""
-        chosen, text = question_prompt(source, n, earlier, self.languages)
+        chosen, text = build_question_prompt(source, n, earlier, self.languages)
         answer, _ = await ask_for_json(self.client, as_messages(text), Questions, max_tokens=self.max_tokens)
         dropped: Counter[str] = Counter()
         examples: dict[str, str] = {}
         drafts = []
         for item in answer.questions:
-            found = _draft(item, source, chosen)
+            found = _parse_draft(item, source, chosen)
             if isinstance(found, Draft):
                 drafts.append(found)
             else:
                 _drop(dropped, examples, found, json.dumps(item, ensure_ascii=False), source)
         if self.verify:
-            drafts = await self._verified(drafts, dropped, examples)
-        written = tuple(question for item in answer.questions if (question := _text(item.get("question"))) is not None)
+            drafts = await self._verify(drafts, dropped, examples)
+        written = tuple(question for item in answer.questions if (question := _to_text(item.get("question"))) is not None)
         if answer.questions and not written:
             # None of its items is a question, so that it was of no use; with none at all the text may have nothing to ask.
             await self.forget(source, n, earlier)
-        return Asked(drafts=tuple(drafts), questions=written, dropped=dropped, examples=examples)
+        return RequestOutcome(drafts=tuple(drafts), questions=written, dropped=dropped, examples=examples)
 
     async def forget(self, source: Source, n: int, earlier: Sequence[str]) -> None:
         """Have the next one who asks this ask the LLM again."""
-        _, text = question_prompt(source, n, earlier, self.languages)
+        _, text = build_question_prompt(source, n, earlier, self.languages)
         await self.client.forget(as_messages(text), max_tokens=self.max_tokens)
 
-    async def _verified(self, drafts: Sequence[Draft], dropped: Counter[str], examples: dict[str, str]) -> list[Draft]:
+    async def _verify(self, drafts: Sequence[Draft], dropped: Counter[str], examples: dict[str, str]) -> list[Draft]:
         # All of them, before the first that raised: what is under way is paid for, and its answer is kept.
-        doubts = await asyncio.gather(*(self._doubt(draft) for draft in drafts), return_exceptions=True)
+        doubts = await asyncio.gather(*(self._find_doubt(draft) for draft in drafts), return_exceptions=True)
         for raised in doubts:
             if isinstance(raised, BaseException):
                 raise raised
@@ -109,42 +109,42 @@ class Asker:
             evolve(draft, verified=draft.answer is not None) for draft, doubt in zip(drafts, found, strict=True) if doubt is None
         ]
 
-    async def _doubt(self, draft: Draft) -> str | None:
+    async def _find_doubt(self, draft: Draft) -> str | None:
         """Return why the answer is not believed; None where the LLM found it again."""
         if draft.answer is None:
             return None
-        language = _language(draft.source, self.languages)
+        language = _choose_language(draft.source, self.languages)
         document = fence(draft.source.chunk.text, "text") if draft.source.chunk else ""
         text = load_question_prompt("answer", language).fill({"document": document, "question": draft.question})
         try:
             solved, _ = await ask_for_json(self.client, as_messages(text), Solved, max_tokens=self.max_tokens)
-            answer = _text(solved.answer)
+            answer = _to_text(solved.answer)
             if solved.answerable and answer is None:
                 # It contradicts itself, and another time it may not.
                 await self.client.forget(as_messages(text), max_tokens=self.max_tokens)
             if not solved.answerable or answer is None:
                 return "not_answerable"
-            if same_answer(answer, draft.answer):
+            if is_same_answer(answer, draft.answer):
                 return None
             text = load_question_prompt("compare", language).fill(
                 {"question": draft.question, "one": draft.answer, "other": answer}
             )
             compared, _ = await ask_for_json(self.client, as_messages(text), Compared, max_tokens=self.max_tokens)
         except LLMFailed as error:
-            return f"not_verified_{reason_of(error)}"
+            return f"not_verified_{classify_failure(error)}"
         return None if compared.same else "another_answer"
 
 
-def question_prompt(source: Source, n: int, earlier: Sequence[str], languages: Sequence[str]) -> tuple[Prompt, str]:
+def build_question_prompt(source: Source, n: int, earlier: Sequence[str], languages: Sequence[str]) -> tuple[Prompt, str]:
     """Return the prompt for a source, and its text."""
     document = fence(source.chunk.text, "document") if source.chunk else ""
     slots = {"document": document, "n": str(n), "earlier": "\n".join(f"- {text}" for text in earlier[-_SHOWN_EARLIER:])}
-    language = _language(source, languages)
+    language = _choose_language(source, languages)
     if source.sample is None:
         chosen = load_question_prompt("knowledge", language)
         return chosen, chosen.fill(slots)
     chosen = load_question_prompt("augment", language)
-    sample = {"question": query_of(source.sample)}
+    sample = {"question": find_query(source.sample)}
     sample |= {"answer": source.sample.metadata[ANSWER]} if source.wants_answers else {}
     shown = fence(json.dumps(sample, ensure_ascii=False, indent=2), "sample")
     return chosen, chosen.fill({**slots, "sample": shown, "answer": "yes" if source.wants_answers else ""})
@@ -155,13 +155,13 @@ def as_messages(text: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
 
 
-def _language(source: Source, languages: Sequence[str]) -> Language:
-    return language_of(source.chunk.text if source.chunk else query_of(source.sample) if source.sample else "", languages)
+def _choose_language(source: Source, languages: Sequence[str]) -> Language:
+    return detect_language(source.chunk.text if source.chunk else find_query(source.sample) if source.sample else "", languages)
 
 
-def _draft(item: Mapping[str, Any], source: Source, chosen: Prompt) -> Draft | str:
+def _parse_draft(item: Mapping[str, Any], source: Source, chosen: Prompt) -> Draft | str:
     """Return the question with its answer and evidence, or why it is dropped."""
-    question, answer, evidence = (_text(item.get(name)) for name in ("question", "answer", "evidence"))
+    question, answer, evidence = (_to_text(item.get(name)) for name in ("question", "answer", "evidence"))
     if question is None:
         return "no_question"
     if answer is None and source.wants_answers:
@@ -169,7 +169,7 @@ def _draft(item: Mapping[str, Any], source: Source, chosen: Prompt) -> Draft | s
     if source.chunk is not None:
         if evidence is None:
             return "no_evidence"
-        if len(plain(evidence)) < SHORTEST:
+        if len(to_plain(evidence)) < SHORTEST:
             return "evidence_too_short"
         if not occurs(evidence, source.chunk.text):
             return "evidence_not_in_text"
@@ -182,7 +182,7 @@ def _draft(item: Mapping[str, Any], source: Source, chosen: Prompt) -> Draft | s
     )
 
 
-def _text(value: Any) -> str | None:
+def _to_text(value: Any) -> str | None:
     """Return a text, or a number as one; None for everything else, and for nothing."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None

@@ -12,7 +12,7 @@ from astuner.protocols import Reader, RunInfo
 from astuner.schema import Split, Task
 from astuner_readers.generation.generator import Generator
 from astuner_readers.generation.options import DataGenerationOptions
-from astuner_readers.generation.report import told
+from astuner_readers.generation.report import describe_report
 from astuner_readers.generation.samples import sample_reader
 
 
@@ -35,17 +35,17 @@ class DataGenerationReader:
 
         Tasks that were generated in part are read as they are, so that a run that is resumed has the same ones.
         """
-        if not self.generator.wanted(split):
+        if not self.generator.count_wanted(split):
             return
         if self.generator.report(split) is None:
             for report in call_with_runner(partial(self.generator.make, split)):
-                for line in told(report):
+                for line in describe_report(report):
                     print(line, file=sys.stderr)
-        yield from self.generator.saved(split).tasks()
+        yield from self.generator.locate_saved(split).tasks()
 
     def would_generate(self, split: Split) -> str | None:
         """Return what reading a split would have to generate first, and how to do that; None where the tasks are there."""
-        wanted = self.generator.wanted(split)
+        wanted = self.generator.count_wanted(split)
         if not wanted or self.generator.report(split) is not None:
             return None
         return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from astuner.clients.llm import LLMFailed
 
 
-def reason_of(error: LLMFailed) -> str:
+def classify_failure(error: LLMFailed) -> str:
     """Return the reason of a failure in one word."""
     cause = error.__cause__
     status = getattr(cause, "status_code", None)

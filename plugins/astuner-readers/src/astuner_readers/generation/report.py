@@ -11,14 +11,14 @@ from attrs import asdict
 from astuner.clients.llm_budget import Usage
 from astuner.schema import Split
 from astuner_readers.generation.documents import Library
-from astuner_readers.generation.generating import Made
+from astuner_readers.generation.generating import GenerationResult
 from astuner_readers.generation.options import DataGenerationOptions
 
 
-def as_report(
+def build_report(
     split: Split,
     options: DataGenerationOptions,
-    made: Made,
+    made: GenerationResult,
     library: Library,
     spent: Usage,
     *,
@@ -36,8 +36,8 @@ def as_report(
         "wanted": wanted,
         "complete": len(made.drafts) >= wanted,
         "stopped": made.stopped,
-        "digest": digest_of([draft.question for draft in made.drafts]),
-        "kept_from": digest_of(validation),
+        "digest": digest_questions([draft.question for draft in made.drafts]),
+        "kept_from": digest_questions(validation),
         "model": options.model,
         "prompts": sorted({draft.prompt for draft in made.drafts}),
         "requests": made.requests,
@@ -51,12 +51,12 @@ def as_report(
     }
 
 
-def digest_of(questions: Sequence[str]) -> str:
+def digest_questions(questions: Sequence[str]) -> str:
     """Return 16 hex digits of questions, by which it is known that training was kept from these and no others."""
     return blake2b("\0".join(questions).encode(), digest_size=8).hexdigest()
 
 
-def told(report: Mapping[str, Any]) -> Iterator[str]:
+def describe_report(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines that a person reads."""
     split, spent = report["split"], report["spent"]
     cost = f", cost {spent['cost']:g}" if spent["cost"] else ""

@@ -10,7 +10,7 @@ from astuner.config.aliases import VALUE_ALIASES
 from astuner.errors import ConfigError, DataError, Problem
 from astuner.protocols import Reader, RunInfo
 from astuner.schema import Task
-from astuner_readers.generation.drafts import query_of
+from astuner_readers.generation.drafts import find_query
 from astuner_readers.generation.options import KEY, QueryReader
 
 _TYPE = f"{KEY}.query_reader.type"
@@ -22,13 +22,13 @@ def sample_reader(options: QueryReader, run_info: RunInfo) -> Reader:
     from astuner.plugins.drivers import load, make
     from astuner.plugins.options import build_options
 
-    name = _present(options.type)
+    name = _resolve_alias(options.type)
     if name.rpartition("/")[2] == "data_generation":
         raise ConfigError(
             [Problem(key=_TYPE, message="generated tasks are no samples for generating tasks; name another reader.")]
         )
     candidate = Catalog.discover(kinds=("reader",)).find("reader", name, config_dir=run_info.config_dir, key=_TYPE)
-    made = build_options(load(candidate), _section(options, name), key=f"{KEY}.query_reader.{name}")
+    made = build_options(load(candidate), _find_section(options, name), key=f"{KEY}.query_reader.{name}")
     return cast("Reader", make(candidate, made, run_info))
 
 
@@ -37,18 +37,18 @@ def read_samples(reader: Reader, limit: int) -> list[Task]:
     samples = list(islice(reader.read("train"), limit))
     if not samples:
         raise DataError(f"{KEY}.query_reader: the reader yields no training task, so there is no sample to write tasks like")
-    empty = next((task for task in samples if not query_of(task).strip()), None)
+    empty = next((task for task in samples if not find_query(task).strip()), None)
     if empty is not None:
         raise DataError(f"{KEY}.query_reader: sample '{empty.task_id}' has neither a query nor a message of a user")
     return samples
 
 
-def _present(name: str) -> str:
+def _resolve_alias(name: str) -> str:
     """Return the present spelling of a reader's name."""
     return VALUE_ALIASES["task_reader.type"].get(name, name)
 
 
-def _section(options: QueryReader, name: str) -> Mapping[str, Any]:
-    sections = {_present(key): section for key, section in options.sections.items()}
+def _find_section(options: QueryReader, name: str) -> Mapping[str, Any]:
+    sections = {_resolve_alias(key): section for key, section in options.sections.items()}
     # `distribution/name` chooses between two plugins of one name; the section keeps the plain name.
     return sections.get(name, sections.get(name.rpartition("/")[2], {}))

@@ -20,7 +20,7 @@ _ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|St|Nos?|Figs?|Eqs?|Secs?|
 _LONGEST_ABBREVIATION = 12
 
 
-def sentences(text: str, start: int = 0, end: int | None = None) -> Iterator[Span]:
+def find_sentences(text: str, start: int = 0, end: int | None = None) -> Iterator[Span]:
     """Yield the spans of sentences, each with the space after it; together they are the text."""
     end = len(text) if end is None else end
     begin = start
@@ -33,7 +33,7 @@ def sentences(text: str, start: int = 0, end: int | None = None) -> Iterator[Spa
         yield begin, end
 
 
-def paragraphs(text: str) -> Iterator[Span]:
+def find_paragraphs(text: str) -> Iterator[Span]:
     """Yield the spans of paragraphs, each with the empty lines after it; together they are the text."""
     begin = 0
     for found in _PARAGRAPH.finditer(text):

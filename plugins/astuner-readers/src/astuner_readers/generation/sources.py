@@ -11,7 +11,7 @@ from astuner.errors import DataError
 from astuner.schema import Task
 from astuner_readers.generation.chunks import Chunk
 from astuner_readers.generation.drafts import Source
-from astuner_readers.generation.overlaps import overlaps
+from astuner_readers.generation.overlaps import find_overlaps
 
 
 class Sources(Protocol):
@@ -38,8 +38,8 @@ def split_chunks(chunks: Sequence[Chunk], share: float, *, validation: bool, tra
             "documents, or set validation_task_num: 0"
         )
     count = min(max(round(share * len(ordered)), 1), len(ordered) - 1)
-    alike = overlaps(ordered)
-    validated = set(islice(_together(ordered, alike), count))
+    alike = find_overlaps(ordered)
+    validated = set(islice(_group_overlapping(ordered, alike), count))
     seen = validated.union(*(alike[one] for one in validated))
     train_chunks = [chunk for chunk in ordered if chunk.hash not in seen]
     if not train_chunks:
@@ -51,7 +51,7 @@ def split_chunks(chunks: Sequence[Chunk], share: float, *, validation: bool, tra
     return [chunk for chunk in ordered if chunk.hash in validated], train_chunks
 
 
-def _together(ordered: Sequence[Chunk], alike: Mapping[str, frozenset[str]]) -> Iterator[str]:
+def _group_overlapping(ordered: Sequence[Chunk], alike: Mapping[str, frozenset[str]]) -> Iterator[str]:
     """Yield the hashes in their order, but each with all that hang together with it, the nearest first."""
     met: set[str] = set()
     for chunk in ordered:
@@ -75,9 +75,9 @@ def from_samples(samples: Sequence[Task], chunks: Sequence[Chunk]) -> Sources:
         return lambda turn: [Source(sample=sample) for sample in samples]
     length = max(len(samples), len(chunks))
 
-    def paired(turn: int) -> Sequence[Source]:
+    def pair(turn: int) -> Sequence[Source]:
         return [
             Source(sample=samples[number % len(samples)], chunk=chunks[(number + turn) % len(chunks)]) for number in range(length)
         ]
 
-    return paired
+    return pair

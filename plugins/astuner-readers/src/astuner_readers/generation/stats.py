@@ -11,8 +11,8 @@ from typing import Any
 from attrs import define, field
 
 from astuner.schema import Task
-from astuner_readers.generation.drafts import ANSWER, query_of
-from astuner_readers.generation.evidence import plain
+from astuner_readers.generation.drafts import ANSWER, find_query
+from astuner_readers.generation.evidence import to_plain
 
 
 @define(eq=False)
@@ -34,8 +34,8 @@ class SplitStats:
         """Count."""
         stats = cls()
         for task in tasks:
-            query = query_of(task)
-            digest = blake2b(plain(query).encode(), digest_size=8).digest()
+            query = find_query(task)
+            digest = blake2b(to_plain(query).encode(), digest_size=8).digest()
             stats.tasks += 1
             stats.with_answer += task.metadata.get(ANSWER) is not None
             stats.with_messages += bool(task.init_messages)
@@ -62,6 +62,6 @@ class SplitStats:
         }
 
 
-def shared(one: SplitStats, other: SplitStats) -> int:
+def count_shared(one: SplitStats, other: SplitStats) -> int:
     """Return how many queries are in both splits."""
     return len(one.queries & other.queries)

@@ -39,7 +39,7 @@ class Unembedded(AstunerError):
 
 
 @contextmanager
-def embedding_of(
+def open_embedding(
     options: DeduplicationFilter, config_dir: Path, directory: Path, budget: Budget | None = None
 ) -> Iterator[Embedding | None]:
     """Yield what compares questions; None where only the same words count. Requests to an API are counted in the budget."""

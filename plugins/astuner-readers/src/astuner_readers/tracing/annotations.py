@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from attrs import evolve
 
-from astuner_readers.tracing.attributes import at, first_at, text_at
+from astuner_readers.tracing.attributes import get_at, get_first, get_text
 from astuner_readers.tracing.records import Annotation, Annotator, Span
 
 EVALUATION = "gen_ai.evaluation.result"
@@ -25,7 +25,7 @@ _GOOD = frozenset({"thumbs_up", "thumbsup", "up", "like", "liked", "good", "corr
 _BAD = frozenset({"thumbs_down", "thumbsdown", "down", "dislike", "disliked", "bad", "incorrect", "wrong", "negative", "no"})
 
 
-def annotation_of(
+def parse_annotation(
     attributes: Mapping[str, Any], *, trace_id: str | None = None, span_id: str | None = None, time_ns: int = 0
 ) -> Annotation | None:
     """Read an event `gen_ai.evaluation.result`, or one of feedback in plainer keys; None where nothing is said.
@@ -33,52 +33,52 @@ def annotation_of(
     OpenTelemetry's event is an automatic judgement unless it says otherwise. A `rating` is a label: out of
     how many nobody says.
     """
-    rating = number(first_at(attributes, "rating"))
-    formal = at(attributes, "gen_ai.evaluation.name") is not None
-    said, thumbs = text_at(attributes, ANNOTATOR, "annotator_kind", "annotator"), text_at(attributes, "thumbs")
-    score = number(first_at(attributes, "gen_ai.evaluation.score.value", "score", "value"))
+    rating = to_number(get_first(attributes, "rating"))
+    formal = get_at(attributes, "gen_ai.evaluation.name") is not None
+    said, thumbs = get_text(attributes, ANNOTATOR, "annotator_kind", "annotator"), get_text(attributes, "thumbs")
+    score = to_number(get_first(attributes, "gen_ai.evaluation.score.value", "score", "value"))
     made = Annotation(
         trace_id=trace_id,
         span_id=span_id,
-        conversation_id=text_at(attributes, CONVERSATION, "session.id", "conversation_id"),
-        name=text_at(attributes, "gen_ai.evaluation.name", "name") or "user_feedback",
-        annotator=annotator_of(said, otherwise="llm" if formal else "human"),
-        user=text_at(attributes, USER, "user", "user_id") or "",
+        conversation_id=get_text(attributes, CONVERSATION, "session.id", "conversation_id"),
+        name=get_text(attributes, "gen_ai.evaluation.name", "name") or "user_feedback",
+        annotator=parse_annotator(said, otherwise="llm" if formal else "human"),
+        user=get_text(attributes, USER, "user", "user_id") or "",
         # A thumb is a judgement whatever label comes with it.
-        score=_score_of(thumbs) if score is None else score,
-        label=text_at(attributes, "gen_ai.evaluation.score.label", "label")
+        score=_score_label(thumbs) if score is None else score,
+        label=get_text(attributes, "gen_ai.evaluation.score.label", "label")
         or thumbs
         or (f"rating {rating:g}" if rating is not None else None),
-        comment=text_at(attributes, "gen_ai.evaluation.explanation", "comment", "explanation"),
-        correction=text_at(attributes, CORRECTION, "correction"),
+        comment=get_text(attributes, "gen_ai.evaluation.explanation", "comment", "explanation"),
+        correction=get_text(attributes, CORRECTION, "correction"),
         time_ns=time_ns,
     )
     said_something = made.score is not None or made.label or made.comment or made.correction
-    return with_score(made) if said_something else None
+    return add_score(made) if said_something else None
 
 
-def of_span(span: Span) -> Iterator[Annotation]:
+def find_annotations(span: Span) -> Iterator[Annotation]:
     """Yield what a span says of itself: events of feedback, and attributes `feedback.score`, `feedback.thumbs` and so on."""
     for event in span.events:
         if event["name"] == EVALUATION or event["name"] in _FEEDBACK_EVENTS:
-            found = annotation_of(event["attributes"], trace_id=span.trace_id, span_id=span.span_id, time_ns=span.end_ns)
+            found = parse_annotation(event["attributes"], trace_id=span.trace_id, span_id=span.span_id, time_ns=span.end_ns)
             if found is not None:
                 yield found
     for prefix in _FEEDBACK_ATTRIBUTES:
-        below = {key: at(span.attributes, f"{prefix}.{key}") for key in _FEEDBACK_KEYS}
+        below = {key: get_at(span.attributes, f"{prefix}.{key}") for key in _FEEDBACK_KEYS}
         said = {key: value for key, value in below.items() if value is not None}
-        found = annotation_of(said, trace_id=span.trace_id, span_id=span.span_id, time_ns=span.end_ns) if said else None
+        found = parse_annotation(said, trace_id=span.trace_id, span_id=span.span_id, time_ns=span.end_ns) if said else None
         if found is not None:
             yield found
 
 
-def annotator_of(value: Any, otherwise: Annotator = "human") -> Annotator:
+def parse_annotator(value: Any, otherwise: Annotator = "human") -> Annotator:
     """Return who judged: a person, an LLM or a program."""
     kind = str(value or "").lower()
     return cast("Annotator", kind) if kind in ("human", "llm", "code") else otherwise
 
 
-def number(value: Any) -> float | None:
+def to_number(value: Any) -> float | None:
     """Return a finite number; None for what is none."""
     try:
         made = float(value)
@@ -87,17 +87,17 @@ def number(value: Any) -> float | None:
     return made if math.isfinite(made) else None
 
 
-def with_score(annotation: Annotation) -> Annotation:
+def add_score(annotation: Annotation) -> Annotation:
     """Give an annotation without a score that of its label: 1 for `thumbs_up` and the like, 0 for the opposite."""
-    return annotation if annotation.score is not None else evolve(annotation, score=_score_of(annotation.label))
+    return annotation if annotation.score is not None else evolve(annotation, score=_score_label(annotation.label))
 
 
-def _score_of(label: str | None) -> float | None:
+def _score_label(label: str | None) -> float | None:
     plain = (label or "").strip().lower().replace(" ", "_").replace("-", "_")
     return 1.0 if plain in _GOOD else 0.0 if plain in _BAD else None
 
 
-def last_words(annotations: Sequence[Annotation]) -> list[Annotation]:
+def merge_annotations(annotations: Sequence[Annotation]) -> list[Annotation]:
     """Return what counts, in order of time: of each user, under each name, the last score with its label, comment and correction.
 
     Nobody knows whether two who give no name are one: what they said stays apart, but for a record that was read twice.
@@ -106,11 +106,11 @@ def last_words(annotations: Sequence[Annotation]) -> list[Annotation]:
     for annotation in sorted(annotations, key=lambda one: one.time_ns):
         key = (annotation.name, annotation.annotator, annotation.user) if annotation.user else annotation
         earlier = counted.pop(key, None)
-        counted[key] = annotation if earlier is None else _added(earlier, annotation)
+        counted[key] = annotation if earlier is None else _merge(earlier, annotation)
     return list(counted.values())
 
 
-def _added(earlier: Annotation, later: Annotation) -> Annotation:
+def _merge(earlier: Annotation, later: Annotation) -> Annotation:
     """Return what a user has said in all: a comment that follows a thumb takes nothing back."""
     judged = later if later.score is not None or later.label else earlier
     return evolve(

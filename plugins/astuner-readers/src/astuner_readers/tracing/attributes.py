@@ -25,12 +25,12 @@ _KEPT_BELOW = (
 """First parts of the keys that tasks are made from. The others (HTTP headers among them) are not kept."""
 
 
-def kept(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def keep_relevant(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes that tasks are made from."""
     return {key: value for key, value in attributes.items() if key.partition(".")[0] in _KEPT_BELOW}
 
 
-def at(attributes: Mapping[str, Any], path: str) -> Any:
+def get_at(attributes: Mapping[str, Any], path: str) -> Any:
     """Return the value at a dotted path, however its keys are nested; None where there is none."""
     if path in attributes:
         return attributes[path]
@@ -38,39 +38,39 @@ def at(attributes: Mapping[str, Any], path: str) -> Any:
     while cut > 0:
         inner = attributes.get(path[:cut])
         # Not `Mapping`, which takes much longer to tell: JSON holds dicts, and this is asked for every key of every span.
-        if type(inner) is dict and (found := at(inner, path[cut + 1 :])) is not None:
+        if type(inner) is dict and (found := get_at(inner, path[cut + 1 :])) is not None:
             return found
         cut = path.rfind(".", 0, cut)
     return None
 
 
-def first_at(attributes: Mapping[str, Any], *paths: str) -> Any:
+def get_first(attributes: Mapping[str, Any], *paths: str) -> Any:
     """Return the first value that is there and not empty."""
-    return next((value for path in paths if (value := at(attributes, path)) not in (None, "", [], {})), None)
+    return next((value for path in paths if (value := get_at(attributes, path)) not in (None, "", [], {})), None)
 
 
-def text_at(attributes: Mapping[str, Any], *paths: str) -> str | None:
+def get_text(attributes: Mapping[str, Any], *paths: str) -> str | None:
     """Return the first value that is text; the quotes are taken off with which AgentScope 1 writes some."""
     for path in paths:
-        value = at(attributes, path)
+        value = get_at(attributes, path)
         if isinstance(value, str) and value.strip():
-            inner = parsed(value) if value.startswith('"') else value
+            inner = parse_json(value) if value.startswith('"') else value
             return inner if isinstance(inner, str) else value
     return None
 
 
-def tree_at(attributes: Mapping[str, Any], path: str) -> Any:
+def get_tree(attributes: Mapping[str, Any], path: str) -> Any:
     """Return everything below a dotted path as one tree; keys that count become a list. None where there is nothing."""
-    whole = at(attributes, path)
+    whole = get_at(attributes, path)
     if whole is not None and not isinstance(whole, Mapping | list):
         return whole
     tree: dict[str, Any] = {}
     for below, value in _leaves(attributes, path):
         _grow(tree, below.split("."), value)
-    return _with_lists(whole if isinstance(whole, list) else tree) if tree or whole else None
+    return _to_lists(whole if isinstance(whole, list) else tree) if tree or whole else None
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Return what JSON a text holds; the text itself where it holds none."""
     if text.lstrip()[:1] not in ("{", "[", '"'):
         return text
@@ -97,7 +97,7 @@ def _grow(tree: dict[str, Any], path: list[str], value: Any) -> None:
             _grow(tree, [*path, *str(key).split(".")], inner)
         return
     if isinstance(value, list):
-        value = [_grown(item) for item in value]
+        value = [_grow_item(item) for item in value]
     for key in path[:-1]:
         inner = tree.get(key)
         if not isinstance(inner, dict):
@@ -107,7 +107,7 @@ def _grow(tree: dict[str, Any], path: list[str], value: Any) -> None:
         tree[path[-1]] = value
 
 
-def _grown(item: Any) -> Any:
+def _grow_item(item: Any) -> Any:
     if not isinstance(item, Mapping):
         return item
     tree: dict[str, Any] = {}
@@ -116,11 +116,11 @@ def _grown(item: Any) -> Any:
     return tree
 
 
-def _with_lists(tree: Any) -> Any:
+def _to_lists(tree: Any) -> Any:
     if isinstance(tree, list):
-        return [_with_lists(_grown(item)) for item in tree]
+        return [_to_lists(_grow_item(item)) for item in tree]
     if not isinstance(tree, dict):
         return tree
     if tree and all(key.isdecimal() for key in tree):
-        return [_with_lists(tree[key]) for key in sorted(tree, key=int)]
-    return {key: _with_lists(value) for key, value in tree.items()}
+        return [_to_lists(tree[key]) for key in sorted(tree, key=int)]
+    return {key: _to_lists(value) for key, value in tree.items()}

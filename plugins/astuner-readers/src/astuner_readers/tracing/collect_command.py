@@ -25,7 +25,7 @@ def collect(out: Path, host: str, port: int, token: str | None, max_body_mb: int
     """Receive OTLP traces (POST /v1/traces) and feedback (POST /v1/feedback), until Ctrl-C."""
     from astuner_readers.tracing.collector.serving import Collector
 
-    def started(address: str) -> None:
+    def print_start(address: str) -> None:
         click.echo(f"collecting into {out}: traces at {address}/v1/traces, feedback at {address}/v1/feedback", err=True)
 
     collector = Collector(
@@ -37,7 +37,7 @@ def collect(out: Path, host: str, port: int, token: str | None, max_body_mb: int
         rotate_bytes=rotate_mb << 20 or None,
         sync_s=max(sync_s, 0.01),
     )
-    collected = collector.serve(started)
+    collected = collector.serve(print_start)
     rejected = f", {collected.rejected} spans rejected" if collected.rejected else ""
     click.echo(f"collected {collected.spans} spans and {collected.feedback} pieces of feedback{rejected} in {out}", err=True)
     return 0

@@ -46,11 +46,11 @@ def import_(sources: tuple[str, ...], out: Path, validation_out: Path | None, as
     import os
 
     from astuner.cli.output import print_json
-    from astuner_readers.tracing.filters.llm_evaluate import Asking
-    from astuner_readers.tracing.importing import Destinations, cautions, import_tasks, lines_of
+    from astuner_readers.tracing.filters.llm_evaluate import LlmAccess
+    from astuner_readers.tracing.importing import Destinations, format_lines, import_tasks, list_cautions
 
     options = _options(sources, validation_out, given)
-    asking = Asking(
+    asking = LlmAccess(
         model=options.alien_llm_model,
         max_tokens=options.alien_llm_response_length,
         config_dir=Path.cwd(),
@@ -63,9 +63,9 @@ def import_(sources: tuple[str, ...], out: Path, validation_out: Path | None, as
     if as_json:
         print_json({**tally.as_json(), "files": {"train": out, **({"validation": validation_out} if validation_out else {})}})
     else:
-        for line in lines_of(tally):
+        for line in format_lines(tally):
             click.echo(line)
-    for text in cautions(options, tally):
+    for text in list_cautions(options, tally):
         click.echo(f"warning: {text}", err=True)
 
 

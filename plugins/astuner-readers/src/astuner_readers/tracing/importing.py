@@ -15,15 +15,15 @@ from astuner.schema import Split as SplitName
 from astuner.tabular.unique_ids import UniqueIds
 from astuner_readers.tracing.counts import Tally
 from astuner_readers.tracing.filters.filter import Filter
-from astuner_readers.tracing.filters.llm_evaluate import Asking
+from astuner_readers.tracing.filters.llm_evaluate import LlmAccess
 from astuner_readers.tracing.options import TracingOptions
-from astuner_readers.tracing.records import ODD, Annotation, Broken, Record
+from astuner_readers.tracing.records import ODD, Annotation, BadRecord, Record
 from astuner_readers.tracing.sources.access import Access
-from astuner_readers.tracing.sources.opening import Source, appeared, open_sources
+from astuner_readers.tracing.sources.opening import Source, find_new_sources, open_sources
 from astuner_readers.tracing.spool import Spool
-from astuner_readers.tracing.tasks import Candidate, candidate_of, task_id_of, with_feedback
-from astuner_readers.tracing.turns import Turn, turns_of
-from astuner_readers.tracing.writing import Rows, check_apart, replaced
+from astuner_readers.tracing.tasks import Candidate, add_feedback, build_candidate, make_task_id
+from astuner_readers.tracing.turns import Turn, find_turns
+from astuner_readers.tracing.writing import Rows, check_apart, replace_file
 
 NO_QUESTION = "no question in text"
 NOT_TEXT = "an image or file in the question"
@@ -40,7 +40,7 @@ class Destinations:
     validation: tuple[Path, ...] = ()
 
 
-def import_tasks(options: TracingOptions, asking: Asking, to: Destinations) -> Tally:
+def import_tasks(options: TracingOptions, asking: LlmAccess, to: Destinations) -> Tally:
     """Make the data sets; return what became of everything that was read.
 
     Relative sources start at `asking.config_dir`. Raises `DataError` when a data set would be written over a source or another
@@ -59,10 +59,10 @@ def import_tasks(options: TracingOptions, asking: Asking, to: Destinations) -> T
             read += waiting
             # A collector may have begun a new file meanwhile. A file system that renames nothing but numbers files anew at each
             # look would have them read for ever, so that a reading which brought nothing is the last.
-            waiting = appeared(options.named_sources, asking.config_dir, access, read) if tally.spans > before else []
+            waiting = find_new_sources(options.named_sources, asking.config_dir, access, read) if tally.spans > before else []
         _check_read(options, tally)
         _find_turns(spool, options, tally)
-        _hear(spool, options, tally)
+        _add_annotation(spool, options, tally)
         _judge(spool, options, tally)
         for name, one in filters:
             _filter(spool, name, one, tally)
@@ -77,11 +77,11 @@ def _read(sources: Sequence[Source], spool: Spool, tally: Tally) -> None:
             try:
                 _keep(record, source, spool, tally, counts)
             except ODD as error:
-                tally.note_broken(source.name, _place(record), _oddity(error))
+                tally.note_broken(source.name, _place(record), _describe_oddity(error))
 
 
 def _keep(record: Record, source: Source, spool: Spool, tally: Tally, counts: Counter[str]) -> None:
-    if isinstance(record, Broken):
+    if isinstance(record, BadRecord):
         tally.note_broken(source.name, record.place, record.reason)
     elif isinstance(record, Annotation):
         spool.add_annotation(record)
@@ -100,14 +100,14 @@ def _check_read(options: TracingOptions, tally: Tally) -> None:
 
 def _place(record: Record) -> str:
     match record:
-        case Broken():
+        case BadRecord():
             return record.place
         case Annotation():
             return f"feedback on {record.span_id or record.trace_id or record.conversation_id}"
     return f"trace {record.trace_id} span {record.span_id}"
 
 
-def _oddity(error: Exception) -> str:
+def _describe_oddity(error: Exception) -> str:
     return f"in a shape that is not understood ({type(error).__name__})"
 
 
@@ -115,10 +115,10 @@ def _find_turns(spool: Spool, options: TracingOptions, tally: Tally) -> None:
     for spans in spool.traces():
         tally.traces += 1
         try:
-            turns = turns_of(spans, options.agents)
-            made = [(candidate_of(turn, keeps_system_prompt=options.keep_system_prompt), _unusable(turn)) for turn in turns]
+            turns = find_turns(spans, options.agents)
+            made = [(build_candidate(turn, keeps_system_prompt=options.keep_system_prompt), _find_flaw(turn)) for turn in turns]
         except ODD as error:
-            tally.note_broken(spans[0].source, f"trace {spans[0].trace_id}", _oddity(error))
+            tally.note_broken(spans[0].source, f"trace {spans[0].trace_id}", _describe_oddity(error))
             continue
         tally.turns += len(turns)
         if not turns:
@@ -128,7 +128,7 @@ def _find_turns(spool: Spool, options: TracingOptions, tally: Tally) -> None:
             spool.add_task(candidate, unusable=why)
 
 
-def _unusable(turn: Turn) -> str | None:
+def _find_flaw(turn: Turn) -> str | None:
     if not turn.selected:
         return OTHER_AGENT
     if turn.not_text:
@@ -136,28 +136,28 @@ def _unusable(turn: Turn) -> str | None:
     return None if turn.query else NO_QUESTION
 
 
-def _hear(spool: Spool, options: TracingOptions, tally: Tally) -> None:
+def _add_annotation(spool: Spool, options: TracingOptions, tally: Tally) -> None:
     for annotation in spool.annotations():
         if annotation.annotator not in options.annotators:
             continue
         if options.annotation_names and annotation.name not in options.annotation_names:
             continue
         tally.annotations += 1
-        meant = spool.tasks_meant(annotation)
+        meant = spool.find_tasks(annotation)
         tally.unmatched_annotations += not meant
         for number in meant:
             # What a whole trace should have answered is what its last turn should have.
             is_last = annotation.span_id is not None or number == meant[-1]
             said = annotation if is_last else evolve(annotation, correction=None)
             if said == annotation or annotation.says_more:
-                spool.add_said(number, said)
+                spool.attach_annotation(number, said)
 
 
 def _judge(spool: Spool, options: TracingOptions, tally: Tally) -> None:
     """Give each task what was said of it, and leave out those without an answer: a correction is one too."""
     for number, candidate in spool.tasks():
-        if said := spool.said_of(number):
-            candidate = with_feedback(candidate, said, good_from=options.good_from)
+        if said := spool.list_annotations(number):
+            candidate = add_feedback(candidate, said, good_from=options.good_from)
             spool.set_task(number, candidate)
         if options.require_answer and candidate.answer is None and candidate.reference is None:
             tally.left_out[NO_ANSWER] += 1
@@ -166,7 +166,7 @@ def _judge(spool: Spool, options: TracingOptions, tally: Tally) -> None:
 
 def _filter(spool: Spool, name: str, one: Filter, tally: Tally) -> None:
     tally.filtered.setdefault(name, 0)
-    for number, kept in one.left_out(spool.tasks(best_first=one.best_first), tally):
+    for number, kept in one.choose_left_out(spool.tasks(best_first=one.best_first), tally):
         spool.drop(number, name, kept)
         tally.filtered[name] += 1
 
@@ -183,7 +183,7 @@ def _write(spool: Spool, options: TracingOptions, to: Destinations, tally: Tally
         }
         for number, candidate in spool.tasks():
             # The side of the first of its duplicates: whichever of them is liked later, a question stays where it is.
-            first = candidate if (at := spool.first_of(number)) == number else spool.task(at)
+            first = candidate if (at := spool.find_first(number)) == number else spool.task(at)
             for_validation = first.conversation in validated if by_conversation else split.validates(first.key, first.time_ns)
             if files["validation" if for_validation else "train"].add(candidate):
                 tally.with_feedback += bool(candidate.feedback)
@@ -195,7 +195,7 @@ class _File:
     """One split, written to each of its places."""
 
     def __init__(self, stack: ExitStack, paths: Sequence[Path], limit: int | None) -> None:
-        self._rows: list[Rows] = [stack.enter_context(replaced(path)) for path in paths]
+        self._rows: list[Rows] = [stack.enter_context(replace_file(path)) for path in paths]
         self._limit = limit
         self._known = UniqueIds()
         self.count = 0
@@ -204,18 +204,18 @@ class _File:
         """Write a task; return False when the limit is reached."""
         if self._limit is not None and self.count >= self._limit:
             return False
-        task_id = task_id_of(candidate)
+        task_id = make_task_id(candidate)
         if self._known.add(task_id):
-            task_id = task_id_of(candidate, alone=False)
+            task_id = make_task_id(candidate, alone=False)
         for rows in self._rows:
             rows.add(candidate.row(task_id))
         self.count += 1
         return True
 
 
-def cautions(options: TracingOptions, tally: Tally) -> Iterator[str]:
+def list_cautions(options: TracingOptions, tally: Tally) -> Iterator[str]:
     """Yield what a user should know of the tasks before training on them."""
-    if (text := _imbalance(options, tally)) is not None:
+    if (text := _find_imbalance(options, tally)) is not None:
         yield text
     if tally.without_answer:
         yield (
@@ -224,7 +224,7 @@ def cautions(options: TracingOptions, tally: Tally) -> Iterator[str]:
         )
 
 
-def _imbalance(options: TracingOptions, tally: Tally) -> str | None:
+def _find_imbalance(options: TracingOptions, tally: Tally) -> str | None:
     """Return what a user should know of a split that put everything on one side; None where it did not, or there is no rule."""
     if not options.validation_fraction and options.validation_after is None:
         return None
@@ -239,7 +239,7 @@ def _imbalance(options: TracingOptions, tally: Tally) -> str | None:
     )
 
 
-def lines_of(tally: Tally) -> Iterator[str]:
+def format_lines(tally: Tally) -> Iterator[str]:
     """Yield the counts as lines of a table."""
     rows = list(tally.rows())
     width = max(len(name) for name, _ in rows)

@@ -8,8 +8,8 @@ from typing import Any
 
 from attrs import frozen
 
-from astuner_readers.tracing.attributes import parsed
-from astuner_readers.tracing.reprs import parsed_repr
+from astuner_readers.tracing.attributes import parse_json
+from astuner_readers.tracing.reprs import parse_repr
 
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "bot": "assistant", "function": "tool"}
 _SEVERAL = ("messages", "msgs")
@@ -21,7 +21,7 @@ _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 
 
 @frozen(kw_only=True)
-class Said:
+class ChatMessage:
     """One message of a conversation."""
 
     role: str
@@ -45,50 +45,50 @@ class Said:
         return message
 
 
-def messages_of(value: Any, role: str) -> list[Said]:
+def parse_messages(value: Any, role: str) -> list[ChatMessage]:
     """Return the messages in a value: a list, one message, an object that holds either, JSON or a `repr` of these, or plain text.
 
     `role` is whose it is where nobody says. What holds no message gives none.
     """
-    return list(_messages(value, role, depth=0))
+    return list(_parse_messages(value, role, depth=0))
 
 
-def last_of(messages: Sequence[Said], role: str) -> int | None:
+def find_last(messages: Sequence[ChatMessage], role: str) -> int | None:
     """Return the position of the last message of a role; None where there is none."""
     return next((index for index in range(len(messages) - 1, -1, -1) if messages[index].role == role), None)
 
 
-def _messages(value: Any, role: str, depth: int) -> Iterator[Said]:
+def _parse_messages(value: Any, role: str, depth: int) -> Iterator[ChatMessage]:
     if depth > 8:
         return
     if isinstance(value, str):
-        yield from _of_text(value, role, depth)
+        yield from _parse_text(value, role, depth)
     elif isinstance(value, Mapping):
-        yield from _of_object(value, role, depth)
+        yield from _parse_object(value, role, depth)
     elif isinstance(value, list | tuple):
         if value and all(isinstance(item, Mapping) and _is_part(item) for item in value):
-            yield from _one_message({"content": list(value)}, role)
+            yield from _parse_message({"content": list(value)}, role)
             return
         for item in value:
-            yield from _messages(item, role, depth + 1)
+            yield from _parse_messages(item, role, depth + 1)
 
 
-def _of_text(text: str, role: str, depth: int) -> Iterator[Said]:
+def _parse_text(text: str, role: str, depth: int) -> Iterator[ChatMessage]:
     stripped = text.strip()
     if not stripped:
         return
-    inner = parsed(stripped)
+    inner = parse_json(stripped)
     if isinstance(inner, str) and inner.startswith(("Msg(", "AssistantMsg(", "UserMsg(", "SystemMsg(")):
         try:
-            inner = parsed_repr(inner)
+            inner = parse_repr(inner)
         except ValueError:
             return
     if isinstance(inner, str):
-        yield Said(role=role, text=inner)
+        yield ChatMessage(role=role, text=inner)
     elif isinstance(inner, Mapping | list):
-        found = list(_messages(inner, role, depth + 1))
+        found = list(_parse_messages(inner, role, depth + 1))
         # JSON that is no message is what was said.
-        yield from found or ([Said(role=role, text=stripped)] if inner and not _holds_no_words(inner) else [])
+        yield from found or ([ChatMessage(role=role, text=stripped)] if inner and not _holds_no_words(inner) else [])
 
 
 def _holds_no_words(value: Any) -> bool:
@@ -98,29 +98,29 @@ def _holds_no_words(value: Any) -> bool:
     return bool(value.keys() & {"role", "parts", "content", "messages", "args", "kwargs"}) or value.keys() <= {"id", "type"}
 
 
-def _of_object(value: Mapping[str, Any], role: str, depth: int) -> Iterator[Said]:
+def _parse_object(value: Mapping[str, Any], role: str, depth: int) -> Iterator[ChatMessage]:
     if isinstance(value.get("message"), Mapping):
-        yield from _of_object(value["message"], role, depth + 1)
+        yield from _parse_object(value["message"], role, depth + 1)
         return
     if "role" in value or "parts" in value or "content" in value or "contents" in value or "tool_calls" in value:
-        yield from _one_message(value, role)
+        yield from _parse_message(value, role)
         return
     names = ("kwargs", *_SEVERAL, *_ONE, *(_SAID if role == "assistant" else ()))
     for inner in (value.get(name) for name in names):
-        found = list(_messages(inner, role, depth + 1)) if inner else []
+        found = list(_parse_messages(inner, role, depth + 1)) if inner else []
         if found:
             yield from found
             return
     arguments = value.get("args")
     if isinstance(arguments, list | tuple) and arguments:
-        yield from _messages(arguments[0], role, depth + 1)
+        yield from _parse_messages(arguments[0], role, depth + 1)
 
 
-def _one_message(value: Mapping[str, Any], otherwise: str) -> Iterator[Said]:
+def _parse_message(value: Mapping[str, Any], otherwise: str) -> Iterator[ChatMessage]:
     role = str(value.get("role") or value.get("type") or otherwise).lower()
     role = _ROLES.get(role, role)
     role = role if role in ("system", "developer", "user", "assistant", "tool") else otherwise
-    being = _Being(role, value.get("tool_call_id") or value.get("id") if role == "tool" else None)
+    being = _MessageBuilder(role, value.get("tool_call_id") or value.get("id") if role == "tool" else None)
     content = next((value[name] for name in ("parts", "contents", "content") if value.get(name)), None)
     for part in content if isinstance(content, list | tuple) else [content]:
         yield from being.take(part)
@@ -129,10 +129,10 @@ def _one_message(value: Mapping[str, Any], otherwise: str) -> Iterator[Said]:
         if isinstance(call, Mapping):
             inner = call.get("tool_call")
             being.calls.append(_call(inner if isinstance(inner, Mapping) else call))
-    yield from being.done()
+    yield from being.finish()
 
 
-class _Being:
+class _MessageBuilder:
     """A message in the making. A tool's result in the middle of it ends it, and is a message of its own."""
 
     def __init__(self, role: str, tool_call_id: Any) -> None:
@@ -141,7 +141,7 @@ class _Being:
         self.calls: list[Mapping[str, str]] = []
         self._not_text = False
 
-    def take(self, part: Any) -> Iterator[Said]:
+    def take(self, part: Any) -> Iterator[ChatMessage]:
         if isinstance(part, Mapping) and isinstance(part.get("message_content"), Mapping):
             part = part["message_content"]
         if not isinstance(part, Mapping):
@@ -150,9 +150,11 @@ class _Being:
             return
         kind = str(part.get("type") or "text")
         if kind in _RESULTS:
-            yield from self.done()
+            yield from self.finish()
             result = next((part[name] for name in ("response", "result", "output", "content") if part.get(name) is not None), "")
-            yield Said(role="tool", text=_text_of(result), tool_call_id=str(part.get("id") or part.get("tool_use_id") or ""))
+            yield ChatMessage(
+                role="tool", text=_to_text(result), tool_call_id=str(part.get("id") or part.get("tool_use_id") or "")
+            )
         elif kind in _CALLS:
             self.calls.append(_call(part))
         elif kind in _THOUGHTS:
@@ -162,10 +164,10 @@ class _Being:
         else:
             self._not_text = True
 
-    def done(self) -> Iterator[Said]:
+    def finish(self) -> Iterator[ChatMessage]:
         text = "\n".join(self._texts)
         if text.strip() or self.calls or self._not_text:
-            yield Said(
+            yield ChatMessage(
                 role=self._role,
                 text=text,
                 tool_calls=tuple(self.calls),
@@ -183,29 +185,29 @@ def _call(call: Mapping[str, Any]) -> Mapping[str, str]:
     return {"id": str(call.get("id") or ""), "name": str(function.get("name") or ""), "arguments": written}
 
 
-def _text_of(result: Any) -> str:
+def _to_text(result: Any) -> str:
     """Return a tool's result as text: that of its text blocks, also where they were written as `repr`."""
-    value: Any = parsed(result) if isinstance(result, str) else result
+    value: Any = parse_json(result) if isinstance(result, str) else result
     if isinstance(value, str):
-        return _text_of_repr(value)
+        return _repr_to_text(value)
     if isinstance(value, Mapping):
         words = value.get("text", value.get("content"))
-        return _text_of(words) if words is not None else json.dumps(value, ensure_ascii=False, default=str)
+        return _to_text(words) if words is not None else json.dumps(value, ensure_ascii=False, default=str)
     if isinstance(value, list | tuple):
-        return "\n".join(_text_of(item) for item in value)
+        return "\n".join(_to_text(item) for item in value)
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _text_of_repr(text: str) -> str:
+def _repr_to_text(text: str) -> str:
     """Return the words in `TextBlock(text='…')`, and any other text as it is."""
     if not (text.endswith(")") and text.partition("(")[0].isidentifier()):
         return text
     try:
-        value = parsed_repr(text)
+        value = parse_repr(text)
     except ValueError:
         return text
     holds_words = isinstance(value, Mapping) and value.get("text", value.get("content")) is not None
-    return _text_of(value) if holds_words else text
+    return _to_text(value) if holds_words else text
 
 
 def _is_part(item: Mapping[str, Any]) -> bool:

@@ -7,8 +7,8 @@ import binascii
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from astuner_readers.tracing.annotations import EVALUATION, annotation_of
-from astuner_readers.tracing.records import ODD, Annotation, Broken, Record, Span
+from astuner_readers.tracing.annotations import EVALUATION, parse_annotation
+from astuner_readers.tracing.records import ODD, Annotation, BadRecord, Record, Span
 
 _NO_ID = ("", "0" * 16, "0" * 32)
 
@@ -18,32 +18,32 @@ def is_document(value: Any) -> bool:
     return isinstance(value, Mapping) and any(_get(value, *names) is not None for names in (_SPANS, _LOGS))
 
 
-def records_of(document: Mapping[str, Any], source: str, place: str) -> Iterator[Record]:
+def read_records(document: Mapping[str, Any], source: str, place: str) -> Iterator[Record]:
     """Yield the spans of a document, and the annotations among its log records; other log records are passed over."""
     for resource in _objects(_get(document, *_SPANS)):
         for scope in _objects(_get(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans")):
             for number, span in enumerate(_list(scope.get("spans"))):
                 try:
-                    yield span_of(span, source)
+                    yield parse_span(span, source)
                 except ODD as error:
-                    yield Broken(place=f"{place} span {number}", reason=str(error))
+                    yield BadRecord(place=f"{place} span {number}", reason=str(error))
     for resource in _objects(_get(document, *_LOGS)):
         for scope in _objects(_get(resource, "scopeLogs", "scope_logs")):
             for number, record in enumerate(_objects(_get(scope, "logRecords", "log_records"))):
                 try:
                     found = _annotation(record)
                 except ODD as error:
-                    yield Broken(place=f"{place} log record {number}", reason=str(error))
+                    yield BadRecord(place=f"{place} log record {number}", reason=str(error))
                     continue
                 if found is not None:
                     yield found
 
 
-def span_of(span: Any, source: str) -> Span:
+def parse_span(span: Any, source: str) -> Span:
     """Read one span. Raises `ValueError` for one without ids or in another shape."""
     if not isinstance(span, Mapping):
         raise ValueError(f"a span is an object, not {str(span)[:40]!r}")
-    trace_id, span_id = hex_id(_get(span, "traceId", "trace_id"), 16), hex_id(_get(span, "spanId", "span_id"), 8)
+    trace_id, span_id = to_hex_id(_get(span, "traceId", "trace_id"), 16), to_hex_id(_get(span, "spanId", "span_id"), 8)
     if trace_id is None or span_id is None:
         raise ValueError(f"span {str(span.get('name'))[:60]!r} has no trace id and span id of OpenTelemetry")
     status = span.get("status")
@@ -51,27 +51,27 @@ def span_of(span: Any, source: str) -> Span:
         source=source,
         trace_id=trace_id,
         span_id=span_id,
-        parent_id=hex_id(_get(span, "parentSpanId", "parent_span_id"), 8),
+        parent_id=to_hex_id(_get(span, "parentSpanId", "parent_span_id"), 8),
         name=str(span.get("name", "")),
         start_ns=_integer(_get(span, "startTimeUnixNano", "start_time_unix_nano")),
         end_ns=_integer(_get(span, "endTimeUnixNano", "end_time_unix_nano")),
-        attributes=attributes_of(span.get("attributes")),
+        attributes=parse_attributes(span.get("attributes")),
         events=tuple(
-            {"name": str(event.get("name", "")), "attributes": attributes_of(event.get("attributes"))}
+            {"name": str(event.get("name", "")), "attributes": parse_attributes(event.get("attributes"))}
             for event in _objects(span.get("events"))
         ),
         failed=isinstance(status, Mapping) and status.get("code") in (2, "2", "STATUS_CODE_ERROR", "ERROR"),
     )
 
 
-def attributes_of(pairs: Any) -> dict[str, Any]:
+def parse_attributes(pairs: Any) -> dict[str, Any]:
     """Return attributes as plain values: of OTLP's list of keys and values, or of an object that holds them already."""
     if isinstance(pairs, Mapping):
         return dict(pairs)
-    return {str(pair["key"]): plain(pair.get("value")) for pair in _objects(pairs) if "key" in pair}
+    return {str(pair["key"]): to_plain(pair.get("value")) for pair in _objects(pairs) if "key" in pair}
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Return OTLP's `AnyValue` as a plain JSON value."""
     if not isinstance(value, Mapping) or not value:
         return None
@@ -80,13 +80,13 @@ def plain(value: Any) -> Any:
         case "intValue" | "int_value":
             return _integer(inner)
         case "arrayValue" | "array_value":
-            return [plain(item) for item in _objects(inner.get("values") if isinstance(inner, Mapping) else None)]
+            return [to_plain(item) for item in _objects(inner.get("values") if isinstance(inner, Mapping) else None)]
         case "kvlistValue" | "kvlist_value":
-            return attributes_of(inner.get("values") if isinstance(inner, Mapping) else None)
+            return parse_attributes(inner.get("values") if isinstance(inner, Mapping) else None)
     return inner
 
 
-def hex_id(value: Any, size: int) -> str | None:
+def to_hex_id(value: Any, size: int) -> str | None:
     """Return an id of so many bytes as lower-case hex, also from base64 (as protobuf's JSON has it); None for none."""
     if not isinstance(value, str) or value in _NO_ID:
         return None
@@ -99,13 +99,13 @@ def hex_id(value: Any, size: int) -> str | None:
 
 
 def _annotation(record: Mapping[str, Any]) -> Annotation | None:
-    attributes = attributes_of(record.get("attributes"))
+    attributes = parse_attributes(record.get("attributes"))
     if (_get(record, "eventName", "event_name") or attributes.get("event.name")) != EVALUATION:
         return None
-    return annotation_of(
+    return parse_annotation(
         attributes,
-        trace_id=hex_id(_get(record, "traceId", "trace_id"), 16),
-        span_id=hex_id(_get(record, "spanId", "span_id"), 8),
+        trace_id=to_hex_id(_get(record, "traceId", "trace_id"), 16),
+        span_id=to_hex_id(_get(record, "spanId", "span_id"), 8),
         time_ns=_integer(_get(record, "timeUnixNano", "time_unix_nano")),
     )
 

@@ -21,8 +21,8 @@ from astuner.schema import Split, Task
 from astuner.tabular.json_rows import read_json_rows
 from astuner.tabular.task_rows import make_tasks
 from astuner_readers.tracing.counts import Tally
-from astuner_readers.tracing.filters.llm_evaluate import Asking
-from astuner_readers.tracing.importing import Destinations, cautions, import_tasks
+from astuner_readers.tracing.filters.llm_evaluate import LlmAccess
+from astuner_readers.tracing.importing import Destinations, import_tasks, list_cautions
 from astuner_readers.tracing.options import TracingOptions
 
 Say = Callable[[str, Literal["info", "warning"]], None]
@@ -79,7 +79,7 @@ class TracingReader:
             return
         self._home.mkdir(parents=True, exist_ok=True)
         options = self._options
-        asking = Asking(
+        asking = LlmAccess(
             model=options.alien_llm_model,
             max_tokens=options.alien_llm_response_length,
             config_dir=self._config_dir,
@@ -102,7 +102,7 @@ class TracingReader:
 
     def _tell(self, tally: Tally) -> None:
         self._say(f"tracing: {tally.sentence()}", "warning" if tally.broken or tally.unjudged else "info")
-        for text in cautions(self._options, tally):
+        for text in list_cautions(self._options, tally):
             self._say(text, "warning")
 
 

@@ -56,7 +56,7 @@ class Annotation:
 
 
 @frozen(kw_only=True)
-class Broken:
+class BadRecord:
     """A line, row or span that could not be read."""
 
     place: str
@@ -67,4 +67,4 @@ class Broken:
 ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What values in a shape that nobody thought of raise; one of them is counted as broken, and the others are read."""
 
-Record = Span | Annotation | Broken
+Record = Span | Annotation | BadRecord

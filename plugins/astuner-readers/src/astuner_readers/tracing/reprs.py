@@ -9,14 +9,14 @@ LONGEST = 4 << 20
 """Longer texts are not parsed: it would take too much memory."""
 
 
-def parsed_repr(text: str) -> Any:
+def parse_repr(text: str) -> Any:
     """Return a `repr` as plain data: a call such as `Msg(name='user')` becomes the object of its keywords.
 
     Raises `ValueError` for a text that is no such expression.
     """
     if len(text) > LONGEST:
         raise ValueError(f"a repr of {len(text):,} characters")
-    for attempt in (text, _without_objects(text)):
+    for attempt in (text, _replace_objects(text)):
         try:
             return _value(ast.parse(attempt.strip(), mode="eval").body)
         except (SyntaxError, RecursionError, MemoryError):
@@ -40,7 +40,7 @@ def _value(node: ast.expr) -> Any:
     return None
 
 
-def _without_objects(text: str) -> str:
+def _replace_objects(text: str) -> str:
     """Put None in the place of `<…>`, which stands for an object without a `repr` of its own, outside of strings."""
     made: list[str] = []
     quote, depth, position = "", 0, 0

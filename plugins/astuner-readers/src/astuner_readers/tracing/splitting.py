@@ -9,7 +9,7 @@ from typing import Any, Literal
 from attrs import Attribute, field, frozen
 from attrs.validators import ge, lt
 
-from astuner_readers.tracing.sources.json_spans import nanoseconds
+from astuner_readers.tracing.sources.json_spans import to_nanoseconds
 from astuner_readers.tracing.spool import Spool
 
 
@@ -36,7 +36,7 @@ class Split:
         """Whether what has this first question, and ended at this time, is for validation."""
         if self.after is not None:
             # By its last turn: nothing that is trained on is later than the time.
-            return last_time_ns >= nanoseconds(datetime.fromisoformat(self.after))
+            return last_time_ns >= to_nanoseconds(datetime.fromisoformat(self.after))
         digest = blake2b(f"validation {key}".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") < self.fraction * 2**64
 

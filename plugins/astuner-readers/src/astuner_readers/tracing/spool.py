@@ -11,8 +11,8 @@ from typing import Any, overload
 
 import cattrs
 
-from astuner_readers.tracing.annotations import of_span
-from astuner_readers.tracing.attributes import kept
+from astuner_readers.tracing.annotations import find_annotations
+from astuner_readers.tracing.attributes import keep_relevant
 from astuner_readers.tracing.records import Annotation, Span
 from astuner_readers.tracing.tasks import Candidate
 
@@ -53,20 +53,20 @@ class Spool:
             "parent": span.parent_id,
             "name": span.name,
             "end": span.end_ns,
-            "attributes": kept(span.attributes),
+            "attributes": keep_relevant(span.attributes),
             "events": [dict(event) for event in span.events],
             "failed": span.failed,
         }
-        row = (_text(span.trace_id), _text(span.span_id), _storable(span.start_ns), _written(body))
+        row = (_text(span.trace_id), _text(span.span_id), _clamp_time(span.start_ns), _to_json(body))
         if self._file.execute("INSERT OR IGNORE INTO spans VALUES (?, ?, ?, ?)", row).rowcount == 0:
             return False
-        for annotation in of_span(span):
+        for annotation in find_annotations(span):
             self.add_annotation(annotation)
         return True
 
     def add_annotation(self, annotation: Annotation) -> None:
         """Keep an annotation, for whatever it is of."""
-        body = _written(self._convert.unstructure(annotation))
+        body = _to_json(self._convert.unstructure(annotation))
         self._file.execute("INSERT INTO annotations (body) VALUES (?)", (body,))
 
     def traces(self) -> Iterator[list[Span]]:
@@ -79,7 +79,7 @@ class Spool:
 
     def add_task(self, candidate: Candidate, unusable: str | None = None) -> None:
         """Keep what may become a task, and which spans it was made of; also what is none (`unusable`), so that it is heard of."""
-        trace, time_ns, conversation = _text(candidate.trace_id), _storable(candidate.time_ns), _text(candidate.conversation)
+        trace, time_ns, conversation = _text(candidate.trace_id), _clamp_time(candidate.time_ns), _text(candidate.conversation)
         row = (trace, time_ns, conversation, candidate.standing, unusable, self._body(candidate))
         insert = "INSERT INTO tasks (trace, time, conversation, standing, dropped, body) VALUES (?, ?, ?, ?, ?, ?)"
         number = self._file.execute(insert, row).lastrowid
@@ -92,7 +92,7 @@ class Spool:
             for (body,) in cursor.execute("SELECT body FROM annotations ORDER BY number"):
                 yield self._convert.structure(json.loads(body), Annotation)
 
-    def tasks_meant(self, annotation: Annotation) -> list[int]:
+    def find_tasks(self, annotation: Annotation) -> list[int]:
         """Return which turns an annotation is of, in order of time, whether or not they become tasks.
 
         Those with its span, else those of its trace, else the conversation's latest. A span that belongs to no turn stands for
@@ -112,14 +112,14 @@ class Spool:
             return self._numbers("SELECT number FROM tasks WHERE trace = ? ORDER BY time, number", trace)
         if annotation.conversation_id is not None:
             query = "SELECT number FROM tasks WHERE conversation = ? AND time <= ? ORDER BY time DESC, number DESC LIMIT 1"
-            return self._numbers(query, _text(annotation.conversation_id), _storable(annotation.time_ns) or _LAST_TIME)
+            return self._numbers(query, _text(annotation.conversation_id), _clamp_time(annotation.time_ns) or _LAST_TIME)
         return []
 
-    def add_said(self, number: int, annotation: Annotation) -> None:
+    def attach_annotation(self, number: int, annotation: Annotation) -> None:
         """Keep what was said of a task."""
-        self._file.execute("INSERT INTO said VALUES (?, ?)", (number, _written(self._convert.unstructure(annotation))))
+        self._file.execute("INSERT INTO said VALUES (?, ?)", (number, _to_json(self._convert.unstructure(annotation))))
 
-    def said_of(self, number: int) -> list[Annotation]:
+    def list_annotations(self, number: int) -> list[Annotation]:
         """Return what was said of a task."""
         rows = self._file.execute("SELECT body FROM said WHERE task = ? ORDER BY rowid", (number,))
         return [self._convert.structure(json.loads(body), Annotation) for (body,) in rows]
@@ -133,11 +133,11 @@ class Spool:
         """Leave a task out from here on; `kept` is the one that stands for both, and is on the side of the earlier of them."""
         self._file.execute("UPDATE tasks SET dropped = ? WHERE number = ?", (reason, number))
         if kept is not None:
-            firsts = (self.first_of(number), self.first_of(kept))
+            firsts = (self.find_first(number), self.find_first(kept))
             query = "SELECT number FROM tasks WHERE number IN (?, ?) ORDER BY time, number LIMIT 1"
             self._file.execute("UPDATE tasks SET first = ? WHERE number = ?", (*self._numbers(query, *firsts), kept))
 
-    def first_of(self, number: int) -> int:
+    def find_first(self, number: int) -> int:
         """Return the first of the tasks that one stands for; itself where it stands for no other."""
         (first,) = self._file.execute("SELECT first FROM tasks WHERE number = ?", (number,)).fetchone()
         return number if first is None else int(first)
@@ -169,7 +169,7 @@ FROM tasks GROUP BY conversation ORDER BY MIN(time), conversation
         return self._convert.structure(json.loads(body), Candidate)
 
     def _body(self, candidate: Candidate) -> str:
-        return _written(self._convert.unstructure(candidate))
+        return _to_json(self._convert.unstructure(candidate))
 
     def _numbers(self, query: str, *parameters: Any) -> list[int]:
         return [number for (number,) in self._file.execute(query, parameters)]
@@ -191,7 +191,7 @@ def _span(trace: str, span: str, start: int, body: str) -> Span:
     )
 
 
-def _written(value: Any) -> str:
+def _to_json(value: Any) -> str:
     # Half a surrogate pair, which JSON may hold as an escape, is no text that SQLite takes.
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), default=str)
 
@@ -205,5 +205,5 @@ def _text(value: str | None) -> str | None:
     return value if value is None else value.encode("utf-8", "backslashreplace").decode()
 
 
-def _storable(value: int) -> int:
+def _clamp_time(value: int) -> int:
     return min(max(value, 0), _LAST_TIME)

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from astuner.tabular.task_rows import make_content_id
-from astuner_readers.tracing.annotations import last_words, mean_score
+from astuner_readers.tracing.annotations import mean_score, merge_annotations
 from astuner_readers.tracing.records import Annotation
 from astuner_readers.tracing.turns import Turn
 
@@ -54,7 +54,7 @@ class Candidate:
     def opening(self) -> str:
         """A hash of the conversation's first question, as far as this turn shows it."""
         before = (str(message["content"]) for message in self.init_messages if message["role"] == "user")
-        return _hash(normalised(next(before, self.query)))
+        return _hash(normalise(next(before, self.query)))
 
     @property
     def standing(self) -> int:
@@ -65,8 +65,8 @@ class Candidate:
     def likeness(self) -> str:
         """The question as duplicates are told by: what it says after the same earlier turns, however it is written."""
         turns = (message for message in self.init_messages if message["role"] not in ("system", "developer"))
-        before = (f"{message['role']}: {normalised(str(message['content']))}" for message in turns)
-        return "\n".join([*before, normalised(self.query)])
+        before = (f"{message['role']}: {normalise(str(message['content']))}" for message in turns)
+        return "\n".join([*before, normalise(self.query)])
 
     @property
     def key(self) -> str:
@@ -100,7 +100,7 @@ class Candidate:
         }
 
 
-def candidate_of(turn: Turn, *, keeps_system_prompt: bool) -> Candidate:
+def build_candidate(turn: Turn, *, keeps_system_prompt: bool) -> Candidate:
     """Return what may become a task, before anybody's opinion of it."""
     before = [
         message.as_openai() for message in turn.before if keeps_system_prompt or message.role not in ("system", "developer")
@@ -122,9 +122,9 @@ def candidate_of(turn: Turn, *, keeps_system_prompt: bool) -> Candidate:
     )
 
 
-def with_feedback(candidate: Candidate, said: Sequence[Annotation], *, good_from: float) -> Candidate:
+def add_feedback(candidate: Candidate, said: Sequence[Annotation], *, good_from: float) -> Candidate:
     """Add what was said of the answer. A score below `good_from` means that the recorded answer is not the right one."""
-    counted = last_words(said)
+    counted = merge_annotations(said)
     if not counted:
         return candidate
     score = mean_score(counted)
@@ -142,7 +142,7 @@ def with_feedback(candidate: Candidate, said: Sequence[Annotation], *, good_from
     )
 
 
-def task_id_of(candidate: Candidate, *, alone: bool = True) -> str:
+def make_task_id(candidate: Candidate, *, alone: bool = True) -> str:
     """Return an id made of the question and what stands before it; of its span too where that is not the only one (`alone`)."""
     content: dict[str, Any] = {"main_query": candidate.query, "init_messages": candidate.init_messages}
     if not alone:
@@ -150,7 +150,7 @@ def task_id_of(candidate: Candidate, *, alone: bool = True) -> str:
     return make_content_id(content, candidate.span_id)
 
 
-def normalised(text: str) -> str:
+def normalise(text: str) -> str:
     """Return a text without differences of case, width, spacing and closing punctuation."""
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split()).strip(_ENDS)
 

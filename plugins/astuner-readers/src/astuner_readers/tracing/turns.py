@@ -8,15 +8,15 @@ from attrs import evolve, frozen
 
 from astuner_readers.tracing.exchange import (
     Exchange,
-    agent_name,
-    conversation_of,
     exchange_of,
+    find_agent_name,
+    find_conversation_id,
+    find_model_name,
     is_agent,
     is_model,
-    model_name,
-    tools_of,
+    list_tools,
 )
-from astuner_readers.tracing.messages import Said
+from astuner_readers.tracing.messages import ChatMessage
 from astuner_readers.tracing.records import Span
 
 
@@ -33,7 +33,7 @@ class Turn:
     time_ns: int
     query: str
     """Empty where there is no question."""
-    before: tuple[Said, ...] = ()
+    before: tuple[ChatMessage, ...] = ()
     """System prompt and earlier turns."""
     answer: str | None = None
     tools: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Turn:
     """Whether it is a turn of an agent that was asked for."""
 
 
-def turns_of(spans: Sequence[Span], agents: Sequence[str] = ()) -> list[Turn]:
+def find_turns(spans: Sequence[Span], agents: Sequence[str] = ()) -> list[Turn]:
     """Return the turns of one trace, in order of time; none for a trace in which nothing was asked.
 
     Each outermost span of an agent is a turn; with `agents` each outermost one of an agent of these names is selected, and the
@@ -55,17 +55,17 @@ def turns_of(spans: Sequence[Span], agents: Sequence[str] = ()) -> list[Turn]:
     messages, up to the last of the user, are one. In a trace without either, its root is one if it says what went in.
     """
     tree = _Tree(spans)
-    wanted = tree.outermost(lambda span: is_agent(span) and (not agents or agent_name(span) in agents))
-    inside = {one.span_id for span in wanted for one in tree.below(span)}
-    others = tree.outermost(lambda span: is_agent(span) and inside.isdisjoint(_ids(tree.below(span)))) if agents else []
-    found = [(span, _agent_turn(span, tree.below(span))) for span in (*wanted, *others)]
+    wanted = tree.find_outermost(lambda span: is_agent(span) and (not agents or find_agent_name(span) in agents))
+    inside = {one.span_id for span in wanted for one in tree.list_below(span)}
+    others = tree.find_outermost(lambda span: is_agent(span) and inside.isdisjoint(_ids(tree.list_below(span)))) if agents else []
+    found = [(span, _agent_turn(span, tree.list_below(span))) for span in (*wanted, *others)]
     turns = [turn for _, turn in found if turn is not None]
     if not turns:
         turns = _model_turns(tree.ordered)
     if not turns:
-        turns = [turn for span in tree.roots if (turn := _agent_turn(span, tree.below(span))) is not None]
+        turns = [turn for span in tree.roots if (turn := _agent_turn(span, tree.list_below(span))) is not None]
     # What an agent was asked may not have been recorded; what is said of that turn is said of no other.
-    turns += [_turn(span, tree.below(span), Said(role="user"), (), None) for span, turn in found if turn is None]
+    turns += [_turn(span, tree.list_below(span), ChatMessage(role="user"), (), None) for span, turn in found if turn is None]
     chosen = {span.span_id for span in wanted}
     turns = [evolve(turn, selected=turn.span_id in chosen) for turn in turns] if agents else turns
     return sorted(turns, key=lambda turn: turn.time_ns)
@@ -80,12 +80,12 @@ class _Tree:
         self._children: dict[str, list[Span]] = {}
         self.roots: list[Span] = []
         for span in self.ordered:
-            if span.parent_id in self._known and not self._in_circle(span):
+            if span.parent_id in self._known and not self._is_in_circle(span):
                 self._children.setdefault(span.parent_id or "", []).append(span)
             else:
                 self.roots.append(span)
 
-    def outermost(self, is_one: Callable[[Span], bool]) -> list[Span]:
+    def find_outermost(self, is_one: Callable[[Span], bool]) -> list[Span]:
         """Return the spans that are one without an ancestor that is, in order of time."""
         found, waiting = [], list(self.roots)
         while waiting:
@@ -94,21 +94,21 @@ class _Tree:
                 found.append(span)
             else:
                 waiting += self._children.get(span.span_id, ())
-        return self._sorted(found)
+        return self._sort(found)
 
-    def below(self, span: Span) -> list[Span]:
+    def list_below(self, span: Span) -> list[Span]:
         """Return a span and all below it, in order of time."""
         found, waiting = [], [span]
         while waiting:
             one = waiting.pop()
             found.append(one)
             waiting += self._children.get(one.span_id, ())
-        return self._sorted(found)
+        return self._sort(found)
 
-    def _sorted(self, spans: Iterable[Span]) -> list[Span]:
+    def _sort(self, spans: Iterable[Span]) -> list[Span]:
         return sorted(spans, key=lambda span: (span.start_ns, span.end_ns, span.span_id))
 
-    def _in_circle(self, span: Span) -> bool:
+    def _is_in_circle(self, span: Span) -> bool:
         seen = {span.span_id}
         above = self._known.get(span.parent_id or "")
         while above is not None:
@@ -129,11 +129,16 @@ def _agent_turn(span: Span, below: Sequence[Span]) -> Turn | None:
             return None
         answer = (own.answer if own.answer is not None else turns[-1].answer) if not span.failed else None
         return evolve(
-            turns[0], span_id=span.span_id, members=_ids(below), answer=answer, tools=tools_of(below), agent=agent_name(span)
+            turns[0],
+            span_id=span.span_id,
+            members=_ids(below),
+            answer=answer,
+            tools=list_tools(below),
+            agent=find_agent_name(span),
         )
     query = own.opening[-1]
     # The agent is given the question alone; what its model was shown besides stands in its first call.
-    shown = next((exchange.opening for _, exchange in calls if exchange.opening and _same(exchange.opening[-1], query)), ())
+    shown = next((exchange.opening for _, exchange in calls if exchange.opening and _is_same(exchange.opening[-1], query)), ())
     before = max(own.opening[:-1], shown[:-1], key=len)
     answer = own.answer
     if answer is None and not own.said and not span.failed and calls:
@@ -143,7 +148,7 @@ def _agent_turn(span: Span, below: Sequence[Span]) -> Turn | None:
 
 def _model_turns(spans: Sequence[Span]) -> list[Turn]:
     """Return a turn for each run of calls with one opening."""
-    groups: list[tuple[Sequence[Said], list[Span], list[Exchange]]] = []
+    groups: list[tuple[Sequence[ChatMessage], list[Span], list[Exchange]]] = []
     for span in spans:
         if not is_model(span):
             continue
@@ -151,7 +156,7 @@ def _model_turns(spans: Sequence[Span]) -> list[Turn]:
         if not exchange.opening:
             continue
         for opening, members, exchanges in groups:
-            if len(opening) == len(exchange.opening) and all(map(_same, opening, exchange.opening)):
+            if len(opening) == len(exchange.opening) and all(map(_is_same, opening, exchange.opening)):
                 members.append(span)
                 exchanges.append(exchange)
                 break
@@ -164,7 +169,7 @@ def _model_turns(spans: Sequence[Span]) -> list[Turn]:
     ]
 
 
-def _turn(span: Span, below: Sequence[Span], query: Said, before: Sequence[Said], answer: str | None) -> Turn:
+def _turn(span: Span, below: Sequence[Span], query: ChatMessage, before: Sequence[ChatMessage], answer: str | None) -> Turn:
     return Turn(
         source=span.source,
         trace_id=span.trace_id,
@@ -174,10 +179,10 @@ def _turn(span: Span, below: Sequence[Span], query: Said, before: Sequence[Said]
         query=query.text.strip(),
         before=tuple(before),
         answer=answer,
-        tools=tools_of(below),
-        agent=agent_name(span) if is_agent(span) else None,
-        model=next((name for one in below if (name := model_name(one))), None),
-        conversation_id=next((found for one in (span, *below) if (found := conversation_of(one))), None),
+        tools=list_tools(below),
+        agent=find_agent_name(span) if is_agent(span) else None,
+        model=next((name for one in below if (name := find_model_name(one))), None),
+        conversation_id=next((found for one in (span, *below) if (found := find_conversation_id(one))), None),
         not_text=query.not_text,
     )
 
@@ -186,5 +191,5 @@ def _ids(spans: Iterable[Span]) -> tuple[str, ...]:
     return tuple(span.span_id for span in spans)
 
 
-def _same(one: Said, other: Said) -> bool:
+def _is_same(one: ChatMessage, other: ChatMessage) -> bool:
     return one.role == other.role and one.text.strip() == other.text.strip()

@@ -24,7 +24,7 @@ class Rows:
         """Write a row."""
         # Half a surrogate pair has no UTF-8; as an escape it is kept.
         text = json.dumps(row, ensure_ascii=False)
-        self._file.write((text if text.isprintable() or _encodes(text) else json.dumps(row)) + "\n")
+        self._file.write((text if text.isprintable() or _is_encodable(text) else json.dumps(row)) + "\n")
         self.count += 1
 
 
@@ -32,13 +32,13 @@ def check_apart(destinations: Sequence[Path], sources: Sequence[Path]) -> None:
     """Raise `DataError` for a file that would be written over one that is read, or written twice."""
     for index, path in enumerate(destinations):
         for source in sources:
-            if _same(path, source):
+            if _is_same_file(path, source):
                 raise DataError(f"{path}: is one of the sources; write to another file, which no pattern of the sources matches")
-        if any(_same(path, other) for other in destinations[:index]):
+        if any(_is_same_file(path, other) for other in destinations[:index]):
             raise DataError(f"{path}: two data sets would be written to this one file; name another for one of them")
 
 
-def _same(one: Path, other: Path) -> bool:
+def _is_same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
@@ -47,7 +47,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[Rows]:
+def replace_file(path: Path) -> Iterator[Rows]:
     """Yield rows to write; the file takes the place of an earlier one when the block ends well, and is gone otherwise."""
     # Of its own: two imports into one place must not write into one file. It begins with a dot, so that `*.jsonl` is without it.
     beside = path.with_name(f".{path.name}.{uuid4().hex[:12]}.part")
@@ -65,7 +65,7 @@ def replaced(path: Path) -> Iterator[Rows]:
             beside.unlink(missing_ok=True)
 
 
-def _encodes(text: str) -> bool:
+def _is_encodable(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -14,13 +14,13 @@ from astuner_readers.tracing.collector.bodies import (
     JSON,
     PROTOBUF,
     BadRequest,
-    accepted,
-    document_of,
-    refusal,
-    reply,
-    unpacked,
+    accept,
+    build_refusal,
+    build_reply,
+    parse_document,
+    unpack,
 )
-from astuner_readers.tracing.collector.feedback import feedback_document
+from astuner_readers.tracing.collector.feedback import build_feedback_document
 from astuner_readers.tracing.collector.store import TraceFile
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @define(eq=False)
-class Collected:
+class CollectorCounts:
     """What came in so far."""
 
     spans: int = 0
@@ -39,7 +39,7 @@ class Collected:
 
 
 def make_app(
-    file: TraceFile, collected: Collected, *, token: str | None, max_body_bytes: int, at_once: int, body_timeout_s: float
+    file: TraceFile, collected: CollectorCounts, *, token: str | None, max_body_bytes: int, at_once: int, body_timeout_s: float
 ) -> Starlette:
     """Return the application. With a token, requests that do not bear it are refused, and take no place from those that do."""
     from starlette.applications import Starlette
@@ -50,32 +50,32 @@ def make_app(
     places = asyncio.Semaphore(at_once)
 
     @asynccontextmanager
-    async def admitted(request: Request) -> AsyncIterator[bytes]:
+    async def admit(request: Request) -> AsyncIterator[bytes]:
         _check_token(request, token)
         if places.locked():
             raise BadRequest(503, f"{at_once} requests are being answered; try again")
         async with places:
-            yield await _body(request, max_body_bytes, body_timeout_s)
+            yield await _read_body(request, max_body_bytes, body_timeout_s)
 
     async def traces(request: Request) -> Response:
         kind = _content_type(request)
         try:
-            async with admitted(request) as body:
+            async with admit(request) as body:
                 kept = await run_in_threadpool(
-                    lambda: accepted(document_of(unpacked(body, _encoding(request), max_body_bytes), kind))
+                    lambda: accept(parse_document(unpack(body, _encoding(request), max_body_bytes), kind))
                 )
                 if kept.spans:
                     await run_in_threadpool(file.append, kept.document)
         except BadRequest as error:
             kind = kind if kind == PROTOBUF else JSON
-            return Response(refusal(kind, str(error)), error.status, _headers(error), media_type=kind)
+            return Response(build_refusal(kind, str(error)), error.status, _headers(error), media_type=kind)
         except OSError as error:
             # 503 is what OTLP's clients try again after.
             message = f"cannot be written: {error.strerror or error}"
-            return Response(refusal(kind, message), 503, {"Retry-After": "5"}, media_type=kind)
+            return Response(build_refusal(kind, message), 503, {"Retry-After": "5"}, media_type=kind)
         collected.spans += kept.spans
         collected.rejected += kept.rejected
-        return Response(reply(kind, kept.rejected, kept.why), media_type=kind)
+        return Response(build_reply(kind, kept.rejected, kept.why), media_type=kind)
 
     async def feedback(request: Request) -> Response:
         try:
@@ -83,8 +83,8 @@ def make_app(
             if _content_type(request) != JSON:
                 # A web page may send other types to loopback without being asked, and so speak for its visitor.
                 raise BadRequest(415, f"feedback is sent as {JSON}")
-            async with admitted(request) as body:
-                await run_in_threadpool(file.append, feedback_document(unpacked(body, _encoding(request), max_body_bytes)))
+            async with admit(request) as body:
+                await run_in_threadpool(file.append, build_feedback_document(unpack(body, _encoding(request), max_body_bytes)))
         except BadRequest as error:
             return JSONResponse({"message": str(error)}, error.status, _headers(error))
         except OSError as error:
@@ -117,7 +117,7 @@ def _check_token(request: Request, token: str | None) -> None:
         raise BadRequest(401, "the header `Authorization: Bearer TOKEN` is missing, or its token is another one")
 
 
-async def _body(request: Request, limit: int, timeout_s: float) -> bytes:
+async def _read_body(request: Request, limit: int, timeout_s: float) -> bytes:
     """Read the body, and stop as soon as it is too large, or takes too long."""
     made = bytearray()
     try:

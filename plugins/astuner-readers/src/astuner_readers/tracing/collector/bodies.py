@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from astuner.errors import PluginError
-from astuner_readers.tracing.otlp import hex_id
+from astuner_readers.tracing.otlp import to_hex_id
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 _IDS = {"traceId": 16, "spanId": 8, "parentSpanId": 8}
@@ -28,7 +28,7 @@ class BadRequest(Exception):
 
 
 @frozen(kw_only=True)
-class Accepted:
+class AcceptedSpans:
     """The part of a request that is kept."""
 
     document: Mapping[str, Any]
@@ -39,25 +39,25 @@ class Accepted:
     """The reason for the first span that was rejected; empty when none was."""
 
 
-def unpacked(body: bytes, encoding: str, limit: int) -> bytes:
+def unpack(body: bytes, encoding: str, limit: int) -> bytes:
     """Undo the content encoding. Raises `BadRequest` beyond `limit` bytes, before more memory is taken."""
     if encoding in ("", "identity"):
         return body
     if encoding not in _WINDOWS:
         raise BadRequest(415, f"content encoding '{encoding}' is not understood: gzip, deflate or none")
     try:
-        return _inflated(body, _WINDOWS[encoding], limit)
+        return _inflate(body, _WINDOWS[encoding], limit)
     except zlib.error as error:
         if encoding == "deflate":
             # Some clients mean the bare stream.
             try:
-                return _inflated(body, -15, limit)
+                return _inflate(body, -15, limit)
             except zlib.error:
                 pass
         raise BadRequest(400, f"the body is no {encoding}: {error}") from error
 
 
-def _inflated(body: bytes, window: int, limit: int) -> bytes:
+def _inflate(body: bytes, window: int, limit: int) -> bytes:
     unpacker = zlib.decompressobj(window)
     made = unpacker.decompress(body, limit + 1)
     if len(made) > limit:
@@ -67,7 +67,7 @@ def _inflated(body: bytes, window: int, limit: int) -> bytes:
     return made
 
 
-def document_of(body: bytes, content_type: str) -> Mapping[str, Any]:
+def parse_document(body: bytes, content_type: str) -> Mapping[str, Any]:
     """Return a request for traces in OTLP's JSON. Raises `BadRequest`."""
     if content_type == PROTOBUF:
         return _from_protobuf(body)
@@ -82,7 +82,7 @@ def document_of(body: bytes, content_type: str) -> Mapping[str, Any]:
     return {"resourceSpans": value.get("resourceSpans", [])}
 
 
-def accepted(document: Mapping[str, Any]) -> Accepted:
+def accept(document: Mapping[str, Any]) -> AcceptedSpans:
     """Take out the spans that nothing can be done with: those without valid ids, or in another shape."""
     spans, kept = 0, []
     reasons: list[str] = []
@@ -91,7 +91,7 @@ def accepted(document: Mapping[str, Any]) -> Accepted:
         for scope in _objects(resource, "scopeSpans", reasons):
             good = []
             for span in _list(scope, "spans"):
-                why = _fault(span)
+                why = _find_fault(span)
                 if why is None:
                     good.append({**span, **_hex_ids(span)})
                 else:
@@ -100,10 +100,10 @@ def accepted(document: Mapping[str, Any]) -> Accepted:
             scopes.append({**scope, "spans": good})
         if scopes:
             kept.append({**resource, "scopeSpans": scopes})
-    return Accepted(document={"resourceSpans": kept}, spans=spans, rejected=len(reasons), why=reasons[0] if reasons else "")
+    return AcceptedSpans(document={"resourceSpans": kept}, spans=spans, rejected=len(reasons), why=reasons[0] if reasons else "")
 
 
-def reply(content_type: str, rejected: int = 0, why: str = "") -> bytes:
+def build_reply(content_type: str, rejected: int = 0, why: str = "") -> bytes:
     """Return the body of a successful reply, with what was rejected."""
     if content_type == JSON:
         partial = {"partialSuccess": {"rejectedSpans": str(rejected), "errorMessage": why}} if rejected else {}
@@ -117,7 +117,7 @@ def reply(content_type: str, rejected: int = 0, why: str = "") -> bytes:
     return bytes(response.SerializeToString())
 
 
-def refusal(content_type: str, message: str) -> bytes:
+def build_refusal(content_type: str, message: str) -> bytes:
     """Return the body of a reply that refuses a request: a `google.rpc.Status` with a message."""
     if content_type == PROTOBUF:
         # The message of that type is field 2, a string; for one field no library is needed.
@@ -160,21 +160,21 @@ def _objects(value: Mapping[str, Any], name: str, reasons: list[str]) -> Iterato
             reasons.append(f"each of {name} is an object")
 
 
-def _fault(span: Any) -> str | None:
+def _find_fault(span: Any) -> str | None:
     if not isinstance(span, Mapping):
         return "a span is an object"
     for name in ("traceId", "spanId"):
-        if hex_id(span.get(name), _IDS[name]) is None:
+        if to_hex_id(span.get(name), _IDS[name]) is None:
             return f"span {str(span.get('name'))[:60]!r} has no valid {name}"
     return None
 
 
 def _hex_ids(span: Mapping[str, Any]) -> dict[str, Any]:
     """Return ids as OTLP's JSON has them. Protobuf's own JSON has them in base64."""
-    found: dict[str, Any] = {name: hex_id(span.get(name), size) for name, size in _IDS.items() if span.get(name)}
+    found: dict[str, Any] = {name: to_hex_id(span.get(name), size) for name, size in _IDS.items() if span.get(name)}
     links = [link for link in _list(span, "links") if isinstance(link, Mapping)]
     if links:
-        ids = [{name: hex_id(link.get(name), _IDS[name]) for name in ("traceId", "spanId")} for link in links]
+        ids = [{name: to_hex_id(link.get(name), _IDS[name]) for name in ("traceId", "spanId")} for link in links]
         found["links"] = [{**link, **one} for link, one in zip(links, ids, strict=True)]
     return {name: value for name, value in found.items() if value is not None}
 

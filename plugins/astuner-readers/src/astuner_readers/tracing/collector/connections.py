@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
 
-def impatient(timeout_s: float) -> type[H11Protocol]:
+def make_impatient_protocol(timeout_s: float) -> type[H11Protocol]:
     """Return uvicorn's protocol with a limit on how long a connection may be open without a request that is being answered."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from astuner_readers.tracing.annotations import ANNOTATOR, CONVERSATION, CORRECTION, EVALUATION, USER, number
+from astuner_readers.tracing.annotations import ANNOTATOR, CONVERSATION, CORRECTION, EVALUATION, USER, to_number
 from astuner_readers.tracing.collector.bodies import BadRequest
-from astuner_readers.tracing.otlp import hex_id
+from astuner_readers.tracing.otlp import to_hex_id
 
 _IDS = {"trace_id": 16, "span_id": 8}
 _TEXTS = ("conversation_id", "name", "label", "comment", "correction", "user")
@@ -17,7 +17,7 @@ _KEYS = (*_IDS, *_TEXTS, "score", "thumbs")
 _THUMBS = {"up": (1.0, "thumbs_up"), "down": (0.0, "thumbs_down")}
 
 
-def feedback_document(body: bytes) -> Mapping[str, Any]:
+def build_feedback_document(body: bytes) -> Mapping[str, Any]:
     """Return the log record of a body such as `{"trace_id": …, "thumbs": "up"}`. Raises `BadRequest` saying what is wrong."""
     try:
         value = json.loads(body)
@@ -26,11 +26,11 @@ def feedback_document(body: bytes) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise BadRequest(400, "the body is no object")
     _check(value)
-    ids = {name: hex_id(value[name], size) for name, size in _IDS.items() if value.get(name)}
+    ids = {name: to_hex_id(value[name], size) for name, size in _IDS.items() if value.get(name)}
     score, label = _THUMBS.get(value.get("thumbs") or "", (None, None))
     said = {
         "gen_ai.evaluation.name": value.get("name") or "user_feedback",
-        "gen_ai.evaluation.score.value": number(value["score"]) if value.get("score") is not None else score,
+        "gen_ai.evaluation.score.value": to_number(value["score"]) if value.get("score") is not None else score,
         "gen_ai.evaluation.score.label": value.get("label") or label,
         "gen_ai.evaluation.explanation": value.get("comment"),
         CONVERSATION: value.get("conversation_id"),
@@ -41,7 +41,7 @@ def feedback_document(body: bytes) -> Mapping[str, Any]:
     record = {
         "timeUnixNano": str(time.time_ns()),
         "eventName": EVALUATION,
-        "attributes": [{"key": key, "value": _any(item)} for key, item in said.items() if item not in (None, "")],
+        "attributes": [{"key": key, "value": _to_any_value(item)} for key, item in said.items() if item not in (None, "")],
         **({"traceId": ids["trace_id"]} if "trace_id" in ids else {}),
         **({"spanId": ids["span_id"]} if "span_id" in ids else {}),
     }
@@ -54,7 +54,7 @@ def _check(value: Mapping[str, Any]) -> None:
     if unknown:
         raise BadRequest(400, f"unknown: {', '.join(map(str, unknown))}; there are: {', '.join(_KEYS)}")
     for name, size in _IDS.items():
-        if value.get(name) is not None and hex_id(value[name], size) is None:
+        if value.get(name) is not None and to_hex_id(value[name], size) is None:
             raise BadRequest(400, f"{name} is {2 * size} hex digits, not {str(value[name])[:60]!r}")
     if not any(value.get(name) for name in ("trace_id", "span_id", "conversation_id")):
         raise BadRequest(400, "says of nothing: give trace_id, span_id or conversation_id")
@@ -64,7 +64,7 @@ def _check(value: Mapping[str, Any]) -> None:
         if any("\ud800" <= character <= "\udfff" for character in value.get(name) or ""):
             raise BadRequest(400, f"{name} holds half a surrogate pair, which is no character")
     score = value.get("score")
-    if score is not None and (isinstance(score, bool) or not isinstance(score, int | float) or number(score) is None):
+    if score is not None and (isinstance(score, bool) or not isinstance(score, int | float) or to_number(score) is None):
         raise BadRequest(400, f"score is a number, not {score!r}")
     if value.get("thumbs") not in (None, *_THUMBS):
         raise BadRequest(400, f"thumbs is 'up' or 'down', not {value['thumbs']!r}")
@@ -72,5 +72,5 @@ def _check(value: Mapping[str, Any]) -> None:
         raise BadRequest(400, "says nothing: give score, thumbs, label, comment or correction")
 
 
-def _any(value: Any) -> Mapping[str, Any]:
+def _to_any_value(value: Any) -> Mapping[str, Any]:
     return {"doubleValue": value} if isinstance(value, float) else {"stringValue": str(value)}

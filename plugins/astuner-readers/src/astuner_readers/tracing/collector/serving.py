@@ -13,9 +13,9 @@ from pathlib import Path
 from attrs import frozen
 
 from astuner.errors import DataError, PluginError, UsageError
-from astuner_readers.tracing.collector.app import Collected, make_app
+from astuner_readers.tracing.collector.app import CollectorCounts, make_app
 from astuner_readers.tracing.collector.bodies import check_installed
-from astuner_readers.tracing.collector.connections import impatient
+from astuner_readers.tracing.collector.connections import make_impatient_protocol
 from astuner_readers.tracing.collector.store import TraceFile
 
 REQUESTS_AT_ONCE = 64
@@ -42,7 +42,7 @@ class Collector:
     body_timeout_s: float = BODY_TIMEOUT_S
     """A request whose body is not here after this is answered 408."""
 
-    def serve(self, started: Callable[[str], None]) -> Collected:
+    def serve(self, started: Callable[[str], None]) -> CollectorCounts:
         """Serve until the process is interrupted or terminated; `started` is told the address. Returns what came in."""
         if not is_loopback(self.host) and not self.token:
             raise UsageError(
@@ -57,7 +57,7 @@ class Collector:
             ) from error
         check_installed()
         listening = _listen(self.host, self.port)
-        collected = Collected()
+        collected = CollectorCounts()
         try:
             file = TraceFile(self.out, rotate_bytes=self.rotate_bytes, sync_s=self.sync_s)
             try:
@@ -71,7 +71,7 @@ class Collector:
         return collected
 
     async def _serve(
-        self, listening: socket.socket, file: TraceFile, collected: Collected, started: Callable[[str], None]
+        self, listening: socket.socket, file: TraceFile, collected: CollectorCounts, started: Callable[[str], None]
     ) -> None:
         import uvicorn
 
@@ -103,7 +103,7 @@ class Collector:
         server = Server(
             uvicorn.Config(
                 app,
-                http=impatient(self.headers_timeout_s),
+                http=make_impatient_protocol(self.headers_timeout_s),
                 lifespan="off",
                 ws="none",
                 access_log=False,

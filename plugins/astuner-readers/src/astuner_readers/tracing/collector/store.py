@@ -35,7 +35,7 @@ class TraceFile:
             os.close(self._guard)
             raise UsageError(f"--out {path}: another collector writes to it; name another file, or end that one") from error
         try:
-            self._file = self._opened(path)
+            self._file = self._open(path)
         except OSError as error:
             os.close(self._guard)
             raise UsageError(f"--out {path}: cannot be written: {error.strerror or error}") from error
@@ -81,7 +81,7 @@ class TraceFile:
         self._sync()
         beside = self.path.with_name(f".{self.path.name}.new")
         try:
-            new = self._opened(beside)
+            new = self._open(beside)
         except OSError:
             return
         number = 1
@@ -100,7 +100,7 @@ class TraceFile:
         self._file, old = new, self._file
         os.close(old)
 
-    def _opened(self, path: Path) -> int:
+    def _open(self, path: Path) -> int:
         # What users asked and said is nobody else's business.
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         size = os.fstat(file).st_size

@@ -42,11 +42,11 @@ class Deduplication:
     def __init__(self, params: DeduplicationParams) -> None:
         self._threshold = params.similarity_threshold
 
-    def left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[tuple[int, int]]:
+    def choose_left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[tuple[int, int]]:
         """Yield the numbers of the tasks to leave out; 16 bytes are kept of each other one, and its pieces with a threshold."""
         seen: dict[bytes, int] = {}
         numbers: list[int] = []
-        alike = Alike(self._threshold) if self._threshold is not None else None
+        alike = SimilarTexts(self._threshold) if self._threshold is not None else None
         for number, task in tasks:
             key = bytes.fromhex(task.key)
             kept = seen.get(key)
@@ -59,7 +59,7 @@ class Deduplication:
                 yield number, kept
 
 
-class Alike:
+class SimilarTexts:
     """Texts no two of which are alike. Exact, and quick for tens of thousands: most are told apart by a few words of bits."""
 
     def __init__(self, threshold: float) -> None:
@@ -73,9 +73,9 @@ class Alike:
 
     def add(self, text: str) -> int | None:
         """Add a text and return None, unless one that is alike was added before: return then which, counted from 0."""
-        pieces = pieces_of(text)
-        bits = _bits_of(pieces)
-        for index in self._near(bits, len(pieces)):
+        pieces = split_pieces(text)
+        bits = _to_bits(pieces)
+        for index in self._find_candidates(bits, len(pieces)):
             if self._similarity(pieces, self._texts[index]) >= self._threshold:
                 return index
         count = len(self._texts)
@@ -83,16 +83,16 @@ class Alike:
             self._bits = np.concatenate([self._bits, np.zeros_like(self._bits)])
             self._ones = np.concatenate([self._ones, np.zeros_like(self._ones)])
             self._sizes = np.concatenate([self._sizes, np.zeros_like(self._sizes)])
-        self._bits[count], self._ones[count], self._sizes[count] = bits, _ones(bits[None])[0], len(pieces)
+        self._bits[count], self._ones[count], self._sizes[count] = bits, _count_ones(bits[None])[0], len(pieces)
         self._texts.append(array("Q", pieces))
         return None
 
-    def _near(self, bits: NDArray[np.uint64], size: int) -> Iterator[int]:
+    def _find_candidates(self, bits: NDArray[np.uint64], size: int) -> Iterator[int]:
         """Yield the texts that may be alike: a group that one has and the other has not is a piece that they do not share."""
         count = len(self._texts)
         rows, sizes = self._bits[:count], self._sizes[:count]
-        shared = _ones(rows & bits)
-        common = np.minimum(size - (_ones(bits[None]) - shared), sizes - (self._ones[:count] - shared))
+        shared = _count_ones(rows & bits)
+        common = np.minimum(size - (_count_ones(bits[None]) - shared), sizes - (self._ones[:count] - shared))
         return iter(np.flatnonzero(common >= self._threshold * (size + sizes - common) - _ROUNDING).tolist())
 
     def _similarity(self, one: frozenset[int], other: array[int]) -> float:
@@ -100,7 +100,7 @@ class Alike:
         return common / (len(one) + len(other) - common)
 
 
-def pieces_of(text: str) -> frozenset[int]:
+def split_pieces(text: str) -> frozenset[int]:
     """Return the sets of three characters in a text, as numbers."""
     padded = f" {text} "
     grams = {padded[at : at + _LENGTH] for at in range(max(len(padded) - _LENGTH + 1, 1))}
@@ -108,7 +108,7 @@ def pieces_of(text: str) -> frozenset[int]:
     return frozenset(sum(ord(character) << (21 * place) for place, character in enumerate(gram)) for gram in grams)
 
 
-def _bits_of(pieces: frozenset[int]) -> NDArray[np.uint64]:
+def _to_bits(pieces: frozenset[int]) -> NDArray[np.uint64]:
     # Multiplying by an odd number spreads what differs in the low bits over the high ones, which choose the group.
     spread = np.fromiter(pieces, np.uint64, len(pieces)) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(54)
     flags = np.zeros(_WORDS * 64, np.uint8)
@@ -119,7 +119,7 @@ def _bits_of(pieces: frozenset[int]) -> NDArray[np.uint64]:
 _ONES_IN_A_BYTE = np.array([number.bit_count() for number in range(256)], np.uint8)
 
 
-def _ones(rows: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _count_ones(rows: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Count the bits that are set in each row."""
     # NumPy 1, which verl 0.8 holds to, cannot count bits.
     counted = np.bitwise_count(rows) if hasattr(np, "bitwise_count") else _ONES_IN_A_BYTE[rows.view(np.uint8)]

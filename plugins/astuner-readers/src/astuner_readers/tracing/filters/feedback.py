@@ -35,11 +35,11 @@ class FeedbackFilter:
     def __init__(self, params: FeedbackParams) -> None:
         self._params = params
 
-    def left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[tuple[int, None]]:
+    def choose_left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[tuple[int, None]]:
         """Yield the numbers of the tasks to leave out."""
-        return ((number, None) for number, task in tasks if not self._wanted(task))
+        return ((number, None) for number, task in tasks if not self._is_wanted(task))
 
-    def _wanted(self, task: Candidate) -> bool:
+    def _is_wanted(self, task: Candidate) -> bool:
         params = self._params
         if not task.feedback:
             return not params.required

@@ -11,7 +11,7 @@ from astuner.errors import ConfigError
 from astuner_readers.tracing.counts import Tally
 from astuner_readers.tracing.filters.deduplication import Deduplication, DeduplicationParams
 from astuner_readers.tracing.filters.feedback import FeedbackFilter, FeedbackParams
-from astuner_readers.tracing.filters.llm_evaluate import Asking, LlmEvaluate, LlmEvaluateParams
+from astuner_readers.tracing.filters.llm_evaluate import LlmAccess, LlmEvaluate, LlmEvaluateParams
 from astuner_readers.tracing.tasks import Candidate
 
 _PARAMS: Mapping[str, type[Any]] = {
@@ -27,12 +27,12 @@ class Filter(Protocol):
     best_first: bool
     """Whether it wants to see the best tasks first (`Candidate.standing`); otherwise they come in order of time."""
 
-    def left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[tuple[int, int | None]]:
+    def choose_left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[tuple[int, int | None]]:
         """Yield the numbers of the tasks to leave out, each with that of the task which is kept in its place, if there is one."""
         ...
 
 
-def _structured(kind: str, params: Mapping[str, Any]) -> Any:
+def _structure(kind: str, params: Mapping[str, Any]) -> Any:
     from astuner.config.structuring import structure_options
 
     return structure_options(_PARAMS[kind], params, key="params", locate=lambda key: None)
@@ -40,7 +40,7 @@ def _structured(kind: str, params: Mapping[str, Any]) -> Any:
 
 def _are_params(instance: FilterChoice, attribute: Attribute[Any], value: Mapping[str, Any]) -> None:
     try:
-        _structured(instance.type, value)
+        _structure(instance.type, value)
     except ConfigError as error:
         raise ValueError("; ".join(str(problem) for problem in error.problems)) from error
 
@@ -56,9 +56,9 @@ class FilterChoice:
     params: Mapping[str, Any] = field(factory=dict, validator=_are_params)
     """Its options."""
 
-    def make(self, asking: Asking) -> Filter:
+    def make(self, asking: LlmAccess) -> Filter:
         """Make the filter. Raises `NoEndpoint` for one that asks an LLM where the environment names none."""
-        params = _structured(self.type, self.params)
+        params = _structure(self.type, self.params)
         match params:
             case LlmEvaluateParams():
                 return LlmEvaluate(params, asking)

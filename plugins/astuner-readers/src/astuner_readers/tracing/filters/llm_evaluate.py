@@ -51,7 +51,7 @@ class LlmEvaluateParams:
 
 
 @frozen(kw_only=True)
-class Asking:
+class LlmAccess:
     """What a filter that asks an LLM is given by the reader."""
 
     model: str
@@ -78,11 +78,11 @@ class LlmEvaluate:
 
     best_first = False
 
-    def __init__(self, params: LlmEvaluateParams, asking: Asking) -> None:
+    def __init__(self, params: LlmEvaluateParams, asking: LlmAccess) -> None:
         self._params, self._asking = params, asking
         self._client = _client(params, asking) if asking.allowed else None
 
-    def left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[tuple[int, None]]:
+    def choose_left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[tuple[int, None]]:
         """Yield the numbers of the tasks to leave out. Raises `DataError` when the LLM gave no verdict on any task."""
         if self._client is None:
             tally.unjudged["no LLM is asked to see what a run would take"] += sum(1 for _ in tasks)
@@ -99,7 +99,7 @@ class LlmEvaluate:
                             yield number, None
                         continue
                     last = str(opinion)
-                    tally.unjudged[_kind(opinion)] += 1
+                    tally.unjudged[_classify_failure(opinion)] += 1
                     if self._params.unjudged == "leave_out":
                         yield number, None
         finally:
@@ -115,7 +115,7 @@ class LlmEvaluate:
     async def _ask(self, client: LLMClient, task: Candidate) -> Opinion | LLMFailed | LLMBudgetSpent:
         messages = [
             {"role": "system", "content": _prompt(self._params.language, self._params.custom_rubrics.strip())},
-            {"role": "user", "content": _shown(task)},
+            {"role": "user", "content": _format_task(task)},
         ]
         try:
             opinion, _ = await ask_for_json(
@@ -130,7 +130,7 @@ class LlmEvaluate:
             self._asking.say(f"llm_evaluate leaves out {task.query[:80]!r}: {opinion.reason}")
 
 
-def _client(params: LlmEvaluateParams, asking: Asking) -> LLMClient:
+def _client(params: LlmEvaluateParams, asking: LlmAccess) -> LLMClient:
     llm = evolve(
         params.llm,
         temperature=params.llm.temperature if params.temperature is None else params.temperature,
@@ -146,7 +146,7 @@ def _prompt(language: str, rubrics: str) -> str:
     return text.format(rubrics=rubrics + "\n" if rubrics else "").strip()
 
 
-def _shown(task: Candidate) -> str:
+def _format_task(task: Candidate) -> str:
     parts: list[tuple[str, Any]] = [(message["role"], message["content"]) for message in task.init_messages]
     parts += [("question", task.query), ("answer", task.reference or task.answer or "(none)")]
     return "\n".join(f"<{name}>\n{_cut(str(text))}\n</{name}>" for name, text in parts)
@@ -157,7 +157,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:half]}\n[…]\n{text[-half:]}"
 
 
-def _kind(failure: LLMFailed | LLMBudgetSpent) -> str:
+def _classify_failure(failure: LLMFailed | LLMBudgetSpent) -> str:
     if isinstance(failure, LLMBudgetSpent):
         return "the LLM's budget is spent"
     return "no verdict" if "of the requested form" in str(failure) else "the LLM failed"

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from astuner_readers.tracing.otlp import hex_id
-from astuner_readers.tracing.records import Broken, Span
+from astuner_readers.tracing.otlp import to_hex_id
+from astuner_readers.tracing.records import BadRecord, Span
 
 
-def span_of_json(value: Mapping[str, Any], source: str, place: str) -> Span | Broken:
+def parse_json_span(value: Mapping[str, Any], source: str, place: str) -> Span | BadRecord:
     """Read one span."""
     context = value.get("context")
     context = context if isinstance(context, Mapping) else {}
-    trace_id, span_id = hex_id(context.get("trace_id"), 16), hex_id(context.get("span_id"), 8)
+    trace_id, span_id = to_hex_id(context.get("trace_id"), 16), to_hex_id(context.get("span_id"), 8)
     if trace_id is None or span_id is None:
-        return Broken(place=place, reason=f"span {str(value.get('name'))[:60]!r} has no trace id and span id of OpenTelemetry")
+        return BadRecord(place=place, reason=f"span {str(value.get('name'))[:60]!r} has no trace id and span id of OpenTelemetry")
     status = value.get("status")
     code = status.get("status_code") if isinstance(status, Mapping) else value.get("status_code")
     attributes, kind = value.get("attributes"), value.get("span_kind")
@@ -25,17 +25,17 @@ def span_of_json(value: Mapping[str, Any], source: str, place: str) -> Span | Br
         source=source,
         trace_id=trace_id,
         span_id=span_id,
-        parent_id=hex_id(value.get("parent_id"), 8),
+        parent_id=to_hex_id(value.get("parent_id"), 8),
         name=str(value.get("name", "")),
-        start_ns=nanoseconds(value.get("start_time")),
-        end_ns=nanoseconds(value.get("end_time")),
+        start_ns=to_nanoseconds(value.get("start_time")),
+        end_ns=to_nanoseconds(value.get("end_time")),
         attributes={**named, **attributes} if isinstance(attributes, Mapping) else named,
-        events=events_of(value.get("events")),
+        events=parse_events(value.get("events")),
         failed=str(code).rpartition(".")[2] == "ERROR",
     )
 
 
-def events_of(events: Any) -> tuple[Mapping[str, Any], ...]:
+def parse_events(events: Any) -> tuple[Mapping[str, Any], ...]:
     """Return events with name and attributes, leaving out what has neither."""
     found = (event for event in events if isinstance(event, Mapping)) if isinstance(events, list) else ()
     return tuple(
@@ -47,7 +47,7 @@ def events_of(events: Any) -> tuple[Mapping[str, Any], ...]:
     )
 
 
-def nanoseconds(value: Any) -> int:
+def to_nanoseconds(value: Any) -> int:
     """Return an ISO time, which is UTC where it names no zone, in nanoseconds since 1970; 0 for anything else."""
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))

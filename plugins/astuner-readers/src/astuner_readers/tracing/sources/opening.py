@@ -13,7 +13,7 @@ from astuner_readers.tracing.sources.access import Access
 from astuner_readers.tracing.sources.otlp_file import OtlpFile
 from astuner_readers.tracing.sources.phoenix_database import PhoenixDatabase
 from astuner_readers.tracing.sources.phoenix_server import PhoenixServer
-from astuner_readers.tracing.sources.sqlite_file import inode_of, tables_of
+from astuner_readers.tracing.sources.sqlite_file import find_inode, list_tables
 from astuner_readers.tracing.sources.studio_database import StudioDatabase
 
 _SQLITE = b"SQLite format 3\x00"
@@ -47,15 +47,15 @@ def open_sources(names: Sequence[str], base: Path, access: Access) -> list[Sourc
 
     Raises `DataError` for what does not exist or is no source; nothing else is read yet.
     """
-    return [source for name in names for source in _opened(name, base, access)]
+    return [source for name in names for source in _open(name, base, access)]
 
 
-def appeared(names: Sequence[str], base: Path, access: Access, read: Sequence[Source]) -> list[Source]:
+def find_new_sources(names: Sequence[str], base: Path, access: Access, read: Sequence[Source]) -> list[Source]:
     """Return the files that patterns match by now and that were not read, under this name or another: logs are rotated."""
     known = {source.inode for source in read}
-    found = [one for name in names if _is_pattern(name, base) for one in _matching(name, base)]
-    new = [one for one in found if (inode := inode_of(base / Path(one).expanduser())) is not None and inode not in known]
-    return [source for one in new for source in _opened(one, base, access)]
+    found = [one for name in names if _is_pattern(name, base) for one in _list_matches(name, base)]
+    new = [one for one in found if (inode := find_inode(base / Path(one).expanduser())) is not None and inode not in known]
+    return [source for one in new for source in _open(one, base, access)]
 
 
 def _is_pattern(name: str, base: Path) -> bool:
@@ -63,19 +63,19 @@ def _is_pattern(name: str, base: Path) -> bool:
     return not is_address and glob.has_magic(name) and not (base / Path(name).expanduser()).exists()
 
 
-def _matching(name: str, base: Path) -> list[str]:
+def _list_matches(name: str, base: Path) -> list[str]:
     return [_relative(one, name, base) for one in sorted(glob.glob(str(base / Path(name).expanduser())))]
 
 
-def _opened(name: str, base: Path, access: Access) -> list[Source]:
+def _open(name: str, base: Path, access: Access) -> list[Source]:
     if name.startswith(("http://", "https://")):
         return [PhoenixServer(name, access)]
     path = base / Path(name).expanduser()
     if _is_pattern(name, base):
-        found = _matching(name, base)
+        found = _list_matches(name, base)
         if not found:
             raise DataError(f"source '{name}': no file matches it (from {base})")
-        return [source for one in found for source in _opened(one, base, access)]
+        return [source for one in found for source in _open(one, base, access)]
     if not path.is_file():
         what = "is a directory; name the files in it, as in 'traces/*.jsonl'" if path.is_dir() else "does not exist"
         raise DataError(f"source '{name}': {path} {what}")
@@ -86,7 +86,7 @@ def _opened(name: str, base: Path, access: Access) -> list[Source]:
         raise DataError(f"source '{name}': {path} cannot be read: {error.strerror or error}") from error
     if head != _SQLITE:
         return [OtlpFile(name, path)]
-    tables = tables_of(path)
+    tables = list_tables(path)
     if "span_table" in tables:
         return [StudioDatabase(name, path)]
     if {"spans", "traces"} <= tables:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from astuner.errors import DataError
-from astuner_readers.tracing.otlp import is_document, records_of
-from astuner_readers.tracing.records import ODD, Broken, Record
-from astuner_readers.tracing.sources.json_spans import span_of_json
+from astuner_readers.tracing.otlp import is_document, read_records
+from astuner_readers.tracing.records import ODD, BadRecord, Record
+from astuner_readers.tracing.sources.json_spans import parse_json_span
 
 _CUT = (EOFError, zlib.error, gzip.BadGzipFile)
 LONGEST_LINE = 64 << 20
@@ -34,15 +34,15 @@ class OtlpFile:
     def records(self) -> Iterator[Record]:
         """Yield what is in the file, line by line."""
         try:
-            with self.path.open("rb") as raw, self._unpacked(raw) as file:
+            with self.path.open("rb") as raw, self._unpack(raw) as file:
                 if self._is_one_document(file):
-                    yield from self._of(json.load(file), self.name)
+                    yield from self._read_value(json.load(file), self.name)
                     return
                 yield from self._lines(file)
         except OSError as error:
             raise DataError(f"source '{self.name}': {self.path} cannot be read to its end: {error}") from error
 
-    def _unpacked(self, raw: BinaryIO) -> BinaryIO:
+    def _unpack(self, raw: BinaryIO) -> BinaryIO:
         status = os.fstat(raw.fileno())
         self.inode = (status.st_dev, status.st_ino)
         packed = raw.read(2) == b"\x1f\x8b"
@@ -77,12 +77,12 @@ class OtlpFile:
                     pass
             except _CUT as error:
                 # What is whole before it was read; a log that is still being packed looks like this too.
-                yield Broken(place=place, reason=f"the packed file is cut off or broken from here on ({type(error).__name__})")
+                yield BadRecord(place=place, reason=f"the packed file is cut off or broken from here on ({type(error).__name__})")
                 return
             if not line:
                 return
             if too_long:
-                yield Broken(place=place, reason=f"the line is longer than {LONGEST_LINE >> 20} MiB")
+                yield BadRecord(place=place, reason=f"the line is longer than {LONGEST_LINE >> 20} MiB")
                 continue
             if not line.strip():
                 continue
@@ -90,25 +90,25 @@ class OtlpFile:
                 value = json.loads(line)
             except (ValueError, RecursionError):
                 cut = "" if line.endswith(b"\n") else " (the line is not finished: whoever wrote it was stopped)"
-                yield Broken(place=place, reason=f"no JSON{cut}")
+                yield BadRecord(place=place, reason=f"no JSON{cut}")
                 continue
-            yield from self._of(value, place)
+            yield from self._read_value(value, place)
 
-    def _of(self, value: Any, place: str) -> Iterator[Record]:
+    def _read_value(self, value: Any, place: str) -> Iterator[Record]:
         if isinstance(value, list):
             for number, item in enumerate(value):
-                yield from self._of(item, f"{place}[{number}]")
+                yield from self._read_value(item, f"{place}[{number}]")
             return
         document = _document(value)
         if document is not None:
-            yield from records_of(document, self.name, place)
+            yield from read_records(document, self.name, place)
         elif isinstance(value, Mapping) and isinstance(value.get("context"), Mapping):
             try:
-                yield span_of_json(value, self.name, place)
+                yield parse_json_span(value, self.name, place)
             except ODD as error:
-                yield Broken(place=place, reason=f"a span in a shape that is not understood ({type(error).__name__})")
+                yield BadRecord(place=place, reason=f"a span in a shape that is not understood ({type(error).__name__})")
         else:
-            yield Broken(place=place, reason="neither an OTLP document (resourceSpans, resourceLogs) nor a span")
+            yield BadRecord(place=place, reason="neither an OTLP document (resourceSpans, resourceLogs) nor a span")
 
 
 def _document(value: Any) -> Mapping[str, Any] | None:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from astuner.errors import DataError
-from astuner_readers.tracing.annotations import annotator_of, number, with_score
-from astuner_readers.tracing.attributes import text_at
-from astuner_readers.tracing.records import ODD, Annotation, Broken, Record, Span
-from astuner_readers.tracing.sources.json_spans import events_of, nanoseconds
-from astuner_readers.tracing.sources.sqlite_file import columns_of, inode_of, reading
+from astuner_readers.tracing.annotations import add_score, parse_annotator, to_number
+from astuner_readers.tracing.attributes import get_text
+from astuner_readers.tracing.records import ODD, Annotation, BadRecord, Record, Span
+from astuner_readers.tracing.sources.json_spans import parse_events, to_nanoseconds
+from astuner_readers.tracing.sources.sqlite_file import find_inode, list_columns, open_database
 
 _SPANS = """
 SELECT spans.id AS number, traces.trace_id, spans.span_id, spans.parent_id, spans.name, spans.start_time, spans.end_time,
@@ -50,21 +50,21 @@ class PhoenixDatabase:
 
     def records(self) -> Iterator[Record]:
         """Yield spans in the order in which they came, then annotations."""
-        self.inode = inode_of(self.path)
-        with reading(self.path) as connection:
+        self.inode = find_inode(self.path)
+        with open_database(self.path) as connection:
             project = self._project_id(connection)
             for row in connection.execute(_SPANS, (project, project)):
                 yield self._span(row)
             for table, query in _ANNOTATIONS.items():
-                if columns_of(connection, table):
+                if list_columns(connection, table):
                     for row in connection.execute(query, (project, project)):
-                        yield self._said(row, table)
+                        yield self._read_annotation(row, table)
 
-    def _said(self, row: sqlite3.Row, table: str) -> Record:
+    def _read_annotation(self, row: sqlite3.Row, table: str) -> Record:
         try:
             return _annotation(row)
         except ODD as error:
-            return Broken(place=f"{self.name} {table} row {row['id']}", reason=f"in a shape that is not understood ({error})")
+            return BadRecord(place=f"{self.name} {table} row {row['id']}", reason=f"in a shape that is not understood ({error})")
 
     def _project_id(self, connection: sqlite3.Connection) -> int | None:
         if self._project is None:
@@ -74,40 +74,40 @@ class PhoenixDatabase:
             raise DataError(f"source '{self.name}': no project '{self._project}'; there are: {', '.join(projects)}")
         return projects[self._project]
 
-    def _span(self, row: sqlite3.Row) -> Span | Broken:
+    def _span(self, row: sqlite3.Row) -> Span | BadRecord:
         try:
             attributes, events = json.loads(row["attributes"]), json.loads(row["events"] or "[]")
         except (ValueError, TypeError, RecursionError):
-            return Broken(place=f"{self.name} spans row {row['number']}", reason="its attributes are no JSON")
+            return BadRecord(place=f"{self.name} spans row {row['number']}", reason="its attributes are no JSON")
         if not isinstance(attributes, dict):
-            return Broken(place=f"{self.name} spans row {row['number']}", reason="its attributes are no object")
+            return BadRecord(place=f"{self.name} spans row {row['number']}", reason="its attributes are no object")
         return Span(
             source=self.name,
             trace_id=row["trace_id"],
             span_id=row["span_id"],
             parent_id=row["parent_id"],
             name=row["name"],
-            start_ns=nanoseconds(row["start_time"]),
-            end_ns=nanoseconds(row["end_time"]),
+            start_ns=to_nanoseconds(row["start_time"]),
+            end_ns=to_nanoseconds(row["end_time"]),
             attributes=attributes,
-            events=events_of(events),
+            events=parse_events(events),
             failed=row["status_code"] == "ERROR",
         )
 
 
 def _annotation(row: sqlite3.Row) -> Annotation:
-    return with_score(
+    return add_score(
         Annotation(
             trace_id=row["trace_id"],
             span_id=row["span_id"],
-            conversation_id=text_at(dict(row), "session_id"),
+            conversation_id=get_text(dict(row), "session_id"),
             name=row["name"],
-            annotator=annotator_of(row["annotator_kind"]),
+            annotator=parse_annotator(row["annotator_kind"]),
             user=_user(row),
-            score=number(row["score"]),
+            score=to_number(row["score"]),
             label=row["label"],
             comment=row["explanation"],
-            time_ns=nanoseconds(row["updated_at"]),
+            time_ns=to_nanoseconds(row["updated_at"]),
         )
     )
 

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 from astuner.clients.backoff import pause_before_retry
 from astuner.errors import DataError, PluginError
-from astuner_readers.tracing.annotations import annotator_of, number, with_score
-from astuner_readers.tracing.attributes import at, text_at
-from astuner_readers.tracing.records import Annotation, Broken, Record, Span
-from astuner_readers.tracing.sources.json_spans import nanoseconds, span_of_json
+from astuner_readers.tracing.annotations import add_score, parse_annotator, to_number
+from astuner_readers.tracing.attributes import get_at, get_text
+from astuner_readers.tracing.records import Annotation, BadRecord, Record, Span
+from astuner_readers.tracing.sources.json_spans import parse_json_span, to_nanoseconds
 
 if TYPE_CHECKING:
     import httpx
@@ -57,7 +57,7 @@ class PhoenixServer:
             if not isinstance(made, Span):
                 continue
             # The id of a session is asked for as Phoenix got it, quotes included.
-            session = _text(at(made.attributes, "session.id"))
+            session = _text(get_at(made.attributes, "session.id"))
             for what, one in (("span", made.span_id), ("trace", made.trace_id), ("session", session)):
                 if one and (key := f"{what} {one}") not in asked:
                     asked.add(key)
@@ -143,25 +143,25 @@ class PhoenixServer:
         )
 
 
-def _span(value: Any, source: str, place: str) -> Span | Broken:
-    return span_of_json(value, source, place) if isinstance(value, Mapping) else Broken(place=place, reason="no object")
+def _span(value: Any, source: str, place: str) -> Span | BadRecord:
+    return parse_json_span(value, source, place) if isinstance(value, Mapping) else BadRecord(place=place, reason="no object")
 
 
 def _annotation(value: Mapping[str, Any], what: str) -> Annotation:
     result = value.get("result")
     result = result if isinstance(result, Mapping) else {}
-    return with_score(
+    return add_score(
         Annotation(
             trace_id=_text(value.get("trace_id")) if what == "trace" else None,
             span_id=_text(value.get("span_id")) if what == "span" else None,
-            conversation_id=text_at(value, "session_id") if what == "session" else None,
+            conversation_id=get_text(value, "session_id") if what == "session" else None,
             name=_text(value.get("name")) or "user_feedback",
-            annotator=annotator_of(value.get("annotator_kind")),
+            annotator=parse_annotator(value.get("annotator_kind")),
             user=_text(value.get("identifier")) or _text(value.get("user_id")) or "",
-            score=number(result.get("score")),
+            score=to_number(result.get("score")),
             label=_text(result.get("label")),
             comment=_text(result.get("explanation")),
-            time_ns=nanoseconds(value.get("updated_at")),
+            time_ns=to_nanoseconds(value.get("updated_at")),
         )
     )
 

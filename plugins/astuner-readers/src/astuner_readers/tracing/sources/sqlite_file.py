@@ -12,7 +12,7 @@ from astuner.errors import DataError
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
+def open_database(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a database for reading, as it is at this moment. Raises `DataError` for one that is broken or cannot be read."""
     log = path.with_name(path.name + "-wal")
     # A reader of a write-ahead database that nobody has open would leave two files beside it; told that it cannot change, it
@@ -30,18 +30,18 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         raise DataError(f"{path}: another program opened it while it was read; import it again, or read the server in its place")
 
 
-def tables_of(path: Path) -> set[str]:
+def list_tables(path: Path) -> set[str]:
     """Return the names of its tables."""
-    with reading(path) as connection:
+    with open_database(path) as connection:
         return {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")}
 
 
-def columns_of(connection: sqlite3.Connection, table: str) -> set[str]:
+def list_columns(connection: sqlite3.Connection, table: str) -> set[str]:
     """Return the names of a table's columns; none for a table that is not there."""
     return {str(row["name"]) for row in connection.execute(f"PRAGMA table_info({table})")}
 
 
-def inode_of(path: Path) -> tuple[int, int] | None:
+def find_inode(path: Path) -> tuple[int, int] | None:
     """Return what tells one file from another, whatever they are called; None for none."""
     try:
         status = path.stat()

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from astuner.errors import DataError
-from astuner_readers.tracing.records import ODD, Broken, Record, Span
-from astuner_readers.tracing.sources.json_spans import events_of
-from astuner_readers.tracing.sources.sqlite_file import columns_of, inode_of, reading
+from astuner_readers.tracing.records import ODD, BadRecord, Record, Span
+from astuner_readers.tracing.sources.json_spans import parse_events
+from astuner_readers.tracing.sources.sqlite_file import find_inode, list_columns, open_database
 
 _NEEDED = {"traceId", "spanId", "name", "attributes"}
 _FURTHER = ("parentSpanId", "startTimeUnixNano", "endTimeUnixNano", "events", "status", "conversationId", "runId")
@@ -28,9 +28,9 @@ class StudioDatabase:
 
     def records(self) -> Iterator[Record]:
         """Yield the spans in the order in which they were stored."""
-        self.inode = inode_of(self.path)
-        with reading(self.path) as connection:
-            there = columns_of(connection, "span_table")
+        self.inode = find_inode(self.path)
+        with open_database(self.path) as connection:
+            there = list_columns(connection, "span_table")
             if not there >= _NEEDED:
                 raise DataError(f"source '{self.name}': span_table lacks the columns {', '.join(sorted(_NEEDED - there))}")
             columns = [*sorted(_NEEDED), *(name for name in _FURTHER if name in there)]
@@ -40,18 +40,18 @@ class StudioDatabase:
                     yield self._span(row, columns)
                 except ODD as error:
                     reason = f"a span in a shape that is not understood ({type(error).__name__})"
-                    yield Broken(place=f"{self.name} span_table row {row['number']}", reason=reason)
+                    yield BadRecord(place=f"{self.name} span_table row {row['number']}", reason=reason)
 
-    def _span(self, row: sqlite3.Row, columns: list[str]) -> Span | Broken:
+    def _span(self, row: sqlite3.Row, columns: list[str]) -> Span | BadRecord:
         place = f"{self.name} span_table row {row['number']}"
         more = {name: row[name] if name in columns else None for name in _FURTHER}
         try:
             attributes = json.loads(row["attributes"])
             events, status = (_json(more[name]) for name in ("events", "status"))
         except (ValueError, TypeError, RecursionError):
-            return Broken(place=place, reason="its attributes are no JSON")
+            return BadRecord(place=place, reason="its attributes are no JSON")
         if not isinstance(attributes, dict) or not row["traceId"] or not row["spanId"]:
-            return Broken(place=place, reason="a span without ids, or attributes that are no object")
+            return BadRecord(place=place, reason="a span without ids, or attributes that are no object")
         conversation = more["conversationId"] or more["runId"]
         own = {"conversation.id": str(conversation)} if conversation else {}
         return Span(
@@ -63,7 +63,7 @@ class StudioDatabase:
             start_ns=_nanoseconds(more["startTimeUnixNano"]),
             end_ns=_nanoseconds(more["endTimeUnixNano"]),
             attributes={**own, **attributes},
-            events=events_of(events),
+            events=parse_events(events),
             failed=isinstance(status, dict) and status.get("code") in (2, "2", "STATUS_CODE_ERROR", "ERROR"),
         )
 
