@@ -76,12 +76,12 @@ def test_tasks_are_the_same_in_another_process_and_in_another_order():
     ids = [f"train-{number}" for number in range(8)]
     code = f"""
 import asyncio
-from astuner_envs.worlds.puzzles import children
-from astuner_envs.worlds.reasoning import ReasoningGym, source_of
+from astuner_envs.worlds.puzzles import get_children
+from astuner_envs.worlds.reasoning import ReasoningGym, find_source
 
 async def main():
     options = ReasoningGym.Options(families={families!r})
-    made = {{one: (await source_of(one, options, children(60.0)))["entry"]["question"] for one in ORDER}}
+    made = {{one: (await find_source(one, options, get_children(60.0)))["entry"]["question"] for one in ORDER}}
     print(sorted(made.items()))
 
 asyncio.run(main())
@@ -102,11 +102,11 @@ asyncio.run(main())
 GIVEN_UP = """
 import asyncio, time
 from astuner.processes.json_child import JsonChild
-from astuner_envs.worlds.puzzles import children
+from astuner_envs.worlds.puzzles import get_children
 JsonChild.ask = lambda *given: time.sleep(600)
 
 async def give_up():
-    asking = asyncio.create_task(children(600.0).ask(check={}))
+    asking = asyncio.create_task(get_children(600.0).ask(check={}))
     await asyncio.sleep(0.2)
     asking.cancel()
 

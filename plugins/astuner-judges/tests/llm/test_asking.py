@@ -10,7 +10,7 @@ import pytest
 
 from astuner.clients.llm import LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
-from astuner_judges.asking import fence_rule, no_verdict
+from astuner_judges.asking import fence_rule, explain_failure
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
@@ -29,4 +29,4 @@ def test_every_prompt_is_there_in_both_languages_with_the_same_slots() -> None:
 
 
 def test_a_failure_has_its_reason() -> None:
-    assert (no_verdict(LLMFailed("x")).reason, no_verdict(LLMBudgetSpent("x")).reason) == ("llm_failed", "llm_budget")
+    assert (explain_failure(LLMFailed("x")).reason, explain_failure(LLMBudgetSpent("x")).reason) == ("llm_failed", "llm_budget")

@@ -131,7 +131,7 @@ def interrupted(workplace: Any, conf: Path, until: Callable[[str], bool]) -> tup
     code = (
         "import asyncio, signal, sys\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell has those in the background ignore it
-        "from astuner_judges.evaluation.load_judges_judges import load_judges\n"
+        "from astuner_judges.evaluation.configured_judges import load_judges\n"
         "from astuner_judges.rubrics.judge import RubricsAutoGrader\n"
         "chosen = configured(__import__('pathlib').Path(sys.argv[1]), ())\n"
         "async def made():\n"

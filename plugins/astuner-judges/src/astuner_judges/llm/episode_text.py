@@ -15,7 +15,7 @@ from astuner_judges.asking import explain_missing_answer
 from astuner_judges.llm.options import LlmJudgeOptions
 
 
-def shown_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged | None:
+def describe_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged | None:
     """Return a completed episode as it stands in a prompt, the same for the same work; None where there is nothing to judge.
 
     An answer that is empty is nothing; where the output does not have its key at all, it is looked for in the wrong place, and
@@ -30,7 +30,7 @@ def shown_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged | N
     return "\n".join(parts) or None
 
 
-def shown_task(task: Task, options: LlmJudgeOptions) -> Mapping[str, str]:
+def describe_task(task: Task, options: LlmJudgeOptions) -> Mapping[str, str]:
     """Return the slots `query` and `reference`, empty where there is no reference."""
     query = task.main_query or "\n\n".join(
         f"{message.get('role', '?')}: {_content(message.get('content'))}" for message in task.init_messages
