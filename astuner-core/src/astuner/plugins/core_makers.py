@@ -75,10 +75,9 @@ class CoreMakers:
     @hookimpl(trylast=True)
     def astuner_make_environment(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEnvironment:
         """Load now, construct with each call, with the task before the other arguments."""
-        from astuner.plugins.drivers import load
-        from astuner.rollout.environments.lifetime import environment_maker
+        from astuner.plugins.drivers import bind_environment, load
 
-        return environment_maker(candidate, load(candidate), options, run_info)
+        return bind_environment(candidate, load(candidate), options, run_info)
 
     @hookimpl(trylast=True)
     def astuner_make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -13,10 +14,12 @@ from astuner.plugins.catalog import Candidate
 from astuner.plugins.compat import require_compatible
 from astuner.plugins.kinds import GROUPS
 from astuner.plugins.paths import make_entry_point
-from astuner.protocols import RunInfo
+from astuner.protocols import MakeEnvironment, RunInfo
 from astuner.protocols.optional import MadeFromRun, find_offer
 
 if TYPE_CHECKING:
+    from astuner.schema import WorkflowTask
+
     _DriverManager = DriverManager[Any]
 else:
     _DriverManager = DriverManager  # older releases are not generic at run time
@@ -77,3 +80,15 @@ def _entry_point(candidate: Candidate) -> EntryPoint:
     if candidate.source == "path":
         return make_entry_point(candidate)
     return EntryPoint(candidate.name, candidate.target, str(GROUPS[candidate.kind]))
+
+
+def bind_environment(candidate: Candidate, target: Any, options: Any, run_info: RunInfo) -> MakeEnvironment:
+    """Return what makes an environment of its class by the rule of all components, with the task before the other arguments."""
+
+    def make(workflow_task: WorkflowTask) -> Any:
+        with_task: Any = partial(target, workflow_task)
+        if hasattr(target, "from_run"):
+            with_task.from_run = partial(target.from_run, workflow_task)
+        return construct(candidate, with_task, options, run_info)
+
+    return make

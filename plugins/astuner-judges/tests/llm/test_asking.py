@@ -10,7 +10,7 @@ import pytest
 
 from astuner.clients.llm import LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
-from astuner_judges.asking import fence_rule, explain_failure
+from astuner_judges.asking import explain_failure, fence_rule
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -126,19 +126,6 @@ class Environments:
         return self._makers[component.candidate]
 
 
-def environment_maker(candidate: Candidate, target: Any, options: Any, run_info: RunInfo) -> MakeEnvironment:
-    """Return what makes an environment of its class by the rule of all components, with the task before the other arguments."""
-    from astuner.plugins.drivers import construct
-
-    def make(workflow_task: WorkflowTask) -> Any:
-        with_task: Any = partial(target, workflow_task)
-        if hasattr(target, "from_run"):
-            with_task.from_run = partial(target.from_run, workflow_task)
-        return construct(candidate, with_task, options, run_info)
-
-    return make
-
-
 async def _later(make: Callable[[], Any]) -> Any:
     return make()
 

@@ -170,8 +170,8 @@ class EnvironmentContract(Contract):
 
     def make(self, directory: Path) -> Any:
         """Return the environment of one episode, made as core makes it."""
+        from astuner.plugins.drivers import bind_environment
         from astuner.plugins.options import build_options
-        from astuner.rollout.environments.lifetime import environment_maker
 
         self.prepare(directory)
         info = self.run_info(directory)
@@ -179,7 +179,7 @@ class EnvironmentContract(Contract):
         options = build_options(self.target(), self.options, key=self.kind)
         task = self.task()
         workflow_task = WorkflowTask(task, task_id=task.task_id, env_type=task.env_type, episode_id=f"train/1/{task.task_id}/0")
-        return environment_maker(self.candidate(), self.target(), options, info)(workflow_task)
+        return bind_environment(self.candidate(), self.target(), options, info)(workflow_task)
 
     def _make_or_skip(self, directory: Path) -> Any:
         needed = [option.name for option in describe_options(find_options_class(self.target())) if option.required]
