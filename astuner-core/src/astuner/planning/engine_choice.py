@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.plugins.component import Component
+from astuner.plugins.install_hints import published
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
@@ -15,9 +17,6 @@ if TYPE_CHECKING:
     from astuner.plugins.catalog import Catalog
 
 KEY = "astuner.rollout.name"
-
-BROUGHT_ONLY = {"sglang": "a trainer that places its own engines serves it: the backbones 'verl' and 'trinity'"}
-"""Values of `rollout.name` for which there is no engine of a plugin, with who has them."""
 
 
 @frozen
@@ -39,8 +38,8 @@ def choose_engine(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, back
     if name in getattr(trainer, "brings_engines", ()):
         return ChosenEngine(None)
     if name != "auto":
-        chooser.attempt(lambda: _check_somebody_has_it(name, loaded.config.backbone))
-        return ChosenEngine(None if name in BROUGHT_ONLY else _named(chooser, loaded, name))
+        chooser.attempt(lambda: _check_somebody_has_it(name, loaded.config.backbone, catalog))
+        return ChosenEngine(None if name in _brought_by_backbones(catalog) else _named(chooser, loaded, name))
     preferred: str | tuple[str, ...] | None = getattr(trainer, "default_engine", None)
     if preferred is None:
         return ChosenEngine(None)
@@ -89,9 +88,19 @@ def _named(chooser: Chooser, loaded: LoadedConfig, name: str, why: str = "") -> 
     return chooser.choose("engine", name, KEY, options, f"rollout.{name}", words=("auto",), why=why)
 
 
-def _check_somebody_has_it(name: str, backbone: str) -> None:
-    if name in BROUGHT_ONLY:
-        _refuse(f"the backbone '{backbone}' has no engine '{name}': {BROUGHT_ONLY[name]}. Choose one of them, or `auto`")
+def _check_somebody_has_it(name: str, backbone: str, catalog: Catalog) -> None:
+    if (having := _brought_by_backbones(catalog).get(name)) is not None:
+        served = " and ".join(map(repr, having))
+        _refuse(
+            f"the backbone '{backbone}' has no engine '{name}': a trainer that places its own engines serves it: the backbone "
+            f"{served}. Choose that, or `auto`"
+        )
+
+
+def _brought_by_backbones(catalog: Catalog) -> dict[str, Sequence[str]]:
+    """Return the engines that no package offers and published backbones serve themselves."""
+    offered = {candidate.name for candidate in catalog.candidates("engine")}
+    return {name: backbones for name, backbones in published().engines.items() if name not in offered}
 
 
 def _refuse(message: str) -> None:

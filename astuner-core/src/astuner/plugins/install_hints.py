@@ -6,7 +6,7 @@ Only words for messages: nothing is ever imported from here.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
@@ -22,6 +22,8 @@ class Published:
     """What to install, by (kind, name): `astuner-judges[llm]`."""
     libraries: Mapping[str, str]
     """Libraries that only some backbones and engines need, and the package that brings each."""
+    engines: Mapping[str, Sequence[str]]
+    """Values of `rollout.name` for which there is no engine of a package, and the backbones that serve each themselves."""
     excludes: Mapping[str, Mapping[str, str]]
     """Packages that cannot share an environment with others, and why, by package and by the other's name."""
 
@@ -45,7 +47,7 @@ def published() -> Published:
     """Return what was published when this release of astuner-core was made."""
     data = tomllib.loads(files("astuner.plugins").joinpath("published.toml").read_text(encoding="utf-8"))
     components = {(kind, name): needs for kind, named in data["components"].items() for name, needs in named.items()}
-    return Published(components=components, libraries=data["libraries"], excludes=data["excludes"])
+    return Published(components=components, libraries=data["libraries"], engines=data["engines"], excludes=data["excludes"])
 
 
 def own_environment(package: str) -> str | None:
