@@ -22,7 +22,7 @@ KINDS: Mapping[str, str | None] = {
 
 
 GROUPS: Mapping[str, str | None] = {**KINDS, "service": "astuner.services"}
-"""With what a run can be given beside its components: found and listed like one, and neither scaffolded nor made by a hook."""
+"""With what a run can be given beside its components: found, listed and made like one, and not scaffolded."""
 
 
 def kind_of(text: str) -> str:
