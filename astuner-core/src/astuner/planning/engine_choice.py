@@ -9,7 +9,7 @@ from attrs import frozen
 
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.plugins.component import Component
-from astuner.plugins.install_hints import published
+from astuner.published import published
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
