@@ -2,9 +2,9 @@
 
 An extension is any object with methods marked `@astuner.hookimpl`; it is found through the entry-point group `astuner.hooks`.
 Two sorts of hooks: `astuner_make_*` are *deciding* (`firstresult`: core's own implementation comes last, an extension may answer
-in its place or wrap it, and an exception stops the run with the blame attached), all others are *events* (each listener is called
-by itself, one that raises is named and the rest still hear). Events are told in the driver; those of rollout processes travel
-there as data. Each spec says when it is called, and in which process and thread.
+in its place or wrap it, and an exception stops the run with the blame attached, or fails the episode whose environment it is),
+all others are *events* (each listener is called by itself, one that raises is named and the rest still hear). Events are told in
+the driver; those of rollout processes travel there as data. Each spec says when it is called, and in which process and thread.
 """
 
 from __future__ import annotations

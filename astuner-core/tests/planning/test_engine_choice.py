@@ -91,5 +91,5 @@ def test_what_a_backbone_brings_is_left_to_it(plan: Planned) -> None:
 
 
 def test_sglang_is_refused_where_nobody_brings_it(plan: Planned) -> None:
-    with pytest.raises(ConfigError, match=r"'acme' has no engine 'sglang': .* the backbones 'verl' and 'trinity'"):
+    with pytest.raises(ConfigError, match=r"'acme' has no engine 'sglang': .* the backbone 'verl'"):
         plan("usable", name="sglang")

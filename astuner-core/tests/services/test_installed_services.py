@@ -14,6 +14,7 @@ from astuner.errors import PluginError, UsageError
 from astuner.planning.plan import plan_run
 from astuner.plugins import install_hints
 from astuner.processes import list_programs
+from astuner.published import Published
 from astuner.runs.launch import start_run
 from astuner.services import Definition
 from astuner.services.appworld import appworld
@@ -69,7 +70,7 @@ def test_a_package_that_defines_none_is_blamed(tmp_path: Path, name: str, said: 
 
 
 def test_one_that_a_published_package_brings_is_told_by_that_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    published = install_hints.Published(components={("service", "viewer"): "acme-viewer"}, libraries={}, excludes={})
+    published = Published(components={("service", "viewer"): "acme-viewer"}, libraries={}, engines={}, excludes={})
     monkeypatch.setattr(install_hints, "published", lambda: published)
     with pytest.raises(UsageError, match=r"--with viewer: no service 'viewer'\. It comes with acme-viewer: pip install"):
         start_run(write_project(tmp_path), services=["viewer"])

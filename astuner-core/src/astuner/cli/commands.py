@@ -28,15 +28,6 @@ CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 """Target and help text by name."""
 
-PLUGIN_HELP: Mapping[str, str] = {
-    "quickstart": "Write a small project, tune it, and show before and after.",
-    "data": "Generate, preview and count tasks.",
-    "trace": "Collect and import traces of a running agent.",
-    "env": "Serve and list environments.",
-    "judge": "Try a judge on labelled examples, and let one learn.",
-}
-"""What the commands of our own plugins do: asking them would import them."""
-
 
 class LazyGroup(click.Group):
     """Imports a command when it is run. One that cannot be imported is still a row in the help."""
@@ -93,5 +84,7 @@ def _plugin_command(name: str) -> click.Command:
 
 
 def _row(candidate: Candidate) -> str:
+    from astuner.plugins.command_help import command_help
+
     lacks = f" Lacks {', '.join(candidate.missing)}: {candidate.remedy}" if candidate.missing else ""
-    return f"{PLUGIN_HELP.get(candidate.name, '')} ({candidate.provider}){lacks}".strip()
+    return f"{command_help(candidate)} ({candidate.provider}){lacks}".strip()

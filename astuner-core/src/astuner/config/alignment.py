@@ -88,7 +88,7 @@ class Alignment:
     """The table of a backbone; made when its class is imported, where a row with a key that does not exist fails."""
 
     root: str
-    """The root section of the YAML in which users write native keys, as in `verl:`."""
+    """The root section of the YAML in which users write native keys, as in `local:`."""
     rows: tuple[Row, ...]
     constants: tuple[Constant, ...] = ()
     defaults: Callable[[], Mapping[str, Any]] | None = None

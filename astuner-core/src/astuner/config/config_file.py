@@ -11,7 +11,7 @@ from attrs import frozen
 
 from astuner.config.aliases import ROOT_ALIASES
 from astuner.config.model import Config
-from astuner.config.places import KNOWN_NATIVE_ROOTS, ROOT, Place
+from astuner.config.places import ROOT, Place
 from astuner.config.similar_paths import find_similar_path
 from astuner.config.structure_errors import find_closest
 from astuner.config.trees import Tree
@@ -25,13 +25,13 @@ class ConfigFile:
 
     text: str
     roots: Tree
-    """By root: `{"astuner": {...}, "verl": {...}}`."""
+    """By root: `{"astuner": {...}, "local": {...}}`."""
     written_root: str
     """What the file calls the root `astuner`."""
     places: dict[str, Place]
 
 
-def read_config_file(path: Path, native_roots: Sequence[str] = KNOWN_NATIVE_ROOTS) -> ConfigFile:
+def read_config_file(path: Path, native_roots: Sequence[str] = ()) -> ConfigFile:
     """Read a file and the `.env` beside it; raise `ConfigError` when its root sections are wrong."""
     text = _read_text(path)
     _read_dotenv(path.parent)

@@ -42,9 +42,9 @@ class LoadedConfig:
     overrides: tuple[str, ...] = ()
     """The arguments of `--set`, as given."""
     overridden_keys: frozenset[str] = frozenset()
-    """Dotted paths that `--set` set: without the root, but with that of native keys, as in `verl.`."""
+    """Dotted paths that `--set` set: without the root, but with that of native keys, as in `local.`."""
     native: Mapping[str, Mapping[str, Any]] = field(factory=dict)
-    """The root sections of raw native keys that are there: `verl`, `trinity`, and those of other installed backbones."""
+    """The root sections of raw native keys that are there, by the names of backbones."""
     notices: tuple[str, ...] = ()
     """Messages to show the user once."""
     locate: Locate
@@ -81,7 +81,7 @@ def load_config(
     renaming.apply(command.tree.setdefault(ROOT, {}), command.places)
     if file.written_root != ROOT:
         renaming.used[file.written_root] = ROOT
-    locate = _combine_places(file.places, command)
+    locate = _combine_places(file.places, command, native_roots)
     problems = [*command.problems, *renaming.problems]
 
     converter = make_converter()
@@ -128,10 +128,10 @@ def _merge_problems(problems: list[Problem], unresolved: list[Problem]) -> list[
     return sorted(once, key=lambda problem: problem.line or 0)
 
 
-def _combine_places(places: Mapping[str, Place], overrides: Overrides) -> Places:
+def _combine_places(places: Mapping[str, Place], overrides: Overrides, native_roots: Collection[str]) -> Places:
     set_keys = flatten(overrides.tree)
     leaves = {key: place for key, place in overrides.places.items() if key in set_keys}
-    return Places({**overrides.places, **places, **leaves})
+    return Places({**overrides.places, **places, **leaves}, native_roots)
 
 
 def _fill_experiment_name(tree: Tree, path: Path) -> None:

@@ -7,14 +7,14 @@ from importlib.metadata import entry_points
 import attrs
 
 from astuner.config.model import Config
-from astuner.config.places import KNOWN_NATIVE_ROOTS
+from astuner.published import published
 
 
 def list_native_roots() -> tuple[str, ...]:
-    """Return the names of the backbones that are known or installed; nothing is imported.
+    """Return the names of the backbones that are published or installed; nothing is imported.
 
     A name that is also a key of ours (`debug`) is left out: such a section belongs below `astuner`.
     """
     ours = attrs.fields_dict(Config)
     installed = sorted(entry.name for entry in entry_points(group="astuner.backbones"))
-    return tuple(dict.fromkeys(name for name in (*KNOWN_NATIVE_ROOTS, *installed) if name not in ours))
+    return tuple(dict.fromkeys(name for name in (*published().names("backbone"), *installed) if name not in ours))

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from astuner.config.aliases import ROOT_ALIASES
-from astuner.config.places import KNOWN_NATIVE_ROOTS, ROOT, Place, format_path
+from astuner.config.places import ROOT, Place, format_path
 from astuner.config.trees import Tree
 from astuner.config.yaml_lines import read_yaml
 from astuner.errors import ConfigError, Problem
@@ -22,10 +22,10 @@ _KEY = re.compile(r"[\w.\-\[\]]*")
 class Overrides:
     """What the command line sets."""
 
-    native_roots: Sequence[str] = KNOWN_NATIVE_ROOTS
+    native_roots: Sequence[str] = ()
     """Roots below which raw native keys stand."""
     tree: Tree = field(factory=dict)
-    """By root: `{"astuner": {...}, "verl": {...}}`."""
+    """By root: `{"astuner": {...}, "local": {...}}`."""
     places: dict[str, Place] = field(factory=dict)
     """Of each key and of the sections around it."""
     problems: list[Problem] = field(factory=list)
@@ -71,7 +71,7 @@ class Overrides:
             self.places[key] = (place, 0)
 
 
-def read_overrides(items: Sequence[str], backbone: str | None, native_roots: Sequence[str] = KNOWN_NATIVE_ROOTS) -> Overrides:
+def read_overrides(items: Sequence[str], backbone: str | None, native_roots: Sequence[str] = ()) -> Overrides:
     """Read all arguments; a later one wins over an earlier one."""
     overrides = Overrides(native_roots=native_roots)
     for item in items:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from attrs import field, frozen
@@ -11,8 +11,6 @@ from attrs import field, frozen
 from astuner.errors import Problem
 
 ROOT = "astuner"
-KNOWN_NATIVE_ROOTS = ("verl", "trinity")
-"""Root sections for raw native keys that are always legal; those of installed backbones are as well."""
 
 Place = tuple[Path, int]
 """A file and a line from 1. An argument of the command line is `(Path("--set a.b"), 0)`."""
@@ -38,11 +36,13 @@ class Places:
     """The places of all keys of a configuration, by dotted path with its root; callable as a `Locate`."""
 
     by_key: Mapping[str, Place]
+    native_roots: Collection[str] = ()
+    """Roots that may be there beside ours, whether or not the file has them."""
     _roots: frozenset[str] = field(init=False)
 
     @_roots.default
     def _find_roots(self) -> frozenset[str]:
-        return frozenset({ROOT, *KNOWN_NATIVE_ROOTS, *(key.partition(".")[0] for key in self.by_key)})
+        return frozenset({ROOT, *self.native_roots, *(key.partition(".")[0] for key in self.by_key)})
 
     def __call__(self, key: str) -> Place | None:
         """Return the place of a key, or of the nearest section around it. The root may be left out, and an item written `.0`."""

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator
 from itertools import combinations
 
 from astuner.doctor.rows import Row
-from astuner.plugins.install_hints import is_installed, published
+from astuner.plugins.install_hints import is_installed
+from astuner.published import published
 
 
 def environment_rows(wanted: Collection[str] = ()) -> Iterator[Row]:

@@ -11,8 +11,9 @@ from itertools import groupby
 from astuner.doctor.rows import Row
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.plugins.compat import find_incompatibility
-from astuner.plugins.install_hints import install_command, published
+from astuner.plugins.install_hints import install_command
 from astuner.plugins.requirements import CORE, Installed
+from astuner.published import published
 
 
 def python_rows() -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -9,6 +10,7 @@ from attrs import frozen
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.plugins.component import Component
 from astuner.protocols.optional import BringsEngines, KnowsItsNeeds, PrefersEngines, find_offer
+from astuner.published import published
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
@@ -16,9 +18,6 @@ if TYPE_CHECKING:
     from astuner.plugins.catalog import Catalog
 
 KEY = "astuner.rollout.name"
-
-BROUGHT_ONLY = {"sglang": "a trainer that places its own engines serves it: the backbones 'verl' and 'trinity'"}
-"""Values of `rollout.name` for which there is no engine of a plugin, with who has them."""
 
 
 @frozen
@@ -41,8 +40,8 @@ def choose_engine(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, back
     if bringing is not None and name in bringing.brings_engines:
         return ChosenEngine(None)
     if name != "auto":
-        chooser.attempt(lambda: _check_somebody_has_it(name, loaded.config.backbone))
-        return ChosenEngine(None if name in BROUGHT_ONLY else _named(chooser, loaded, name))
+        chooser.attempt(lambda: _check_somebody_has_it(name, loaded.config.backbone, catalog))
+        return ChosenEngine(None if name in _brought_by_backbones(catalog) else _named(chooser, loaded, name))
     preferring = find_offer(trainer, PrefersEngines)
     if preferring is None:
         return ChosenEngine(None)
@@ -90,9 +89,19 @@ def _named(chooser: Chooser, loaded: LoadedConfig, name: str, why: str = "") -> 
     return chooser.choose("engine", name, KEY, options, f"rollout.{name}", words=("auto",), why=why)
 
 
-def _check_somebody_has_it(name: str, backbone: str) -> None:
-    if name in BROUGHT_ONLY:
-        _refuse(f"the backbone '{backbone}' has no engine '{name}': {BROUGHT_ONLY[name]}. Choose one of them, or `auto`")
+def _check_somebody_has_it(name: str, backbone: str, catalog: Catalog) -> None:
+    if (having := _brought_by_backbones(catalog).get(name)) is not None:
+        served = " and ".join(map(repr, having))
+        _refuse(
+            f"the backbone '{backbone}' has no engine '{name}': a trainer that places its own engines serves it: the backbone "
+            f"{served}. Choose that, or `auto`"
+        )
+
+
+def _brought_by_backbones(catalog: Catalog) -> dict[str, Sequence[str]]:
+    """Return the engines that no package offers and published backbones serve themselves."""
+    offered = {candidate.name for candidate in catalog.candidates("engine")}
+    return {name: backbones for name, backbones in published().engines.items() if name not in offered}
 
 
 def _refuse(message: str) -> None:

@@ -22,7 +22,7 @@ KINDS: Mapping[str, str | None] = {
 
 
 GROUPS: Mapping[str, str | None] = {**KINDS, "service": "astuner.services"}
-"""With services, which are found and listed like components, but neither scaffolded nor made by a hook."""
+"""With services, which are found, listed and made like components, but not scaffolded."""
 
 
 def kind_of(text: str) -> str:

@@ -24,6 +24,8 @@ class Facts:
         headers = _read_headers(dist)
         (self.name,) = headers.get("name") or (dist.name,)
         (self.version,) = headers.get("version") or (dist.version,)
+        self.summary = (headers.get("summary") or ("",))[0]
+        """One line on what it is; empty if it has none."""
         self.extras = frozenset(map(canonicalize_name, headers.get("provides-extra", ())))
         """Normalised."""
         self._lines = headers.get("requires-dist") or ()

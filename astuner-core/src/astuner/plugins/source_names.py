@@ -34,7 +34,8 @@ def find_missing_name(spec: str, config_dir: Path) -> MissingName | None:
             similar = find_similar_path(place, config_dir)
             return MissingName(message=f"there is no file {file}", suggestion=similar and f"{similar}{arrow}{attribute}")
     else:
-        found = _find_module_file(place, config_dir)
+        importlib.invalidate_caches()
+        found = find_source(place, config_dir)
         if isinstance(found, MissingName):
             known = find_closest(place, _list_modules(config_dir))
             return MissingName(message=found.message, suggestion=known and f"{known}{arrow}{attribute}")
@@ -52,19 +53,22 @@ def find_missing_name(spec: str, config_dir: Path) -> MissingName | None:
     return MissingName(message=f"there is no '{name}' in {file}", suggestion=similar and f"{place}{arrow}{similar}")
 
 
-def _find_module_file(module: str, config_dir: Path) -> Path | MissingName | None:
-    """Return the source file of a module, without importing its parent packages; None if that cannot be determined."""
-    importlib.invalidate_caches()
+def find_source(module: str, config_dir: Path | None) -> Path | MissingName | None:
+    """Return the source file of a module, without importing its parent packages; None if that cannot be determined.
+
+    What lies in `config_dir` hides what is installed.
+    """
     path: Sequence[str] | None = None
     parts = module.split(".")
     for depth in range(1, len(parts) + 1):
         name = ".".join(parts[:depth])
         found = _find_spec(name, path, config_dir)
         if found is None:
-            if path and not any(Path(directory).is_relative_to(config_dir) for directory in path):
+            if path and not (config_dir and any(Path(directory).is_relative_to(config_dir) for directory in path)):
                 # A third party's package may find its modules in its own way.
                 return None
-            return MissingName(message=f"there is no module '{name}' in {config_dir} or among the installed packages")
+            place = f"in {config_dir} or " if config_dir else ""
+            return MissingName(message=f"there is no module '{name}' {place}among the installed packages")
         path = list(found.submodule_search_locations) if found.submodule_search_locations is not None else None
         if path is None and depth < len(parts):
             # A module may have others below it, as `os` does.
@@ -72,10 +76,11 @@ def _find_module_file(module: str, config_dir: Path) -> Path | MissingName | Non
     return Path(found.origin) if found is not None and found.origin and found.origin.endswith(".py") else None
 
 
-def _find_spec(name: str, path: Sequence[str] | None, config_dir: Path) -> ModuleSpec | None:
+def _find_spec(name: str, path: Sequence[str] | None, config_dir: Path | None) -> ModuleSpec | None:
+    first = ([str(config_dir)], None) if config_dir else (None,)
     for finder in sys.meta_path:
         # The directory of the configuration comes first, as when the module is imported.
-        for directories in ([str(config_dir)], None) if path is None else (path,):
+        for directories in first if path is None else (path,):
             found = finder.find_spec(name, directories)
             if found is not None:
                 return found
@@ -90,7 +95,7 @@ def _list_names(file: Path) -> set[str] | None:
     """Return the names at the top of a file; None where they depend on what happens when it runs."""
     tree = ast.parse(file.read_bytes(), str(file))
     names: set[str] = set()
-    for node in _walk_statements(tree.body):
+    for node in walk_statements(tree.body):
         match node:
             case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 if name == "__getattr__":
@@ -110,13 +115,13 @@ def _list_names(file: Path) -> set[str] | None:
     return names
 
 
-def _walk_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+def walk_statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield the statements that run when a file is imported, those inside `if`, `try`, `with` and loops too."""
     for node in body:
         yield node
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for field in ("body", "orelse", "finalbody"):
-            yield from _walk_statements(getattr(node, field, ()))
+            yield from walk_statements(getattr(node, field, ()))
         for handler in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-            yield from _walk_statements(handler.body)
+            yield from walk_statements(handler.body)

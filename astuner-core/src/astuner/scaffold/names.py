@@ -12,8 +12,8 @@ from attrs import fields, frozen, has
 from packaging.utils import canonicalize_name
 
 from astuner.errors import Problem, UsageError
-from astuner.plugins.install_hints import published
 from astuner.plugins.requirements import CORE
+from astuner.published import published
 from astuner.scaffold.kinds import SCAFFOLDS
 
 LONGEST = 40

@@ -65,7 +65,7 @@ def ray(run_info: RunInfo) -> Definition:
         return Definition(service=None, notice=f"service 'ray': {ADDRESS} is set, so the cluster at {address} is used")
     if find_spec("ray") is None:
         raise UsageError(
-            "--with-ray: Ray is not installed: pip install ray (the backbones verl and trinity bring the version that they need)"
+            "--with-ray: Ray is not installed: pip install ray (a backbone that needs Ray brings the version that it needs)"
         )
     port = free_port()
     # It holds Ray's sockets, whose paths are limited to about 100 characters: a run directory may be too long.

@@ -128,7 +128,7 @@ def test_roots_are_refused_like_by_the_loader(document: object, tmp_path: Path) 
 def test_roots_are_accepted_like_by_the_loader(document: object, tmp_path: Path) -> None:
     file = tmp_path / "run.yaml"
     file.write_text(yaml.safe_dump(document))
-    read_config_file(file)
+    read_config_file(file, ["verl"])
     assert valid(document)
 
 

@@ -71,8 +71,8 @@ def _check_format(path: Path, key: str) -> None:
         head = file.read(8)
     if suffix in _OTHER_FORMATS:
         raise DataError(
-            f"{key}: {path} is a {suffix} file, but this reader takes {_FORMATS}: save it as one of these "
-            "(the reader huggingface_dat_repo takes .arrow files too: pip install 'astuner-readers[hf]')"
+            f"{key}: {path} is a {suffix} file, but this reader takes {_FORMATS}: save it as one of these, "
+            "or name a reader that takes it"
         )
     packed = next((kind for mark, kind in _PACKED_MARKS.items() if head.startswith(mark)), suffix if suffix in _PACKED else None)
     if packed is not None:

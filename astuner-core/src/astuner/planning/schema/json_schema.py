@@ -17,8 +17,9 @@ from astuner.config.places import ROOT
 from astuner.planning.schema.component_schemas import InstalledComponents
 from astuner.planning.schema.json_types import Schema, build_class_schema, build_free_section, suggest_names
 from astuner.plugins.catalog import Catalog
-from astuner.plugins.install_hints import command_for, published
+from astuner.plugins.install_hints import command_for
 from astuner.plugins.kinds import add_article
+from astuner.published import published
 
 _NAMED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("backbone", "backbone", ()),
