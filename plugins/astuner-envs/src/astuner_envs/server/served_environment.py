@@ -16,7 +16,7 @@ from astuner.plugins.component import Component
 from astuner.plugins.drivers import load
 from astuner.protocols import RunInfo
 from astuner.rollout.environments.guarded_environment import GuardedEnvironment
-from astuner.rollout.environments.lifetime import environment_maker
+from astuner.plugins.drivers import bind_environment
 from astuner.rollout.environments.selection import check_shape, choose_environment
 from astuner.schema import Task, WorkflowTask
 from astuner_envs.listing import ListsTasks
@@ -52,7 +52,7 @@ class World:
         """Make the environment of one instance."""
         workflow_task = WorkflowTask(task, task_id=task.task_id, env_type=task.env_type, episode_id=instance_id)
         candidate = self.component.candidate
-        make = environment_maker(candidate, self.target, self.component.options, self._run_info())
+        make = bind_environment(candidate, self.target, self.component.options, self._run_info())
         return GuardedEnvironment(make(workflow_task), candidate.blame)
 
     def _run_info(self) -> RunInfo:
