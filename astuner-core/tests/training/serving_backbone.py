@@ -1,0 +1,65 @@
+"""A backbone whose learner has weights, an engine of its own and updates beside the rollouts; it trains nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from astuner.judging.estimator_factory import make_estimator
+from astuner.training import loop
+
+
+class ServingBackbone:
+    name = "serving"
+    honours = ("*",)
+    overlaps = False
+
+    def train(self, run: Any, tasks: Any, recipe: Any, control: Any) -> Any:
+        yield from loop.train(run, tasks, recipe, control, Learner(run, recipe, control, self.overlaps))
+
+    def evaluate(self, run: Any, tasks: Any, recipe: Any, checkpoint: Any, control: Any) -> Any:
+        yield from loop.evaluate(run, tasks, recipe, control, Learner(run, recipe, control, self.overlaps))
+
+    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class OverlappingBackbone(ServingBackbone):
+    name = "overlapping"
+    overlaps = True
+
+
+class Learner:
+    def __init__(self, run: Any, recipe: Any, control: Any, overlaps: bool) -> None:
+        self.estimator, self.overlaps, self.step = make_estimator(run), overlaps, 0
+        self._engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
+        self._engine.update_weights = self._serve
+        self._compared = 0
+        self._served: list[tuple[str, int]] = []
+
+    def own_engine(self) -> Any:
+        return self._engine
+
+    def weights(self) -> str:
+        return f"weights of step {self.step}"
+
+    def update(self, rows: Sequence[Any], step: int) -> dict[str, float]:
+        self.step = step
+        expected = [(f"weights of step {number}", number) for number in range(1, step)]
+        return {
+            "compared": float(self._compared),
+            "served_before": float(len(self._served)),
+            "served_in_order": float(self._served == expected),
+        }
+
+    def reference_kl(self, samples: Sequence[Any]) -> list[float]:
+        self._compared += len(samples)
+        return [0.5] * len(samples)
+
+    def save(self, directory: Path) -> None:
+        (directory / "weights").write_text(self.weights())
+
+    async def _serve(self, ref: str, version: int) -> None:
+        self._served.append((ref, version))
