@@ -9,11 +9,11 @@ import pytest
 
 PROGRAM = """
 import resource, sys
-from astuner.processes.resource_bounds import bound
+from astuner.processes.resource_bounds import set_limit
 kind, there, soft, hard = (int(word) for word in sys.argv[1:])
 if there:
     resource.setrlimit(kind, (there, there))
-bound(kind, soft, hard)
+set_limit(kind, soft, hard)
 print(*resource.getrlimit(kind))
 """
 
