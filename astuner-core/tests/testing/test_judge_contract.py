@@ -258,7 +258,7 @@ BAD: list[tuple[str, Any, str]] = [
         NoJudge,
         "has neither `judge` nor `compute_reward`: subclass astuner.Judge, or write `compute_reward(self",
     ),
-    ("test_it_is_a_judge", OneArgument, "core calls compute_reward(workflow_task, workflow_output), and its own takes something"),
+    ("test_it_is_a_judge", OneArgument, "core calls compute_reward(workflow_task, workflow_output), but its signature differs"),
     ("test_it_is_a_judge", staticmethod(len), "is called with (workflow_task, workflow_output), and does not take that"),
     ("test_it_is_a_judge", Unfinished, "lacks judge, which every astuner.Judge has"),
     ("test_it_is_a_judge", Blocking, "`judge` is awaited, and so must be async: `async def judge(self, group)`"),

@@ -103,7 +103,7 @@ def test_cells_of_csv_are_text_and_json_where_they_are_said_to_be(tmp_path: Path
     assert task.metadata == {"score": "007", "none": None}
     assert task.init_messages == ({"role": "user", "content": "hi"},)
     assert "column 'score' is in `json_columns`, but its cell is not JSON" in refusal(path, json_columns=("score",))
-    assert "named in `json_columns`" in refusal(path)
+    assert "in `json_columns`" in refusal(path)
 
 
 def test_numbers_and_lists_in_csv_give_the_ids_of_json_where_they_are_said_to_be_json(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def test_a_mapped_column_that_a_row_lacks_is_named(tmp_path: Path) -> None:
 
 def test_a_column_and_the_metadata_object_may_not_contradict_each_other(tmp_path: Path) -> None:
     rows(tmp_path, {"question": "q", "answer": "1", "metadata": {"answer": "2"}})
-    with pytest.raises(DataError, match="'answer' is a column and in the object 'metadata' too"):
+    with pytest.raises(DataError, match="'answer' is both a column and a key of 'metadata'"):
         read(tmp_path)
 
 

@@ -246,10 +246,10 @@ def test_what_the_messages_of_the_reader_advise_is_an_option(tmp_path: Path) -> 
         return run_command("judge", "eval", "--conf", conf, "--examples", examples, "--json", *more, cwd=tmp_path)
 
     asked = "problem,final_answer,score\nwhy?,a,1\n"
-    assert "Name it by `columns: {main_query: NAME}`" in tried(asked).err
+    assert "Name it with `columns: {main_query: NAME}`" in tried(asked).err
     assert report(tried(asked, "--columns", "main_query=problem"))["answers"] == 1
     said = 'messages,final_answer,score\n"[{""role"": ""user"", ""content"": ""why?""}]",a,1\n'
-    assert "is named in `json_columns`" in tried(said).err
+    assert "in `json_columns`" in tried(said).err
     assert report(tried(said, "--json-columns", "messages"))["answers"] == 1
     wrong = tried(asked, "--columns", "problem")
     assert (wrong.code, "--columns problem: it is FIELD=NAME" in wrong.err) == (2, True)
