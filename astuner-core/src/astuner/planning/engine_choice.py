@@ -80,12 +80,12 @@ def _lack(loaded: LoadedConfig, catalog: Catalog, name: str) -> str | None:
     except PluginError as error:
         return str(error)
     lacks = getattr(engine, "lacks", None)
-    found: str | None = lacks(loaded.config.rollout.options_of(name)) if lacks is not None else None
+    found: str | None = lacks(loaded.config.rollout.get_options(name)) if lacks is not None else None
     return found
 
 
 def _named(chooser: Chooser, loaded: LoadedConfig, name: str, why: str = "") -> Component | None:
-    options = loaded.config.rollout.options_of(name)
+    options = loaded.config.rollout.get_options(name)
     return chooser.choose("engine", name, KEY, options, f"rollout.{name}", words=("auto",), why=why)
 
 

@@ -139,7 +139,7 @@ class EnvServiceClient:
                 return await self._send(endpoint, content, repeat, patience)
             except EnvServiceFailed as failure:
                 # Episodes that lost a server together do not come back to it all in one moment.
-                pause_s = patience.pause_s(attempt + waits, failure.wait_s) * random.uniform(0.8, 1.2)
+                pause_s = patience.compute_pause_s(attempt + waits, failure.wait_s) * random.uniform(0.8, 1.2)
                 if failure.undone and time.monotonic() + pause_s <= until_s:
                     waits += 1
                 elif failure.again and attempt < patience.max_retries:
