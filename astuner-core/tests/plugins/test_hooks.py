@@ -93,10 +93,10 @@ def test_core_makes_what_no_extension_claims(strict: Candidate, run_info: RunInf
 
 def test_an_extension_answers_in_place_of_core_and_is_recorded(install: Install, strict: Candidate, run_info: RunInfo) -> None:
     body = """
-from astuner.judging.simple_judges import as_judge
+from astuner.judging.simple_judges import make_judge
 @hookimpl(trylast=True)
 def astuner_make_judge(self, candidate):
-    return Extension.as_judge(lambda workflow_task, workflow_output: 0.5)
+    return Extension.make_judge(lambda workflow_task, workflow_output: 0.5)
 """
     extend(install, "acme-stub", body)
     hooks, _ = make_hooks()
