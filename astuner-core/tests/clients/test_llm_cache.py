@@ -72,7 +72,8 @@ def test_what_was_kept_outlives_a_process_that_is_killed(tmp_path: Path) -> None
 
 def test_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from astuner.clients.llm_cache import LLMCache, CachedAnswer; sys.stdin.readline(); "
+        "import sys; from pathlib import Path; from astuner.clients.llm_cache import LLMCache, CachedAnswer; "
+        "sys.stdin.readline(); "
         "LLMCache(Path(sys.argv[1])).put(sys.argv[2], 'big', CachedAnswer('4', 5, 1))"
     )
     path = tmp_path / "answers.sqlite"
