@@ -62,8 +62,8 @@ def test_the_same_question_of_many_at_once_goes_by_the_concurrency(tmp_path: Pat
 
 def test_what_was_kept_outlives_a_process_that_is_killed(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from astuner.clients.llm_cache import LLMCache, Kept; "
-        "LLMCache(Path(sys.argv[1])).put('key', 'big', Kept('4', 5, 1)); os.kill(os.getpid(), 9)"
+        "import os, sys; from pathlib import Path; from astuner.clients.llm_cache import LLMCache, CachedAnswer; "
+        "LLMCache(Path(sys.argv[1])).put('key', 'big', CachedAnswer('4', 5, 1)); os.kill(os.getpid(), 9)"
     )
     path = tmp_path / "answers.sqlite"
     subprocess.run([sys.executable, "-c", code, str(path)], timeout=60, check=False)
@@ -72,8 +72,9 @@ def test_what_was_kept_outlives_a_process_that_is_killed(tmp_path: Path) -> None
 
 def test_processes_that_open_a_new_file_at_once_wait_for_each_other(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from astuner.clients.llm_cache import LLMCache, Kept; sys.stdin.readline(); "
-        "LLMCache(Path(sys.argv[1])).put(sys.argv[2], 'big', Kept('4', 5, 1))"
+        "import sys; from pathlib import Path; from astuner.clients.llm_cache import LLMCache, CachedAnswer; "
+        "sys.stdin.readline(); "
+        "LLMCache(Path(sys.argv[1])).put(sys.argv[2], 'big', CachedAnswer('4', 5, 1))"
     )
     path = tmp_path / "answers.sqlite"
     started = [

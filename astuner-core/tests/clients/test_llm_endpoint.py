@@ -41,7 +41,7 @@ def test_no_key_is_an_error_that_says_who_wants_one_and_where_to_put_it(environ:
 
 def test_each_request_begins_with_the_next_key_and_ends_with_the_backup() -> None:
     endpoint = Endpoint(base_url="u", keys=("a", "b"), backup=("c",), keys_from="K")
-    assert ["".join(islice(endpoint.keys_for(request), 5)) for request in range(3)] == ["abcab", "bacba", "abcab"]
+    assert ["".join(islice(endpoint.iterate_keys(request), 5)) for request in range(3)] == ["abcab", "bacba", "abcab"]
 
 
 def test_keys_are_not_shown() -> None:

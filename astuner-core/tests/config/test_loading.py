@@ -23,7 +23,7 @@ def test_default_yaml_of_the_seeds_loads_with_notices_alone() -> None:
     assert loaded.config.rollout.user_workflow == "tutorial.example_appworld.appworld->ExampleAgentScopeLearnProtocol"
     assert loaded.config.task_judge.judge_protocol == "env_service"
     assert loaded.config.trainer_common.optim.lr == 1e-6
-    assert loaded.config.task_reader.options_of("env_service")["env_url"] == "http://127.0.0.1:8080"
+    assert loaded.config.task_reader.get_options("env_service")["env_url"] == "http://127.0.0.1:8080"
     assert [notice.split()[0] for notice in loaded.notices] == [
         "Older",
         "rollout.val_kwargs.num_repeat",
@@ -104,12 +104,12 @@ def test_several_judges_have_weights_and_options(load: Load) -> None:
 
 def test_section_of_a_component_is_found_by_its_plain_name(load: Load) -> None:
     reader = load("  task_reader:\n    type: acme-readers/csv\n    csv: {delimiter: ';'}\n").config.task_reader
-    assert reader.options_of(reader.type) == {"delimiter": ";"}
+    assert reader.get_options(reader.type) == {"delimiter": ";"}
 
 
 def test_options_of_an_engine_stand_in_the_rollout_section(load: Load) -> None:
     rollout = load("    name: vllm\n    vllm: {port: 1}\n").config.rollout
-    assert rollout.options_of("vllm") == {"port": 1}
+    assert rollout.get_options("vllm") == {"port": 1}
 
 
 def test_unknown_key_is_named_with_line_and_suggestion(problem: OneProblem, tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ ajet:
     assert config.rollout.user_workflow == "a->B"
     assert config.trainer_common.val_pass_n == 1
     assert (config.task_reader.type, list(config.task_reader.sections)) == ("dataset_file", ["dataset_file"])
-    assert config.context_tracker.options_of("sliding_window") == {"window": 3}
+    assert config.context_tracker.get_options("sliding_window") == {"window": 3}
     assert config.task_judge.judges[0].judge == "math"
     [notice] = loaded.notices
     for old, new in {

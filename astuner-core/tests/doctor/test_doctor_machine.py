@@ -8,7 +8,7 @@ import pytest
 from astuner.config.model import Config, Debug, Gateway
 from astuner.doctor.ports import port_rows
 from astuner.doctor.rows import Row
-from astuner.doctor.space import available_memory_bytes, space_rows
+from astuner.doctor.space import measure_available_memory_bytes, space_rows
 
 
 def ports(gateway: Gateway | None = None, debug: Debug | None = None) -> dict[str, Row]:
@@ -49,8 +49,8 @@ def test_a_containers_limit_bounds_the_memory(tmp_path: Path, limit: str, expect
     (tmp_path / "meminfo").write_text("MemTotal: 9000 kB\nMemAvailable: 4096 kB\n")
     (tmp_path / "memory.max").write_text(f"{limit}\n")
     (tmp_path / "memory.current").write_text("1000\n")
-    assert available_memory_bytes(tmp_path, tmp_path) == expected
+    assert measure_available_memory_bytes(tmp_path, tmp_path) == expected
 
 
 def test_memory_is_unknown_where_the_system_does_not_say(tmp_path: Path) -> None:
-    assert available_memory_bytes(tmp_path, tmp_path) is None
+    assert measure_available_memory_bytes(tmp_path, tmp_path) is None

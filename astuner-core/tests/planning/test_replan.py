@@ -7,7 +7,7 @@ from attrs import evolve
 
 from astuner.errors import RunFailed
 from astuner.planning.plan import plan_run
-from astuner.planning.replan import plan_again, write_plan
+from astuner.planning.replan import replan, write_plan
 from astuner.testing.project import write_project
 
 
@@ -24,7 +24,7 @@ def test_another_process_plans_the_same_run(written, monkeypatch, tmp_path):
     _, info, path = written
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
-    again = plan_again(path)
+    again = replan(path)
     assert again.facts == {"steps": [1, 2]}
     found = again.run_info
     assert (found.seed, found.directory, found.attempt, found.backbone) == (7, info.directory, 3, info.backbone)
@@ -40,7 +40,7 @@ def test_a_yaml_that_was_changed_or_is_gone_is_refused(written):
     conf, _, path = written
     conf.write_text(conf.read_text() + "\n# a thought\n")
     with pytest.raises(RunFailed, match="was changed after the run had started"):
-        plan_again(path)
+        replan(path)
     conf.unlink()
     with pytest.raises(RunFailed, match="is not on this machine"):
-        plan_again(path)
+        replan(path)

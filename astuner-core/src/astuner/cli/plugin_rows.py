@@ -18,10 +18,10 @@ as_json = click.option("--json", "in_json", is_flag=True, help="One JSON documen
 
 def find_kind(text: str, command: str) -> str:
     """Return the kind that a user means, in the singular or the plural; raises `UsageError` naming all kinds."""
-    from astuner.plugins.kinds import KINDS, kind_of
+    from astuner.plugins.kinds import KINDS, parse_kind
 
     try:
-        return kind_of(text)
+        return parse_kind(text)
     except KeyError as error:
         close = difflib.get_close_matches(text, KINDS, n=1)
         message = f"{command}: no kind {text!r}; there are: {', '.join(KINDS)}."

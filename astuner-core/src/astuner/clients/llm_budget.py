@@ -53,7 +53,7 @@ class Limits:
     completion_price: float = field(default=0.0, validator=ge(0))
     """Per million tokens."""
 
-    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+    def compute_cost(self, prompt_tokens: int, completion_tokens: int) -> float:
         """Return the cost of these tokens."""
         return (prompt_tokens * self.prompt_price + completion_tokens * self.completion_price) / 1e6
 
@@ -81,7 +81,9 @@ class Budget:
     def reserve(self, text: str, max_tokens: int) -> Usage:
         """Reserve what a request with this text may cost; pass it to `settle` later. Raises `LLMBudgetSpent`."""
         prompt = len(text.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN
-        wanted = Usage(requests=1, prompt_tokens=prompt, completion_tokens=max_tokens, cost=self._limits.cost(prompt, max_tokens))
+        wanted = Usage(
+            requests=1, prompt_tokens=prompt, completion_tokens=max_tokens, cost=self._limits.compute_cost(prompt, max_tokens)
+        )
         with self._lock:
             self._check(self._spent + self._reserved + wanted)
             self._reserved = self._reserved + wanted
@@ -89,7 +91,7 @@ class Budget:
 
     def settle(self, reserved: Usage, prompt_tokens: int = 0, completion_tokens: int = 0, requests: int = 1) -> float:
         """Replace the reservation of a request by what it took; return its cost."""
-        cost = self._limits.cost(prompt_tokens, completion_tokens)
+        cost = self._limits.compute_cost(prompt_tokens, completion_tokens)
         taken = Usage(requests=requests, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost)
         back = Usage(
             requests=-reserved.requests,

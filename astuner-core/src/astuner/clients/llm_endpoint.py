@@ -30,7 +30,7 @@ class Endpoint:
     keys_from: str
     """The environment variable that holds the keys."""
 
-    def keys_for(self, request: int) -> Iterator[str]:
+    def iterate_keys(self, request: int) -> Iterator[str]:
         """Yield the keys for the attempts of the n-th request: first its own, then the others, then the backup, and so on."""
         start = request % len(self.keys)
         while True:

@@ -67,7 +67,7 @@ class _Keys:
     """The keys of one question: each is tried before anything is waited for, and none that was refused is tried again."""
 
     def __init__(self, endpoint: Endpoint, request: int) -> None:
-        self._in_turn = endpoint.keys_for(request)
+        self._in_turn = endpoint.iterate_keys(request)
         self._all = {*endpoint.keys, *endpoint.backup}
         self._refused: set[str] = set()
         self._tried: set[str] = set()

@@ -178,7 +178,7 @@ class _Checks:
         reader = self.config.task_reader
         if reader.type != "dataset_file":
             return
-        for split, options in reader.options_of("dataset_file").items():
+        for split, options in reader.get_options("dataset_file").items():
             value = options.get("file_path") if isinstance(options, Mapping) else None
             if isinstance(value, str) and not resolve_path(value, self.config_dir).is_file():
                 message = f"there is no file {resolve_path(value, self.config_dir)}."

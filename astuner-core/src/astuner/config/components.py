@@ -38,7 +38,7 @@ class TaskReader:
     sections: Sections = field(factory=dict, metadata={OPEN: True})
     """Options by reader name, as written."""
 
-    def options_of(self, name: str) -> Mapping[str, Any]:
+    def get_options(self, name: str) -> Mapping[str, Any]:
         """Return the section of a reader; empty when there is none."""
         return find_section(self.sections, name)
 
@@ -62,7 +62,7 @@ class TaskJudge:
     sections: Sections = field(factory=dict, metadata={OPEN: True})
     """Options by judge name, as written."""
 
-    def options_of(self, name: str) -> Mapping[str, Any]:
+    def get_options(self, name: str) -> Mapping[str, Any]:
         """Return the section of a judge; empty when there is none."""
         return find_section(self.sections, name)
 
@@ -104,6 +104,6 @@ class ContextTracker:
     sections: Sections = field(factory=dict, metadata={OPEN: True})
     """Options by tracker name, as written."""
 
-    def options_of(self, name: str) -> Mapping[str, Any]:
+    def get_options(self, name: str) -> Mapping[str, Any]:
         """Return the section of a tracker; empty when there is none."""
         return find_section(self.sections, name)

@@ -30,6 +30,6 @@ class Environment:
     sections: Sections = field(factory=dict, metadata={OPEN: True})
     """Options by environment name, as written."""
 
-    def options_of(self, name: str) -> Mapping[str, Any]:
+    def get_options(self, name: str) -> Mapping[str, Any]:
         """Return the section of an environment; empty when there is none."""
         return find_section(self.sections, name)

@@ -113,6 +113,6 @@ class Rollout:
     sections: Sections = field(factory=dict, metadata={OPEN: True})
     """Options by name of an inference engine, as written."""
 
-    def options_of(self, name: str) -> Mapping[str, Any]:
+    def get_options(self, name: str) -> Mapping[str, Any]:
         """Return the section of an inference engine; empty when there is none."""
         return find_section(self.sections, name)

@@ -26,13 +26,13 @@ def space_rows(run_directory: Path) -> Iterator[Row]:
             yield Row(area="space", what="disk", status="warning", detail=detail, remedy="free some space, or set experiment_dir")
         else:
             yield Row(area="space", what="disk", detail=detail)
-    available = available_memory_bytes()
+    available = measure_available_memory_bytes()
     if available is not None:
         little = available < LITTLE_MEMORY_BYTES
         yield Row(area="space", what="memory", status="warning" if little else "ok", detail=f"{_format_gib(available)} available")
 
 
-def available_memory_bytes(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
+def measure_available_memory_bytes(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
     """Return the memory still available, within the container's limit if any; None where the system does not report it."""
     try:
         lines = (proc / "meminfo").read_text(encoding="utf-8").splitlines()

@@ -81,11 +81,11 @@ def _lack(loaded: LoadedConfig, catalog: Catalog, name: str) -> str | None:
         knowing = find_offer(load(candidate), KnowsItsNeeds)
     except PluginError as error:
         return str(error)
-    return None if knowing is None else knowing.lacks(loaded.config.rollout.options_of(name))
+    return None if knowing is None else knowing.lacks(loaded.config.rollout.get_options(name))
 
 
 def _named(chooser: Chooser, loaded: LoadedConfig, name: str, why: str = "") -> Component | None:
-    options = loaded.config.rollout.options_of(name)
+    options = loaded.config.rollout.get_options(name)
     return chooser.choose("engine", name, KEY, options, f"rollout.{name}", words=("auto",), why=why)
 
 

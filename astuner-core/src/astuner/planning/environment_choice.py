@@ -28,7 +28,7 @@ def choose_environments(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog
     if named == NO_ENVIRONMENT:
         return None
     if named != BY_TASK:
-        component = _choose(chooser, named, KEY, section.options_of(named))
+        component = _choose(chooser, named, KEY, section.get_options(named))
         return EnvironmentChoice(everywhere=component, leads=leads, shared=shared)
     given = {
         name: component

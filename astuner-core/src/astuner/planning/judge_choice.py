@@ -52,7 +52,7 @@ def named_judges(judge: TaskJudge) -> list[NamedJudge]:
     spec = judge.judge_protocol if judge.judge_type == OWN_JUDGE else judge.judge_type
     if spec is None:
         return []
-    return [NamedJudge(spec=spec, key=f"task_judge.{key}", section=f"task_judge.{spec}", values=judge.options_of(spec))]
+    return [NamedJudge(spec=spec, key=f"task_judge.{key}", section=f"task_judge.{spec}", values=judge.get_options(spec))]
 
 
 def _of_several(judge: TaskJudge, position: int, choice: JudgeChoice) -> NamedJudge:
@@ -61,6 +61,6 @@ def _of_several(judge: TaskJudge, position: int, choice: JudgeChoice) -> NamedJu
         spec=choice.judge,
         key=f"{place}.judge",
         section=f"{place}.options" if choice.options else f"task_judge.{choice.judge}",
-        values=choice.options or judge.options_of(choice.judge),
+        values=choice.options or judge.get_options(choice.judge),
         terms=choice,
     )

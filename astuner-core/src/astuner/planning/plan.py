@@ -99,7 +99,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         "tracker",
         tracker_type,
         "astuner.context_tracker.context_tracker_type",
-        config.context_tracker.options_of(tracker_type),
+        config.context_tracker.get_options(tracker_type),
         f"context_tracker.{tracker_type}",
     )
     chosen_engine = choose_engine(chooser, loaded, catalog, chosen_backbone)
@@ -122,7 +122,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         "reader",
         reader_type,
         "astuner.task_reader.type",
-        config.task_reader.options_of(reader_type),
+        config.task_reader.get_options(reader_type),
         f"task_reader.{reader_type}",
     )
     chosen_judges = [named.chosen_by(chooser) for named in named_judges(config.task_judge)]

@@ -32,7 +32,7 @@ def write_plan(run_info: RunInfo, path: Path, **facts: Any) -> None:
         raise ValueError("a run without a YAML cannot be planned again")
     content = {
         "conf": str(run_info.conf),
-        "digest": _digest(run_info.conf),
+        "digest": _compute_digest(run_info.conf),
         "overrides": list(run_info.overrides),
         "backbone": run_info.backbone,
         "directory": str(run_info.directory),
@@ -45,7 +45,7 @@ def write_plan(run_info: RunInfo, path: Path, **facts: Any) -> None:
         json.dump(content, file)
 
 
-def plan_again(path: Path) -> ReplannedRun:
+def replan(path: Path) -> ReplannedRun:
     """Plan the run of a file from `write_plan`; raises `RunFailed` if its YAML has changed."""
     content = json.loads(path.read_text(encoding="utf-8"))
     conf = Path(content["conf"])
@@ -53,12 +53,12 @@ def plan_again(path: Path) -> ReplannedRun:
         raise RunFailed(
             f"{conf}: is not on this machine; the directory of a run's YAML has to be shared with all machines of the run"
         )
-    if _digest(conf) != content["digest"]:
+    if _compute_digest(conf) != content["digest"]:
         raise RunFailed(f"{conf}: was changed after the run started; undo the change, or start again")
     plan = plan_run(conf, content["overrides"], content["backbone"], trains=False)
     run_info = evolve(plan.run_info(attempt=content["attempt"]), directory=Path(content["directory"]))
     return ReplannedRun(plan=plan, run_info=run_info, facts=content["facts"])
 
 
-def _digest(conf: Path) -> str:
+def _compute_digest(conf: Path) -> str:
     return sha256(conf.read_bytes()).hexdigest()

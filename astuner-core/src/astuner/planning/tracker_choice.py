@@ -65,7 +65,7 @@ def _merges_text(loaded: LoadedConfig) -> bool:
 
 def _summarises(section: ContextTracker, name: str) -> bool:
     return name == "auto_context" or (
-        name == "sliding_window" and section.options_of(name).get("enable_llm_memory_extraction") is True
+        name == "sliding_window" and section.get_options(name).get("enable_llm_memory_extraction") is True
     )
 
 

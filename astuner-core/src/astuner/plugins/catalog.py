@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from astuner.errors import ConfigError, Problem
 from astuner.plugins import install_hints
-from astuner.plugins.kinds import GROUPS, add_article, kind_of
+from astuner.plugins.kinds import GROUPS, add_article, parse_kind
 from astuner.plugins.requirements import Installed
 from astuner.plugins.specs import FORMS, ByName, ByPath, parse
 from astuner.published import published
@@ -73,9 +73,9 @@ class Catalog:
         unwanted = {_normalise(text) for text in disabled}
         installed, everything = Installed(), entry_points()
         found = [
-            _make_candidate(kind_of(kind), entry, installed)
+            _make_candidate(parse_kind(kind), entry, installed)
             for kind in kinds
-            if (group := GROUPS[kind_of(kind)]) is not None
+            if (group := GROUPS[parse_kind(kind)]) is not None
             for entry in everything.select(group=group)
         ]
         found.sort(key=lambda candidate: (list(GROUPS).index(candidate.kind), candidate.name, candidate.dist or ""))
@@ -93,14 +93,14 @@ class Catalog:
 
     def candidates(self, kind: str) -> tuple[Candidate, ...]:
         """Return the components of a kind, ordered by name."""
-        return tuple(candidate for candidate in self._found if candidate.kind == kind_of(kind))
+        return tuple(candidate for candidate in self._found if candidate.kind == parse_kind(kind))
 
     def find(self, kind: str, spec: str, *, config_dir: Path, key: str) -> Candidate:
         """Return the one component that `spec` names; raises `ConfigError` for none or several.
 
         Relative files start at `config_dir`; `key` is the configuration key that holds it.
         """
-        kind = kind_of(kind)
+        kind = parse_kind(kind)
         try:
             place = parse(spec, config_dir)
         except ValueError as error:

@@ -25,7 +25,7 @@ GROUPS: Mapping[str, str | None] = {**KINDS, "service": "astuner.services"}
 """With services, which are found, listed and made like components, but not scaffolded."""
 
 
-def kind_of(text: str) -> str:
+def parse_kind(text: str) -> str:
     """Return the kind for a word in the singular or the plural; raises `KeyError` for any other word."""
     for kind in GROUPS:
         if text in (kind, f"{kind}s"):

@@ -54,7 +54,7 @@ class Facts:
         """The range of astuner-core, as in `>=0.1,<0.2`; None if the distribution names none."""
         found = (requirement for requirement in self.list_requirements([""]) if canonicalize_name(requirement.name) == CORE)
         requirement = next(found, None)
-        return None if requirement is None else _lower_bound_first(requirement)
+        return None if requirement is None else _format_specifier(requirement)
 
 
 class Installed:
@@ -142,9 +142,9 @@ def _applies(requirement: Requirement, extra: str) -> bool:
 
 def _format_requirement(requirement: Requirement) -> str:
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
-    return f"{requirement.name}{extras}{_lower_bound_first(requirement)}"
+    return f"{requirement.name}{extras}{_format_specifier(requirement)}"
 
 
-def _lower_bound_first(requirement: Requirement) -> str:
+def _format_specifier(requirement: Requirement) -> str:
     # A parsed specifier is a set: it has lost the order it was written in.
     return ",".join(sorted(map(str, requirement.specifier), key=lambda part: (part.startswith(("<", "!")), part)))

@@ -90,7 +90,7 @@ class EpisodeFiles(StoredEpisodes):
         with explain_os_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
             for split in SPLITS:
-                self._mend(split)
+                self._repair(split)
             super().__init__(directory, replay_after=replay_after)
             self._files: dict[Split, FileIO] = {split: self.path(split).open("ab", buffering=0) for split in SPLITS}
 
@@ -121,7 +121,7 @@ class EpisodeFiles(StoredEpisodes):
             if written != len(line):
                 raise OSError(errno.ENOSPC, f"{written} of {len(line)} bytes written: the disk is full")
 
-    def _mend(self, split: Split) -> None:
+    def _repair(self, split: Split) -> None:
         """Cut off an incomplete last line."""
         path = self.path(split)
         if not path.exists() or not (size := path.stat().st_size):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from attrs import frozen
 
 from astuner.errors import Problem, UsageError
-from astuner.plugins.kinds import add_article, kind_of
+from astuner.plugins.kinds import add_article, parse_kind
 
 
 @frozen(kw_only=True)
@@ -44,7 +44,7 @@ SCAFFOLDS: Mapping[str, Scaffold] = {
 def find_scaffolded_kind(word: str) -> str:
     """Return the kind for a word in the singular or the plural; raises `UsageError` if it has no scaffold."""
     try:
-        kind = kind_of(word)
+        kind = parse_kind(word)
     except KeyError:
         problem = f"no kind {word!r}"
     else:

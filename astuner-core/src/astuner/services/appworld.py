@@ -46,7 +46,7 @@ def appworld(run_info: RunInfo) -> Definition:
 def _find_server(run_info: RunInfo) -> str | None:
     """Return the URL of the server that the tasks are read from, if there is one on this machine."""
     reader = run_info.config.task_reader
-    url = reader.options_of(READER).get("env_url") if reader.type == READER else None
+    url = reader.get_options(READER).get("env_url") if reader.type == READER else None
     if not isinstance(url, str) or urlsplit(url).hostname not in ("localhost", "127.0.0.1", "0.0.0.0"):
         return None
     return url.rstrip("/").replace("0.0.0.0", "127.0.0.1")

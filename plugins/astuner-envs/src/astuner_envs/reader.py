@@ -40,7 +40,7 @@ class EnvironmentTasksReader:
                 f"{key}: {candidate.blame} lists no tasks (it has no `list_tasks`): read them from a file with "
                 "`task_reader.type: dataset_file`, and name the environment in their `env_type`"
             )
-        given: Mapping[str, Any] = run_info.config.environment.options_of(candidate.name)
+        given: Mapping[str, Any] = run_info.config.environment.get_options(candidate.name)
         self._name, self._world = options.environment, target
         self._given = build_options(target, given, key=f"astuner.environment.{candidate.name}")
 

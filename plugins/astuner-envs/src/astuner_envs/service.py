@@ -27,7 +27,7 @@ def environments(run_info: RunInfo) -> Definition:
     The environment has the options of the run's section `environment.NAME`, as if it were played in process.
     """
     reader = run_info.config.task_reader
-    section = reader.options_of(READER)
+    section = reader.get_options(READER)
     name, url = section.get("env_type"), section.get("env_url", "http://127.0.0.1:8080")
     if not isinstance(name, str) or not isinstance(url, str):
         raise UsageError(
@@ -51,7 +51,7 @@ def environments(run_info: RunInfo) -> Definition:
         "--port",
         str(port),
     )
-    for key, value in run_info.config.environment.options_of(name).items():
+    for key, value in run_info.config.environment.get_options(name).items():
         command += ("--set", f"{key}={json.dumps(value)}")
     service = Service(
         command=command,

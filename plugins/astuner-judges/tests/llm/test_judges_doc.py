@@ -35,7 +35,7 @@ def test_every_yaml_is_one_that_the_judge_takes(block: str, tmp_path: Path) -> N
     if section.judge_type == "customized_protocol":
         assert section.judge_protocol
         return
-    made = build_options(JUDGES[section.judge_type], section.options_of(section.judge_type), key="task_judge")
+    made = build_options(JUDGES[section.judge_type], section.get_options(section.judge_type), key="task_judge")
     assert made != JUDGES[section.judge_type].Options() or section.judge_type == "math"
 
 

@@ -138,7 +138,7 @@ class EnvServiceClient:
             try:
                 return await self._send(endpoint, content, repeat, patience)
             except EnvServiceFailed as failure:
-                pause_s = spread(patience.pause_s(attempt + waits, failure.wait_s))
+                pause_s = spread(patience.compute_pause_s(attempt + waits, failure.wait_s))
                 if failure.undone and time.monotonic() + pause_s <= until_s:
                     waits += 1
                 elif failure.again and attempt < patience.max_retries:

@@ -53,7 +53,7 @@ class Patience:
     place_timeout_s: float = field(default=300.0, validator=ge(0))
     """How long `create` waits for a server that is not running or is full; this does not count as retries."""
 
-    def pause_s(self, attempt: int, asked_s: float) -> float:
+    def compute_pause_s(self, attempt: int, asked_s: float) -> float:
         """Return how long to wait before the retry after the given attempt, which counts from 0."""
         return pause_before_retry(attempt, first_s=self.first_pause_s, longest_s=LONGEST_PAUSE_S, asked_s=asked_s)
 

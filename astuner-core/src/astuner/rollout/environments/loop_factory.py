@@ -54,5 +54,5 @@ def choose_action_preference(config: Config) -> ActionPreference:
     if config.task_reader.type.rpartition("/")[2] != "env_service":
         return "text"
     # The reader checks its own section.
-    chosen = config.task_reader.options_of("env_service").get("env_action_preference", "code")
+    chosen = config.task_reader.get_options("env_service").get("env_action_preference", "code")
     return cast("ActionPreference", chosen) if chosen in get_args(ActionPreference) else "code"

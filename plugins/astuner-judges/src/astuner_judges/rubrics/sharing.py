@@ -14,7 +14,7 @@ from astuner_judges.rubrics.options import RubricsOptions
 def check_nobody_shares(options: RubricsOptions, run_info: RunInfo) -> None:
     """Raise `DataError` where two of several judges would learn into one file, each time what the other has not."""
     judges = run_info.config.task_judge
-    values = [choice.options or judges.options_of(choice.judge) for choice in judges.judges if _is_this_judge(choice.judge)]
+    values = [choice.options or judges.get_options(choice.judge) for choice in judges.judges if _is_this_judge(choice.judge)]
     own = [one for one in values if one.get("rubrics_file") is None and _grader_name(one) == options.grader_name]
     if options.rubrics_file is None and any(one != own[0] for one in own[1:]):
         raise DataError(

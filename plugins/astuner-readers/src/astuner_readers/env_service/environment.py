@@ -67,7 +67,7 @@ class EnvServiceEnvironment:
     @classmethod
     def from_run(cls, workflow_task: WorkflowTask, options: Options, run_info: RunInfo) -> EnvServiceEnvironment:
         """Make the environment of an episode; nothing is asked of the server yet."""
-        section: EnvServiceOptions = build_options(EnvServiceReader, run_info.config.task_reader.options_of(READER), key=KEY)
+        section: EnvServiceOptions = build_options(EnvServiceReader, run_info.config.task_reader.get_options(READER), key=KEY)
         return cls(workflow_task, options, section)
 
     async def reset(self) -> Sequence[Message]:

@@ -25,7 +25,7 @@ def make_configured_reader(conf: Path, overrides: Sequence[str]) -> Reader:
     chooser = Chooser(loaded, catalog)
     name = config.task_reader.type
     chosen = chooser.choose(
-        "reader", name, "astuner.task_reader.type", config.task_reader.options_of(name), f"task_reader.{name}"
+        "reader", name, "astuner.task_reader.type", config.task_reader.get_options(name), f"task_reader.{name}"
     )
     chooser.finish()
     if chosen is None:

@@ -61,7 +61,7 @@ def estimate(generator: Generator, split: Split) -> Estimate:
         verifying=verifying,
         prompt_tokens=prompt_tokens,
         most_answer_tokens=answers,
-        most_cost=prices.cost(prompt_tokens, answers),
+        most_cost=prices.compute_cost(prompt_tokens, answers),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, evolve, field
 
 from astuner.errors import Interrupted
-from astuner.planning.replan import plan_again
+from astuner.planning.replan import replan
 from astuner.protocols import Estimator, RunInfo
 from astuner.rollout.host import make_training_sampling, make_validation_sampling, open_rollouts
 from astuner.rollout.runner import RolloutRunner, Round
@@ -64,7 +64,7 @@ class Player:
         from astuner.rendering import load_renderer
 
         os.environ[AUXILIARY] = ",".join([f"{one.api_address}/v1" for one in auxiliary if one.api_address])
-        again = plan_again(Layout.of_plan(plan_file).plan)
+        again = replan(Layout.of_plan(plan_file).plan)
         plan, info = again.plan, _divide_run_info(again.run_info, again.facts["runners"])
         layout = Layout(info.directory)
         earlier = StoredEpisodes(info.directory / "episodes", replay_after=again.facts["replay_after"])

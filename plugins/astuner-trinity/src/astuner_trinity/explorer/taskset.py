@@ -10,7 +10,7 @@ from trinity.buffer.buffer_reader import BufferReader
 from trinity.common.config import StorageConfig
 from trinity.common.workflows.workflow import Task as TrinityTask
 
-from astuner.planning.replan import plan_again
+from astuner.planning.replan import replan
 from astuner.runs.codec import dump_plain
 from astuner.schema import Split, Task
 from astuner_trinity.explorer.workflow import GroupWorkflow
@@ -25,7 +25,7 @@ class Taskset(BufferReader):
         """Read the tasks."""
         from astuner.plugins.hooks import Hooks
 
-        again = plan_again(Layout.of_plan(config.path).plan)
+        again = replan(Layout.of_plan(config.path).plan)
         plan, info = again.plan, again.run_info
         hooks = Hooks(plan.catalog, on_listener_error=lambda text: None, options=info.config.plugins.options)
         self._config, self._layout = config, Layout(info.directory)
