@@ -5,7 +5,7 @@ python benchmarks/engine.py [--layers 2 --width 96 --heads 4 --kv-heads 4 --voca
 
 Episodes come in groups of 8 that share their first prompt; the lengths of turns and of what the environment answers are drawn
 beforehand and forced, so that every engine does the same work. `generate` runs as a static batch, left-padded, and computes each
-prompt anew in each turn. Weights are random: no text has a meaning here.
+prompt again in each turn. Weights are random: no text has a meaning here.
 """
 
 from __future__ import annotations

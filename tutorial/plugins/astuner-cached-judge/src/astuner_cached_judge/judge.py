@@ -81,7 +81,7 @@ class CachedJudge(Judge):
         await self._try(self._store.count, self._run, self._name, found=found, asked=asked)
 
     async def _try(self, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """Use the store off the event loop. Where it fails the episodes are judged all the same."""
+        """Use the store off the event loop. If it fails the episodes are still judged."""
         try:
             return await asyncio.to_thread(act, *args, **kwargs)
         except sqlite3.Error as error:

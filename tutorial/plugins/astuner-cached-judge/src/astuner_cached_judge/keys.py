@@ -47,7 +47,7 @@ def _content(episode: Episode) -> Any:
 
 
 def _source(target: str) -> str:
-    """Return a digest of the judge's own file: its version stays while somebody works on it."""
+    """Return a digest of the judge's own file: its version stays the same during development."""
     place = target.rpartition(":")[0]
     spec = None if place.endswith(".py") else importlib.util.find_spec(place)
     file = Path(place if spec is None else spec.origin or "")

@@ -1,4 +1,4 @@
-"""Posting texts from a thread of its own: whoever posts never waits, and a webhook that is slow or down stalls nobody."""
+"""Posting texts from a separate thread: the caller never waits, and a webhook that is slow or down stalls nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Poster:
             self._fail(f"{CAPACITY} messages wait already")
 
     def close(self, *, wait_s: float) -> int:
-        """Post what still waits, for so long; return how many texts were not posted."""
+        """Post what still waits, within the time limit; return how many texts were not posted."""
         deadline = time.monotonic() + wait_s
         with contextlib.suppress(queue.Full):
             self._waiting.put(None, timeout=wait_s)
