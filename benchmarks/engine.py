@@ -109,7 +109,7 @@ def play_batch(engine: BatchEngine, episodes: list[Episode]) -> None:
 
 async def play_engine(model: torch.nn.Module, dtype: torch.dtype, longest: int, episodes: list[Episode]) -> None:
     """Play all episodes as concurrent agents of one event loop."""
-    engine = LocalEngine.over(model, max_model_len=longest, max_num_seqs=len(episodes), dtype=dtype)
+    engine = LocalEngine.from_module(model, max_model_len=longest, max_num_seqs=len(episodes), dtype=dtype)
     await engine.start()
 
     async def agent(episode: Episode) -> None:
