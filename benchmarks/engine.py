@@ -5,7 +5,7 @@ python benchmarks/engine.py [--layers 2 --width 96 --heads 4 --kv-heads 4 --voca
 
 Episodes come in groups of 8 that share their first prompt; the lengths of turns and of what the environment answers are drawn
 beforehand and forced, so that every engine does the same work. `generate` runs as a static batch, left-padded, and computes each
-prompt anew in each turn. Weights are random: no text has a meaning here.
+prompt again in each turn. Weights are random: no text has a meaning here.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def play_batch(engine: BatchEngine, episodes: list[Episode]) -> None:
 
 async def play_engine(model: torch.nn.Module, dtype: torch.dtype, longest: int, episodes: list[Episode]) -> None:
     """Play all episodes as concurrent agents of one event loop."""
-    engine = LocalEngine.over(model, max_model_len=longest, max_num_seqs=len(episodes), dtype=dtype)
+    engine = LocalEngine.from_module(model, max_model_len=longest, max_num_seqs=len(episodes), dtype=dtype)
     await engine.start()
 
     async def agent(episode: Episode) -> None:

@@ -28,7 +28,7 @@ from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Inst
 from astuner.processes.ports import free_port
 
 LEFT_S = 10.0
-"""After which a process of a server that is gone counts as left behind."""
+"""After which a process of a dead server counts as left behind."""
 TOKEN = "benchmark"
 ACTION = {"role": "assistant", "content": "1 + 1"}
 MIB = 2**20

@@ -5,7 +5,7 @@ python benchmarks/rollout.py [--engine local|vllm] [--model DIR | --size tiny|0.
 A round plays the episodes, then gives the engine the very requests that they made (each episode's one after the other, as many
 episodes at a time), and with vLLM also posts them to its server as a plain HTTP client would, without streaming. The first id
 of each replayed prompt is another one, so that no cache knows it. Without `--model` the weights are random, and the model
-hardly ever ends a turn by itself.
+hardly ever ends a turn on its own.
 """
 
 from __future__ import annotations

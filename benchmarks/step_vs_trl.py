@@ -8,7 +8,7 @@ skipped. Before any figure is printed, loss and gradient of both are compared on
     python benchmarks/step_vs_trl.py --params tiny --steps 30      # 0.22 M parameters, warm-started on the task
     python benchmarks/step_vs_trl.py --params 10m --steps 6        # 10.8 M parameters, random weights
 
-Needs `pip install trl==1.16.0` beside astuner-local.
+Needs `pip install trl==1.16.0` next to astuner-local.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, nargs="+", default=[50, 100, 200, 400], help="Each twice the one before.")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--sequences", type=int, help="Play so many random call sequences instead.")
+    parser.add_argument("--sequences", type=int, help="Play N random call sequences instead.")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()

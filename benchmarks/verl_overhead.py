@@ -43,7 +43,7 @@ def main() -> None:
         rows = project.metrics
     shares, steps = [], []
     for row, following in zip(rows[WARM_UP:], rows[WARM_UP + 1 :], strict=False):
-        # Weights are handed over after a step is told of, so their time is told with the next one.
+        # Weights are handed over after a step is reported, so their time is reported with the next one.
         own = row["time/engine_s"] + sum(value for name, value in row.items() if name.startswith("verl/timing_s/"))
         own += following["verl/timing_s/update_weights"] - row["verl/timing_s/update_weights"]
         shares.append(1 - own / row["time/step_s"])

@@ -113,7 +113,7 @@ async def test_ids_go_in_and_come_out_with_their_probabilities_and_weights() -> 
         ([{"choices": [{"text": "x", "finish_reason": "stop"}]}], 200, True, "no token ids"),
         ([event([1, 2], [-0.5])], 200, True, "2 token ids with 1 log-probabilities"),
         ([event([1], [-0.5])], 200, True, "ended an answer before its end"),
-        (["{"], 200, True, "no JSON"),
+        (["{"], 200, True, "invalid JSON"),
         ([{"error": {"message": "out of memory"}}], 200, True, "out of memory"),
     ],
 )

@@ -97,7 +97,7 @@ def test_without_vllm_a_gpu_takes_transformers(finish: Any) -> None:
         (GPU, ("rollout.tensor_model_parallel_size=3",), "", "3 does not divide the 8 GPUs of the run"),
         (evolve(CPU, vllm=True), ("rollout.name=vllm",), "", "verl gives no new weights to 'vllm' without a GPU"),
         (GPU, ("rollout.name=sglang",), "", ""),
-        (evolve(GPU, sglang=False), ("rollout.name=sglang",), "", "it needs an environment of its own"),
+        (evolve(GPU, sglang=False), ("rollout.name=sglang",), "", "it needs its own environment"),
         (
             evolve(GPU, flash_attention=False),
             ("trainer_common.ulysses_sequence_parallel_size=2",),

@@ -110,7 +110,7 @@ async def test_an_answer_that_was_broken_off_ends_with_abort(fake: Any, ask: Ask
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
-        (b"data: {'ids': 3}\n\n", "sent no JSON"),
+        (b"data: {'ids': 3}\n\n", "sent invalid JSON"),
         (b'data: {"tokens": [3]}\n\n', "something else than tokens"),
         (b"data: 17\n\n", "something else than tokens"),
     ],

@@ -223,7 +223,7 @@ def test_a_model_that_is_not_there_is_named(make: Callable[..., ServerCommand], 
 
 def test_a_configuration_that_cannot_be_read_is_named(make: Callable[..., ServerCommand], model: Path) -> None:
     (model / "config.json").write_text("{")
-    with pytest.raises(ConfigError, match=r"astuner.model.path: .*config.json is no JSON"):
+    with pytest.raises(ConfigError, match=r"astuner.model.path: .*config.json is not valid JSON"):
         make()
 
 

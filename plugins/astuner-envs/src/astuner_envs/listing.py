@@ -1,4 +1,4 @@
-"""Which tasks an environment has: what a reader and a server ask beside what core asks of every environment."""
+"""Which tasks an environment has: what a reader and a server ask besides what core asks of every environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_DRAWS = 20_000
 
 @runtime_checkable
 class ListsTasks(Protocol):
-    """An environment class that knows its own tasks. Each is told by its id alone, so that a server needs nothing else."""
+    """An environment class that knows its own tasks. An id identifies each, so that a server needs nothing else."""
 
     @classmethod
     def list_tasks(cls, options: Any, split: Split) -> Iterator[Task]:

@@ -27,7 +27,7 @@ class EnvironmentTasksReader:
         environment: str = field(validator=min_len(1))
         """The environment's name, as in `astuner env list`."""
         limit: int | None = field(default=None, validator=optional(ge(1)))
-        """Only the first so many tasks of each split."""
+        """Only the first `limit` tasks of each split."""
 
     def __init__(self, options: Options, run_info: RunInfo) -> None:
         self._limit = options.limit

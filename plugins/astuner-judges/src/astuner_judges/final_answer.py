@@ -49,7 +49,7 @@ _CHECK = re.compile(
 )
 _EXPLANATION = re.compile(r"\n[ \t*_#>(-]*(?:explanation|reasoning)\b[^\n:]{0,30}[:*_]", re.IGNORECASE)
 _SHORT = 120
-"""An explanation behind so few characters explains an answer that was given; behind more, it may be the solution itself."""
+"""An explanation within this many characters explains a given answer; further on, it may be the solution itself."""
 _LONGEST = 50_000
 """Characters that are read, from the end: a model that repeats itself must not take long to judge."""
 _SPACE = re.compile(r"[ \t]{3,}|\n{3,}")
@@ -163,7 +163,7 @@ def _opens_solution(text: str, marked: tuple[int, int]) -> bool:
     following = text[end:].strip().partition("\n")[2]
     if not following or (_DIGIT.search(text, 0, start) and not _QUESTION_FIRST.match(text)):
         return False
-    # `A:` is how a prompt asks for a solution; behind `Answer:` and a sentence, lines that compute nothing explain it.
+    # `A:` is how a prompt asks for a solution; after `Answer:` and a sentence, lines that compute nothing explain it.
     return "=" in following or not _ANSWER.match(text, start)
 
 

@@ -57,12 +57,12 @@ class Quantity:
 
     value: Fraction
     decimals: int = 0
-    """Digits behind the point."""
+    """Digits after the point."""
     ratio: bool = False
     """Written as a fraction."""
     percent: bool = False
     scale: int = 1
-    """What the word behind it stands for: 1000 in `70 thousand`. Not part of `value`."""
+    """What the word after it stands for: 1000 in `70 thousand`. Not part of `value`."""
 
     @property
     def readings(self) -> frozenset[Fraction]:
@@ -112,7 +112,7 @@ def find_numbers(text: str) -> list[FoundNumber]:
 
 
 def parse_only_number(text: str) -> Quantity | None:
-    """Return the number that a plain text is: perhaps with a label before (`x =`) and a unit behind it, but no other number."""
+    """Return the number that a plain text is: perhaps with a label before (`x =`) and a unit after it, but no other number."""
     text = text.strip(_EDGES).rstrip(".,;:!")
     if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS:
         return Quantity(Fraction(int(text)))
@@ -147,6 +147,6 @@ def _quantity(match: re.Match[str], text: str) -> Quantity | None:
 
 
 def _is_negated(text: str, start: int) -> bool:
-    """Whether a minus with a space behind it stands where nothing can be subtracted from."""
+    """Whether a minus with a space after it appears where nothing can be subtracted from."""
     before = text[max(0, start - 6) : start].rstrip()
     return before.endswith("-") and before[:-1].rstrip().endswith(("=", "(", "≈"))

@@ -83,7 +83,7 @@ def find_stated_number(sentence: str, around: Surroundings, *, leading: bool = F
 
 
 def _choose_result(sentence: str, behind: list[FoundNumber], around: Surroundings) -> FoundNumber:
-    """Choose among the numbers behind the last sign of equality: its right side, unless the sentence goes on to something new."""
+    """Choose among the numbers after the last equals sign: its right side, unless the sentence goes on to something new."""
     clause = _CLAUSE_END.search(sentence, behind[0].end)
     later = [one for one in behind if clause and one.start >= clause.end()]
     if later and around.question:
@@ -105,7 +105,7 @@ def _choose_new(found: list[FoundNumber], around: Surroundings) -> FoundNumber:
 
 
 def _drop_asides(sentence: str, found: list[FoundNumber]) -> list[FoundNumber]:
-    """Leave out what stands in brackets, the number of a list item, and reasons given behind the number."""
+    """Leave out what stands in brackets, the number of a list item, and reasons given after the number."""
     reason = _BEHIND.search(sentence)
     if reason and found[0].end <= reason.start():
         found = [one for one in found if one.end <= reason.start()]

@@ -23,14 +23,14 @@ def main() -> None:
     logging.disable()
     try:
         from math_verify import parse, verify
-    except Exception as error:  # noqa: BLE001 - told to the parent, which raises
+    except Exception as error:  # noqa: BLE001 - sent to the parent, which raises
         print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
         return
     print("{}", flush=True)
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         for line in sys.stdin:
             pair = json.loads(line)
-            # Should the parent be gone, nobody kills this process in the middle of an endless computation but itself.
+            # If the parent is gone, only this process can end its own endless computation.
             faulthandler.dump_traceback_later(2 * deadline_s + 1, exit=True, file=nowhere)
             try:
                 texts = [text.replace("$", "") for text in (pair["gold"], pair["answer"])]

@@ -134,7 +134,7 @@ class ByOpinion:
     def __init__(self, judge: Ranks) -> None:
         self.judge = judge
 
-    async def votes(self, messages: Any, shape: Any) -> list[Ranked]:
+    async def collect_votes(self, messages: Any, shape: Any) -> list[Ranked]:
         works = [part.partition("\n")[2] for part in messages[1]["content"].split("\n\n")]
         return [Ranked(ranking=tuple(self.judge(*works)))]
 

@@ -193,7 +193,7 @@ class ByOpinion:
     def __init__(self, judge: Says) -> None:
         self.judge = judge
 
-    async def votes(self, messages: Any, shape: Any) -> list[Compared]:
+    async def collect_votes(self, messages: Any, shape: Any) -> list[Compared]:
         first, second = messages[1]["content"].split("\n\n\n")
         return [Compared(winner=self.judge(first, second))]  # type: ignore[arg-type]
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from astuner.rollout.recipe import Recipe
 
 TRAINER_STATE = "trainer"
-"""The folder of a checkpoint beside the model's own files."""
+"""The folder of a checkpoint next to the model's files."""
 
 MAY_DIFFER = ("total_steps",)
 """Options of the trainer that a resumed run may have changed."""
@@ -86,7 +86,7 @@ class Learner:
         return self.trainer.update([TrainRow(sample=r.sample, advantage=r.advantage, group=r.group) for r in rows], step)
 
     def save(self, directory: Path) -> None:
-        """Write a checkpoint: a Hugging Face model, and the trainer's state beside it."""
+        """Write a checkpoint: a Hugging Face model, and the trainer's state next to it."""
         with explain_os_errors(directory):
             try:
                 save_hf(self.model, self.renderer.tokenizer, directory)

@@ -54,7 +54,7 @@ def to_encodable(text: str) -> str:
 
 
 def _choose_evenly(ranked: Sequence[tuple[float, Episode]], count: int) -> list[tuple[float, Episode]]:
-    """Choose so many, evenly from the first to the last."""
+    """Choose `count` of them, evenly from the first to the last."""
     if count >= len(ranked):
         return list(ranked)
     if count <= 1:

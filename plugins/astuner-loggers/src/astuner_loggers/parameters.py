@@ -15,7 +15,7 @@ from astuner_loggers.episodes import to_encodable
 
 
 def collect_secrets(run_info: RunInfo) -> Secrets:
-    """Return what must not be told to anybody outside."""
+    """Return what must not leave the run."""
     return Secrets.of(run_info.config, run_info.native)
 
 

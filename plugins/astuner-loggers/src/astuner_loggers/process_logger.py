@@ -44,7 +44,7 @@ class Service:
     settings: Mapping[str, Any] = field(factory=dict)
     """For the writer alone."""
     environment: Mapping[str, str] = field(factory=dict)
-    """Variables of the process, beside those that are inherited."""
+    """Variables of the process, besides those that are inherited."""
     dropped: tuple[str, ...] = ()
     """Beginnings of the variables that are not inherited."""
     private_home: bool = True

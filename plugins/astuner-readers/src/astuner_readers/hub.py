@@ -32,7 +32,7 @@ def locate(repository: str, config_name: str | None, revision: str | None, key: 
     """Return the commit of a repository on the hub, or its copy in the cache where the hub is off or out of reach.
 
     Asked before anything is downloaded, so that all splits are of one commit, and what is wrong is said at once. Raises
-    `DataError`, under `key`, for a repository or a revision that there is not, and where there is neither hub nor copy.
+    `DataError`, under `key`, for a repository or a revision that does not exist, and if there is neither hub nor copy.
     """
     from huggingface_hub import HfApi, constants, errors, hf_hub_download
 

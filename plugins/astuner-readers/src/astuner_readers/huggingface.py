@@ -46,7 +46,7 @@ class HuggingFaceReader:
         return cls(options, run_info.config_dir)
 
     def read(self, split: Split) -> Iterator[Task]:
-        """Yield the tasks of a split; nothing when it is null. Raises `DataError` at once for a split that there is not."""
+        """Yield the tasks of a split; nothing when it is null. Raises `DataError` at once for a split that does not exist."""
         options = self._options
         name = options.training_split if split == "train" else options.validation_split
         if name is None:

@@ -195,6 +195,6 @@ def _end_of(curriculum: Curriculum) -> int:
 
 
 def _short_digest(source: Mapping[str, Any]) -> str:
-    """Return 8 hex digits for what changes a puzzle beside dataset, seed and index."""
+    """Return 8 hex digits for what changes a puzzle besides dataset, seed and index."""
     settings = {key: source[key] for key in ("config", "size", "level")}
     return blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=4).hexdigest()

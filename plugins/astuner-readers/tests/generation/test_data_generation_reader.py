@@ -96,7 +96,7 @@ def test_reading_what_is_there_needs_no_address_of_an_llm(
 )
 def test_other_options_are_other_tasks(llm: ScriptedApi, reader: Read, both: Any, changed: dict[str, Any]) -> None:
     before, after = reader(**both).generator, reader(**{**both, **changed}).generator
-    assert before.saved("train").tasks_file != after.saved("train").tasks_file
+    assert before.locate_saved("train").tasks_file != after.locate_saved("train").tasks_file
 
 
 def test_a_changed_document_is_other_tasks(reader: Read, both: Any, documents: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_changed_document_is_other_tasks(reader: Read, both: Any, documents: P
 @pytest.mark.parametrize("changed", [{"num_workers": 3}, {"llm": {"max_requests": 5, "timeout_s": 1.0}}])
 def test_workers_and_limits_change_no_task(reader: Read, both: Any, changed: dict[str, Any]) -> None:
     before, after = reader(**both).generator, reader(**{**both, **changed}).generator
-    assert before.saved("train").tasks_file == after.saved("train").tasks_file
+    assert before.locate_saved("train").tasks_file == after.locate_saved("train").tasks_file
 
 
 def test_the_reader_of_files_reads_the_same_tasks(llm: ScriptedApi, reader: Read, both: Any, tmp_path: Path) -> None:

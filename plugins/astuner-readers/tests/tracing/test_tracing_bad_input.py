@@ -30,11 +30,11 @@ def test_broken_lines_and_spans_are_counted_and_named(write: Make, asked: Make, 
         file.write('{"resourceSpans": [{"sco')
     counts = json.loads(imported(path.parent, "traces.jsonl").out)
     assert {broken["reason"].partition(":")[0]: broken["places"] for broken in counts["broken"]} == {
-        "no JSON": ["traces.jsonl:1"],
+        "not valid JSON": ["traces.jsonl:1"],
         "neither an OTLP document (resourceSpans, resourceLogs) nor a span": ["traces.jsonl:3[0]", "traces.jsonl:3[1]"],
         "span 'invoke_agent friday' has no trace id and span id of OpenTelemetry": ["traces.jsonl:4 span 0"],
         "a span is an object, not '5'": ["traces.jsonl:5 span 0"],
-        "no JSON (the line is not finished": ["traces.jsonl:6"],
+        "not valid JSON (the line is not finished": ["traces.jsonl:6"],
     }
     assert counts["tasks"]["train"] == 1
 

@@ -185,7 +185,7 @@ def test_what_is_no_object_is_rejected_and_the_spans_beside_it_kept(collector: C
 @pytest.mark.parametrize(
     ("body", "headers", "status", "said"),
     [
-        (b"{", JSON, 400, "no JSON"),
+        (b"{", JSON, 400, "not valid JSON"),
         (b"[]", JSON, 400, "resourceSpans"),
         (b"\xff\xff\xff", PROTOBUF, 400, "no request for traces"),
         (b"{}", {"content-type": "text/plain"}, 415, "text/plain"),

@@ -62,7 +62,7 @@ def test_what_was_read_is_said_once(write: Make, asked: Make, tmp_path: Path):
         assert list(made.read("validation")) == []
     ((text, level),) = said
     assert level == "warning"
-    for part in ("2 spans", "left out: 1: no answer", "broken: 1: no JSON (traces.jsonl:3)", "1 for training"):
+    for part in ("2 spans", "left out: 1: no answer", "broken: 1: not valid JSON (traces.jsonl:3)", "1 for training"):
         assert part in text
 
 

@@ -1,4 +1,4 @@
-"""What a cluster that is there has. Ray is asked in a process of its own, which ends where its key is refused."""
+"""What a cluster that is there has. Ray is asked in a separate process, which ends if its key is refused."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.2
 LAG_TOLD = 1
-"""Steps behind which training may lie before it is told of, on top of what the configuration asks for."""
+"""Steps by which training may lag before a warning, on top of what the configuration asks for."""
 NO_RAY = "Ray is not running"
 """What Trinity says of a cluster that it cannot ask, whatever the reason."""
 PLAYING = ("both", "colocate", "explore")
@@ -129,7 +129,7 @@ class Driver:
             return
         stage = self._stage
         if status == 0 and stage is not None and stage.mode in STEPPING and self._stage_length(stage) <= stage.step:
-            return  # what went wrong on the way was told, and got over
+            return  # faults on the way were reported and recovered from
         kept = "Finished episodes and checkpoints are kept: go on with --resume"
         if self._fault is not None and NO_RAY in self._fault:
             raise RunFailed(describe_foreign_cluster())
@@ -197,7 +197,7 @@ class Driver:
         stage = self._stage
         if stage is None:
             return
-        # What was played of a step is on disk before the step is on record: whoever reads the records first finds all of it,
+        # What was played of a step is on disk before the step is on record: a reader of the records finds all of it,
         # however long ago it looked.
         trained, explored = stage.trainer.new() if stage.mode in TRAINING else [], stage.explorer.new()
         if self._tail is not None:

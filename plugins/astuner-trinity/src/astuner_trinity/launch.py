@@ -1,4 +1,4 @@
-"""The program that Trinity runs in: `trinity run`, with an end that tells whether it went well.
+"""The program that Trinity runs in: `trinity run`, with an exit status that shows whether it went well.
 
 Trinity's own command ends with 0 whatever became of its stages, waits up to an hour for a trainer whose explorer has failed, and
 ends an explorer that still plays the last validation.
@@ -128,7 +128,7 @@ def wrap_check(check_and_update: Callable[[Config], Config]) -> Callable[[Config
 
 
 def _await_weights(explorer: Any, synchronizer: Any, timeout: float) -> None:
-    """Wait for an explorer that looks for new weights by itself; told to fetch as well, it may wait for a second version."""
+    """Wait for an explorer that looks for new weights on its own; asked to fetch as well, it may wait for a second version."""
     handed_over = ray.get(synchronizer.get_latest_model_version.remote())
     until = time.monotonic() + timeout
     while ray.get(explorer.__ray_call__.remote(_model_version)) < handed_over:
@@ -165,7 +165,7 @@ def _record(layout: Layout, **content: Any) -> None:
 def _call_quietly(call: Any) -> None:
     try:
         call()
-    except Exception as error:  # noqa: BLE001  # what is asked of actors that may be gone; why the run ends is told elsewhere
+    except Exception as error:  # noqa: BLE001  # what is asked of actors that may be gone; the reason why the run ends is reported elsewhere
         print(f"at the end: {type(error).__name__}: {error}", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""Where things lie in the run directory. Trinity's processes find them from the file that its configuration names."""
+"""Where things are in the run directory. Trinity's processes find them from the file that its configuration names."""
 
 from __future__ import annotations
 

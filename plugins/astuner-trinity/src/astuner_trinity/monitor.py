@@ -1,4 +1,4 @@
-"""What Trinity measures, on its way to core's loggers: a line per step and role, and Trinity's own monitors beside it."""
+"""What Trinity measures, on its way to core's loggers: a line per step and role, and Trinity's own monitors next to it."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Machine:
 
     gpus: int
     nodes: int = 1
-    """With so many GPUs each."""
+    """GPUs of each."""
     stand_in: str | None = None
     """The distribution that stands in for GPUs and vLLM; None where they are real."""
     flash_attention: bool = False

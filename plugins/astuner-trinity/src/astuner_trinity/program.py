@@ -1,4 +1,4 @@
-"""Trinity's program under a run of ours: its cluster, its environment, and what it says when it goes wrong."""
+"""Trinity's program under our run: its cluster, its environment, and what it says when it goes wrong."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Program:
         return None
 
     def lift_limit(self) -> None:
-        """Bear any silence: a server that nobody asks says nothing."""
+        """Accept any silence: a server without requests logs nothing."""
         self.limit_s = math.inf
 
     def find_fault(self) -> str | None:
@@ -108,7 +108,7 @@ class Program:
         return f". The last lines of {self.layout.log}:\n" + "\n".join(lines[-LINES:]) if lines else ""
 
     def _count_written(self) -> int:
-        """Return how much was written that tells of anything but waiting."""
+        """Return how much was written, apart from lines that only report waiting."""
         total = self._count_lines()
         for path in (*self.layout.records.glob("*.jsonl"), *self.layout.played.glob("*.jsonl")):
             try:
@@ -133,7 +133,7 @@ class Program:
 
 @contextmanager
 def open_cluster(run: RunInfo, control: Control) -> Iterator[Machine]:
-    """Have a Ray cluster, one of its own where `RAY_ADDRESS` names none, with the environment of Trinity's processes."""
+    """Start a Ray cluster, unless `RAY_ADDRESS` names one, with the environment of Trinity's processes."""
     check_versions()
     machine, variables = look_at_machine()
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What is said to native keys that our keys decide, that 0.6.0 has renamed or ignores, and that do not go together."""
+"""What is reported for native keys that our keys decide, that 0.6.0 has renamed or ignores, and that do not go together."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FROZEN: Mapping[str, str] = {
     "explorer.runner_num": "it is deprecated: explorer.runner_per_model counts the runners of each engine",
     "algorithm.optimizer.warmup_style": "it is deprecated: trainer_common.optim.lr_scheduler_type decides it",
     "trainer.trainer_config_path": "it is deprecated: write the keys under trainer.trainer_config",
-    # Decided by keys of ours.
+    # Decided by our keys.
     "project": "project_name decides it",
     "name": "experiment_name decides it",
-    "checkpoint_root_dir": "everything of a run lies in its directory (experiment_dir)",
+    "checkpoint_root_dir": "everything of a run is in its directory (experiment_dir)",
     "checkpoint_job_dir": SET_BY_TRINITY,
     "continue_from_checkpoint": "`astuner run --resume` decides it",
     "model.model_path": "model.path decides it",
@@ -145,7 +145,7 @@ FROZEN: Mapping[str, str] = {
             ".forward_max_token_len_per_gpu",
         )
     },
-    "trainer.trainer_config*.model.external_lib": "it loads what makes a step of ours one optimizer step",
+    "trainer.trainer_config*.model.external_lib": "it loads what makes each of our steps one optimizer step",
     "trainer.trainer_config*.actor.ppo_epochs": "each row is trained once",
     "trainer.trainer_config*.actor.shuffle": "a step is one mini-batch, whatever the order of its rows",
     "trainer.trainer_config*.actor.optim.*": "trainer_common.optim decides it, step by step",
@@ -218,7 +218,7 @@ def _check_run(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str
     if trainer["trainer_type"] != "verl":
         yield (
             "trainer.trainer_type",
-            "only verl is driven: Tinker's trainer needs a service of its own, and takes neither the loss nor the factors of "
+            "only verl is driven: Tinker's trainer needs its own service, and takes neither the loss nor the factors of "
             "this backbone.",
             "verl",
         )
@@ -235,7 +235,7 @@ def _check_run(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str
     if trainer["trainer_strategy"] not in ("fsdp", "fsdp2"):
         yield "trainer.trainer_strategy", f"{trainer['trainer_strategy']!r} is not driven here; choose fsdp2 or fsdp.", "fsdp2"
     if not ours and algorithm["algorithm_type"] in ("ppo",):
-        yield "algorithm.algorithm_type", "ppo trains a critic, for which rows of ours carry no values; use one without.", "grpo"
+        yield "algorithm.algorithm_type", "ppo trains a critic, for which our rows carry no values; use one without.", "grpo"
     if not ours and mode in TOGETHER and not native["stages"]:
         yield from _check_steps(algorithm)
     if algorithm["algorithm_type"] in WRITTEN and mode not in ("train", "bench", "serve"):
@@ -283,7 +283,7 @@ def _check_run(native: Mapping[str, Any], ours: bool) -> Iterator[tuple[str, str
     if native["monitor"]["monitor_args"] and str(native["monitor"]["monitor_type"]).startswith("astuner_trinity."):
         yield (
             "monitor.monitor_args",
-            "of which monitor? Set monitor.monitor_type too, for example to wandb: it writes beside core's loggers.",
+            "of which monitor? Set monitor.monitor_type too, for example to wandb: it writes in addition to core's loggers.",
             None,
         )
     style = synchronizer["sync_style"]

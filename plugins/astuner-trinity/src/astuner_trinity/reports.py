@@ -63,7 +63,7 @@ def loss_metrics(measured: Mapping[str, float], norms: Sequence[float], *, kl_in
 def explorer_metrics(
     groups: Sequence[Group], explorer: Mapping[str, float], estimator: Estimator, *, by_agent: bool
 ) -> dict[str, float]:
-    """Return the metrics of an explorer's step that nobody trains on yet."""
+    """Return the metrics of an explorer's step before it is trained on."""
     rows = compute_advantages(groups, estimator, by_agent=by_agent)
     return compute_rollout_metrics(groups, rows, by_agent=by_agent) | {
         f"{NATIVE}{name}": value for name, value in explorer.items()

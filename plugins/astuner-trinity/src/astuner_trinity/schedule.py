@@ -15,7 +15,7 @@ class Schedule:
     total: int
     """Training steps."""
     every: int
-    """Validate after each so many; 0 or less never."""
+    """Validate after every `every` steps; never if 0 or less."""
     before: bool
     """Validate before the first."""
     catching_up: int = 0
@@ -42,7 +42,7 @@ class Schedule:
         return self.total if explorer_step >= self.last else None
 
     def validates(self, step: int) -> bool:
-        """Whether the weights after so many training steps are validated."""
+        """Whether the weights after `step` training steps are validated."""
         if step == 0:
             return self.before
         if step >= self.total:

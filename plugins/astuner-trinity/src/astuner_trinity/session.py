@@ -127,11 +127,11 @@ class Session:
                     yield from driver.follow(program)
             finally:
                 driver.finish()
-                # Whoever runs `trinity.yaml` by itself begins without them.
+                # `trinity.yaml` run on its own begins without them.
                 layout.clear_signs()
 
     def _prepare(self, layout: Layout, tree: dict[str, Any], offsets: dict[str, tuple[int, int]]) -> int | None:
-        """Clear away what an earlier attempt has left, and turn Trinity back to the checkpoint that the run goes on from.
+        """Remove what an earlier attempt left, and turn Trinity back to the checkpoint that the run goes on from.
 
         Returns the step after which finished episodes are taken from the run store; None for a run that has none.
         """
@@ -164,7 +164,7 @@ class Session:
         return step or -1
 
     def _check(self, tree: dict[str, Any], schedule: Schedule, layout: Layout, offsets: dict[str, tuple[int, int]]) -> None:
-        """Raise for what does not go together, and tell what comes out otherwise than one might think."""
+        """Raise for what does not go together, and report what may surprise."""
         if self.run.attempt > 1:
             check_buffers(
                 tree, stage_after(self.control.resume_step, offsets), last_begun_stage(layout.job_directory(tree) / STAGES)

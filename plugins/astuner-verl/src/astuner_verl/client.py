@@ -1,4 +1,4 @@
-"""verl's client of the engines, with requests that end when nobody waits for them any more."""
+"""verl's client of the engines, with requests that end when they are cancelled."""
 
 from __future__ import annotations
 

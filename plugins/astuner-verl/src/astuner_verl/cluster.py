@@ -1,4 +1,4 @@
-"""The Ray cluster of a run: one of its own, or the one that `RAY_ADDRESS` names."""
+"""The Ray cluster of a run: its own, or the one that `RAY_ADDRESS` names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from astuner_verl.process_environment import WANTED, Device, build_environment
 
 CLIENT = "ray://"
 CPUS_A_WORKER = 3
-"""What verl's placement groups ask for beside each GPU."""
+"""What verl's placement groups ask for with each GPU."""
 
 
 @frozen(kw_only=True)

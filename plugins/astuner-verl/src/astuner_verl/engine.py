@@ -1,4 +1,4 @@
-"""The engines that verl placed, as an engine of ours: token ids in, token ids out."""
+"""The engines that verl placed, as one of our engines: token ids in, token ids out."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class VerlEngine:
         """Servers forget by themselves."""
 
     async def update_weights(self, ref: Any, version: int) -> None:
-        """Let the trainer hand its weights over. Nothing is generated meanwhile."""
+        """Let the trainer hand its weights over. Nothing is generated while it does."""
         self._serve(version)
         self._version = version
 

@@ -16,7 +16,7 @@ from astuner_verl.loss import LossOptions
 from astuner_verl.rows import TrainRow, balance, to_tensors
 
 STATE = "trainer"
-"""The folder of a checkpoint beside the model's own files."""
+"""The folder of a checkpoint next to the model's files."""
 DYNAMIC = (("actor", ""), ("rollout", "log_prob_"), ("ref", "log_prob_"))
 """Sections of verl's configuration, with what stands before `use_dynamic_bsz` in each."""
 
@@ -128,7 +128,7 @@ class Host:
         """Write a checkpoint: the model as other tools load it, and what training needs; `base` is the model of adapters."""
         group, home = self._trainer.actor_rollout_wg, Path(directory)
         state = home / STATE
-        # Whole tensors are gathered, for which there is no memory beside engines that are awake.
+        # Whole tensors are gathered, for which there is no memory while engines are awake.
         awake = not self._asleep
         self._sleep()
         group.save_checkpoint(str(state), None, 0)

@@ -128,7 +128,7 @@ class VerlLearner:
         return found
 
     def save(self, directory: Path) -> None:
-        """Write a checkpoint: a Hugging Face model, or adapters, and the trainer's state beside it."""
+        """Write a checkpoint: a Hugging Face model, or adapters, and the trainer's state next to it."""
         with explain_os_errors(directory):
             base = str(Path(self.run.config.model.path).resolve()) if Path(self.run.config.model.path).exists() else ""
             saving = self.host.save.remote(str(directory), base or self.run.config.model.path)
@@ -248,7 +248,7 @@ def _native_means(found: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def _weights(model: str, checkpoint: Path | None, trains: bool) -> tuple[str, Path | None]:
-    """Return the model to load, and the adapters on it: a run that goes on begins with the model that it began with."""
+    """Return the model to load, and the adapters on it: a resumed run begins with the model that it began with."""
     if checkpoint is None or trains:
         return model, None
     return (model, checkpoint) if (checkpoint / ADAPTER).is_file() else (str(checkpoint), None)

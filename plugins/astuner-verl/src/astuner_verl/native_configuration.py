@@ -107,7 +107,7 @@ def _problems(tree: Mapping[str, Any], machine: Machine) -> list[Problem]:
         found.append(Problem(key="astuner.trainer_common.n_gpus_per_node", message=message))
     for name, there in (("vllm", machine.vllm), ("sglang", machine.sglang)):
         if engine == name and not there:
-            remedy = "pip install astuner-verl" if name == "vllm" else "it needs an environment of its own, see docs/verl.md"
+            remedy = "pip install astuner-verl" if name == "vllm" else "it needs its own environment, see docs/verl.md"
             message = f"the engine '{name}' is not installed: {remedy}; `auto` takes what there is."
             found.append(Problem(key="astuner.rollout.name", message=message))
         elif engine == name and machine.device == "cpu":

@@ -66,7 +66,7 @@ def balance(lengths: Sequence[int], workers: int) -> list[int | None]:
 
 
 def to_tensors(rows: Sequence[TrainRow], order: Sequence[int | None], **settings: Any) -> Any:
-    """Return a TensorDict of the rows in an order, with `settings` beside them; padding is the shortest row, untrained.
+    """Return a TensorDict of the rows in an order, together with `settings`; padding is the shortest row, untrained.
 
     Fields are nested tensors: `input_ids`, `position_ids` [n], and over the answer, [n - start], `prompts`' counterpart
     `responses`, `response_mask`, `loss_mask`, `rollout_log_probs`, `advantages`, `shares`.

@@ -1,6 +1,6 @@
 """What verl imports in each of its processes (entry point group `verl.plugins`): our parts put into its registries.
 
-Nothing happens unless the process belongs to one of our runs. verl logs what fails here where nobody sees it, so a failure ends
+Nothing happens unless the process belongs to one of our runs. verl hides what fails here in a log, so a failure ends
 the process with its reason instead.
 """
 

@@ -41,7 +41,7 @@ class Watch:
     limit_s: float = field(factory=silence_s)
 
     def get(self, answer: Any, what: str) -> Any:
-        """Return the result; raises `RunFailed` with the reason when there is none, or nothing happens for too long.
+        """Return the result; raises `RunFailed` with the reason if there is no result, or nothing happens for too long.
 
         Anything that the workers write counts as happening.
         """

@@ -1,4 +1,4 @@
-"""verl's worker with the three things that a run of ours asks of it besides. Lives in Ray's processes, one per GPU."""
+"""verl's worker with the three things that our runs need in addition. Lives in Ray's processes, one per GPU."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from verl.workers.engine_workers import ActorRolloutRefWorker
 from astuner_verl.loss import LossOptions, weighed_loss
 
 
-# verl finds the base class that its colocated workers share by the name "Worker": no class of ours may be called so.
+# verl finds the base class that its colocated workers share by the name "Worker": none of our classes may have that name.
 class PacedActor(ActorRolloutRefWorker):
-    """Trains at the rate it is told, with the loss of the other backbones, and writes models that other tools load."""
+    """Trains at the given rate, with the loss of the other backbones, and writes models that other tools load."""
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def set_learning_rate(self, rate: float) -> None:

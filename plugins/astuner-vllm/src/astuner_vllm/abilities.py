@@ -28,12 +28,12 @@ class Abilities:
 
     weight_updates: bool
     logprobs: bool
-    """Of the sampling distribution; vLLM gives those of the model unless it is told otherwise."""
+    """Of the sampling distribution; vLLM gives those of the model by default."""
     max_model_len: int
 
 
 async def query_abilities(member: Member, run_info: RunInfo, *, attached: bool) -> Abilities:
-    """Ask a server; raises `ConfigError` for one of somebody else that cannot be used."""
+    """Ask a server; raises `ConfigError` for an external one that cannot be used."""
     client, wanted = member.client, run_info.config.rollout.max_model_len
     try:
         offered = [model for model in await client.list_models() if not model.get("parent")]

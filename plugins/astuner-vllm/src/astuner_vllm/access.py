@@ -1,4 +1,4 @@
-"""Who may talk to a server of ours: whoever has its key. Runs in vLLM's server."""
+"""Who may talk to our servers: clients that have the key. Runs in vLLM's server."""
 
 from __future__ import annotations
 

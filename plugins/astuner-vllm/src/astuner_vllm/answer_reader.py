@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     import httpx
 
 DRAIN_S = 5.0
-"""For the rest of the body behind the end of an answer."""
+"""For the rest of the body after the end of an answer."""
 
 
 class AnswerReader:
-    """Reads the events of one answer in a task of its own, so that those that came meanwhile are handed over at once."""
+    """Reads the events of one answer in its own task, so that all that have arrived are handed over at once."""
 
     def __init__(self, http: httpx.AsyncClient, url: str, body: Mapping[str, Any], silence: SilenceWatch) -> None:
         """Ask at once; `silence` hears each part."""
@@ -46,7 +46,7 @@ class AnswerReader:
         return events
 
     async def close(self) -> None:
-        """End the request where it is still under way: the server notices that nobody reads."""
+        """End the request if it is still running: the server notices the closed connection."""
         self._silence.remove_waiter(self._give_up)
         if self.finished and not self._task.done():
             # Once the end of the body is read the connection can be used again.

@@ -15,7 +15,7 @@ KEY = "astuner.model.path"
 def read_model_config(model: str) -> Mapping[str, Any]:
     """Return the configuration of a model: of a directory, or of a Hugging Face id, from its cache or by download.
 
-    Raises `ConfigError` when there is none that can be read.
+    Raises `ConfigError` if it cannot be read.
     """
     if Path(model).is_dir():
         file = Path(model, "config.json")
@@ -28,7 +28,7 @@ def read_model_config(model: str) -> Mapping[str, Any]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ConfigError([Problem(key=KEY, message=f"{file} is no JSON: {error}")]) from error
+        raise ConfigError([Problem(key=KEY, message=f"{file} is not valid JSON: {error}")]) from error
     return cast("Mapping[str, Any]", found)
 
 

@@ -86,7 +86,7 @@ class ServerClient:
             )
 
     async def close(self) -> None:
-        """Close the connections; whoever reads an answer gets `ServerLost`."""
+        """Close the connections; pending reads raise `ServerLost`."""
         for reading in tuple(self._readings):
             reading.break_off(ServerLost(f"{self.url}: the engine was closed"))
         if self._http is not None:
@@ -218,7 +218,7 @@ class ServerClient:
                 path,
                 json=body,
                 timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
-                # After an error of its own, vLLM closes the connection without saying so.
+                # After an internal error, vLLM closes the connection without saying so.
                 headers={"connection": "close"},
             )
         except httpx.HTTPError as error:

@@ -20,11 +20,11 @@ from astuner_vllm.options import VllmOptions
 from astuner_vllm.registration import BACKEND, ENABLED
 
 SERVED_NAME = "policy"
-"""What requests call the model; its LoRA adapters have names of their own."""
+"""What requests call the model; its LoRA adapters have their own names."""
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Sizes of vLLM's adapter slots; an adapter takes the next larger one."""
 SHARED_GPU_MEMORY = 0.4
-"""Share of a GPU for a server beside a trainer."""
+"""Share of a GPU for a server next to a trainer."""
 
 
 @frozen(kw_only=True)

@@ -61,7 +61,7 @@ class VllmEngine:
         vllm = installed()
         if vllm is None:
             return NOT_INSTALLED
-        return "its vLLM computes on GPUs, and there is none" if not vllm.cpu and has_no_gpu() else None
+        return "its vLLM computes on GPUs, and this machine has none" if not vllm.cpu and has_no_gpu() else None
 
     @property
     def capabilities(self) -> Capabilities:

@@ -22,7 +22,7 @@ class BadAnswer(ServerError):
 
 
 class Refused(ServerError):
-    """The server answered with an error of its own."""
+    """The server answered with an error."""
 
     def __init__(self, message: str, status: int) -> None:
         """`status` is the HTTP status."""

@@ -190,7 +190,7 @@ class Fleet:
                         try:
                             served = await self._exchange([member])
                         finally:
-                            # `resume` leaves it to whoever exchanges weights.
+                            # `resume` leaves it to the exchange of weights.
                             if not self._paused:
                                 self._running.set()
                     if served:

@@ -1,4 +1,4 @@
-"""From a request of ours to the body of `/inference/v1/generate`."""
+"""From our request to the body of `/inference/v1/generate`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from astuner.schema import Request
 CONSTRAINTS = ("json_object", "json_schema")
 """Kinds of `Request.constraint` that are understood. How a model writes tool calls is not known here."""
 MOST_LOGPROBS = 20
-"""What a server gives without being told otherwise."""
+"""What a server gives by default."""
 TOKENS_AT_ONCE = 64
-"""In one part of an answer that nobody reads as it comes: parts of one token each take half of a server's time."""
+"""In one part of an answer that is not streamed: parts of one token each take half of a server's time."""
 
 
 def build_body(request: Request, model: str | None, *, salt: int = 0) -> dict[str, Any]:

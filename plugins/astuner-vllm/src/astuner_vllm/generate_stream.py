@@ -19,7 +19,7 @@ NO_LOGPROB = -9999.0
 LONGEST_EVENT = 16 * 2**20
 """Bytes."""
 ROUNDING = 1e-3
-"""A log-probability may lie above 0 by so much; it is then 0."""
+"""A log-probability may exceed 0 by this much; it then counts as 0."""
 
 
 @frozen(kw_only=True)
@@ -59,7 +59,7 @@ def read_part(data: bytes, *, tops: int, vocab_size: int | None, where: str) -> 
     try:
         said = json.loads(data)
     except ValueError as error:
-        raise BadAnswer(f"{where} sent no JSON: {data[:200]!r}") from error
+        raise BadAnswer(f"{where} sent invalid JSON: {data[:200]!r}") from error
     if isinstance(said, dict) and "error" in said:
         raise Refused(f"{where}: {read_reason(said)}", _read_status(said["error"]))
     try:

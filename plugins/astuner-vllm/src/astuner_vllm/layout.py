@@ -1,4 +1,4 @@
-"""Which servers a run has: how many of its own, on which GPUs and ports, or those of somebody else."""
+"""Which servers a run has: how many of its own, on which GPUs and ports, or external ones."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def own_members(options: VllmOptions, run_info: RunInfo, say: Say) -> list[Membe
 
 
 def attached_members(options: VllmOptions, run_info: RunInfo) -> list[Member]:
-    """Return the servers that somebody else has started."""
+    """Return the external servers that the configuration names."""
     key = os.environ.get(options.api_key_env)
     return [Member(name=url, client=_client(url, options, run_info, key=key, model=None)) for url in options.url]
 

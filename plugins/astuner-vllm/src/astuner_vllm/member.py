@@ -1,4 +1,4 @@
-"""One server of a fleet: started by us, found again, or somebody else's."""
+"""One server of a fleet: started by us, found again, or external."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from astuner.processes import ProgramHandle
 
 LOOK_S = 2.0
-"""How often a server of somebody else, that is gone, is looked for."""
+"""How often a lost external server is looked for."""
 
 
 @define(eq=False, kw_only=True)
@@ -25,11 +25,11 @@ class Member:
 
     name: str
     connect: Callable[[ProgramHandle], ServerClient] | None = None
-    """Makes a client for a server of ours."""
+    """Makes a client for one of our servers."""
     client: ServerClient
-    """Before a server of ours is started, one for an address where there is none."""
+    """Until our own server starts, a client without an address."""
     plan: ServerPlan | None = None
-    """How it is started; None for a server of somebody else."""
+    """How it is started; None for a server that we do not manage."""
     find: Callable[[Say], ProgramHandle | None] | None = None
     """Finds one that was kept from an earlier run."""
     up: bool = field(default=False, init=False)
@@ -54,7 +54,7 @@ class Member:
         self.up = True
 
     async def start_again(self, say: Say) -> None:
-        """Replace it, or wait until somebody else has; it does not take requests yet."""
+        """Replace it, or wait until its owner has; it does not take requests yet."""
         if self.plan is None:
             while not await self.client.is_healthy():
                 await asyncio.sleep(LOOK_S)

@@ -1,4 +1,4 @@
-"""Our part in vLLM's processes: every one of this environment calls `register`, the servers that we start hear of it."""
+"""Our part in vLLM's processes: every one of this environment calls `register`; only the servers that we start use it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BACKEND = "file"
 
 
 def register() -> None:
-    """Register the weight transfer from files, in a server of ours. May be called again, as vLLM does."""
+    """Register the weight transfer from files, in one of our servers. May be called again, as vLLM does."""
     if os.environ.get(ENABLED) != "1":
         return
     from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory

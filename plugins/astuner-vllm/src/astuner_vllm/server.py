@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from astuner_vllm.command import ServerCommand
 
 PORTS = 5
-"""A port that was free a moment ago may be taken when the server comes to it; so many are tried."""
+"""A port that was free a moment ago may be taken when the server binds it; this many are tried."""
 TELL_S = 14.0
-"""Between two words on how a start comes along."""
+"""Time between two reports on a slow start."""
 LINES = 15
 """Of the log, in an error."""
 
@@ -35,7 +35,7 @@ class Say(Protocol):
 
 @frozen(kw_only=True)
 class ServerPlan:
-    """How one server of ours is started, as often as it takes."""
+    """How one of our servers is started, and restarted."""
 
     name: str
     """Of its log and its record."""
@@ -84,7 +84,7 @@ async def wait_until_serving(plan: ServerPlan, launched: ProgramHandle, say: Say
 
 
 async def _await_launch(launching: asyncio.Future[ProgramHandle]) -> ProgramHandle:
-    """Return what is launched; where nobody waits for it any more, end it."""
+    """Return what is launched; end it if the caller was cancelled."""
     try:
         return await asyncio.shield(launching)
     except asyncio.CancelledError:
@@ -139,7 +139,7 @@ def _explain_failure(plan: ServerPlan, launched: ProgramHandle, error: AstunerEr
         said = "the system killed it, which it does when memory runs out: lower rollout.vllm.cpu_kv_cache_gib" if killed else ""
     else:
         said = f"{fault.reason} - {fault.remedy}" if fault.remedy else fault.reason
-    # Where another run has started it, its log lies in that run's directory.
+    # If another run started it, its log is in that run's directory.
     text = f"{what}{': ' if said else ''}{said}\nlast lines of {launched.record.log}:\n{launched.tail(LINES)}"
     return _PortTakenError(text) if fault is not None and fault.port_taken else ServerError(text)
 

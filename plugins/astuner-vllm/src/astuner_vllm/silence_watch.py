@@ -9,7 +9,7 @@ from collections.abc import Callable
 class SilenceWatch:
     """Calls everybody who waits for a server when it has said nothing to any of them for too long.
 
-    One slow request among others is none: it may wait for its turn in the server's queue.
+    A single slow request is not silence: it may wait for its turn in the server's queue.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -39,7 +39,7 @@ class SilenceWatch:
         self._heard = asyncio.get_running_loop().time()
 
     def excuse(self) -> None:
-        """Begin a time in which the server is silent because it was told to be."""
+        """Begin a time in which the server is silent on request."""
         self._excused = True
 
     def resume(self) -> None:

@@ -1,4 +1,4 @@
-"""Why a server did not start, read from its log, and which key of ours changes that."""
+"""Why a server did not start, read from its log, and which of our keys changes that."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _REMEDIES: Mapping[str, str] = {
     r"[Mm]odel architectures .* (are not supported|failed)": "vLLM cannot serve the model of model.path",
     r"unrecognized arguments|error: argument|validation error for": "see rollout.vllm.engine_args",
 }
-"""By what stands in the log. The first that is found counts, in this order."""
+"""By what appears in the log. The first that is found counts, in this order."""
 
 _ERROR = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|error)\b:? .*")
 _PREFIX = re.compile(r"^\([^)]*\)\s*(?:(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^]]*\] ?)?")

@@ -13,7 +13,7 @@ from astuner_vllm.failures import BadAnswer
 class Versions:
     """The labels under which a server has served weights, and the version that each of them is to us.
 
-    A label of ours names its run by a random part, so that the weights of another run are noticed.
+    Our labels name their run by a random part, so that the weights of another run are noticed.
     """
 
     version: int = 0

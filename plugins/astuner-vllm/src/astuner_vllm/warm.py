@@ -25,8 +25,9 @@ def find_warm(
 ) -> ProgramHandle | None:
     """Return the server at a port that has all of these facts, None when the port is free.
 
-    It may still be starting. One of ours that serves something else is ended, or does not answer after `startup_timeout_s`, and
-    any with `fresh`. Raises `ConfigError` when another run uses it, or a program that is not ours has the port.
+    It may still be starting. One of ours is stopped if it serves something else or does not answer after
+    `startup_timeout_s`, and always with `fresh`. Raises `ConfigError` when another run uses it, or a program that is not ours
+    has the port.
     """
     from astuner.processes import attach, list_programs
     from astuner.processes.ports import accepts

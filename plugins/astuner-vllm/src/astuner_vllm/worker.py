@@ -17,7 +17,7 @@ from vllm.platforms import current_platform
 from astuner_vllm.seeded_draws import undo_discarded_draws
 
 if current_platform.is_cpu():
-    # Every worker of ours imports this module while it loads its model, before the first step.
+    # Each of our workers imports this module while it loads its model, before the first step.
     from vllm.v1.worker.cpu_model_runner import CPUModelRunner
 
     undo_discarded_draws(CPUModelRunner)
@@ -109,7 +109,7 @@ def pack_tied_heads(model: torch.nn.Module) -> None:
     """Let heads that share the embedding's weight take it over again.
 
     On a CPU each layer multiplies with a packed copy of its weight. A tied head has a copy of its own, which vLLM does not make
-    anew when the embedding is loaded: it would go on with the old weights. On a GPU there is no copy, and this changes nothing.
+    again when the embedding is loaded: it would keep the old weights. On a GPU there is no copy, and this changes nothing.
     """
     for module in model.modules():
         if isinstance(module, VocabParallelEmbedding) and getattr(module, "cpu_linear", None) is not None:

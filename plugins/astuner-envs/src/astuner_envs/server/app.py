@@ -31,7 +31,7 @@ class Endpoints:
         self._tasks = [Tasks(number, world) for number, world in enumerate(settings.worlds)]
 
     def check(self, lists_tasks: Sequence[bool]) -> None:
-        """Raise `UsageError` for an environment of which nobody would know the tasks."""
+        """Raise `UsageError` for an environment whose tasks are unknown."""
         for world, lists in zip(self._settings.worlds, lists_tasks, strict=True):
             if not lists and not world.task_files:
                 raise UsageError(
@@ -113,7 +113,7 @@ class Endpoints:
                 return JSONResponse({"detail": str(fault)}, fault.status, headers=headers)
             except ClientDisconnect:
                 return Response(status_code=499)
-            except Exception as error:  # noqa: BLE001  # a mistake of ours is one request's failure, told in the log
+            except Exception as error:  # noqa: BLE001  # our own mistake fails one request, and is logged
                 traceback.print_exc()
                 return JSONResponse({"detail": f"the server failed: {type(error).__name__}"}, 500)
 

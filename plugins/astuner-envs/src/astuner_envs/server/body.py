@@ -35,7 +35,7 @@ class Body:
     @property
     def number(self) -> int | None:
         """The number of a step, from clients that give one."""
-        # A key of ours: others use `step` for what only they know.
+        # Our own key: others use `step` for what only they know.
         number = self.params.get("astuner_step")
         return number if isinstance(number, int) and not isinstance(number, bool) else None
 
@@ -50,7 +50,7 @@ async def read_body(request: Request) -> Body:
     try:
         given = json.loads(text or b"{}")
     except (ValueError, RecursionError) as error:
-        raise OddBody(f"the body is no JSON: {error}") from None
+        raise OddBody(f"the body is not valid JSON: {error}") from None
     if not isinstance(given, dict):
         raise OddBody("the body is an object")
     return Body(

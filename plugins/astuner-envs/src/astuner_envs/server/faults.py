@@ -1,4 +1,4 @@
-"""What a client may be told of: each fault knows its status."""
+"""What is reported to a client: each fault knows its status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Fault(Exception):
 
 
 class BadRequest(Fault):
-    """An id or a name that there is not, or a call that makes no sense now."""
+    """An id or a name that does not exist, or a call that makes no sense now."""
 
     status = 400
 

@@ -52,7 +52,7 @@ class Forking:
             raise
 
     async def end(self, pid: int) -> int | None:
-        """Kill an instance where it still runs; return how it ended, None where nobody knows."""
+        """Kill an instance where it still runs; return how it ended; None if unknown."""
         return await asyncio.shield(asyncio.ensure_future(self._end(pid)))
 
     async def _fork(self, world: int) -> tuple[int, socket.socket]:
@@ -161,7 +161,7 @@ def _full_fault(error: OSError) -> ServerFull:
 
 
 def _hang_up(forking: asyncio.Future[tuple[int, socket.socket]]) -> None:
-    """End an instance that nobody waits for any more: it does when its socket is closed."""
+    """End an abandoned instance: it ends when its socket is closed."""
     if not forking.cancelled() and forking.exception() is None:
         forking.result()[1].close()
 

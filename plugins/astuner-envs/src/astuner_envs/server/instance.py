@@ -71,14 +71,14 @@ class Channel:
         raise (BadRequest if answer["bad"] else WorldFailed)(answer["error"])
 
     async def _answer(self, reader: asyncio.StreamReader, number: int) -> bytes:
-        """Return the answer of that number, empty at the end; before it come those for which nobody waits any more."""
+        """Return the answer of that number, empty at the end; answers to cancelled requests come before it."""
         while (line := await reader.readline()) and json.loads(line)["number"] != number:
             pass
         return line
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process has ended by itself."""
+        """Whether the process has ended on its own."""
         return self._reader is not None and self._reader.at_eof()
 
     async def end(self) -> None:

@@ -22,7 +22,7 @@ from astuner_envs.server.served_environment import World, find_task_error
 from astuner_envs.server.settings import Limits
 
 CLOSE_S = 5.0
-"""Longest time that an environment has to be closed when nobody waits any more."""
+"""Longest time that an abandoned environment has to close."""
 MORE_CPU_S = 5
 """Between the signal that the processor time is used up, and the end."""
 

@@ -98,7 +98,7 @@ class Instances:
             }
 
     async def release(self, instance_id: str) -> bool:
-        """End an instance; False when there is none of that id."""
+        """End an instance; False if there is none with that id."""
         instance = self._alive.get(instance_id)
         return instance is not None and await self._end(instance, "released", "it was released")
 
@@ -111,7 +111,7 @@ class Instances:
                 if instance.channel.has_ended and not instance.busy:
                     await self._end(instance, "lost", instance.channel.lost or "its process has ended")
                 elif not instance.busy and time.monotonic() - instance.used_s > idle_s:
-                    await self._end(instance, "idle", f"nobody used it for {idle_s:g} s")
+                    await self._end(instance, "idle", f"it was unused for {idle_s:g} s")
 
     async def close(self) -> None:
         """End all."""

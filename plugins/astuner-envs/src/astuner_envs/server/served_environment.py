@@ -56,7 +56,7 @@ class World:
         return GuardedEnvironment(make(workflow_task), candidate.blame)
 
     def _run_info(self) -> RunInfo:
-        # No run is behind an instance; environments that look at one find the defaults.
+        # An instance has no run; environments that look at one find the defaults.
         return RunInfo(
             project_name="env",
             experiment_name=self.component.candidate.name,
@@ -79,7 +79,7 @@ def load_world(name: str, options: Mapping[str, Any], config_dir: Path) -> World
 
 
 def find_task_error(error: BaseException | None) -> DataError | None:
-    """Return what an environment raised for a task that there is not: a `DataError`. None for any other failure."""
+    """Return what an environment raised for a task that does not exist: a `DataError`. None for any other failure."""
     while error is not None and not isinstance(error, DataError):
         error = error.__cause__
     return error

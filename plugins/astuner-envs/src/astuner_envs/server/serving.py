@@ -29,7 +29,7 @@ class _Server(uvicorn.Server):
 
 
 async def serve(settings: Settings, started: Callable[[str, int], None]) -> None:
-    """Serve until SIGINT or SIGTERM; `started` is told host and port once everything is loaded and the port is ours."""
+    """Serve until SIGINT or SIGTERM; `started` gets host and port once everything is loaded and the port is ours."""
     forking = Forking(settings)
     instances = Instances(settings, forking)
     endpoints = Endpoints(settings, instances)

@@ -49,7 +49,7 @@ class Settings:
     max_instances: int = field(default=256, validator=ge(1))
     """At once; further ones are asked to come again."""
     idle_timeout_s: float = field(default=3600.0, validator=gt(0))
-    """An instance that nobody asked anything for so long is ended."""
+    """An instance without requests for this long is ended."""
     limits: Limits = field(factory=Limits)
 
     def find_world(self, name: str) -> ServedWorld | None:

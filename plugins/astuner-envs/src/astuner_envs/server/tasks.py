@@ -51,7 +51,7 @@ class Tasks:
         return self._listed[name]
 
     def task(self, task_id: str, params: Mapping[str, Any]) -> Task:
-        """Return a task; what the client says beside goes into its metadata."""
+        """Return a task; what the client says besides goes into its metadata."""
         if not self._rows:
             return Task(task_id=task_id, env_type=self._world.name, metadata=params)
         found = next((rows[task_id] for rows in self._rows.values() if task_id in rows), None)

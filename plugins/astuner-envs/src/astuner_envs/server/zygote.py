@@ -172,7 +172,7 @@ class _Zygote:
 
 
 def _children() -> Iterator[int]:
-    """Yield the processes whose parent is this one; none where the system tells nobody."""
+    """Yield the processes whose parent is this one; none if the system does not say."""
     mine = os.getpid()
     for name in os.listdir("/proc") if sys.platform == "linux" else ():
         # Others end while this one looks.

@@ -32,7 +32,7 @@ class Puzzle:
 
 
 class Countdown:
-    """Every puzzle can be solved. The model has some attempts, and is told what each one comes to."""
+    """Every puzzle can be solved. The model has some attempts, and sees what each one comes to."""
 
     has_sparse_score: ClassVar[bool] = True
 

@@ -25,7 +25,7 @@ RULES = (
 
 
 class FrozenLake:
-    """One move per answer; an answer without a move is told so, and costs one."""
+    """One move per answer; an answer without a move gets a message, and costs one."""
 
     has_sparse_score: ClassVar[bool] = True
 

@@ -26,9 +26,9 @@ MOST_DRAWS = 200
 
 
 class Children:
-    """Child processes that start when they are needed, each with a thread of ours that waits for it.
+    """Child processes that start when they are needed, each with one of our threads that waits for it.
 
-    The threads are daemons: a program whose episodes are over does not wait for an answer that nobody wants.
+    The threads are daemons: a program whose episodes are over does not wait for an answer that is not needed.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -41,7 +41,7 @@ class Children:
             threading.Thread(target=self._answer, name=NAME, daemon=True).start()
 
     async def ask(self, **question: Any) -> Mapping[str, Any]:
-        """Return an answer. Raises `TimeoutError` when there is none in time, and `RuntimeError` when there is none at all."""
+        """Return an answer. Raises `TimeoutError` if it is late, and `RuntimeError` if there is none at all."""
         answer: Future[Mapping[str, Any]] = Future()
         self._asked.put((answer, question))
         found = await asyncio.wrap_future(answer)
@@ -79,7 +79,7 @@ async def find_puzzle(
 ) -> Mapping[str, Any]:
     """Return what a puzzle was made of, with its `entry`: the first of its number that belongs to the split.
 
-    Raises `DataError` for a family or a configuration that there is not, and where too few puzzles are different ones.
+    Raises `DataError` for a family or a configuration that does not exist, and if too few puzzles are different ones.
     """
     made: dict[str, Any] = {"dataset": family, "config": dict(config), "size": size}
     problem = (await asked.ask(check={**made, "seed": seed, "levels": None}))["problem"]

@@ -1,4 +1,4 @@
-"""What a judge asked and spent, kept beside the run when it ends."""
+"""What a judge asked and spent, kept with the run when it ends."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def judge() -> None:
     "--threshold", type=float, help="Label from which an answer is good; by default the judge's success_threshold, or halfway."
 )
 @click.option("--success-reward", type=float, help="Reward from which a verdict that does not say is a success.")
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many rows.")
+@click.option("--limit", type=click.IntRange(min=1), help="Use only the first N rows.")
 @click.option("--both-orders/--one-order", default=True, show_default=True, help="Ask again with siblings in the reverse order.")
 def evaluate(
     conf: Path,

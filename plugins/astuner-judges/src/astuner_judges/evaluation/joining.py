@@ -11,7 +11,7 @@ from astuner_judges.evaluation.labelled import LabelledExample
 
 
 def join(examples: Iterable[LabelledExample], most: int | None = None) -> list[LabelledExample]:
-    """Return the examples with those of the same task put together, in the order of the first of each; at `most` so many.
+    """Return the examples with those of the same task put together, in the order of the first of each; at most `most` of them.
 
     Answers to one question in rows of their own are siblings, as the judge of a run sees them. What else rows hold, such as
     who labelled an answer, makes no other task of them: it stays with each answer. Ranks say nothing beyond their own row.

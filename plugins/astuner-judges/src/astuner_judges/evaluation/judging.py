@@ -16,7 +16,7 @@ from astuner_judges.evaluation.labelled import LabelledExample
 GROUPS_AT_ONCE = 32
 JUDGE_TIMEOUT_S = 600.0
 POSITION_BIAS = "position_bias"
-"""The component of a judge that puts the answers to its LLM in several orders by itself, whatever order they come in."""
+"""The component of a judge that puts the answers to its LLM in several orders on its own, whatever order they come in."""
 
 Finding = Verdict | Unjudged
 

@@ -26,7 +26,7 @@ class Fields:
     query: str = "main_query"
     answer: str = "final_answer"
     reference: str = "answer"
-    """Holds a right answer: beside a labelled one it belongs to the task."""
+    """Holds a right answer: next to a labelled one it belongs to the task."""
     reference_alone: bool = True
     """Whether a right answer is an example where the row has no labelled one."""
     label: str = "score"
@@ -60,7 +60,7 @@ class LabelledExample:
     scored: bool
     """Whether labels are scores; else they only say which answer is better."""
     reference: Any = None
-    """The right answer that stands beside: tasks with the same question and another one are other tasks."""
+    """The right answer given with it: tasks with the same question and another one are other tasks."""
 
     @property
     def digests(self) -> tuple[str, ...]:

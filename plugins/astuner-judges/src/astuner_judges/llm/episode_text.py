@@ -1,4 +1,4 @@
-"""What of an episode the LLM is shown: the answer, and where that is asked for the conversation, behind fences."""
+"""What of an episode the LLM is shown: the answer, and on request the conversation, inside fences."""
 
 from __future__ import annotations
 

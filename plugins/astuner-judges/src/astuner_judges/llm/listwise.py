@@ -45,7 +45,7 @@ async def rank_works(
 
 
 def choose_orders(works: Sequence[str], count: int) -> list[tuple[str, ...]]:
-    """Return different orders, at most so many: the works as they come, reversed, turned and reversed, and so on."""
+    """Return at most `count` different orders: the works as they come, reversed, turned and reversed, and so on."""
     turns = (count + 1) // 2
     starts = [turn * len(works) // turns for turn in range(turns)]
     turned = [(*works[start:], *works[:start]) for start in starts]

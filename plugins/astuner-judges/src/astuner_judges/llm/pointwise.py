@@ -1,4 +1,4 @@
-"""Scoring each work by itself."""
+"""Scoring each work on its own."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from attrs.validators import ge, le
 
 @frozen(kw_only=True)
 class Scored:
-    """One answer, by itself."""
+    """One answer on its own."""
 
     score: float
     rationale: str = ""
@@ -47,7 +47,7 @@ def make_score_shape(low: float, high: float) -> type[Scored]:
 
 @cache
 def make_ranking_shape(count: int) -> type[Ranked]:
-    """Return the form of a ranking of so many answers."""
+    """Return the form of a ranking of `count` answers."""
 
     def is_whole(instance: Any, attribute: Attribute[Any], value: tuple[int, ...]) -> None:
         if sorted(value) != list(range(1, count + 1)):

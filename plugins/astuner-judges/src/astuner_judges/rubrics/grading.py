@@ -74,7 +74,7 @@ def agreement(
 
 
 def system_message(language: Language) -> Message:
-    """Return what the LLM is told first, in all that is asked here."""
+    """Return the system message of all requests made here."""
     return {"role": "system", "content": f"{fill_prompt(PACKAGE, 'system', language)}\n\n{fence_rule(language)}"}
 
 
@@ -84,7 +84,7 @@ def number_texts(texts: Sequence[str]) -> str:
 
 
 class _PointwiseGrader:
-    """Each answer by itself."""
+    """Grades each answer on its own."""
 
     def __init__(self, client: LLMClient, language: Language, scale: Scale, max_tokens: int) -> None:
         self._client, self._language, self._scale, self._max_tokens = client, language, scale, max_tokens

@@ -23,7 +23,7 @@ from astuner_judges.rubrics.theme_grading import Grade, Panels
 class RubricsAutoGrader(Judge):
     """Asks an LLM what an answer is worth by each of some themes; the median of the scores is the reward.
 
-    Pointwise, each answer is graded by itself. Listwise, the different answers of a group are ranked against each other, in two
+    Pointwise, each answer is graded on its own. Listwise, the different answers of a group are ranked against each other, in two
     orders; the score says which share of the others an answer beats, so that one without a sibling is not judged.
     """
 

@@ -1,6 +1,6 @@
 """From labelled examples to rubrics: propose, evaluate and revise for each; gather evidence; select; merge.
 
-After arXiv 2510.17314 ("Auto-Rubric"), written anew from its description. Two differences: a rubric that reproduces the label of
+After arXiv 2510.17314 ("Auto-Rubric"), reimplemented from its description. Two differences: a rubric that reproduces the label of
 its own example is not trusted yet, since a noisy judge lets wrong ones pass, but is tried on other examples first; and the
 coding rate is the textbook's, weighed by what these say (see `selection`).
 """
@@ -26,7 +26,7 @@ from astuner_judges.rubrics.selection import Candidate, Selection
 from astuner_judges.rubrics.storage import LearntRubric
 
 ROOM_TO_WRITE = 4
-"""Rubrics may take so many times the tokens of a verdict."""
+"""Rubrics may take this many times the tokens of a verdict."""
 
 Say = Callable[[str], None]
 
@@ -55,7 +55,7 @@ class Learner:
     _evidence: dict[str, Evidence] = field(factory=dict, init=False)
 
     async def learn(self, samples: Samples) -> Outcome:
-        """Return rubrics; raises `LLMFailed` when there is none to return, and `LLMBudgetSpent` where a limit is reached."""
+        """Return rubrics; raises `LLMFailed` if there are none, and `LLMBudgetSpent` where a limit is reached."""
         options = self.options
         room = self.max_tokens * ROOM_TO_WRITE
         refiner = Refiner(client=self.client, grader=self.grader, options=options, max_tokens=room)

@@ -43,9 +43,9 @@ def _check_chosen_reader(instance: RubricsOptions, attribute: Attribute[Any], va
 
 def _without_what_has_its_own_key(instance: RubricsOptions, attribute: Attribute[Any], value: LLMOptions) -> None:
     if value.model_name is not None:
-        raise ValueError("llm.model_name: the model is named by model_name, beside llm")
+        raise ValueError("llm.model_name: set the model by model_name, next to llm")
     if value.max_retries != LLMOptions().max_retries:
-        raise ValueError("llm.max_retries: how often a request is sent again is max_retries, beside llm")
+        raise ValueError("llm.max_retries: how often a request is sent again is max_retries, next to llm")
 
 
 @frozen(kw_only=True)

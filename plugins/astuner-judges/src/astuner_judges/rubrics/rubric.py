@@ -9,7 +9,7 @@ from itertools import chain, count
 from attrs import evolve, frozen
 
 POSITION_BIAS = "position_bias"
-"""A component of rewards beside those of the themes, which none of them may be called."""
+"""A reserved component of rewards, which no theme may be named."""
 
 _NO_NAME = re.compile(r"[^\w]+")
 _LONGEST_NAME = 40

@@ -106,7 +106,7 @@ def _is_current(held: RubricFile, path: Path, options: RubricsOptions, run_info:
     if held.is_edited:
         raise DataError(
             f"{KEY}: {path}: the rubrics were edited by hand, after they had been learnt with other options or examples. "
-            "Name the file by rubrics_file to grade by it as it is, or delete it to learn anew"
+            "Name the file by rubrics_file to grade by it as it is, or delete it to learn again"
         )
     return False
 
@@ -125,7 +125,7 @@ def _learn(options: RubricsOptions, run_info: RunInfo, path: Path, budget: Budge
     except (LLMFailed, LLMBudgetSpent) as failure:
         where = options.llm.cache or cache
         raise PluginError(
-            f"{KEY}: {failure}. What was answered is in {where}: it is not paid twice; remove it to ask anew"
+            f"{KEY}: {failure}. What was answered is in {where}: it is not paid twice; remove it to ask again"
         ) from failure
     finally:
         client.close()

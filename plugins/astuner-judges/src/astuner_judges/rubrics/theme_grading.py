@@ -21,10 +21,10 @@ class Grade:
     by_theme: Mapping[str, float]
     reasons: Mapping[str, str]
     position_bias: float | None = None
-    """The share of the other answers, over all themes, that another order put on another side; None for an answer by itself."""
+    """The share of the other answers, over all themes, that another order put on another side; None for a single answer."""
 
     def raise_above_one_more(self, low: float, high: float, others: int) -> Grade:
-        """Return the grade among so many others of an answer that beats one more than those that it was ranked with."""
+        """Return the grade, among `others` other answers, of an answer that beats one more than those that it was ranked with."""
 
         def rescale(score: float) -> float:
             return low + ((score - low) * (others - 1) + high - low) / others
@@ -63,6 +63,6 @@ class Panels:
 
 
 def deal_out(themes: Sequence[Theme], requests: int) -> list[list[Theme]]:
-    """Return the themes in so many parts of about the same size, as cards are dealt."""
+    """Return the themes in `requests` parts of about the same size, as cards are dealt."""
     count = min(requests, len(themes))
     return [list(themes[start::count]) for start in range(count)]

@@ -21,7 +21,7 @@ def round_up(value: int, multiple: int) -> int:
 
 
 class KvCache:
-    """Two tensors per layer, [(rows + 1) * kv_heads, length, head_dim]; the last row takes what nobody reads."""
+    """Two tensors per layer, [(rows + 1) * kv_heads, length, head_dim]; the last row takes what is never read."""
 
     def __init__(self, *, num_layers: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype, device: torch.device) -> None:
         """Start empty; `reshape` allocates."""
@@ -52,7 +52,7 @@ class KvCache:
         return keys[heads, :length], values[heads, :length]
 
     def destinations(self, rows: NDArray[np.int64], positions: NDArray[np.int64]) -> Tensor:
-        """Return where `write` puts the keys and values of tokens; row -1 is the one nobody reads."""
+        """Return where `write` puts the keys and values of tokens; row -1 is never read."""
         rows = np.where(rows < 0, self.rows, rows)
         heads = rows[:, None] * self.num_kv_heads + np.arange(self.num_kv_heads)
         return torch.from_numpy((heads * self.length + positions[:, None]).reshape(-1)).to(self._device)

@@ -126,7 +126,7 @@ class Placement:
         return kept >= slot.length - 1 or 2 * kept >= slot.length
 
     def _fit(self, tokens: int) -> None:
-        """Have the cache long enough for sequences of so many tokens; it grows as they do, since few use all that they may."""
+        """Make the cache long enough for sequences of `tokens` tokens; it grows with them, since few reach the limit."""
         if tokens > self._cache.length:
             length = max(round_up(tokens, STRIDE), 2 * self._cache.length, _FIRST_LENGTH)
             self._resize(max(self._cache.rows, ROWS), min(self._max_length, length))

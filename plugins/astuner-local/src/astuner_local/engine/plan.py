@@ -20,7 +20,7 @@ class Inputs:
     ids: NDArray[np.int64]
     positions: NDArray[np.int64]
     rows: NDArray[np.int64]
-    """The slot that each token belongs to; -1 for rows that nobody decodes on, and for padding, which run on id 0 for nothing."""
+    """The slot that each token belongs to; -1 for unused rows, and for padding, which run on id 0 for nothing."""
     longest: int
     """Most tokens that a decoding row attends to."""
 

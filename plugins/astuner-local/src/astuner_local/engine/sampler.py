@@ -24,7 +24,7 @@ class DrawnTokens:
 
 
 class Sampler:
-    """Samples for a fixed list of requests; made anew when the list changes, so that a step only pays for what its rows ask.
+    """Samples for a fixed list of requests; made again when the list changes, so that a step only pays for what its rows ask.
 
     Temperature 0 takes the most likely token, and reports its log-probability at temperature 1.
     """

@@ -165,7 +165,7 @@ class Serving:
             async with self._turn:
                 try:
                     advanced = await self._step()
-                except Exception as error:  # noqa: BLE001  # the boundary: whoever waits for a token is told
+                except Exception as error:  # noqa: BLE001  # the boundary: reported to all that wait for a token
                     advanced = self._batch.drop(error)
                 self._hand_over(advanced)
             await asyncio.sleep(0)

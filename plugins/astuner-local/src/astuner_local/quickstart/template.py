@@ -24,7 +24,7 @@ SEED_LINE = "  seed: 0\n"
 
 
 def check_free(directory: Path) -> None:
-    """Raise `UsageError` unless a project can be written here without touching what somebody else wrote."""
+    """Raise `UsageError` unless a project can be written here without touching existing files."""
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory}: this is a file; name a directory that is new or empty")
     found = sorted(path.name for path in directory.iterdir()) if directory.exists() else []

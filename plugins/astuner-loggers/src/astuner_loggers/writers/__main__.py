@@ -23,13 +23,13 @@ def main(target: str, descriptor: int) -> None:
     channel = socket.socket(fileno=descriptor)
     try:
         session = _session(target)
-    except BaseException as error:  # noqa: BLE001 - a library that cannot be imported may raise anything; the run is told
+    except BaseException as error:  # noqa: BLE001 - a library that cannot be imported may raise anything; reported to the run
         _answer(channel, _failure(error))
         return
     for line in _lines(channel):
         try:
             goes_on = session.carry_out(json.loads(line))
-        except BaseException as error:  # noqa: BLE001 - libraries end with SystemExit too; the run is told, and ends this process
+        except BaseException as error:  # noqa: BLE001 - libraries end with SystemExit too; reported to the run, which ends this process
             _answer(channel, _failure(error))
             continue
         _answer(channel, {})

@@ -1,4 +1,4 @@
-"""One writer and what it is told, in order."""
+"""One writer and its orders, in sequence."""
 
 from __future__ import annotations
 

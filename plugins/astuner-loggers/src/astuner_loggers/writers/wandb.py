@@ -27,7 +27,7 @@ class WandbWriter:
     """One row of the history per report, with the step as a number of it.
 
     Rows of wandb can only be appended, and one with a lower step than the last is dropped. Reports may come out of order, since
-    a trainer and its rollouts count steps of their own; so rows are numbered, and charts are told to use the `step` in them.
+    a trainer and its rollouts count steps of their own; so rows are numbered, and charts use the `step` in them.
     """
 
     def open(self, run: TrackedRun) -> str:

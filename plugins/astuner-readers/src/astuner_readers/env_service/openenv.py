@@ -67,7 +67,7 @@ class OpenEnvEnvironment:
         return [{"role": "system", "content": self._options.instructions}, *said] if self._options.instructions else said
 
     async def step(self, action: Message) -> tuple[Sequence[Message], float, bool, Mapping[str, Any]]:
-        """Act; an answer that is no action is told so, and costs a step."""
+        """Act; an answer that is not an action gets a message, and costs a step."""
         text = str(action.get("content") or "")
         try:
             given = {self._options.action_field: text} if self._options.action_field else _parse_object(text)
@@ -105,9 +105,9 @@ def _parse_object(text: str) -> Mapping[str, Any]:
     try:
         given = json.loads(text)
     except ValueError as error:
-        raise OpenEnvFailed(f"the action is no JSON: {error}", code="VALIDATION_ERROR") from error
+        raise OpenEnvFailed(f"the action is not valid JSON: {error}", code="VALIDATION_ERROR") from error
     if not isinstance(given, dict):
-        raise OpenEnvFailed("the action is no JSON object", code="VALIDATION_ERROR")
+        raise OpenEnvFailed("the action is not a JSON object", code="VALIDATION_ERROR")
     return given
 
 

@@ -32,7 +32,7 @@ class EnvServiceOptions:
     params: Mapping[str, Any] = field(factory=dict)
     """Parameters for the server, sent with the question for tasks and when an instance is made."""
     limit: int | None = field(default=None, validator=optional(ge(1)))
-    """Only the first so many tasks of each split."""
+    """Only the first `limit` tasks of each split."""
 
     def token(self, url: str, *trusted_urls: str) -> str | None:
         """Return the token for a server that the configuration names, here or in `trusted_urls`."""

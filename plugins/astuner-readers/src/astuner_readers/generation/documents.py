@@ -17,7 +17,7 @@ from astuner_readers.generation.task_files import write_atomically
 
 _NEEDS_PARSING = (".htm", ".html", ".pdf")
 _PARSER_VERSION = 2
-"""Counted up when the same bytes give another text, so that kept texts are made anew."""
+"""Counted up when the same bytes give another text, so that cached texts are made again."""
 _NO_TEXT = re.compile("[\ud800-\udfff\0]")
 
 

@@ -1,4 +1,4 @@
-"""Whether a quotation stands in a text, whatever a parser or an LLM did to spaces, quotes, dashes and markup."""
+"""Whether a quotation appears in a text, whatever a parser or an LLM did to spaces, quotes, dashes and markup."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def to_plain(text: str) -> str:
 
 
 def occurs(quotation: str, text: str) -> bool:
-    """Whether a quotation stands in a text; one that leaves something out, as `…`, by its parts in their order."""
+    """Whether a quotation appears in a text; one that leaves something out, as `…`, by its parts in their order."""
     whole, at = to_plain(text), 0
     parts = [part for part in (to_plain(part) for part in _LEFT_OUT.split(unicodedata.normalize("NFKC", quotation))) if part]
     for part in parts:

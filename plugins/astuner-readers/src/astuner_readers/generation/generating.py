@@ -68,7 +68,7 @@ class Generation:
     wave: int
     """Most requests that are begun together."""
     progress: Callable[[int, int, int], object]
-    """Is told after each wave: questions kept, those wanted, requests so far."""
+    """Called after each wave: questions kept, those wanted, requests so far."""
 
     _drafts: dict[Place, Draft] = field(factory=dict, init=False)
     _written: dict[tuple[int, int], tuple[str, ...]] = field(factory=dict, init=False)

@@ -1,4 +1,4 @@
-"""Options of the reader `data_generation`: the public original's keys under their names, and ours beside them."""
+"""Options of the reader `data_generation`: the public original's keys under their names, and ours next to them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class TaskAugmentor:
     n: int = field(default=5, validator=ge(1))
     """Most tasks that one request asks for."""
     max_samples: int = field(default=200, validator=ge(1))
-    """Only the first so many sample tasks are used."""
+    """Only the first `max_samples` sample tasks are used."""
 
 
 @frozen(kw_only=True)
@@ -88,7 +88,7 @@ class DeduplicationParams:
     """Texts of one request to that API."""
 
     def __attrs_post_init__(self) -> None:
-        # Two fields together, which no validator beside one of them can name as well.
+        # Two fields together, which a validator of one field cannot name.
         if self.model is None and self.base_url is not None:
             raise ValueError(
                 "base_url is the address of an embedding API, and no model of it is named: set model, or remove base_url"
@@ -136,7 +136,7 @@ class DataGenerationOptions:
     llm: LLMOptions = field(factory=LLMOptions)
 
     def __attrs_post_init__(self) -> None:
-        # Fields together, which no validator beside one of them can name as well.
+        # Fields together, which a validator of one field cannot name.
         if self.document_reader is None and self.query_reader is None:
             raise ValueError(
                 "there is nothing to make tasks of: name documents (document_reader), sample tasks (query_reader), or both"

@@ -26,7 +26,7 @@ _SHOWN_EARLIER = 30
 
 @frozen
 class Questions:
-    """The form of an answer; each item is looked at by itself, so that one that is wrong does not spoil the others."""
+    """The form of an answer; each item is read on its own, so that one that is wrong does not spoil the others."""
 
     questions: tuple[Mapping[str, Any], ...]
 

@@ -1,4 +1,4 @@
-"""How generated tasks came about: what was asked, kept, dropped and spent; written beside them, and told to whoever waits."""
+"""How generated tasks came about: what was asked, kept, dropped and spent; written next to them, and reported to the user."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _TYPE = f"{KEY}.query_reader.type"
 
 
 def sample_reader(options: QueryReader, run_info: RunInfo) -> Reader:
-    """Make the reader of the samples; raises `ConfigError` for one that there is not, and for options that it does not take."""
+    """Make the reader of the samples; raises `ConfigError` for one that does not exist, and for options that it does not take."""
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import load, make
     from astuner.plugins.options import build_options

@@ -1,4 +1,4 @@
-"""What was generated, on the disk: a file of tasks for each split and key, and beside it how they came about."""
+"""What was generated, on the disk: a file of tasks for each split and key, and next to it how they came about."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def _remove(part: Path) -> None:
-    # Where its folder could not be made, there is none; the first error is the one to tell of.
+    # Where its folder could not be made, there is none; the first error is the one to report.
     with suppress(OSError):
         part.unlink(missing_ok=True)
 
@@ -84,7 +84,7 @@ class SavedTasks:
         try:
             found: Mapping[str, Any] = json.loads(self.report_file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise DataError(f"{self.report_file}: cannot be read: {error}; remove it, and the tasks are made anew") from error
+            raise DataError(f"{self.report_file}: cannot be read: {error}; remove it, and the tasks are made again") from error
         return found
 
     def write(self, tasks: Iterable[Task], report: Mapping[str, Any]) -> None:

@@ -81,7 +81,7 @@ class InParts:
     def hold(self, texts: Iterable[str], more: int) -> None:
         """Set aside what the vectors of texts, and of so many further questions, may take, until vectors are next asked for.
 
-        Answers that nothing is left to compare would be paid for in vain. Raises `LLMBudgetSpent`.
+        Answers that nothing is left to compare would be paid for nothing. Raises `LLMBudgetSpent`.
         """
         self.release()
         new = [*(text for text in dict.fromkeys(texts) if text not in self._embedded), *([_LIKELY] * more)]

@@ -31,13 +31,13 @@ class Tally:
     filtered: dict[str, int] = field(factory=dict)
     """Tasks that each filter left out."""
     unjudged: Counter[str] = field(factory=Counter)
-    """Tasks that an LLM was asked about in vain, by reason."""
+    """Tasks on which an LLM gave no verdict, by reason."""
     annotations: int = 0
     """Those that were found."""
     unmatched_annotations: int = 0
     """Those of no turn whose trace, span or conversation is among what was read."""
     with_feedback: int = 0
-    """Tasks that somebody said something of."""
+    """Tasks with feedback."""
     without_answer: int = 0
     """Tasks that have no right answer: they can be tried, but not compared."""
     train: int = 0

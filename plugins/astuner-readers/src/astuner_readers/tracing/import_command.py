@@ -36,10 +36,10 @@ import click
     "--rubrics", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Further reasons for it to reject a task."
 )
 @click.option("--llm", "llm_model", help="Which LLM.")
-@click.option("--llm-cache", help="A file in which its answers are kept; beside the data set when not given.")
+@click.option("--llm-cache", help="A file in which its answers are kept; next to the data set by default.")
 @click.option("--no-system-prompt", is_flag=True, help="Leave the recorded system prompt out of the tasks.")
 @click.option("--keep-unanswered", is_flag=True, help="Keep turns without an answer.")
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many tasks of each data set.")
+@click.option("--limit", type=click.IntRange(min=1), help="Keep only the first N tasks of each data set.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def import_(sources: tuple[str, ...], out: Path, validation_out: Path | None, as_json: bool, **given: Any) -> None:
     """Make a data set of traces: OTLP files, databases of AgentScope Studio or Phoenix, the address of a Phoenix."""

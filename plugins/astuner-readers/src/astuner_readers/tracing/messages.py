@@ -48,7 +48,7 @@ class ChatMessage:
 def parse_messages(value: Any, role: str) -> list[ChatMessage]:
     """Return the messages in a value: a list, one message, an object that holds either, JSON or a `repr` of these, or plain text.
 
-    `role` is whose it is where nobody says. What holds no message gives none.
+    `role` is the default author. What holds no message gives none.
     """
     return list(_parse_messages(value, role, depth=0))
 
@@ -87,7 +87,7 @@ def _parse_text(text: str, role: str, depth: int) -> Iterator[ChatMessage]:
         yield ChatMessage(role=role, text=inner)
     elif isinstance(inner, Mapping | list):
         found = list(_parse_messages(inner, role, depth + 1))
-        # JSON that is no message is what was said.
+        # JSON that is not a message is the text itself.
         yield from found or ([ChatMessage(role=role, text=stripped)] if inner and not _holds_no_words(inner) else [])
 
 

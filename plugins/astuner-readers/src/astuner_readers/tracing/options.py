@@ -55,7 +55,7 @@ class TracingOptions:
     validation_by: Literal["conversation", "task"] = "conversation"
     """What is kept on one side. `task` lets turns of one conversation fall on both."""
     limit: int | None = field(default=None, validator=optional(ge(1)))
-    """Only the first so many tasks of each split."""
+    """Only the first `limit` tasks of each split."""
     alien_llm_model: str = "qwen3-235b-a22b-instruct-2507"
     """The LLM that a filter asks."""
     alien_llm_response_length: int = field(default=2048, validator=ge(1))

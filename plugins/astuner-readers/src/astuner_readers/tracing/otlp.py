@@ -87,7 +87,7 @@ def to_plain(value: Any) -> Any:
 
 
 def to_hex_id(value: Any, size: int) -> str | None:
-    """Return an id of so many bytes as lower-case hex, also from base64 (as protobuf's JSON has it); None for none."""
+    """Return an id of so many bytes as lower-case hex, also from base64 (as protobuf's JSON has it); None if it is not one."""
     if not isinstance(value, str) or value in _NO_ID:
         return None
     text = value.removeprefix("0x")

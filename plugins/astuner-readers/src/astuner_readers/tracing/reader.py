@@ -75,7 +75,7 @@ class TracingReader:
             return
         self._imported = True
         if self._counts.is_file():
-            self._say(f"tracing: the tasks are those of an earlier reading, in {self._home}; remove it to read anew", "info")
+            self._say(f"tracing: the tasks are those of an earlier reading, in {self._home}; remove it to read again", "info")
             return
         self._home.mkdir(parents=True, exist_ok=True)
         options = self._options

@@ -33,7 +33,7 @@ class Span:
 
 @frozen(kw_only=True)
 class Annotation:
-    """What somebody, or something, said of an answer. Names a span, a trace or a conversation, the narrowest it knows."""
+    """Feedback on an answer, by a person or a program. Names a span, a trace or a conversation, the narrowest it knows."""
 
     trace_id: str | None = None
     span_id: str | None = None
@@ -41,7 +41,7 @@ class Annotation:
     name: str = "user_feedback"
     annotator: Annotator = "human"
     user: str = ""
-    """Who said it, where that is known: of what one user says under one name, the last word counts. Empty is nobody known."""
+    """Who said it, where that is known: of what one user says under one name, the last word counts. Empty if unknown."""
     score: float | None = None
     label: str | None = None
     comment: str | None = None
@@ -65,6 +65,6 @@ class BadRecord:
 
 
 ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What values in a shape that nobody thought of raise; one of them is counted as broken, and the others are read."""
+"""What values of an unforeseen shape raise; one of them is counted as broken, and the others are read."""
 
 Record = Span | Annotation | BadRecord

@@ -78,7 +78,7 @@ class Spool:
                 yield [_span(trace, *row) for row in rows]
 
     def add_task(self, candidate: Candidate, unusable: str | None = None) -> None:
-        """Keep what may become a task, and which spans it was made of; also what is none (`unusable`), so that it is heard of."""
+        """Keep what may become a task, and which spans it was made of; also what cannot (`unusable`), so that it is reported."""
         trace, time_ns, conversation = _text(candidate.trace_id), _clamp_time(candidate.time_ns), _text(candidate.conversation)
         row = (trace, time_ns, conversation, candidate.standing, unusable, self._body(candidate))
         insert = "INSERT INTO tasks (trace, time, conversation, standing, dropped, body) VALUES (?, ?, ?, ?, ?, ?)"

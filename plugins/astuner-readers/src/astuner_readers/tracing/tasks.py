@@ -63,7 +63,7 @@ class Candidate:
 
     @property
     def likeness(self) -> str:
-        """The question as duplicates are told by: what it says after the same earlier turns, however it is written."""
+        """The question as duplicates are compared: what it says after the same earlier turns, however it is written."""
         turns = (message for message in self.init_messages if message["role"] not in ("system", "developer"))
         before = (f"{message['role']}: {normalise(str(message['content']))}" for message in turns)
         return "\n".join([*before, normalise(self.query)])

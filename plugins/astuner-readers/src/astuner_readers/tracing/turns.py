@@ -137,7 +137,7 @@ def _agent_turn(span: Span, below: Sequence[Span]) -> Turn | None:
             agent=find_agent_name(span),
         )
     query = own.opening[-1]
-    # The agent is given the question alone; what its model was shown besides stands in its first call.
+    # The agent is given the question alone; what its model was shown besides is in its first call.
     shown = next((exchange.opening for _, exchange in calls if exchange.opening and _is_same(exchange.opening[-1], query)), ())
     before = max(own.opening[:-1], shown[:-1], key=len)
     answer = own.answer

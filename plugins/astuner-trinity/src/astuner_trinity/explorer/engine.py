@@ -1,4 +1,4 @@
-"""Trinity's engines as an engine of ours: token ids in, token ids out, over the OpenAI-compatible server that each has."""
+"""Trinity's engines as one of our engines: token ids in, token ids out, over the OpenAI-compatible server that each has."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class EngineLost(AstunerError):
 
 
 def make_engine(model: Any, run: RunInfo) -> Engine:
-    """Return the engine behind a model wrapper of Trinity's.
+    """Return the engine of one of Trinity's model wrappers.
 
     Adapters are known to its actor alone: its server would answer with the bare model.
     """
@@ -225,7 +225,7 @@ async def _events(response: httpx.Response) -> AsyncIterator[Mapping[str, Any]]:
         try:
             event = json.loads(content)
         except ValueError as error:
-            raise EngineLost(f"{response.url} sent what is no JSON: {content[:200]!r}") from error
+            raise EngineLost(f"{response.url} sent invalid JSON: {content[:200]!r}") from error
         if "error" in event:
             raise EngineLost(f"{response.url}: {event['error']}")
         yield event

@@ -133,7 +133,7 @@ class Player:
 
 
 def _divide_run_info(info: RunInfo, runners: int) -> RunInfo:
-    """Return what a run is to one of its processes: a share of the episodes, a port of its own, and groups without a budget.
+    """Return what a run is to one of its processes: a share of the episodes, its own port, and groups without a budget.
 
     How many episodes of a step may fail is for the driver to say: it sees them all.
     """

@@ -31,7 +31,7 @@ class GroupWorkflow(Workflow):
         self.task = task
 
     def set_repeat_times(self, repeat_times: int, run_id_base: int) -> None:
-        """Play so many siblings."""
+        """Set how many siblings are played."""
         self.repeat_times, self.run_id_base = repeat_times, run_id_base
 
     async def run_async(self) -> list[Experience]:

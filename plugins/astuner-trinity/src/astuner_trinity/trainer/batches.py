@@ -84,7 +84,7 @@ class StepBatches(SampleStrategy):
 
         if workers := self._options.get("workers"):
             return int(workers)
-        # `trinity run` by itself: the GPUs that engines leave, as Trinity counts them.
+        # `trinity run` on its own: the GPUs that engines leave, as Trinity counts them.
         gpus = self._options.get("gpus") or int(ray.cluster_resources().get("GPU", 1))
         left = max(1, gpus - int(self._options.get("engine_gpus", 0)))
         return max(1, left // int(self._options.get("sequence_parallel", 1)))

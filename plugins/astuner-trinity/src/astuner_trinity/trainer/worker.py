@@ -1,4 +1,4 @@
-"""Imported by each of verl's workers (`model.external_lib`): a step of ours is one optimizer step, at the rate that it names."""
+"""Imported by each of verl's workers (`model.external_lib`): one of our steps is one optimizer step, at its own rate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from astuner_trinity.rows import IDLE, RATE, SHARE
 
 
 def wrap_training(train_mini_batch: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Wrap the method by which a worker trains: rows of ours come in whatever number a step has, and make one mini-batch.
+    """Wrap the method by which a worker trains: our rows come in whatever number a step has, and make one mini-batch.
 
     verl cuts by `ppo_mini_batch_size`, which Trinity sets to `buffer.train_batch_size`, and refuses any other number of rows.
     """

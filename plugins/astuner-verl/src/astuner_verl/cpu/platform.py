@@ -78,7 +78,7 @@ class CpuPlatform(PlatformBase):
         """There is one."""
 
     def synchronize(self, device_index: int | None = None) -> None:
-        """Nothing runs behind."""
+        """Do nothing: the CPU runs synchronously."""
 
     def manual_seed(self, seed: int) -> None:
         """Seed torch."""

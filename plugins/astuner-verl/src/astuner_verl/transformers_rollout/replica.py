@@ -17,7 +17,7 @@ def server_name(replica: int) -> str:
 
 
 class TransformersReplica(RolloutReplica):
-    """One server: an actor beside the workers whose weights it serves."""
+    """One server: an actor next to the workers whose weights it serves."""
 
     async def launch_servers(self) -> None:
         """Start the server, and wait until it has loaded the model."""

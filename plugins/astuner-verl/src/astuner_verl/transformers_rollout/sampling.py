@@ -10,7 +10,7 @@ from attrs import frozen
 from torch import Tensor
 
 GREEDY = 1e-5
-"""Temperatures below are none."""
+"""Lower temperatures count as 0."""
 
 
 @frozen(kw_only=True)

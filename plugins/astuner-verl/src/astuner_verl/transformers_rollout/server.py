@@ -1,4 +1,4 @@
-"""A server of this rollout: a transformers model in a process of its own, which answers what waits together."""
+"""A server of this rollout: a transformers model in its own process, which answers what waits together."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class TransformersServer:
                 continue
             try:
                 answers = await asyncio.to_thread(self._sample, batch)
-            except Exception as error:  # noqa: BLE001  # whoever asked is told
+            except Exception as error:  # noqa: BLE001  # reported to the callers
                 for one in batch:
                     if not one.answer.done():
                         one.answer.set_exception(error)

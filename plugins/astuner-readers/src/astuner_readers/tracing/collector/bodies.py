@@ -76,7 +76,7 @@ def parse_document(body: bytes, content_type: str) -> Mapping[str, Any]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise BadRequest(400, f"the body is no JSON: {error}") from error
+        raise BadRequest(400, f"the body is not valid JSON: {error}") from error
     if not isinstance(value, dict) or not isinstance(value.get("resourceSpans", []), list):
         raise BadRequest(400, "the body is no request for traces: an object with a list resourceSpans")
     return {"resourceSpans": value.get("resourceSpans", [])}
@@ -156,7 +156,7 @@ def _objects(value: Mapping[str, Any], name: str, reasons: list[str]) -> Iterato
         if isinstance(item, Mapping):
             yield item
         else:
-            # It counts as one span: how many it was to hold nobody knows.
+            # It counts as one span: how many it was to hold is unknown.
             reasons.append(f"each of {name} is an object")
 
 

@@ -22,7 +22,7 @@ def build_feedback_document(body: bytes) -> Mapping[str, Any]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise BadRequest(400, f"the body is no JSON: {error}") from error
+        raise BadRequest(400, f"the body is not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise BadRequest(400, "the body is no object")
     _check(value)

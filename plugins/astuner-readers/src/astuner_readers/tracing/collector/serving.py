@@ -43,7 +43,7 @@ class Collector:
     """A request whose body is not here after this is answered 408."""
 
     def serve(self, started: Callable[[str], None]) -> CollectorCounts:
-        """Serve until the process is interrupted or terminated; `started` is told the address. Returns what came in."""
+        """Serve until the process is interrupted or terminated; `started` is called with the address. Returns what came in."""
         if not is_loopback(self.host) and not self.token:
             raise UsageError(
                 f"--host {self.host} is reached from other machines, and there is no token: set --token, or ASTUNER_TRACE_TOKEN"

@@ -101,7 +101,7 @@ class TraceFile:
         os.close(old)
 
     def _open(self, path: Path) -> int:
-        # What users asked and said is nobody else's business.
+        # What users asked and said is private.
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         size = os.fstat(file).st_size
         if size and os.pread(file, 1, size - 1) != b"\n":

@@ -60,7 +60,7 @@ class Deduplication:
 
 
 class SimilarTexts:
-    """Texts no two of which are alike. Exact, and quick for tens of thousands: most are told apart by a few words of bits."""
+    """Texts no two of which are alike. Exact, and quick for tens of thousands: a few words of bits tell most apart."""
 
     def __init__(self, threshold: float) -> None:
         """`threshold` is the Jaccard similarity from which two texts are alike."""

@@ -53,7 +53,7 @@ class OtlpFile:
         """Whether the file is JSON as a whole, over several lines; leaves it at its beginning."""
         try:
             first = file.readline(LONGEST_LINE)
-            # A line of JSON lines is JSON by itself; the first of an indented document is not.
+            # A line of JSON lines is JSON on its own; the first of an indented document is not.
             if first.strip() not in (b"{", b"["):
                 return False
             file.seek(0)
@@ -90,7 +90,7 @@ class OtlpFile:
                 value = json.loads(line)
             except (ValueError, RecursionError):
                 cut = "" if line.endswith(b"\n") else " (the line is not finished: whoever wrote it was stopped)"
-                yield BadRecord(place=place, reason=f"no JSON{cut}")
+                yield BadRecord(place=place, reason=f"not valid JSON{cut}")
                 continue
             yield from self._read_value(value, place)
 

@@ -78,7 +78,7 @@ class PhoenixDatabase:
         try:
             attributes, events = json.loads(row["attributes"]), json.loads(row["events"] or "[]")
         except (ValueError, TypeError, RecursionError):
-            return BadRecord(place=f"{self.name} spans row {row['number']}", reason="its attributes are no JSON")
+            return BadRecord(place=f"{self.name} spans row {row['number']}", reason="its attributes are not valid JSON")
         if not isinstance(attributes, dict):
             return BadRecord(place=f"{self.name} spans row {row['number']}", reason="its attributes are no object")
         return Span(

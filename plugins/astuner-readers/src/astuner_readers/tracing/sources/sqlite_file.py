@@ -1,4 +1,4 @@
-"""Reading another program's SQLite database: never written to, and nothing left beside it."""
+"""Reading another program's SQLite database: never written to, and nothing left next to it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from astuner.errors import DataError
 def open_database(path: Path) -> Iterator[sqlite3.Connection]:
     """Open a database for reading, as it is at this moment. Raises `DataError` for one that is broken or cannot be read."""
     log = path.with_name(path.name + "-wal")
-    # A reader of a write-ahead database that nobody has open would leave two files beside it; told that it cannot change, it
-    # leaves none. Should somebody open it meanwhile, that is seen by the log which then is there.
+    # A reader of a write-ahead database that no process has open would leave two files next to it; opened as immutable, it
+    # leaves none. If a process opens it in the meantime, its log shows that.
     still = _is_write_ahead(path) and not log.exists()
     where = f"file:{quote(str(path.resolve()))}?mode=ro{'&immutable=1' if still else ''}"
     try:

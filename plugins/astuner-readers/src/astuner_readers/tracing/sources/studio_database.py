@@ -49,7 +49,7 @@ class StudioDatabase:
             attributes = json.loads(row["attributes"])
             events, status = (_json(more[name]) for name in ("events", "status"))
         except (ValueError, TypeError, RecursionError):
-            return BadRecord(place=place, reason="its attributes are no JSON")
+            return BadRecord(place=place, reason="its attributes are not valid JSON")
         if not isinstance(attributes, dict) or not row["traceId"] or not row["spanId"]:
             return BadRecord(place=place, reason="a span without ids, or attributes that are no object")
         conversation = more["conversationId"] or more["runId"]
