@@ -379,7 +379,7 @@ def test_problem_under_an_old_spelling_has_its_line(problem: OneProblem) -> None
 
 def test_options_of_a_component_are_left_to_it(load: Load) -> None:
     loaded = load("  task_judge:\n    judge_type: strict\n    strict: {its_own: 1}\n")
-    assert loaded.config.task_judge.options_of("strict") == {"its_own": 1}
+    assert loaded.config.task_judge.get_options("strict") == {"its_own": 1}
 
 
 def installed_judges(group: str) -> list[str]:

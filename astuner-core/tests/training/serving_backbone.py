@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.judging.estimator_factory import make_estimator
+
 from astuner.training import loop
 
 

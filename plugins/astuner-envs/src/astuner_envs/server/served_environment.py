@@ -13,10 +13,9 @@ from astuner.config.model import Config
 from astuner.errors import DataError
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.component import Component
-from astuner.plugins.drivers import load
+from astuner.plugins.drivers import bind_environment, load
 from astuner.protocols import RunInfo
 from astuner.rollout.environments.guarded_environment import GuardedEnvironment
-from astuner.plugins.drivers import bind_environment
 from astuner.rollout.environments.selection import check_shape, choose_environment
 from astuner.schema import Task, WorkflowTask
 from astuner_envs.listing import ListsTasks
