@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from astuner.judging.estimator_factory import make_estimator
-
 from astuner.training import loop
 
 
@@ -34,7 +32,7 @@ class OverlappingBackbone(ServingBackbone):
 
 class Learner:
     def __init__(self, run: Any, recipe: Any, control: Any, overlaps: bool) -> None:
-        self.estimator, self.overlaps, self.step = make_estimator(run), overlaps, 0
+        self.estimator, self.overlaps, self.step = recipe.make_estimator(run, control.hooks), overlaps, 0
         self._engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
         self._engine.update_weights = self._serve
         self._compared = 0
