@@ -220,7 +220,7 @@ def test_one_odd_value_ends_nothing(write: Make, asked: Make, span: Make, tmp_pa
 def test_a_trace_that_breaks_the_reading_is_counted_and_the_others_are_read(
     write: Make, asked: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    read = importing.turns_of
+    read = importing.find_turns
 
     def stumbles(spans: Any, agents: Any) -> Any:
         if spans[0].trace_id == f"{1:032x}":
