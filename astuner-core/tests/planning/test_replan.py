@@ -39,7 +39,7 @@ def test_what_may_hold_secrets_is_for_its_owner_alone(written):
 def test_a_yaml_that_was_changed_or_is_gone_is_refused(written):
     conf, _, path = written
     conf.write_text(conf.read_text() + "\n# a thought\n")
-    with pytest.raises(RunFailed, match="was changed after the run had started"):
+    with pytest.raises(RunFailed, match="was changed after the run started"):
         replan(path)
     conf.unlink()
     with pytest.raises(RunFailed, match="is not on this machine"):
