@@ -88,7 +88,7 @@ class JudgeSpecs:
 
     @_mark_deciding
     def astuner_make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:
-        """Make one judge of all judges of the run: its findings are the rewards.
+        """Make one judge of all judges of the run: its verdicts are the rewards.
 
         Core's own combines them as the section `task_judge.reward` says. What is made closes the judges that it was given.
 
@@ -98,7 +98,7 @@ class JudgeSpecs:
 
     @_mark_event
     def astuner_group_judged(self, group: Group) -> None:
-        """All siblings of a task have their findings; failed siblings and those that were not judged are among them.
+        """All siblings of a task have their verdicts; failed siblings and those that were not judged are among them.
 
         When: with the report of the group's step or validation, after the loggers have written it.
         Where: the driver, main thread, wherever the group was judged.
@@ -231,7 +231,7 @@ class RunSpecs:
 
     @_mark_event
     def astuner_episode_finished(self, episode: Episode) -> None:
-        """An episode is in the run store, with its finding; one that failed has none.
+        """An episode is in the run store, with its verdict; one that failed has none.
 
         When: with the report of its step or validation, after its group was told, siblings in order.
         Where: the driver, main thread, wherever it was played.

@@ -82,7 +82,7 @@ class WorkflowOutput:
 
 @frozen
 class Verdict:
-    """A judge's finding on one episode."""
+    """A judge's verdict on one episode."""
 
     reward: float
     is_success: bool | None = None

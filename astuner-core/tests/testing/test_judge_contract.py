@@ -265,9 +265,9 @@ BAD: list[tuple[str, Any, str]] = [
     ("test_it_is_a_judge", WithoutObserve, "has `judge` and no `observe`: subclass astuner.Judge"),
     ("test_it_judges_its_group", WantsAnotherField, "raised KeyError: 'sentiment'"),
     ("test_it_judges_its_group", WantsAnotherField, "override `group()` with one that it can judge"),
-    ("test_each_completed_episode_gets_one_finding", OnePerEpisode, "gave 5 findings for 4 completed episodes of 5"),
-    ("test_each_completed_episode_gets_one_finding", NeedsSiblings, "raised ZeroDivisionError"),
-    ("test_each_completed_episode_gets_one_finding", GivesNothing, "raised TypeError: 'NoneType' object is not iterable"),
+    ("test_each_completed_episode_gets_one_verdict", OnePerEpisode, "gave 5 verdicts for 4 completed episodes of 5"),
+    ("test_each_completed_episode_gets_one_verdict", NeedsSiblings, "raised ZeroDivisionError"),
+    ("test_each_completed_episode_gets_one_verdict", GivesNothing, "raised TypeError: 'NoneType' object is not iterable"),
     ("test_findings_are_verdicts_or_failures", BareNumbers, "episode 'train/1/7+5/0' is 1.0: return astuner.Verdict(reward)"),
     (
         "test_findings_are_verdicts_or_failures",
@@ -357,7 +357,7 @@ def test_a_judge_that_reads_nothing_cannot_be_broken() -> None:
 
 def test_a_slow_judge_is_told_how_to_get_more_time() -> None:
     outcome = run_contract(contract_of(Slow, timeout_s=0.01))[-1]
-    assert "gave no findings within 0.01 s: set `timeout_s`" in outcome.message
+    assert "gave no verdicts within 0.01 s: set `timeout_s`" in outcome.message
 
 
 class ClosedAtTheEnd(Scores):

@@ -49,8 +49,8 @@ class VerdictStore:
         return {key: [Verdict(**verdict) for verdict in json.loads(text)] for key, text in filter(None, rows)}
 
     def add(self, found: Mapping[str, Sequence[Verdict | Unjudged]]) -> None:
-        """Keep findings that are all verdicts; existing entries stay."""
-        texts = [(key, text) for key, findings in found.items() if (text := _text(findings)) is not None]
+        """Keep verdicts unless one of them is `Unjudged`; existing entries stay."""
+        texts = [(key, text) for key, verdicts in found.items() if (text := _text(verdicts)) is not None]
         with self._writing() as connection:
             connection.executemany("INSERT OR IGNORE INTO verdicts VALUES (?, ?)", texts)
 
@@ -88,12 +88,12 @@ class VerdictStore:
             yield connection
 
 
-def _text(findings: Sequence[Verdict | Unjudged]) -> str | None:
+def _text(verdicts: Sequence[Verdict | Unjudged]) -> str | None:
     """Return verdicts as JSON; None if one is a failure, or cannot be expressed in JSON."""
-    if not all(type(finding) is Verdict for finding in findings):
+    if not all(type(verdict) is Verdict for verdict in verdicts):
         return None
     try:
         # A reward may be a numpy scalar, which `float` accepts.
-        return json.dumps([attrs.asdict(finding) for finding in findings], allow_nan=False, default=float)
+        return json.dumps([attrs.asdict(verdict) for verdict in verdicts], allow_nan=False, default=float)
     except (TypeError, ValueError):
         return None
