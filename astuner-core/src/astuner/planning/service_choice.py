@@ -32,7 +32,7 @@ def check_names(names: Sequence[str], run_info: RunInfo, catalog: Catalog) -> No
     """Raise `UsageError` for a name that nobody knows."""
     for name in names:
         if name not in run_info.config.services and not _is_offered(name, catalog):
-            raise UsageError(_unknown(name, run_info, catalog))
+            raise UsageError(_describe_unknown(name, run_info, catalog))
 
 
 def _definition(name: str, run_info: RunInfo, catalog: Catalog, hooks: Hooks) -> Definition:
@@ -58,7 +58,7 @@ def _is_offered(name: str, catalog: Catalog) -> bool:
     return ":" in name or "->" in name or any(name in (c.name, f"{c.dist}/{c.name}") for c in catalog.candidates(KIND))
 
 
-def _unknown(name: str, run_info: RunInfo, catalog: Catalog) -> str:
+def _describe_unknown(name: str, run_info: RunInfo, catalog: Catalog) -> str:
     from astuner.plugins.install_hints import command_for
 
     own = list(run_info.config.services)
