@@ -95,7 +95,7 @@ class JudgeContract(Contract):
         for some in (group, *lone):
             self._judge_group(tmp_path, some)
 
-    def test_findings_are_verdicts_or_failures(self, tmp_path: Path) -> None:
+    def test_answers_are_verdicts_or_failures(self, tmp_path: Path) -> None:
         """Every verdict is a Verdict, or Unjudged with its reason; a simple judge gives a float, (float, bool) or a Verdict."""
         for episode, verdict in self._judge_group(tmp_path, self.group()):
             known = isinstance(verdict, Verdict | Unjudged)
@@ -122,7 +122,7 @@ class JudgeContract(Contract):
             decided = verdict.is_success is None or isinstance(verdict.is_success, bool)
             assert decided, f"{self._name(episode)}: is_success is {verdict.is_success!r}: give a bool or None"
 
-    def test_findings_follow_the_episodes(self, tmp_path: Path) -> None:
+    def test_verdicts_follow_the_episodes(self, tmp_path: Path) -> None:
         """An episode gets the same verdict wherever it stands among its siblings: verdicts are in the order of the episodes."""
         group = self.group()
         expected = {episode.id: verdict for episode, verdict in self._judge_group(tmp_path, group)}
