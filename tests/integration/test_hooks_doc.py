@@ -114,7 +114,7 @@ def test_few_tasks_are_told(hooks: Any, capsys: pytest.CaptureFixture[str]):
 def test_rewards_are_bounded_and_failures_stay(hooks: Any, tmp_path: Path):
     module = load(DOCS / "examples" / "hooks" / "bounded_rewards.py")
     high, low, failed = Verdict(7.0, rationale="long"), Verdict(-2.0), Unjudged(reason="judge_error")
-    assert [module._bounded(one) for one in (high, low, failed)] == [Verdict(1.0, rationale="long"), Verdict(0.0), failed]
+    assert [module._bound(one) for one in (high, low, failed)] == [Verdict(1.0, rationale="long"), Verdict(0.0), failed]
     judge = hooks(module.BoundedRewards()).make_judge(EXACT, None, run_info(tmp_path))
     assert asyncio.run(judge.judge(group(episode()))) == [Verdict(1.0, True)]
 

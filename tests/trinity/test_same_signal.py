@@ -76,7 +76,7 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Tr
     """Return both, on the model of the quickstart."""
     from astuner_local.learner import open_learner as open_local
     from astuner_trinity.layout import Layout
-    from astuner_trinity.native_configuration import Wanted, finished
+    from astuner_trinity.native_configuration import Wanted, finish_configuration
     from astuner_trinity.process_environment import look_at_machine
 
     home = one_quickstart(tmp_path_factory)
@@ -90,7 +90,7 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Tr
     layout, estimator = Layout(run.directory), plan.recipe.make_estimator(run, control.hooks)
     machine, variables = look_at_machine()
     wanted = Wanted(layout=layout, model=run.config.model.path, total_steps=100, loss_agg_mode=estimator.default_loss_agg_mode)
-    native = finished(run.native, machine, wanted)
+    native = finish_configuration(run.native, machine, wanted)
     layout.config.write_text(yaml.safe_dump(native), encoding="utf-8")
     write_plan(run, layout.plan, schedule={})
     with ExitStack() as stack:

@@ -46,18 +46,18 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 _hookspec = pluggy.HookspecMarker(PROJECT)
 
 
-def _deciding(spec: F) -> F:
+def _mark_deciding(spec: F) -> F:
     return _hookspec(firstresult=True)(spec)
 
 
-def _event(spec: F) -> F:
+def _mark_event(spec: F) -> F:
     return _hookspec(spec)
 
 
 class ReaderSpecs:
     """Where tasks come from."""
 
-    @_deciding
+    @_mark_deciding
     def astuner_make_reader(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Reader | None:
         """Make the reader of the run.
 
@@ -65,7 +65,7 @@ class ReaderSpecs:
         Where: the driver, main thread.
         """
 
-    @_event
+    @_mark_event
     def astuner_tasks_read(self, split: str, count: int) -> None:
         """A split was read to its end for the first time.
 
@@ -78,7 +78,7 @@ class ReaderSpecs:
 class JudgeSpecs:
     """Where rewards come from."""
 
-    @_deciding
+    @_mark_deciding
     def astuner_make_judge(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Judge | None:
         """Make a judge; it is whole, with `observe` and `judge`, when core has made it.
 
@@ -86,9 +86,9 @@ class JudgeSpecs:
         Where: each rollout process; for the backbones `debug` and `local` that is the driver.
         """
 
-    @_deciding
+    @_mark_deciding
     def astuner_make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:
-        """Make one judge of all judges of the run: its findings are the rewards.
+        """Make one judge of all judges of the run: its verdicts are the rewards.
 
         Core's own combines them as the section `task_judge.reward` says. What is made closes the judges that it was given.
 
@@ -96,9 +96,9 @@ class JudgeSpecs:
         Where: each rollout process; for the backbones `debug` and `local` that is the driver.
         """
 
-    @_event
+    @_mark_event
     def astuner_group_judged(self, group: Group) -> None:
-        """All siblings of a task have their findings; failed siblings and those that were not judged are among them.
+        """All siblings of a task have their verdicts; failed siblings and those that were not judged are among them.
 
         When: with the report of the group's step or validation, after the loggers have written it.
         Where: the driver, main thread, wherever the group was judged.
@@ -108,7 +108,7 @@ class JudgeSpecs:
 class TrackerSpecs:
     """How samples are read off recorded calls."""
 
-    @_deciding
+    @_mark_deciding
     def astuner_make_tracker(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeTracker | None:
         """Return what makes a tracker: it is called without arguments, once per episode.
 
@@ -120,7 +120,7 @@ class TrackerSpecs:
 class EnvironmentSpecs:
     """What agents act in."""
 
-    @_deciding
+    @_mark_deciding
     def astuner_make_environment(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEnvironment | None:
         """Return what makes an environment: it is called with the `WorkflowTask`, once per episode.
 
@@ -134,7 +134,7 @@ class EnvironmentSpecs:
 class DetectorSpecs:
     """What looks for abnormal behaviour."""
 
-    @_deciding
+    @_mark_deciding
     def astuner_make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector | None:
         """Make a detector.
 
@@ -146,7 +146,7 @@ class DetectorSpecs:
 class EngineSpecs:
     """What generates tokens."""
 
-    @_deciding
+    @_mark_deciding
     def astuner_make_engine(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEngine | None:
         """Return what makes an engine: it is called without arguments, once per rollout process.
 
@@ -159,7 +159,7 @@ class EngineSpecs:
 class EstimatorSpecs:
     """How rewards become advantages."""
 
-    @_deciding
+    @_mark_deciding
     def astuner_make_estimator(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Estimator | None:
         """Make the estimator of the run.
 
@@ -171,7 +171,7 @@ class EstimatorSpecs:
 class LoggerSpecs:
     """Where reports are written."""
 
-    @_deciding
+    @_mark_deciding
     def astuner_make_logger(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Logger | None:
         """Make one logger.
 
@@ -183,7 +183,7 @@ class LoggerSpecs:
 class BackboneSpecs:
     """What trains."""
 
-    @_deciding
+    @_mark_deciding
     def astuner_make_backbone(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Backbone | None:
         """Make the backbone.
 
@@ -195,7 +195,7 @@ class BackboneSpecs:
 class ServiceSpecs:
     """What runs beside a run."""
 
-    @_deciding
+    @_mark_deciding
     def astuner_make_service(self, candidate: Candidate, run_info: RunInfo) -> Definition | None:
         """Define a service; core starts what is defined, and ends it after the run.
 
@@ -207,7 +207,7 @@ class ServiceSpecs:
 class CommandSpecs:
     """What a package adds to the command line."""
 
-    @_deciding
+    @_mark_deciding
     def astuner_make_command(self, candidate: Candidate) -> click.Command | None:
         """Return the command.
 
@@ -221,7 +221,7 @@ class CommandSpecs:
 class RunSpecs:
     """The life of a run, of a resumed one and of `astuner eval`."""
 
-    @_event
+    @_mark_event
     def astuner_run_started(self, run_info: RunInfo, plugins: Sequence[Mapping[str, str]]) -> None:
         """The configuration is valid, the run directory is locked and written, and nothing heavy has started.
 
@@ -229,15 +229,15 @@ class RunSpecs:
         Where: the driver, main thread.
         """
 
-    @_event
+    @_mark_event
     def astuner_episode_finished(self, episode: Episode) -> None:
-        """An episode is in the run store, with its finding; one that failed has none.
+        """An episode is in the run store, with its verdict; one that failed has none.
 
         When: with the report of its step or validation, after its group was told, siblings in order.
         Where: the driver, main thread, wherever it was played.
         """
 
-    @_event
+    @_mark_event
     def astuner_step_finished(self, report: StepReport) -> None:
         """A training step is done and logged.
 
@@ -245,7 +245,7 @@ class RunSpecs:
         Where: the driver, main thread; the next step waits for the listeners.
         """
 
-    @_event
+    @_mark_event
     def astuner_validation_finished(self, report: ValidationReport) -> None:
         """A validation pass is done and logged.
 
@@ -253,7 +253,7 @@ class RunSpecs:
         Where: the driver, main thread; training waits for the listeners.
         """
 
-    @_event
+    @_mark_event
     def astuner_checkpoint_saved(self, step: int, path: Path) -> None:
         """A checkpoint is complete on disk.
 
@@ -261,7 +261,7 @@ class RunSpecs:
         Where: the driver, main thread.
         """
 
-    @_event
+    @_mark_event
     def astuner_notice(self, notice: Notice) -> None:
         """Something was said to the user.
 
@@ -269,7 +269,7 @@ class RunSpecs:
         Where: the driver, in the thread that spoke: the only event that does not always come from the main thread.
         """
 
-    @_event
+    @_mark_event
     def astuner_run_finished(self, run_info: RunInfo, exit_code: int) -> None:
         """The run is over: 0 is done, 130 interrupted with the state saved, anything else failed.
 

@@ -39,7 +39,7 @@ class Published:
 
 
 @cache
-def published() -> Published:
+def read_published() -> Published:
     """Return what was published when this release of astuner-core was made."""
     data = tomllib.loads(files("astuner").joinpath("plugins", "published.toml").read_text(encoding="utf-8"))
     components = {(kind, name): needs for kind, named in data["components"].items() for name, needs in named.items()}

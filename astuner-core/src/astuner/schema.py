@@ -25,11 +25,11 @@ Message = Mapping[str, Any]
 Split = Literal["train", "validation"]
 
 
-def _messages(value: Sequence[Message] | None) -> tuple[Message, ...]:
+def _to_messages(value: Sequence[Message] | None) -> tuple[Message, ...]:
     return tuple(value or ())
 
 
-def _mapping(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _to_mapping(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return dict(value or {})
 
 
@@ -39,12 +39,12 @@ class Task:
 
     main_query: str = ""
     """The question in one string; empty when only `init_messages` say it."""
-    init_messages: tuple[Message, ...] = field(default=(), converter=_messages)
+    init_messages: tuple[Message, ...] = field(default=(), converter=_to_messages)
     """Messages that an agent starts from; empty for a bare query."""
     task_id: str = ""
     """Unique within a split; readers derive it from the content if the data has none."""
     env_type: str = "no_env"
-    metadata: Mapping[str, Any] = field(factory=dict, converter=_mapping)
+    metadata: Mapping[str, Any] = field(factory=dict, converter=_to_mapping)
     """All other fields of the row, for example `answer`. JSON values only: it crosses processes and is stored."""
 
 
@@ -74,21 +74,21 @@ class WorkflowOutput:
     """A float for the episode, or a mapping from agent names. In a mapping `"*"` is the reward of the episode and of agents
     not named; if missing, the mean of the values."""
     is_success: bool | None = None
-    metadata: Mapping[str, Any] = field(factory=dict, converter=_mapping)
+    metadata: Mapping[str, Any] = field(factory=dict, converter=_to_mapping)
     """For the judge, for example `final_answer`. JSON values only."""
-    log_metrics: Mapping[str, float] = field(factory=dict, converter=_mapping)
+    log_metrics: Mapping[str, float] = field(factory=dict, converter=_to_mapping)
     """Numbers averaged over episodes and logged as `workflow/<name>`."""
 
 
 @frozen
 class Verdict:
-    """A judge's finding on one episode."""
+    """A judge's verdict on one episode."""
 
     reward: float
     is_success: bool | None = None
     rewards: Mapping[str, float] | None = None
     """Per agent name, where agents are rewarded differently; agents not named get `reward`."""
-    components: Mapping[str, float] = field(factory=dict, converter=_mapping)
+    components: Mapping[str, float] = field(factory=dict, converter=_to_mapping)
     """Named parts of the reward, each logged as `reward/<name>`."""
     rationale: str | None = None
 

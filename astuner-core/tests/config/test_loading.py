@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from astuner.config.loading import LoadedConfig, load_config
-from astuner.config.sections import installed_names
+from astuner.config.sections import list_installed_names
 from astuner.config.trainer import LoggerChoice
 from astuner.errors import ConfigError, Problem
 
@@ -400,5 +400,5 @@ def test_a_misspelt_section_of_an_installed_component_has_a_suggestion(write: Ca
 
 
 def test_what_is_installed_is_known_from_metadata() -> None:
-    assert "dataset_file" in installed_names("astuner.readers")
-    assert "no_such_reader" not in installed_names("astuner.readers")
+    assert "dataset_file" in list_installed_names("astuner.readers")
+    assert "no_such_reader" not in list_installed_names("astuner.readers")

@@ -40,7 +40,7 @@ def test_a_released_run_can_be_taken(directory):
 def test_a_checkpoint_being_written_does_not_count(directory):
     save(directory, 2)
     begin_checkpoint(directory, 4)
-    assert directory.saved_steps() == [2]
+    assert directory.list_saved_steps() == [2]
 
 
 def test_saving_a_step_again_replaces_it(directory):
@@ -53,7 +53,7 @@ def test_saving_a_step_again_replaces_it(directory):
 def test_old_checkpoints_go_and_the_best_stays(directory):
     save(directory, 1, 2, 3, 4)
     prune_checkpoints(directory, keep=2, best=1)
-    assert directory.saved_steps() == [1, 3, 4]
+    assert directory.list_saved_steps() == [1, 3, 4]
 
 
 def test_checkpoints_are_found_by_last_best_and_step(directory):

@@ -147,7 +147,7 @@ def test_the_best_validated_step_is_remembered(stage: Stage):
 def test_old_checkpoints_are_deleted(stage: Stage):
     stage.trainer = TrainerCommon(max_checkpoints_to_keep=2)
     stage.drive(*(CheckpointSaved(step=n, path="x") for n in (1, 2, 3)))
-    assert stage.directory.saved_steps() == [2, 3]
+    assert stage.directory.list_saved_steps() == [2, 3]
 
 
 def test_a_logger_that_fails_is_named_and_left_out_and_the_run_goes_on(stage: Stage):

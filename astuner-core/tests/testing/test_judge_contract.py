@@ -265,16 +265,16 @@ BAD: list[tuple[str, Any, str]] = [
     ("test_it_is_a_judge", WithoutObserve, "has `judge` and no `observe`: subclass astuner.Judge"),
     ("test_it_judges_its_group", WantsAnotherField, "raised KeyError: 'sentiment'"),
     ("test_it_judges_its_group", WantsAnotherField, "override `group()` with one that it can judge"),
-    ("test_each_completed_episode_gets_one_finding", OnePerEpisode, "gave 5 findings for 4 completed episodes of 5"),
-    ("test_each_completed_episode_gets_one_finding", NeedsSiblings, "raised ZeroDivisionError"),
-    ("test_each_completed_episode_gets_one_finding", GivesNothing, "raised TypeError: 'NoneType' object is not iterable"),
-    ("test_findings_are_verdicts_or_failures", BareNumbers, "episode 'train/1/7+5/0' is 1.0: return astuner.Verdict(reward)"),
+    ("test_each_completed_episode_gets_one_verdict", OnePerEpisode, "gave 5 verdicts for 4 completed episodes of 5"),
+    ("test_each_completed_episode_gets_one_verdict", NeedsSiblings, "raised ZeroDivisionError"),
+    ("test_each_completed_episode_gets_one_verdict", GivesNothing, "raised TypeError: 'NoneType' object is not iterable"),
+    ("test_answers_are_verdicts_or_failures", BareNumbers, "episode 'train/1/7+5/0' is 1.0: return astuner.Verdict(reward)"),
     (
-        "test_findings_are_verdicts_or_failures",
+        "test_answers_are_verdicts_or_failures",
         Words,
         "returned 'right'; a float, (float, bool) or a Verdict, finite, is expected",
     ),
-    ("test_findings_are_verdicts_or_failures", WithoutReason, "episode 'train/1/7+5/1' is Unjudged without a reason"),
+    ("test_answers_are_verdicts_or_failures", WithoutReason, "episode 'train/1/7+5/1' is Unjudged without a reason"),
     ("test_rewards_are_finite_numbers", NotANumber, "reward is nan (float): give a finite Python float"),
     ("test_rewards_are_finite_numbers", TrueForOne, "reward is True (bool)"),
     ("test_rewards_are_finite_numbers", NumpyReward, "(float32): give a finite Python float"),
@@ -282,8 +282,8 @@ BAD: list[tuple[str, Any, str]] = [
     ("test_rewards_are_finite_numbers", InfiniteComponent, "components['length'] is inf (float)"),
     ("test_rewards_are_finite_numbers", SuccessInWords, "is_success is 'yes': give a bool or None"),
     ("test_rewards_are_finite_numbers", Words, "returned 'right'"),
-    ("test_findings_follow_the_episodes", BestFirst, "with its siblings in another order"),
-    ("test_findings_follow_the_episodes", FirstWins, "with its siblings in another order"),
+    ("test_verdicts_follow_the_episodes", BestFirst, "with its siblings in another order"),
+    ("test_verdicts_follow_the_episodes", FirstWins, "with its siblings in another order"),
     ("test_the_group_stays_as_it_is", WritesIntoTheOutput, "episodes[0].output.metadata['score']: nothing became 1.0"),
     ("test_the_group_stays_as_it_is", WritesIntoTheCalls, "episodes[0].calls[0].logprobs: "),
     (
@@ -357,7 +357,7 @@ def test_a_judge_that_reads_nothing_cannot_be_broken() -> None:
 
 def test_a_slow_judge_is_told_how_to_get_more_time() -> None:
     outcome = run_contract(contract_of(Slow, timeout_s=0.01))[-1]
-    assert "gave no findings within 0.01 s: set `timeout_s`" in outcome.message
+    assert "gave no verdicts within 0.01 s: set `timeout_s`" in outcome.message
 
 
 class ClosedAtTheEnd(Scores):

@@ -26,11 +26,11 @@ class _Bounded(Judge):
         return await self._inner.observe(episode, environment)
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
-        return [_bound(finding) for finding in await self._inner.judge(group)]
+        return [_bound(verdict) for verdict in await self._inner.judge(group)]
 
     async def close(self) -> None:
         await self._inner.close()
 
 
-def _bound(finding: Verdict | Unjudged) -> Verdict | Unjudged:
-    return evolve(finding, reward=min(max(finding.reward, 0.0), 1.0)) if isinstance(finding, Verdict) else finding
+def _bound(verdict: Verdict | Unjudged) -> Verdict | Unjudged:
+    return evolve(verdict, reward=min(max(verdict.reward, 0.0), 1.0)) if isinstance(verdict, Verdict) else verdict

@@ -27,7 +27,7 @@ class _Centred(Judge):
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
         found = await self._inner.judge(group)
-        rewards = [finding.reward for finding in found if isinstance(finding, Verdict)]
+        rewards = [verdict.reward for verdict in found if isinstance(verdict, Verdict)]
         mean = sum(rewards) / len(rewards) if rewards else 0.0
         return [evolve(one, reward=one.reward - mean) if isinstance(one, Verdict) else one for one in found]
 

@@ -12,7 +12,7 @@ from astuner.errors import DataError
 from astuner.schema import Task, WorkflowTask
 from astuner_envs.arithmetic import evaluate
 from astuner_envs.listing import SPLITS
-from astuner_envs.message_answers import put_forward
+from astuner_envs.message_answers import extract_answer
 from astuner_envs.worlds.calculator import Calculator, make_sum
 from astuner_envs.worlds.countdown import CLOSE_SCORE, Countdown, make_puzzle
 from astuner_envs.worlds.frozen_lake import MOVES, FrozenLake, make_lake
@@ -206,4 +206,4 @@ def test_a_move_that_is_none_costs_one():
     ],
 )
 def test_what_is_put_forward_is_in_the_last_box_or_line(content, found):
-    assert put_forward({"role": "assistant", "content": content}) == found
+    assert extract_answer({"role": "assistant", "content": content}) == found

@@ -48,7 +48,7 @@ def test_an_expression_that_takes_too_long_raises_and_the_next_one_is_compared(j
     assert is_right(judge, "x+1", r"\boxed{1+x}")
 
 
-def test_findings_belong_to_their_questions_when_threads_ask_at_once() -> None:
+def test_answers_belong_to_their_questions_when_threads_ask_at_once() -> None:
     comparer = SymbolicComparer(60.0)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda i: comparer.are_equal("x+1", f"1+{'x' if i % 2 else 'y'}"), range(40)))

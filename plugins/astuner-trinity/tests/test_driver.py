@@ -18,7 +18,7 @@ from astuner.schema import Episode, Event, Group, Split, StepReport, Task, Valid
 from astuner.testing.run_infos import run_info
 from astuner_trinity.driver import Driver
 from astuner_trinity.layout import Layout, record_of
-from astuner_trinity.native_configuration import Wanted, finished
+from astuner_trinity.native_configuration import Wanted, finish_configuration
 from astuner_trinity.process_environment import Machine
 from astuner_trinity.schedule import Schedule
 from astuner_trinity.spool import Spool
@@ -125,7 +125,7 @@ def trinity(tmp_path: Path, tree: Callable[..., dict[str, Any]]) -> Iterator[Cal
             run=run,
             control=Asked(store),  # type: ignore[arg-type]  # as much as it asks of
             layout=layout,
-            native=finished(native, Machine(gpus=0, stand_in="a stand-in"), wanted),
+            native=finish_configuration(native, Machine(gpus=0, stand_in="a stand-in"), wanted),
             estimator=Grpo.from_run(None, run),
             schedule=Schedule(total=2, every=1, before=True),
             earlier=earlier,

@@ -14,7 +14,7 @@ from astuner.config.native import Native
 from astuner.config.trees import merge
 from astuner_trinity.defaults import to_plain
 from astuner_trinity.layout import Layout
-from astuner_trinity.native_configuration import Wanted, finished
+from astuner_trinity.native_configuration import Wanted, finish_configuration
 from astuner_trinity.open_values import fill_open_values
 from astuner_trinity.process_environment import Machine
 
@@ -171,7 +171,7 @@ def used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Mapping[s
 
     def of(native: Mapping[str, Any]) -> dict[str, Any]:
         path = tmp_path / "trinity.yaml"
-        path.write_text(_write_text(finished(native, Machine(gpus=8), wanted)))
+        path.write_text(_write_text(finish_configuration(native, Machine(gpus=8), wanted)))
         config = load_config(str(path))
         stages = [stage.stage_name for stage in config.stages]
         if stages:

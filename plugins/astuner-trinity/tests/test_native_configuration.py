@@ -13,7 +13,7 @@ from astuner.config.trees import get
 from astuner.errors import ConfigError
 from astuner_trinity.defaults import drop_defaults, find_loader_faults, trinity_defaults
 from astuner_trinity.layout import Layout
-from astuner_trinity.native_configuration import STAMP, Wanted, finished
+from astuner_trinity.native_configuration import STAMP, Wanted, finish_configuration
 from astuner_trinity.process_environment import Machine
 
 CPU = Machine(gpus=0, stand_in="a stand-in")
@@ -25,7 +25,7 @@ def made(tree: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
 
     def of(machine: Machine, *overrides: str, text: str = "") -> dict[str, Any]:
         wanted = Wanted(layout=Layout(Path("/run")), model="/model", total_steps=9, loss_agg_mode="token-mean")
-        found = finished(tree(*overrides, text=text), machine, wanted)
+        found = finish_configuration(tree(*overrides, text=text), machine, wanted)
         assert find_loader_faults(found) == ()
         return found
 
@@ -61,7 +61,7 @@ def test_groups_are_shared_out_among_the_runners_of_each_engine(
     tree: Callable[..., dict[str, Any]], gpus: int, groups: int, text: str, runners: int
 ) -> None:
     wanted = Wanted(layout=Layout(Path("/run")), model="/model", total_steps=9, loss_agg_mode="token-mean", groups_at_once=groups)
-    assert finished(tree(text=text), Machine(gpus=gpus), wanted)["explorer"]["runner_per_model"] == runners
+    assert finish_configuration(tree(text=text), Machine(gpus=gpus), wanted)["explorer"]["runner_per_model"] == runners
 
 
 @pytest.mark.parametrize("mode", ["bench", "explore", "train", "serve"])

@@ -74,7 +74,7 @@ def test_a_checkpoint_of_trinitys_becomes_one_of_the_run(tmp_path: Path) -> None
     assert (path / "model.safetensors").read_text() == "weights 3"
     # Not twice on the disk.
     assert (path / "model.safetensors").stat().st_nlink == 2
-    assert directory.saved_steps() == [3]
+    assert directory.list_saved_steps() == [3]
     assert adopt(directory, job, 9) is None
     directory.close()
 

@@ -43,11 +43,11 @@ def batch(random: np.random.Generator, rows: int) -> tuple[Any, Any, Any]:
 @given(st.integers(0, 10_000), st.integers(1, 7), st.sampled_from([None, 1.3]))
 @settings(max_examples=30)
 def test_the_loss_is_that_of_the_formula_summed_over_trained_tokens(seed: int, rows: int, threshold: float | None) -> None:
-    from astuner_verl.loss import LossOptions, weighed_loss
+    from astuner_verl.loss import LossOptions, compute_weighed_loss
 
     data, logp, (made, order) = batch(np.random.default_rng(seed), rows)
     options = LossOptions(clip_ratio_low=0.2, clip_ratio_high=0.3, rollout_is_threshold=threshold)
-    loss, metrics = weighed_loss(options, {"log_probs": logp}, data)
+    loss, metrics = compute_weighed_loss(options, {"log_probs": logp}, data)
     expected, tokens = 0.0, 0
     for place, own in zip(order, logp.unbind(), strict=True):
         if place is None:
@@ -68,15 +68,15 @@ def test_passes_of_a_batch_add_up_to_it(seed: int) -> None:
     import torch
     from verl.utils import tensordict_utils as tu
 
-    from astuner_verl.loss import LossOptions, weighed_loss
+    from astuner_verl.loss import LossOptions, compute_weighed_loss
 
     data, logp, _ = batch(np.random.default_rng(seed), 6)
     options = LossOptions(clip_ratio_low=0.2, clip_ratio_high=0.2)
-    whole, _ = weighed_loss(options, {"log_probs": logp}, data)
+    whole, _ = compute_weighed_loss(options, {"log_probs": logp}, data)
     parts = 0.0
     for own, part in zip(logp.unbind(), tu.chunk_tensordict(data, 6), strict=True):
         one = torch.nested.as_nested_tensor([own], layout=torch.jagged)
-        loss, _ = weighed_loss(options, {"log_probs": one}, part)
+        loss, _ = compute_weighed_loss(options, {"log_probs": one}, part)
         parts += float(loss)
     assert parts == pytest.approx(float(whole), rel=1e-4, abs=1e-5)
 

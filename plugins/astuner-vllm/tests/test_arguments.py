@@ -10,7 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from astuner.errors import ConfigError
-from astuner_vllm.arguments import OURS, check_arguments, command_words, declared_arguments
+from astuner_vllm.arguments import OURS, check_arguments, command_words, read_declared_arguments
 from astuner_vllm.installed import installed
 
 ENGINE_ARGS = """
@@ -60,7 +60,7 @@ def test_values_are_written_as_vllm_reads_them(arguments: Mapping[str, Any], wor
 
 
 def test_arguments_of_engine_and_server_are_known_and_those_of_other_classes_are_not(package: Path) -> None:
-    known = declared_arguments(package)
+    known = read_declared_arguments(package)
     assert {"block_size", "enable_log_requests", "sse_keep_alive_interval"} < known.keys()
     assert "unrelated" not in known
 
@@ -123,7 +123,7 @@ def test_the_installed_vllm_declares_what_we_set_and_refuse() -> None:
     vllm = installed()
     if vllm is None:
         pytest.skip("vLLM is not installed")
-    known = declared_arguments(vllm.directory)
+    known = read_declared_arguments(vllm.directory)
     assert {name for name in OURS if name not in known} == {"model_tag", "headless", "grpc", "config", "api_server_count"}
     assert ((int,), (bool,)) == (known["tensor_parallel_size"], known["enable_scale_out"])
 

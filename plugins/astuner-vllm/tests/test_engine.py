@@ -25,7 +25,7 @@ from astuner_vllm import layout
 from astuner_vllm.engine import VllmEngine
 from astuner_vllm.gpus import visible_gpus
 from astuner_vllm.installed import VllmInstalled
-from astuner_vllm.layout import own_members
+from astuner_vllm.layout import make_own_members
 from astuner_vllm.options import VllmOptions
 from astuner_vllm.warm import find_warm, fingerprint
 
@@ -85,7 +85,7 @@ def test_servers_share_the_gpus_from_the_last_on(
     model: Path, machine: Any, gpus: int, settings: Any, user_keys: Any, expected: Any
 ) -> None:
     machine(gpus)
-    found = own_members(VllmOptions(), run(model, user_keys=frozenset(user_keys), **settings), silent)
+    found = make_own_members(VllmOptions(), run(model, user_keys=frozenset(user_keys), **settings), silent)
     assert expected == started_with(found)
 
 
@@ -93,7 +93,7 @@ def test_more_servers_than_gpus_is_an_error_of_the_configuration(model: Path, ma
     machine(2)
     info = run(model, user_keys=frozenset({"rollout.n_vllm_engine"}), n_vllm_engine=3)
     with pytest.raises(ConfigError, match="n_vllm_engine: 3 servers on 1 GPUs each need 3, and there are 2"):
-        own_members(VllmOptions(), info, silent)
+        make_own_members(VllmOptions(), info, silent)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_under_debug_the_default_size_is_what_the_gpus_give(
     machine(gpus)
     size = 8 if user_keys else 4
     info = run(model, backbone="debug", user_keys=frozenset(user_keys), debug=Debug(debug_tensor_parallel_size=size))
-    [(_, found)] = started_with(own_members(VllmOptions(), info, silent))
+    [(_, found)] = started_with(make_own_members(VllmOptions(), info, silent))
     assert expected == found
 
 
@@ -119,7 +119,7 @@ def test_under_debug_heads_are_dealt_out_evenly(model: Path, machine: Any) -> No
     machine(8)
     config = json.loads((model / "config.json").read_text())
     (model / "config.json").write_text(json.dumps({**config, "num_attention_heads": 14}))
-    [(_, found)] = started_with(own_members(VllmOptions(), run(model, backbone="debug"), silent))
+    [(_, found)] = started_with(make_own_members(VllmOptions(), run(model, backbone="debug"), silent))
     assert found == "--tensor-parallel-size=2"
 
 
@@ -145,7 +145,7 @@ def test_a_build_for_gpus_is_passed_over_where_there_is_none(
 def test_under_debug_the_server_is_kept_at_the_port_of_the_configuration(model: Path, machine: Any) -> None:
     machine(0)
     debug = Debug(debug_vllm_port=18123, debug_vllm_seed=9)
-    [member] = own_members(VllmOptions(idle_timeout_s=60), run(model, backbone="debug", debug=debug), silent)
+    [member] = make_own_members(VllmOptions(idle_timeout_s=60), run(model, backbone="debug", debug=debug), silent)
     assert (18123, Lease(idle_s=60)) == (member.plan.port, member.plan.lease)
     assert "--seed=9" in member.plan.command(1).argv
 
@@ -153,7 +153,7 @@ def test_under_debug_the_server_is_kept_at_the_port_of_the_configuration(model: 
 def test_without_vllm_the_error_says_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "installed", lambda: None)
     with pytest.raises(ConfigError, match=r"rollout.name: vLLM is not installed: pip install 'astuner-vllm\[gpu\]'"):
-        own_members(VllmOptions(), run(model), silent)
+        make_own_members(VllmOptions(), run(model), silent)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from astuner.cli.lazy import imported
+from astuner.cli.lazy import import_command
 from astuner.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -34,19 +34,19 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return core's commands, then those of plugins."""
-        return [*CORE_COMMANDS, *_spelled(_catalog())]
+        return [*CORE_COMMANDS, *_map_spellings(_catalog())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; raises `PluginError` with the blame when a plugin's fails."""
         if cmd_name in CORE_COMMANDS:
-            return imported(CORE_COMMANDS[cmd_name][0])
+            return import_command(CORE_COMMANDS[cmd_name][0])
         return _plugin_command(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the tables of commands from what is known without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in CORE_COMMANDS.items()])
-        rows = [(spelling, _row(candidate)) for spelling, candidate in _spelled(_catalog()).items()]
+        rows = [(spelling, _row(candidate)) for spelling, candidate in _map_spellings(_catalog()).items()]
         if rows:
             with formatter.section("Commands of plugins"):
                 formatter.write_dl(rows)
@@ -58,7 +58,7 @@ def _catalog() -> Catalog:
     return Catalog.discover(kinds=("command",))
 
 
-def _spelled(catalog: Catalog) -> dict[str, Candidate]:
+def _map_spellings(catalog: Catalog) -> dict[str, Candidate]:
     """Return the commands of plugins by what a user types: `dist/name` where the name alone is taken."""
     commands = catalog.candidates("command")
     offers = Counter([*CORE_COMMANDS, *(candidate.name for candidate in commands)])
@@ -73,7 +73,7 @@ def _plugin_command(name: str) -> click.Command:
     catalog = Catalog.discover(kinds=("command", "hook"))
     offered = any(name in (candidate.name, f"{candidate.dist}/{candidate.name}") for candidate in catalog.candidates("command"))
     if not offered and command_for("command", name) is None:
-        close = difflib.get_close_matches(name, [*CORE_COMMANDS, *_spelled(catalog)], n=1)
+        close = difflib.get_close_matches(name, [*CORE_COMMANDS, *_map_spellings(catalog)], n=1)
         raise click.UsageError(f"no command '{name}'." + (f" Did you mean '{close[0]}'?" if close else ""))
     try:
         candidate = catalog.find("command", name, config_dir=Path.cwd(), key=f"astuner {name}")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 
-def imported(target: str) -> click.Command:
+def import_command(target: str) -> click.Command:
     """Import a command by `module:attribute`."""
     module, _, attribute = target.partition(":")
     command: click.Command = getattr(importlib.import_module(module), attribute)
@@ -30,7 +30,7 @@ class LazySubcommands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        return imported(self._subcommands[cmd_name][0]) if cmd_name in self._subcommands else None
+        return import_command(self._subcommands[cmd_name][0]) if cmd_name in self._subcommands else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands without importing any."""

@@ -144,7 +144,7 @@ class Sender:
             failed = passing or failed
             pause_s = _pause(failed)
             if pause_s is None or retries >= self._patience.max_retries:
-                raise LLMFailed(self._told(failed)) from failed
+                raise LLMFailed(self._describe_failure(failed)) from failed
             await asyncio.sleep(
                 pause_before_retry(retries, first_s=self._patience.first_pause_s, longest_s=LONGEST_PAUSE_S, asked_s=pause_s)
             )
@@ -152,7 +152,7 @@ class Sender:
             passing = None
             retries += 1
 
-    def _told(self, error: Exception) -> str:
+    def _describe_failure(self, error: Exception) -> str:
         status = getattr(error, "status_code", None)
         said = f"answered {status}: {getattr(error, 'message', error)}" if status else f"could not be reached: {error!r}"
         hint = f" The keys come from the environment variable {self._endpoint.keys_from}." if status in _REFUSED else ""

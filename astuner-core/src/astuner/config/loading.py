@@ -19,7 +19,7 @@ from astuner.config.paths import find_model_directory
 from astuner.config.places import ROOT, Locate, Place, Places, format_path
 from astuner.config.schema_keys import walk_schema
 from astuner.config.secrets import Secrets
-from astuner.config.sections import DatasetFileSection, installed_names
+from astuner.config.sections import DatasetFileSection, list_installed_names
 from astuner.config.structure_errors import NO_SUCH_KEY, Fault, FaultsError
 from astuner.config.structuring import locate_faults, make_converter
 from astuner.config.trees import Tree, flatten, merge
@@ -66,7 +66,7 @@ def load_config(
     overrides: Sequence[str] = (),
     backbone: str | None = None,
     *,
-    names_of: Callable[[str], Collection[str]] = installed_names,
+    names_of: Callable[[str], Collection[str]] = list_installed_names,
 ) -> LoadedConfig:
     """Load a YAML; raise `ConfigError` with all its problems.
 

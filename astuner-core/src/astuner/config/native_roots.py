@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 import attrs
 
 from astuner.config.model import Config
-from astuner.published import published
+from astuner.published import read_published
 
 
 def list_native_roots() -> tuple[str, ...]:
@@ -17,4 +17,4 @@ def list_native_roots() -> tuple[str, ...]:
     """
     ours = attrs.fields_dict(Config)
     installed = sorted(entry.name for entry in entry_points(group="astuner.backbones"))
-    return tuple(dict.fromkeys(name for name in (*published().names("backbone"), *installed) if name not in ours))
+    return tuple(dict.fromkeys(name for name in (*read_published().names("backbone"), *installed) if name not in ours))

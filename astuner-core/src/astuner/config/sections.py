@@ -37,7 +37,7 @@ ALTERNATIVES: Mapping[str, str] = {"task_reader": "astuner.readers", "task_judge
 """The sections in which a file may keep the options of components that it does not choose, and the entry-point group of each."""
 
 
-def installed_names(group: str) -> frozenset[str]:
+def list_installed_names(group: str) -> frozenset[str]:
     """Return the names of the components of a group; nothing is imported."""
     from importlib.metadata import entry_points
 

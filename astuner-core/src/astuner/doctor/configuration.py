@@ -28,10 +28,10 @@ def configuration_rows(conf: Path) -> Iterator[Row]:
         yield Row(area="configuration", what="the rest", status="warning", detail=detail)
         yield from backbone_rows(try_backbones(conf, Catalog.discover(), None), None, error.problems)
         return
-    yield from _loaded_rows(loaded, conf)
+    yield from _inspect_loaded(loaded, conf)
 
 
-def _loaded_rows(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:
+def _inspect_loaded(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:
     config = loaded.config
     catalog = Catalog.discover(disabled=config.plugins.disabled)
     trials = try_backbones(conf, catalog, config.backbone)

@@ -7,12 +7,12 @@ from itertools import combinations
 
 from astuner.doctor.rows import Row
 from astuner.plugins.install_hints import is_installed
-from astuner.published import published
+from astuner.published import read_published
 
 
 def environment_rows(wanted: Collection[str] = ()) -> Iterator[Row]:
     """Yield a warning for two packages that exclude each other, if each is installed or among the `wanted` backbones."""
-    known = published()
+    known = read_published()
     asked = {package for name in wanted if (package := known.package_of("backbone", name)) is not None}
     relevant = {package for package in known.excludes if package in asked or is_installed(package)}
     pairs = [(one, other) for one, other in combinations(sorted(relevant), 2) if other in known.excludes[one]]

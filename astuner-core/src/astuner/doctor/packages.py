@@ -13,7 +13,7 @@ from astuner.plugins.catalog import Candidate, Catalog
 from astuner.plugins.compat import find_incompatibility
 from astuner.plugins.install_hints import install_command
 from astuner.plugins.requirements import CORE, Installed
-from astuner.published import published
+from astuner.published import read_published
 
 
 def python_rows() -> Iterator[Row]:
@@ -49,7 +49,7 @@ def distribution_rows(catalog: Catalog) -> Iterator[Row]:
 def engine_rows() -> Iterator[Row]:
     """Yield which of the engines' packages are installed."""
     # Ray comes with what needs it.
-    brought: dict[str, str | None] = {"transformers": f"{CORE}[rollout]", **published().libraries, "ray": None}
+    brought: dict[str, str | None] = {"transformers": f"{CORE}[rollout]", **read_published().libraries, "ray": None}
     for name, brings in brought.items():
         try:
             yield Row(area="engines", what=name, detail=version(name))

@@ -33,7 +33,7 @@ class Chooser:
         try:
             check()
         except ConfigError as error:
-            self._problems.extend(self._placed(problem) for problem in error.problems)
+            self._problems.extend(self._locate(problem) for problem in error.problems)
         except PluginError as error:
             self._problems.append(Problem(message=str(error)))
 
@@ -58,20 +58,20 @@ class Chooser:
         if names_code(spec) and self._problems:
             return None
         try:
-            candidate = self._usable(self._found(kind, spec, key, why), key)
+            candidate = self._usable(self._find_candidate(kind, spec, key, why), key)
             options = build_options(
                 load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate
             )
         except ConfigError as error:
             problems = [evolve(one, suggestion=one.suggestion or find_closest(spec, words)) for one in error.problems]
-            self._problems.extend(map(self._placed, problems))
+            self._problems.extend(map(self._locate, problems))
             return None
         except PluginError as error:
-            self._problems.append(self._placed(Problem(key=key, message=str(error))))
+            self._problems.append(self._locate(Problem(key=key, message=str(error))))
             return None
         return Component(candidate=candidate, options=options)
 
-    def _found(self, kind: str, spec: str, key: str, why: str) -> Candidate:
+    def _find_candidate(self, kind: str, spec: str, key: str, why: str) -> Candidate:
         try:
             return self._find(kind, spec, key)
         except ConfigError as error:
@@ -98,7 +98,7 @@ class Chooser:
             message = (
                 f"the backbone '{name}' has no native configuration, so nothing here would have an effect. Remove the section."
             )
-            self._problems.append(self._placed(Problem(key=name, message=message)))
+            self._problems.append(self._locate(Problem(key=name, message=message)))
 
     def align(self, backbone: Component) -> Native | None:
         """Return the backbone's own configuration, after noting what is wrong with it.
@@ -145,7 +145,7 @@ class Chooser:
             )
         return candidate
 
-    def _placed(self, problem: Problem) -> Problem:
+    def _locate(self, problem: Problem) -> Problem:
         if problem.line is not None or problem.key is None:
             return problem
         place = self._loaded.locate(problem.key)

@@ -43,7 +43,7 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     pending = _find_pending_generation(reader)
     tasks = None if pending else plan.sample_tasks(reader)
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
-    rows += _training_rows(config, tasks) if tasks is not None and info.backbone != "debug" else []
+    rows += _list_training_rows(config, tasks) if tasks is not None and info.backbone != "debug" else []
     rows += [("tasks", text) for text in pending]
     rows += [("services", ", ".join(services))] if services else []
     rows += [("memory for weights", _estimate_memory(config))]
@@ -61,7 +61,7 @@ def _find_pending_generation(reader: Reader) -> list[str]:
     return [text for split in splits if (text := generating.would_generate(split)) is not None]
 
 
-def _training_rows(config: Config, tasks: TaskSampler) -> list[tuple[str, str]]:
+def _list_training_rows(config: Config, tasks: TaskSampler) -> list[tuple[str, str]]:
     steps, trainer = tasks.total_steps, config.trainer_common
     per_step = config.data.train_batch_size * config.rollout.num_repeat
     passes = int(trainer.val_before_train) + (steps // trainer.test_freq if trainer.test_freq > 0 else 0)

@@ -10,7 +10,7 @@ from attrs import frozen
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.plugins.component import Component
 from astuner.protocols.optional import BringsEngines, KnowsItsNeeds, PrefersEngines, find_offer
-from astuner.published import published
+from astuner.published import read_published
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
@@ -41,14 +41,14 @@ def choose_engine(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, back
         return ChosenEngine(None)
     if name != "auto":
         chooser.attempt(lambda: _check_somebody_has_it(name, loaded.config.backbone, catalog))
-        return ChosenEngine(None if name in _brought_by_backbones(catalog) else _named(chooser, loaded, name))
+        return ChosenEngine(None if name in _list_backbone_engines(catalog) else _choose_named(chooser, loaded, name))
     preferring = find_offer(trainer, PrefersEngines)
     if preferring is None:
         return ChosenEngine(None)
     preferred = preferring.default_engine
     if isinstance(preferred, str):
         why = f"the backbone '{loaded.config.backbone}' takes the engine '{preferred}' where none is named, and: "
-        return ChosenEngine(_named(chooser, loaded, preferred, why))
+        return ChosenEngine(_choose_named(chooser, loaded, preferred, why))
     return _first_usable(chooser, loaded, catalog, preferred)
 
 
@@ -59,7 +59,9 @@ def _first_usable(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, pref
         if lack is None:
             others = f"; {'; '.join(passed)}" if passed else ""
             order = ", ".join(preferred)
-            return ChosenEngine(_named(chooser, loaded, name), f"engine {name}: the first of {order} that can be used{others}")
+            return ChosenEngine(
+                _choose_named(chooser, loaded, name), f"engine {name}: the first of {order} that can be used{others}"
+            )
         passed.append(f"{name}: {lack}")
     backbone = loaded.config.backbone
     message = f"the backbone '{backbone}' takes the first engine of {', '.join(preferred)} that can be used, and none can: "
@@ -84,13 +86,13 @@ def _lack(loaded: LoadedConfig, catalog: Catalog, name: str) -> str | None:
     return None if knowing is None else knowing.lacks(loaded.config.rollout.get_options(name))
 
 
-def _named(chooser: Chooser, loaded: LoadedConfig, name: str, why: str = "") -> Component | None:
+def _choose_named(chooser: Chooser, loaded: LoadedConfig, name: str, why: str = "") -> Component | None:
     options = loaded.config.rollout.get_options(name)
     return chooser.choose("engine", name, KEY, options, f"rollout.{name}", words=("auto",), why=why)
 
 
 def _check_somebody_has_it(name: str, backbone: str, catalog: Catalog) -> None:
-    if (having := _brought_by_backbones(catalog).get(name)) is not None:
+    if (having := _list_backbone_engines(catalog).get(name)) is not None:
         served = " and ".join(map(repr, having))
         _refuse(
             f"the backbone '{backbone}' has no engine '{name}': a trainer that places its own engines serves it: the backbone "
@@ -98,10 +100,10 @@ def _check_somebody_has_it(name: str, backbone: str, catalog: Catalog) -> None:
         )
 
 
-def _brought_by_backbones(catalog: Catalog) -> dict[str, Sequence[str]]:
+def _list_backbone_engines(catalog: Catalog) -> dict[str, Sequence[str]]:
     """Return the engines that no package offers and published backbones serve themselves."""
     offered = {candidate.name for candidate in catalog.candidates("engine")}
-    return {name: backbones for name, backbones in published().engines.items() if name not in offered}
+    return {name: backbones for name, backbones in read_published().engines.items() if name not in offered}
 
 
 def _refuse(message: str) -> None:

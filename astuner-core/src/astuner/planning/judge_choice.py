@@ -38,13 +38,13 @@ class NamedJudge:
         """What it is called among several; None for one alone."""
         return None if self.terms is None else self.terms.known_as
 
-    def chosen_by(self, chooser: Chooser) -> Component | None:
+    def choose(self, chooser: Chooser) -> Component | None:
         """Return the component; None after noting what is wrong with it."""
         found = chooser.choose("judge", self.spec, f"astuner.{self.key}", self.values, self.section, words=(OWN_JUDGE,))
         return None if found is None else evolve(found, terms=self.terms)
 
 
-def named_judges(judge: TaskJudge) -> list[NamedJudge]:
+def list_named_judges(judge: TaskJudge) -> list[NamedJudge]:
     """Return the judges of a configuration, in its order; none where the workflow gives the rewards."""
     if judge.judges:
         return [_of_several(judge, position, choice) for position, choice in enumerate(judge.judges)]

@@ -14,7 +14,7 @@ from astuner.planning.detector_choice import choose_detectors, idle_notices
 from astuner.planning.engine_choice import choose_engine
 from astuner.planning.environment_choice import choose_environments
 from astuner.planning.extension_options import check_extension_options
-from astuner.planning.judge_choice import named_judges
+from astuner.planning.judge_choice import list_named_judges
 from astuner.planning.plugin_lists import check_disabled, check_required
 from astuner.planning.tracker_choice import check_exact, find_tracker_notices
 from astuner.planning.unused_keys import find_judge_notices
@@ -125,7 +125,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         config.task_reader.get_options(reader_type),
         f"task_reader.{reader_type}",
     )
-    chosen_judges = [named.chosen_by(chooser) for named in named_judges(config.task_judge)]
+    chosen_judges = [named.choose(chooser) for named in list_named_judges(config.task_judge)]
     judges = tuple(judge for judge in chosen_judges if judge is not None)
     notices += find_judge_notices(loaded, judges)
     environments = choose_environments(chooser, loaded, catalog)

@@ -25,14 +25,14 @@ def choose_services(names: Sequence[str], run_info: RunInfo, catalog: Catalog, h
 
     The section `services` of the YAML goes before what packages define.
     """
-    return {name: _placed(_definition(name, run_info, catalog, hooks), run_info) for name in dict.fromkeys(names)}
+    return {name: _resolve_cwd(_definition(name, run_info, catalog, hooks), run_info) for name in dict.fromkeys(names)}
 
 
 def check_names(names: Sequence[str], run_info: RunInfo, catalog: Catalog) -> None:
     """Raise `UsageError` for a name that nobody knows."""
     for name in names:
-        if name not in run_info.config.services and not _offered(name, catalog):
-            raise UsageError(_unknown(name, run_info, catalog))
+        if name not in run_info.config.services and not _is_offered(name, catalog):
+            raise UsageError(_describe_unknown(name, run_info, catalog))
 
 
 def _definition(name: str, run_info: RunInfo, catalog: Catalog, hooks: Hooks) -> Definition:
@@ -46,19 +46,19 @@ def _definition(name: str, run_info: RunInfo, catalog: Catalog, hooks: Hooks) ->
     return hooks.make_service(candidate, run_info)
 
 
-def _placed(definition: Definition, run_info: RunInfo) -> Definition:
+def _resolve_cwd(definition: Definition, run_info: RunInfo) -> Definition:
     if definition.service is None:
         return definition
     cwd = resolve_path(definition.service.cwd or ".", run_info.config_dir)
     return evolve(definition, service=evolve(definition.service, cwd=str(cwd)))
 
 
-def _offered(name: str, catalog: Catalog) -> bool:
+def _is_offered(name: str, catalog: Catalog) -> bool:
     # A path names its service itself.
     return ":" in name or "->" in name or any(name in (c.name, f"{c.dist}/{c.name}") for c in catalog.candidates(KIND))
 
 
-def _unknown(name: str, run_info: RunInfo, catalog: Catalog) -> str:
+def _describe_unknown(name: str, run_info: RunInfo, catalog: Catalog) -> str:
     from astuner.plugins.install_hints import command_for
 
     own = list(run_info.config.services)

@@ -17,7 +17,7 @@ from astuner.plugins import install_hints
 from astuner.plugins.kinds import GROUPS, add_article, parse_kind
 from astuner.plugins.requirements import Installed
 from astuner.plugins.specs import FORMS, ByName, ByPath, parse
-from astuner.published import published
+from astuner.published import read_published
 
 __all__ = ["Candidate", "Catalog"]
 
@@ -130,7 +130,7 @@ class Catalog:
         installed = f"; installed: {self._format_installed(kind)}"
         if remedy:
             return f"{nothing}{installed}. {remedy}", None
-        names = [*(c.name for c in self.candidates(kind)), *published().names(kind)]
+        names = [*(c.name for c in self.candidates(kind)), *read_published().names(kind)]
         suggestion = difflib.get_close_matches(place.name, names, n=1)
         if suggestion:
             return f"{nothing}{installed}.", suggestion[0]
@@ -188,7 +188,7 @@ def _normalise(text: str) -> str:
 
 def _find_remedy(kind: str, place: ByName) -> str | None:
     """Return what to install for a name that one of our packages offers."""
-    command, name = install_hints.command_for(kind, place.name), published().package_of(kind, place.name)
+    command, name = install_hints.command_for(kind, place.name), read_published().package_of(kind, place.name)
     if command is None or name is None:
         return None
     if place.dist is not None and canonicalize_name(place.dist) != name:

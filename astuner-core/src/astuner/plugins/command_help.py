@@ -35,16 +35,16 @@ def _help_of(module: str, name: str, hops: int = 0) -> str | None:
     for node in walk_statements(tree.body):
         match node:
             case ast.FunctionDef() if node.name == name:
-                found = _given_help(list(filter(_makes_a_command, node.decorator_list))) or ast.get_docstring(node)
+                found = _find_given_help(list(filter(_makes_a_command, node.decorator_list))) or ast.get_docstring(node)
             case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
                 other = value.id if isinstance(value, ast.Name) else None
-                found = _help_of(module, other, hops + 1) if other else _given_help([value])
+                found = _help_of(module, other, hops + 1) if other else _find_given_help([value])
             case ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value) if target == name:
-                found = _given_help([value])
+                found = _find_given_help([value])
             case ast.ImportFrom():
                 for alias in node.names:
                     if (alias.asname or alias.name) == name:
-                        found = _help_of(_imported_module(node, module, file), alias.name, hops + 1)
+                        found = _help_of(_find_imported_module(node, module, file), alias.name, hops + 1)
     return found
 
 
@@ -56,7 +56,7 @@ def _makes_a_command(decorator: ast.expr) -> bool:
     return False
 
 
-def _given_help(calls: list[ast.expr]) -> str | None:
+def _find_given_help(calls: list[ast.expr]) -> str | None:
     """Return the help that a call such as `click.command(help=…)` is given."""
     given = {
         keyword.arg: keyword.value.value
@@ -68,7 +68,7 @@ def _given_help(calls: list[ast.expr]) -> str | None:
     return given.get("short_help") or given.get("help")
 
 
-def _imported_module(node: ast.ImportFrom, module: str, file: Path) -> str:
+def _find_imported_module(node: ast.ImportFrom, module: str, file: Path) -> str:
     package = module if file.name == "__init__.py" else module.rpartition(".")[0]
     return resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module or ""
 

@@ -114,7 +114,7 @@ class Hooks:
         except pluggy.PluginValidationError as error:
             if self._manager.is_registered(guard):
                 self._manager.unregister(guard)
-            raise PluginError(f"{blame}: {self._explained(guard, error)}") from error
+            raise PluginError(f"{blame}: {self._explain(guard, error)}") from error
         return tuple(guard.hooks)
 
     def make_reader(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Reader:
@@ -226,7 +226,7 @@ class Hooks:
         self._problems.append(problem)
         self._on_listener_error(f"left out: {problem}")
 
-    def _explained(self, extension: Extension, error: pluggy.PluginValidationError) -> str:
+    def _explain(self, extension: Extension, error: pluggy.PluginValidationError) -> str:
         specs = [name for name, caller in vars(self._manager.hook).items() if caller.has_spec()]
         unknown = next((hook for hook in extension.hooks if hook not in specs), None)
         if unknown is None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, distribution
 
-from astuner.published import published
+from astuner.published import read_published
 
 
 def own_environment(package: str) -> str | None:
     """Return how to install a package that excludes an installed one; None if nothing is in its way."""
-    other = next((name for name in published().excludes.get(package, ()) if is_installed(name)), None)
+    other = next((name for name in read_published().excludes.get(package, ()) if is_installed(name)), None)
     if other is None:
         return None
     return (
@@ -32,7 +32,7 @@ def is_installed(package: str) -> bool:
 
 def command_for(kind: str, name: str) -> str | None:
     """Return the one command that installs a published component, or None for a name nobody publishes."""
-    requirement = published().components.get((kind, name))
+    requirement = read_published().components.get((kind, name))
     return None if requirement is None else install_command(requirement)
 
 

@@ -52,7 +52,7 @@ class JsonChild:
     def ask(self, question: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any]:
         """Return the answer. Raises `TimeoutError` when there is none in time, and `RuntimeError` when the process ends."""
         with self._turn:
-            process = self._running()
+            process = self._ensure_running()
             try:
                 return process.ask(question, timeout_s)
             except BaseException:
@@ -69,7 +69,7 @@ class JsonChild:
             if self._process is not None:
                 self._process.kill()
 
-    def _running(self) -> _Process:
+    def _ensure_running(self) -> _Process:
         with self._guard:
             if self._is_closed:
                 raise RuntimeError(f"{self._program.name} is closed")
@@ -105,7 +105,7 @@ class _Process:
         except TimeoutError:
             raise TimeoutError(f"{self._name} gave no answer in {timeout_s:g} s") from None
         except OSError as error:
-            raise self._ended() from error
+            raise self._make_end_error() from error
 
     def _await_ready(self) -> None:
         try:
@@ -113,12 +113,12 @@ class _Process:
         except TimeoutError:
             raise RuntimeError(f"the process that runs {self._name} did not start in {_START_TIMEOUT_S:g} s") from None
         except OSError as error:
-            raise self._ended() from error
+            raise self._make_end_error() from error
         if "error" in said:
             raise RuntimeError(f"{self._name} cannot be used: {said['error']}")
         self._is_ready = True
 
-    def _ended(self) -> RuntimeError:
+    def _make_end_error(self) -> RuntimeError:
         return RuntimeError(f"the process that runs {self._name} has ended (out of memory, or it was killed)")
 
 

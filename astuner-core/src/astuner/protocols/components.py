@@ -40,7 +40,7 @@ class Judge(ABC):
 
     @abstractmethod
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
-        """Return one finding per *completed* episode of the group, in their order.
+        """Return one verdict per *completed* episode of the group, in their order.
 
         Raising leaves every episode of the group without a reward; it is counted, and is never a 0.
         """

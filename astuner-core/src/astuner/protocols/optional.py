@@ -229,7 +229,7 @@ class JudgesGroups(Protocol):
         ...
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
-        """Return one finding per completed episode."""
+        """Return one verdict per completed episode."""
         ...
 
 

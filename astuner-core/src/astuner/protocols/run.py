@@ -59,7 +59,7 @@ class EpisodeStore(Protocol):
         ...
 
     def add_verdicts(self, group: Group) -> None:
-        """Store the findings on a group."""
+        """Store the verdicts on a group."""
         ...
 
     def sync(self) -> None:

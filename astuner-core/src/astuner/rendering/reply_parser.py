@@ -130,9 +130,9 @@ class AnswerParser:
         state = ""
         while state != self._state:
             state = self._state
-            yield from getattr(self, f"_{state}")()
+            yield from getattr(self, f"_read_{state}")()
 
-    def _start(self) -> Iterator[Piece]:
+    def _read_start(self) -> Iterator[Piece]:
         text = self._held.lstrip()
         if text.startswith(self._think):
             self._held = text[len(self._think) :]
@@ -141,7 +141,7 @@ class AnswerParser:
             self._begin(text)
         yield from ()
 
-    def _reasoning(self) -> Iterator[Piece]:
+    def _read_reasoning(self) -> Iterator[Piece]:
         text, end, rest = self._held.partition(self._think_end)
         if not self._has_text:
             text = text.lstrip()
@@ -158,7 +158,7 @@ class AnswerParser:
             self._has_text = True
             yield Piece("reasoning", certain)
 
-    def _after(self) -> Iterator[Piece]:
+    def _read_after(self) -> Iterator[Piece]:
         self._held = self._held.lstrip()
         if self._held:
             self._begin(self._held)
@@ -169,7 +169,7 @@ class AnswerParser:
         if self._tools and self._format.bare and text.startswith(self._format.bare):
             self._enter_call(len(self._held) - len(text))
 
-    def _content(self) -> Iterator[Piece]:
+    def _read_content(self) -> Iterator[Piece]:
         if not self._tools:
             certain, self._held = self._held, ""
         else:
@@ -193,7 +193,7 @@ class AnswerParser:
         self._gap, self._held = self._held[:place], self._held[place:]
         self._fresh = self._held
 
-    def _call(self) -> Iterator[Piece]:
+    def _read_call(self) -> Iterator[Piece]:
         # Reading again is worth it only when what may end a call has come.
         if any(closer in self._fresh for closer in self._format.closers):
             yield from self._read(final=False)

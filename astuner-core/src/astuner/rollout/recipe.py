@@ -59,7 +59,7 @@ class Recipe:
     def build(self, run_info: RunInfo, hooks: ComponentMaker) -> Parts:
         """Make the parts; raises `PluginError` with the blame when one cannot be made."""
         loaded = None if self.workflow is None else load_workflow(self.workflow, run_info.config_dir)
-        judges = [_weighted(judge, hooks.make_judge(judge.candidate, judge.options, run_info)) for judge in self.judges]
+        judges = [_weigh(judge, hooks.make_judge(judge.candidate, judge.options, run_info)) for judge in self.judges]
         judge = hooks.make_reward(judges, run_info)
         make_tracker = hooks.make_tracker(self.tracker.candidate, self.tracker.options, run_info)
         # What a tracker lacks, the key of an LLM for example, is said before the first episode.
@@ -86,7 +86,7 @@ class Recipe:
         return Environments(self.environments, run_info, self.catalog, hooks)
 
 
-def _weighted(chosen: Component, judge: Judge) -> WeightedJudge:
+def _weigh(chosen: Component, judge: Judge) -> WeightedJudge:
     terms = chosen.terms
     if terms is None:
         return WeightedJudge(chosen.candidate.name, 1.0, judge)

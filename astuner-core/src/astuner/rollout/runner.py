@@ -207,7 +207,7 @@ class RolloutRunner:
             failure = Failure(reason="context_full" if recorder.overflow else "workflow_error", detail=str(error))
         except Exception as error:  # noqa: BLE001 - the boundary for workflows: a bad episode is data, not a crash
             detail = f"{type(error).__name__}: {error}{_format_place(error)}"
-            if living is not None and living.raised(error):
+            if living is not None and living.is_source_of(error):
                 failure = Failure(reason="environment_error", detail=f"{living.blame}: {detail}")
             else:
                 failure = Failure(reason="context_full" if recorder.overflow else "workflow_error", detail=detail)

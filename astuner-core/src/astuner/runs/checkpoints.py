@@ -34,14 +34,14 @@ def prune_checkpoints(directory: RunDirectory, *, keep: int | None, best: int | 
     """Delete the oldest checkpoints beyond `keep`; the best one stays."""
     if keep is None or keep <= 0:
         return
-    for step in directory.saved_steps()[:-keep]:
+    for step in directory.list_saved_steps()[:-keep]:
         if step != best:
             shutil.rmtree(directory.checkpoint(step))
 
 
 def find_checkpoint(directory: RunDirectory, name: str) -> Path:
     """Return the checkpoint that `best`, `last` or a step number names."""
-    steps = directory.saved_steps()
+    steps = directory.list_saved_steps()
     if not steps:
         raise UsageError(f"{directory.path}: holds no checkpoint yet")
     if name == "last":

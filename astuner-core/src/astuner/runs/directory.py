@@ -31,7 +31,7 @@ class RunDirectory:
     @property
     def holds_work(self) -> bool:
         """Whether an earlier run left work here: episodes or checkpoints."""
-        return bool(self.saved_steps()) or any(path.stat().st_size for path in self.episodes.glob("*.jsonl"))
+        return bool(self.list_saved_steps()) or any(path.stat().st_size for path in self.episodes.glob("*.jsonl"))
 
     @property
     def attempts(self) -> int:
@@ -100,7 +100,7 @@ class RunDirectory:
         """Return the directory of a checkpoint."""
         return self.checkpoints / f"step_{step}"
 
-    def saved_steps(self) -> Sequence[int]:
+    def list_saved_steps(self) -> Sequence[int]:
         """Return the steps of the complete checkpoints, ascending. One being written has another name until it is complete."""
         found = (path.name.removeprefix("step_") for path in self.checkpoints.glob("step_*"))
         return sorted(int(name) for name in found if name.isdigit())

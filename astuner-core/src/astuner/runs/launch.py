@@ -150,7 +150,7 @@ def _find_start_step(directory: RunDirectory, plan: Plan, resume: bool) -> int:
             "or choose another experiment_name to train again"
         )
     check_same_run(directory, plan)
-    saved = directory.saved_steps()
+    saved = directory.list_saved_steps()
     return saved[-1] if saved else 0
 
 

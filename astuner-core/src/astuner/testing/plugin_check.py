@@ -54,7 +54,7 @@ def check_distribution(name: str) -> DistributionCheck:
     try:
         found = distribution(name)
     except PackageNotFoundError as error:
-        raise UsageError(_unknown(name)) from error
+        raise UsageError(_describe_unknown(name)) from error
     official = found.metadata["Name"]
     whole = type("TestPackage", (PackageContract,), {"distribution": official})
     offered = [c for c in Catalog.discover().all() if canonicalize_name(c.dist or "") == canonicalize_name(official)]
@@ -92,7 +92,7 @@ def _check_component(candidate: Candidate) -> ComponentCheck:
     )
 
 
-def _unknown(name: str) -> str:
+def _describe_unknown(name: str) -> str:
     plugins = sorted({candidate.dist for candidate in Catalog.discover().all() if candidate.dist})
     everything = {str(found.metadata["Name"]) for found in distributions()}
     close = difflib.get_close_matches(name, plugins, n=1) or difflib.get_close_matches(name, everything, n=1)

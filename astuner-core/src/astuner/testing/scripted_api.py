@@ -108,13 +108,13 @@ def scripted_api(script: Script | str = "ok") -> Iterator[ScriptedApi]:
                 made.most_under_way = max(made.most_under_way, made.under_way)
             try:
                 time.sleep(made.pause_s)
-                reply = self._embedded(body) if self.path.endswith("/embeddings") else made.script(body, number)
+                reply = self._embed(body) if self.path.endswith("/embeddings") else made.script(body, number)
             finally:
                 with made.lock:
                     made.under_way -= 1
             self._send(make_completion(reply) if isinstance(reply, str) else reply)
 
-        def _embedded(self, body: Mapping[str, Any]) -> Reply:
+        def _embed(self, body: Mapping[str, Any]) -> Reply:
             if made.embed is None:
                 return Reply(404, {"error": {"message": "no embeddings here"}})
             data = [

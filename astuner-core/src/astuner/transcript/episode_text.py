@@ -47,7 +47,7 @@ def format_transcript(
 
 
 def format_outcome(episode: Episode) -> str:
-    """Return the judge's finding: the reward, its parts, the rewards per agent if they differ, and the rationale."""
+    """Return the judge's verdict: the reward, its parts, the rewards per agent if they differ, and the rationale."""
     verdict = episode.verdict
     if isinstance(verdict, Unjudged):
         return f"no reward: {verdict.reason}: {verdict.detail}"

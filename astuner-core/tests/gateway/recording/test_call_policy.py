@@ -15,7 +15,7 @@ def asked_for(kind: str, capabilities: Capabilities) -> tuple[str | None, list[s
     told: list[str] = []
     spec = EpisodeSpec(episode_id="e", seed=0, sampling=Sampling(), max_model_len=64, trainable_targets=None)
     request = ChatRequest(messages=(), constraint={"type": kind}, template_kwargs={}, body={})
-    return CallPolicy(spec, capabilities, told.append).untrained_reason(request, trained=True), told
+    return CallPolicy(spec, capabilities, told.append).find_untrained_reason(request, trained=True), told
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def extract_text(message: Message) -> str:
     return str(content or "")
 
 
-def put_forward(message: Message) -> str:
+def extract_answer(message: Message) -> str:
     r"""Return the content of the last `\boxed{…}`, `<action>…</action>` or `<answer>…</answer>`, or else the last line."""
     text = extract_text(message)
     tags = _ANSWER.findall(text)

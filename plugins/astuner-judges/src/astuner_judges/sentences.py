@@ -42,7 +42,7 @@ class Surroundings:
     before: str = ""
     """The text that leads to the sentence."""
 
-    def given(self) -> set[Fraction]:
+    def find_given_numbers(self) -> set[Fraction]:
         """Return the numbers of the question, digits and words."""
         rewritten = to_plain(self.question)
         numbers = {one.quantity.value for one in find_numbers(rewritten)}
@@ -87,7 +87,7 @@ def _choose_result(sentence: str, behind: list[FoundNumber], around: Surrounding
     clause = _CLAUSE_END.search(sentence, behind[0].end)
     later = [one for one in behind if clause and one.start >= clause.end()]
     if later and around.question:
-        given = around.given()
+        given = around.find_given_numbers()
         later = [one for one in later if one.quantity.value not in given]
     return later[-1] if later else behind[0]
 
@@ -96,7 +96,7 @@ def _choose_new(found: list[FoundNumber], around: Surroundings) -> FoundNumber:
     """Choose the last number, or one that the question does not have when it has the last."""
     if not around.question:
         return found[-1]
-    given = around.given()
+    given = around.find_given_numbers()
     new = [one for one in found if one.quantity.value not in given]
     if found[-1].quantity.value not in given or not new:
         return found[-1]

@@ -25,7 +25,7 @@ class SymbolicComparer:
         self._child = JsonChild(JsonProgram(path=path, name="math-verify", arguments=(str(timeout_s),)))
 
     def are_equal(self, gold: str, answer: str) -> bool:
-        """Return the finding. Raises `TimeoutError` when there is none in time, and `RuntimeError` when math-verify fails."""
+        """Return whether they are equal. Raises `TimeoutError` if that takes too long, `RuntimeError` if math-verify fails."""
         try:
             found = self._child.ask({"gold": gold, "answer": answer}, self._timeout_s)
         except TimeoutError as error:

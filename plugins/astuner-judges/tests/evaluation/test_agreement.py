@@ -15,8 +15,8 @@ from astuner_judges.evaluation.agreement import (
     accuracy,
     average_ranks,
     cohens_kappa,
+    count_ordered_pairs,
     kendall_tau_b,
-    ordered_pairs,
     partial_pearson,
     partial_spearman,
     pearson,
@@ -106,9 +106,9 @@ def test_kappa_of_deciders_that_only_say_one_thing_is_not_known() -> None:
 
 
 def test_pairs_with_equal_labels_do_not_count_and_equal_scores_count_half() -> None:
-    assert ordered_pairs([2, 1, 1], [0.9, 0.5, 0.1]) == (2.0, 2)
-    assert ordered_pairs([2, 1], [0.5, 0.5]) == (0.5, 1)
-    assert ordered_pairs([1, 1], [0.9, 0.5]) == (0.0, 0)
+    assert count_ordered_pairs([2, 1, 1], [0.9, 0.5, 0.1]) == (2.0, 2)
+    assert count_ordered_pairs([2, 1], [0.5, 0.5]) == (0.5, 1)
+    assert count_ordered_pairs([1, 1], [0.9, 0.5]) == (0.0, 0)
 
 
 def test_shares_of_rank_forget_the_scale() -> None:

@@ -56,7 +56,7 @@ class WriterProcess:
         try:
             self._lines.send({"do": do, **what}, self._timeout_s)
         except OSError as error:
-            self._broken = self._lost(error, self._timeout_s)
+            self._broken = self._note_failure(error, self._timeout_s)
         else:
             self._unanswered += 1
 
@@ -69,7 +69,7 @@ class WriterProcess:
             try:
                 answer = self._lines.receive(deadline - time.monotonic())
             except OSError as error:
-                self._broken = self._lost(error, limit_s)
+                self._broken = self._note_failure(error, limit_s)
             else:
                 self._unanswered -= 1
                 self._broken = answer.get("failed", "")
@@ -82,7 +82,7 @@ class WriterProcess:
         self._lines.close()
         end_child(self._process, grace_s)
 
-    def _lost(self, error: OSError, limit_s: float) -> str:
+    def _note_failure(self, error: OSError, limit_s: float) -> str:
         if isinstance(error, TimeoutError):
             self._hangs = True
             return f"{self._name} did not answer within {limit_s:g} s (option 'timeout_s')"

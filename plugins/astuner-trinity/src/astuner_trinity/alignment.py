@@ -35,7 +35,7 @@ TOKENS_PER_PASS = 16384
 OURS = "core and its parts inside of Trinity decide it"
 
 
-def _sampled_temperature(temperature: float) -> float:
+def _check_temperature(temperature: float) -> float:
     if temperature == 0:
         raise ValueError("0 is greedy: there is no distribution to train. Set a temperature above 0, for example 1.0.")
     return temperature
@@ -90,7 +90,7 @@ def _one(parts: int) -> Any:
     return LEAVE
 
 
-def _saved(best: bool) -> str:
+def _map_keep_best(best: bool) -> str:
     if best:
         raise ValueError(
             "Trinity saves at its own pace, and not after a validation. Leave it out: save_freq and a later `astuner eval` of "
@@ -134,7 +134,7 @@ def _interval(frequency: int) -> int:
     return max(0, frequency)
 
 
-def _kept(number: int | None) -> int:
+def _map_checkpoints_kept(number: int | None) -> int:
     return number or 0
 
 
@@ -191,7 +191,7 @@ ALIGNMENT = Alignment(
             # Shared out once the number of engines is known.
             value=lambda workers, repeats, batch: AUTO,
         ),
-        Row("rollout.temperature", "model.temperature", value=_sampled_temperature),
+        Row("rollout.temperature", "model.temperature", value=_check_temperature),
         Row("rollout.top_p", "model.top_p"),
         Row("rollout.top_k", "model.top_k"),
         Row(
@@ -206,11 +206,11 @@ ALIGNMENT = Alignment(
             value=_validation,
         ),
         Row("trainer_common.total_epochs", "buffer.total_epochs"),
-        Row("trainer_common.keep_best", "trainer.save_hf_checkpoint", value=_saved),
+        Row("trainer_common.keep_best", "trainer.save_hf_checkpoint", value=_map_keep_best),
         Row("trainer_common.algorithm.use_kl_in_reward", "algorithm.kl_penalty_fn", value=_penalty),
         Row("trainer_common.algorithm.filter_groups.enable", f"{BATCHES}.filter_groups", value=_filter),
         Row("trainer_common.save_freq", "trainer.save_interval", value=_interval),
-        Row("trainer_common.max_checkpoints_to_keep", "trainer.max_checkpoints_to_keep", value=_kept),
+        Row("trainer_common.max_checkpoints_to_keep", "trainer.max_checkpoints_to_keep", value=_map_checkpoints_kept),
         Row("trainer_common.nnodes", "cluster.node_num", only_if_set=True),
         Row("trainer_common.n_gpus_per_node", "cluster.gpu_per_node", only_if_set=True),
         Row("trainer_common.mini_batch_num", f"{VERL}.actor.ppo_mini_batch_size", value=_one),

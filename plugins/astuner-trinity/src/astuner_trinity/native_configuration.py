@@ -47,7 +47,7 @@ class Wanted:
     groups_at_once: int = 1
 
 
-def finished(native: Mapping[str, Any], machine: Machine, wanted: Wanted) -> dict[str, Any]:
+def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wanted) -> dict[str, Any]:
     """Return the configuration with a value for every `auto`; raises `ConfigError` for what the machine cannot do."""
     tree: dict[str, Any] = copy.deepcopy(dict(native))
     plan, stand_in = str(wanted.layout.plan), machine.stand_in is not None
@@ -62,7 +62,7 @@ def finished(native: Mapping[str, Any], machine: Machine, wanted: Wanted) -> dic
     validation = get(tree, "buffer.explorer_input.eval_tasksets")
     if tree["mode"] == "bench" and not tree["stages"]:
         put(tree, "synchronizer.sync_style", "fixed")
-        tree["explorer"] = _measuring(tree["explorer"])
+        tree["explorer"] = _enable_measuring(tree["explorer"])
     elif get(tree, "synchronizer.sync_style") == "fully_async":
         # Trinity refuses them there; validation is played among the training tasks anyway.
         put(tree, "buffer.explorer_input.eval_tasksets", [])
@@ -204,7 +204,7 @@ def _algorithm(tree: dict[str, Any]) -> None:
         if str(algorithm[name]).startswith("astuner_trinity.") or algorithm[name] == "none":
             algorithm[name] = None
     _stamp_advantages(algorithm)
-    tree["data_processor"] = _stamped(tree["data_processor"])
+    tree["data_processor"] = _add_stamp(tree["data_processor"])
 
 
 def _stamp_advantages(algorithm: dict[str, Any]) -> None:
@@ -217,7 +217,7 @@ def _stamp_advantages(algorithm: dict[str, Any]) -> None:
     algorithm["advantage_fn"] = STAMP
 
 
-def _stamped(data_processor: Mapping[str, Any]) -> dict[str, Any]:
+def _add_stamp(data_processor: Mapping[str, Any]) -> dict[str, Any]:
     """Return the section with the same at its end, for algorithms whose advantages the trainer computes."""
     operators = [one for one in get(data_processor, "experience_pipeline.operators") or () if one["name"] != STAMP]
     return merge(data_processor, {"experience_pipeline": {"operators": [*operators, {"name": STAMP}]}})
@@ -233,7 +233,7 @@ def _copy(tree: dict[str, Any]) -> None:
                 put(tree, copied, get(tree, key))
 
 
-def _measuring(explorer: Mapping[str, Any]) -> dict[str, Any]:
+def _enable_measuring(explorer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the section of an explorer that measures: it waits for every task, which Trinity has in the style `fixed` alone."""
     return merge(explorer, {"eval_on_startup": True, "over_rollout": {"ratio": 0.0, "return_partial_tasks": False}})
 
@@ -262,13 +262,13 @@ def _stage(stage: Mapping[str, Any], tree: Mapping[str, Any], validation: Any) -
     if "algorithm" in found or "data_processor" in found:
         kind = (found.get("algorithm") or tree["algorithm"])["algorithm_type"]
         if kind not in ALGORITHMS:
-            found["data_processor"] = _stamped(found.get("data_processor") or tree["data_processor"])
+            found["data_processor"] = _add_stamp(found.get("data_processor") or tree["data_processor"])
     if "algorithm" in found or "trainer" in found:
         whole = {name: copy.deepcopy(found.get(name) or tree[name]) for name in ("algorithm", "trainer")}
         _copy(whole)
         found["algorithm"] = whole["algorithm"]
     if mode == "bench":
-        found["explorer"] = _measuring(found.get("explorer") or tree["explorer"])
+        found["explorer"] = _enable_measuring(found.get("explorer") or tree["explorer"])
         if validation != get(tree, "buffer.explorer_input.eval_tasksets"):
             found["buffer"] = copy.deepcopy(found.get("buffer") or tree["buffer"])
             put(found["buffer"], "explorer_input.eval_tasksets", validation)

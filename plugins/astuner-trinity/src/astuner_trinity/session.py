@@ -23,7 +23,7 @@ from astuner_trinity.checkpoints import start_over, turn_back
 from astuner_trinity.defaults import drop_defaults, trinity_defaults
 from astuner_trinity.driver import Driver
 from astuner_trinity.layout import Layout
-from astuner_trinity.native_configuration import Wanted, finished
+from astuner_trinity.native_configuration import Wanted, finish_configuration
 from astuner_trinity.process_environment import Machine, silence_s
 from astuner_trinity.program import open_cluster, start_program
 from astuner_trinity.schedule import Schedule
@@ -91,7 +91,7 @@ class Session:
                 loss_agg_mode=estimator.default_loss_agg_mode,
                 groups_at_once=groups_at_once(rollout.max_env_worker, rollout.num_repeat, run.config.data.train_batch_size),
             )
-            tree = finished(native, machine, wanted)
+            tree = finish_configuration(native, machine, wanted)
             offsets = stage_offsets(tree)
             self._check(tree, schedule, layout, offsets)
             if checkpoints is not None:
@@ -119,7 +119,7 @@ class Session:
                 schedule=schedule,
                 earlier=StoredEpisodes(run.directory / "episodes", replay_after=replay_after),
                 tasks=len(self.tasks.validation()),
-                reported=_reported_steps(RunDirectory(run.directory)),
+                reported=_read_reported_steps(RunDirectory(run.directory)),
                 offsets=offsets,
             )
             try:
@@ -203,7 +203,7 @@ def _write_text(tree: dict[str, Any]) -> str:
     return yaml.safe_dump(drop_defaults(tree, trinity_defaults()), sort_keys=False, allow_unicode=True)
 
 
-def _reported_steps(directory: RunDirectory) -> frozenset[int]:
+def _read_reported_steps(directory: RunDirectory) -> frozenset[int]:
     """Return the steps whose validation an earlier attempt has reported, and whose row was kept."""
     if not directory.metrics.exists():
         return frozenset()

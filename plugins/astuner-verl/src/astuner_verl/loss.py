@@ -30,7 +30,9 @@ class LossOptions:
     """Weight of the entropy, which is taken off the loss."""
 
 
-def weighed_loss(options: LossOptions, model_output: Any, data: Any, dp_group: Any = None) -> tuple[Tensor, dict[str, Any]]:
+def compute_weighed_loss(
+    options: LossOptions, model_output: Any, data: Any, dp_group: Any = None
+) -> tuple[Tensor, dict[str, Any]]:
     """Return the loss of a pass, and sums over its tokens as metrics.
 
     The loss of each token (`astuner.training.losses`) times the factor (`shares`) that core computed from the whole mini-batch:
@@ -46,7 +48,7 @@ def weighed_loss(options: LossOptions, model_output: Any, data: Any, dp_group: A
     entropy = model_output.get("entropy")
     now = logp.detach()
     mask, sampler, advantages, shares = (
-        _padded(data[name], now).to(dtype)
+        _pad(data[name], now).to(dtype)
         for name, dtype in (
             ("response_mask", torch.bool),
             ("rollout_log_probs", now.dtype),
@@ -56,12 +58,12 @@ def weighed_loss(options: LossOptions, model_output: Any, data: Any, dp_group: A
     )
     terms = token_terms(
         torch.where(mask, logp, now),
-        old=torch.where(mask, _padded(data["old_log_probs"], now), now) if "old_log_probs" in data else now,
+        old=torch.where(mask, _pad(data["old_log_probs"], now), now) if "old_log_probs" in data else now,
         sampler=torch.where(mask, sampler, now),
         advantages=advantages,
         shares=shares,
         options=options,
-        reference=torch.where(mask, _padded(data["ref_log_prob"], now), now) if options.kl_loss_coef > 0 else None,
+        reference=torch.where(mask, _pad(data["ref_log_prob"], now), now) if options.kl_loss_coef > 0 else None,
     )
     loss = terms.loss
     spread = no_padding_2_padding(entropy, data) if entropy is not None else torch.zeros_like(now)
@@ -80,7 +82,7 @@ def weighed_loss(options: LossOptions, model_output: Any, data: Any, dp_group: A
     return total, metrics
 
 
-def _padded(nested: Tensor, like: Tensor) -> Tensor:
+def _pad(nested: Tensor, like: Tensor) -> Tensor:
     import torch
 
     if not nested.is_nested:

@@ -11,7 +11,7 @@ from verl.single_controller.base.decorator import Dispatch, register
 from verl.utils.fsdp_utils import collect_lora_params
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
-from astuner_verl.loss import LossOptions, weighed_loss
+from astuner_verl.loss import LossOptions, compute_weighed_loss
 
 
 # verl finds the base class that its colocated workers share by the name "Worker": none of our classes may have that name.
@@ -27,7 +27,7 @@ class PacedActor(ActorRolloutRefWorker):
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def set_weighed_loss(self, options: LossOptions) -> None:
         """Train with the loss whose factors come with the rows."""
-        self.actor.set_loss_fn(partial(weighed_loss, options))
+        self.actor.set_loss_fn(partial(compute_weighed_loss, options))
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def save_adapter(self, path: str, base: str) -> None:

@@ -87,7 +87,7 @@ def check_arguments(arguments: Mapping[str, Any], package: Path) -> None:
     The declarations are read from its sources: importing it takes seconds and torch. Its own parser has the last word on
     values, when the server starts, and on all of it for a vLLM that keeps its declarations elsewhere.
     """
-    known = declared_arguments(package) if arguments else {}
+    known = read_declared_arguments(package) if arguments else {}
     if known and (problems := list(_problems(arguments, known))):
         raise ConfigError(problems)
 
@@ -110,7 +110,7 @@ def _fits(value: Any, kinds: tuple[type, ...]) -> bool:
 
 
 @cache
-def declared_arguments(package: Path) -> Mapping[str, tuple[type, ...]]:
+def read_declared_arguments(package: Path) -> Mapping[str, tuple[type, ...]]:
     """Return the arguments that a vLLM package declares, each with its plain types: no types where they are not plain ones.
 
     Empty when a file of the declarations is not where it is expected.

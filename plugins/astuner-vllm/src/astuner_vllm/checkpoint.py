@@ -32,15 +32,15 @@ def read_model_config(model: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", found)
 
 
-def saved_dtype(config: Mapping[str, Any]) -> str | None:
+def read_saved_dtype(config: Mapping[str, Any]) -> str | None:
     """Return the precision that a checkpoint was saved in, as in `float32`; None when it does not say."""
     found = config.get("dtype", config.get("torch_dtype"))
     return found.removeprefix("torch.") if isinstance(found, str) else None
 
 
-def trained_dtype(config: Mapping[str, Any]) -> str:
+def choose_trained_dtype(config: Mapping[str, Any]) -> str:
     """Return what the backbone `local` computes in where the user does not say: bfloat16 for a checkpoint in half precision."""
-    return "bfloat16" if saved_dtype(config) in ("bfloat16", "float16") else "float32"
+    return "bfloat16" if read_saved_dtype(config) in ("bfloat16", "float16") else "float32"
 
 
 def longest_context(config: Mapping[str, Any]) -> int | None:

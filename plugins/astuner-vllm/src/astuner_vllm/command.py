@@ -14,7 +14,7 @@ from astuner.protocols import RunInfo
 from astuner_vllm.access import KEY
 from astuner_vllm.adapters import EXTENSION
 from astuner_vllm.arguments import check_arguments, command_words
-from astuner_vllm.checkpoint import longest_context, read_model_config, saved_dtype, trained_dtype
+from astuner_vllm.checkpoint import choose_trained_dtype, longest_context, read_model_config, read_saved_dtype
 from astuner_vllm.installed import VllmInstalled
 from astuner_vllm.options import VllmOptions
 from astuner_vllm.registration import BACKEND, ENABLED
@@ -76,7 +76,7 @@ def server_command(
     )
     environment = dict(_environment(options, run_info, vllm))
     devices = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))} if gpus else {}
-    fixed = ("--served-model-name", SERVED_NAME, *_fixed_arguments(), *arguments)
+    fixed = ("--served-model-name", SERVED_NAME, *_list_fixed_arguments(), *arguments)
     return ServerCommand(
         argv=(sys.executable, "-m", "astuner_vllm.serve", model, "--host", "127.0.0.1", "--port", str(port), *fixed),
         env={**environment, **devices, KEY: api_key},
@@ -84,7 +84,7 @@ def server_command(
     )
 
 
-def _fixed_arguments() -> Iterator[str]:
+def _list_fixed_arguments() -> Iterator[str]:
     # Those of the sampling distribution: raw ones cannot be turned into them when top-p or top-k cut it.
     yield from ("--logprobs-mode", "processed_logprobs")
     # Without this, a temperature or a penalty in the checkpoint's generation_config.json would reach every request.
@@ -104,7 +104,7 @@ def _dtype(run_info: RunInfo, checkpoint: Mapping[str, Any]) -> str:
     dtype = run_info.config.model.dtype
     if dtype != "auto":
         return dtype
-    return trained_dtype(checkpoint) if run_info.backbone == "local" else saved_dtype(checkpoint) or "auto"
+    return choose_trained_dtype(checkpoint) if run_info.backbone == "local" else read_saved_dtype(checkpoint) or "auto"
 
 
 def _seed(run_info: RunInfo) -> int:
@@ -143,7 +143,7 @@ def _lora(run_info: RunInfo) -> Iterator[tuple[str, Any]]:
 
 def _environment(options: VllmOptions, run_info: RunInfo, vllm: VllmInstalled) -> Iterator[tuple[str, str]]:
     yield ENABLED, "1"
-    # See `_fixed_arguments` for why these endpoints are safe.
+    # See `_list_fixed_arguments` for why these endpoints are safe.
     yield "VLLM_SERVER_DEV_MODE", "1"
     yield "VLLM_NO_USAGE_STATS", "1"
     # A connection that vLLM closes while a request is on its way looks like a lost server; its default is 5 seconds.

@@ -75,19 +75,23 @@ class VllmEngine:
     async def start(self) -> None:
         """Start or find the servers, and wait until they serve."""
         from astuner_vllm.fleet import Fleet
-        from astuner_vllm.layout import attached_members, own_members, served_dtype
+        from astuner_vllm.layout import find_served_dtype, make_attached_members, make_own_members
         from astuner_vllm.weights import MEMORY, remove_leftovers
 
         remove_leftovers(MEMORY)
         options = self._options
-        members = attached_members(options, self._run_info) if options.url else own_members(options, self._run_info, self._say)
+        members = (
+            make_attached_members(options, self._run_info)
+            if options.url
+            else make_own_members(options, self._run_info, self._say)
+        )
         fleet = Fleet(
             members=members,
             say=self._say,
             max_restarts=options.max_restarts,
             sync=options.weight_sync,
             directory=self._run_info.directory,
-            dtype=served_dtype(self._run_info),
+            dtype=find_served_dtype(self._run_info),
         )
         await fleet.open()
         self._fleet = fleet

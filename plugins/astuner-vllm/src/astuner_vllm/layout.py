@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.errors import ConfigError, Problem
 from astuner.protocols import RunInfo
-from astuner_vllm.checkpoint import read_model_config, saved_dtype, trained_dtype
+from astuner_vllm.checkpoint import choose_trained_dtype, read_model_config, read_saved_dtype
 from astuner_vllm.client import ServerClient
 from astuner_vllm.command import SERVED_NAME, ServerCommand, server_command
 from astuner_vllm.gpus import visible_gpus
@@ -27,7 +27,7 @@ MOST_SERVERS = 2
 """Where the user does not say how many."""
 
 
-def own_members(options: VllmOptions, run_info: RunInfo, say: Say) -> list[Member]:
+def make_own_members(options: VllmOptions, run_info: RunInfo, say: Say) -> list[Member]:
     """Return the servers that the run starts, or finds warm; raises `ConfigError` where they cannot be."""
     vllm = installed()
     if vllm is None:
@@ -60,19 +60,19 @@ def own_members(options: VllmOptions, run_info: RunInfo, say: Say) -> list[Membe
     ]
 
 
-def attached_members(options: VllmOptions, run_info: RunInfo) -> list[Member]:
+def make_attached_members(options: VllmOptions, run_info: RunInfo) -> list[Member]:
     """Return the external servers that the configuration names."""
     key = os.environ.get(options.api_key_env)
     return [Member(name=url, client=_client(url, options, run_info, key=key, model=None)) for url in options.url]
 
 
-def served_dtype(run_info: RunInfo) -> str | None:
+def find_served_dtype(run_info: RunInfo) -> str | None:
     """Return what servers compute in, as far as the configuration and the model say."""
     dtype = run_info.config.model.dtype
     if dtype != "auto":
         return dtype
     config = read_model_config(run_info.config.model.path)
-    return trained_dtype(config) if run_info.backbone == "local" else saved_dtype(config)
+    return choose_trained_dtype(config) if run_info.backbone == "local" else read_saved_dtype(config)
 
 
 def vocabulary_size(run_info: RunInfo) -> int | None:

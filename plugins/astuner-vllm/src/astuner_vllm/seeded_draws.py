@@ -22,11 +22,11 @@ def undo_discarded_draws(runner: type[Any]) -> None:
         return
     sample, bookkeeping = runner._sample, runner._bookkeeping_sync
 
-    def remembering(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self.draws_to_undo = {row: (generator, generator.get_state()) for row, generator in _discarded_rows(self)}
+    def remember_and_sample(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self.draws_to_undo = {row: (generator, generator.get_state()) for row, generator in _find_discarded_rows(self)}
         return sample(self, *args, **kwargs)
 
-    def undoing(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def undo_and_keep_books(self: Any, *args: Any, **kwargs: Any) -> Any:
         generators = self.input_batch.generators
         for row, (generator, state) in self.draws_to_undo.items():
             generator.set_state(state)
@@ -36,10 +36,10 @@ def undo_discarded_draws(runner: type[Any]) -> None:
         finally:
             generators |= {row: generator for row, (generator, _) in self.draws_to_undo.items()}
 
-    runner._sample, runner._bookkeeping_sync, runner.undoes_draws = remembering, undoing, True
+    runner._sample, runner._bookkeeping_sync, runner.undoes_draws = remember_and_sample, undo_and_keep_books, True
 
 
-def _discarded_rows(runner: Any) -> Iterator[tuple[int, torch.Generator]]:
+def _find_discarded_rows(runner: Any) -> Iterator[tuple[int, torch.Generator]]:
     """Yield the rows, and their generators, whose sample of this step does not count."""
     discarded = runner.discard_request_mask.np
     for row, generator in runner.input_batch.generators.items():

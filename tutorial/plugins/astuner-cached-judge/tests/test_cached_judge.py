@@ -179,7 +179,7 @@ def test_what_a_judge_raises_passes_through_and_is_not_kept(cached: Any, pointwi
     assert len(judge.asked) == 2
 
 
-def test_a_wrong_number_of_findings_is_not_kept(cached: Any, store: VerdictStore) -> None:
+def test_a_wrong_number_of_verdicts_is_not_kept(cached: Any, store: VerdictStore) -> None:
     class Short(Counting):
         async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
             return (await super().judge(group))[1:]

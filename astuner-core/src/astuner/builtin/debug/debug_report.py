@@ -1,4 +1,4 @@
-"""The output of the debug backbone: each episode as it ends, the judge's findings, and finally the training samples."""
+"""The output of the debug backbone: each episode as it ends, the judge's verdicts, and finally the training samples."""
 
 from __future__ import annotations
 

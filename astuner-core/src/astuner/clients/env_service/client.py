@@ -133,7 +133,7 @@ class EnvServiceClient:
             "params": dict(params or {}),
         }
         patience = patience or self._patience
-        content, attempt, waits, until_s = self._encoded(endpoint, body), 0, 0, time.monotonic() + place_timeout_s
+        content, attempt, waits, until_s = self._encode(endpoint, body), 0, 0, time.monotonic() + place_timeout_s
         while True:
             try:
                 return await self._send(endpoint, content, repeat, patience)
@@ -147,7 +147,7 @@ class EnvServiceClient:
                     raise
                 await asyncio.sleep(pause_s)
 
-    def _encoded(self, endpoint: str, body: Mapping[str, Any]) -> bytes:
+    def _encode(self, endpoint: str, body: Mapping[str, Any]) -> bytes:
         try:
             # A model may write half of a character; no text in UTF-8 has one.
             return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(errors="replace")
@@ -178,7 +178,7 @@ class EnvServiceClient:
             return self._read(endpoint, response)
         status = response.status_code
         raise EnvServiceFailed(
-            self._refused(endpoint, response),
+            self._describe_refusal(endpoint, response),
             status=status,
             again=may_repeat_answer(status, repeat),
             undone=status in NOT_NOW,
@@ -194,7 +194,7 @@ class EnvServiceClient:
             raise self._odd(endpoint, f"an object is expected, not {answer!r:.120}")
         return answer
 
-    def _refused(self, endpoint: str, response: httpx.Response) -> str:
+    def _describe_refusal(self, endpoint: str, response: httpx.Response) -> str:
         try:
             answer = response.json()
             detail = answer.get("detail", answer) if isinstance(answer, Mapping) else answer

@@ -40,7 +40,7 @@ def messages_request(body: Mapping[str, Any], read_messages: Normalise = normali
     if not counting and read_integer(body, "max_tokens", 1, None) is None:
         raise bad_request("'max_tokens' is missing.", "max_tokens")
     tools = tool_list(body.get("tools"))
-    kwargs, ignored = _thinking(read_object(body, "thinking"))
+    kwargs, ignored = _read_thinking(read_object(body, "thinking"))
     output = read_object(body, "output_config")
     chat: dict[str, Any] = {
         **{name: body.get(name) for name in ("max_tokens", "temperature", "top_p", "top_k", "stream", "seed")},
@@ -126,7 +126,7 @@ def _assistant(blocks: Sequence[Block]) -> Mapping[str, Any]:
         if kind == "tool_use":
             calls.append(_call(block, place))
         elif kind == "thinking":
-            thoughts.append(_string(block, "thinking", place))
+            thoughts.append(_read_string(block, "thinking", place))
         elif kind != "redacted_thinking":
             # Redacted thinking was encrypted by another model's server and cannot be read.
             texts.append(_text(block, place))
@@ -145,8 +145,8 @@ def _call(block: Mapping[str, Any], place: str) -> Mapping[str, Any]:
         raise bad_request(f"{place}.input must be an object.", f"{place}.input")
     raw = given.get(INVALID_JSON) if len(given) == 1 else None
     arguments = raw if isinstance(raw, str) else json.dumps(given, ensure_ascii=False)
-    function = {"name": _string(block, "name", place), "arguments": arguments}
-    return {"id": _string(block, "id", place), "type": "function", "function": function}
+    function = {"name": _read_string(block, "name", place), "arguments": arguments}
+    return {"id": _read_string(block, "id", place), "type": "function", "function": function}
 
 
 def _blocks(content: Any, place: str) -> list[Block]:
@@ -165,17 +165,17 @@ def _text(block: Mapping[str, Any], place: str) -> str:
     if block.get("type") != "text":
         kind = format_value(block.get("type"))
         raise bad_request(f"{place} is a block of type {kind}, which is not served here; nothing is dropped silently.", place)
-    return _string(block, "text", place)
+    return _read_string(block, "text", place)
 
 
-def _string(block: Mapping[str, Any], name: str, place: str) -> str:
+def _read_string(block: Mapping[str, Any], name: str, place: str) -> str:
     found = block.get(name)
     if not isinstance(found, str):
         raise bad_request(f"{place}.{name} must be a string.", f"{place}.{name}")
     return found
 
 
-def _thinking(wanted: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
+def _read_thinking(wanted: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return the variables of the template, and the fields that have no effect.
 
     `display` is not one of them: reasoning is always shown, since without it an answer could not be sent back unchanged.

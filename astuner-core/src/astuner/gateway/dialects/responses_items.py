@@ -63,10 +63,10 @@ def _message(item: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _call(item: Mapping[str, Any], place: str) -> dict[str, Any]:
-    function = {key: _string(item, key, place) for key in ("name", "arguments")}
+    function = {key: _read_string(item, key, place) for key in ("name", "arguments")}
     return {
         "role": "assistant",
-        "tool_calls": [{"id": _string(item, "call_id", place), "type": "function", "function": function}],
+        "tool_calls": [{"id": _read_string(item, "call_id", place), "type": "function", "function": function}],
     }
 
 
@@ -74,10 +74,10 @@ def _call_output(item: Mapping[str, Any], place: str) -> dict[str, Any]:
     if item.get("output") is None:
         raise bad_request(f"{place}.output is missing.", f"{place}.output")
     content = join_text(item["output"], f"{place}.output", MESSAGE_PARTS)
-    return {"role": "tool", "tool_call_id": _string(item, "call_id", place), "content": content}
+    return {"role": "tool", "tool_call_id": _read_string(item, "call_id", place), "content": content}
 
 
-def _reasoning(item: Mapping[str, Any], place: str) -> dict[str, Any] | None:
+def _read_reasoning(item: Mapping[str, Any], place: str) -> dict[str, Any] | None:
     for key in ("content", "summary"):
         text = join_text(item.get(key), f"{place}.{key}", REASONING_PARTS)
         if text:
@@ -92,11 +92,11 @@ READERS: Mapping[str, Callable[[Mapping[str, Any], str], dict[str, Any] | None]]
     "message": _message,
     "function_call": _call,
     "function_call_output": _call_output,
-    "reasoning": _reasoning,
+    "reasoning": _read_reasoning,
 }
 
 
-def _string(item: Mapping[str, Any], key: str, place: str) -> str:
+def _read_string(item: Mapping[str, Any], key: str, place: str) -> str:
     value = item.get(key)
     if not isinstance(value, str):
         raise bad_request(f"{place}.{key} must be a string, not {format_value(value)}.", f"{place}.{key}")

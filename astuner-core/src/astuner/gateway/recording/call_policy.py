@@ -24,7 +24,7 @@ class CallPolicy:
     """Receives messages for the user."""
     _overruled: set[tuple[str, str]] = field(factory=set, init=False)
 
-    def untrained_reason(self, request: ChatRequest, trained: bool) -> str | None:
+    def find_untrained_reason(self, request: ChatRequest, trained: bool) -> str | None:
         """Return the reason why no token of a call may be trained, or None."""
         if request.constraint is not None and not self.capabilities.constrains(request.constraint):
             self.notice(f"The engine cannot constrain answers, so '{request.constraint['type']}' has no effect.")

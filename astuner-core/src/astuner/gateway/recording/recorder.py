@@ -155,7 +155,7 @@ class EpisodeRecorder:
         if request.prompts:
             request = evolve(request, messages=_as_message(renderer.decode(placement.prompt_ids.tolist())))
         trained = spec.trains(caller.target_tag)
-        untrained = self._policy.untrained_reason(request, trained)
+        untrained = self._policy.find_untrained_reason(request, trained)
         sampling = self._policy.choose_sampling(request, caller.agent, trained)
         stop_ids = tuple(sorted({*renderer.turn_ends, *sampling.stop_token_ids}))
         most = min(sampling.max_tokens, room)

@@ -19,7 +19,7 @@ from astuner.planning.schema.json_types import Schema, build_class_schema, build
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.install_hints import command_for
 from astuner.plugins.kinds import add_article
-from astuner.published import published
+from astuner.published import read_published
 
 _NAMED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("backbone", "backbone", ()),
@@ -102,7 +102,7 @@ def _get_subschema(schema: Schema, path: str) -> Any:
 
 def _not_installed(kind: str, installed: InstalledComponents) -> Schema:
     """Return free sections for components that are published and not installed, each with what installs it."""
-    missing = [name for name in published().names(kind) if name not in installed.list_names(kind)]
+    missing = [name for name in read_published().names(kind) if name not in installed.list_names(kind)]
     told = f"Options of {add_article(kind)} that is not installed: "
     return {name: {"description": f"{told}{command_for(kind, name)}", **build_free_section()} for name in missing}
 

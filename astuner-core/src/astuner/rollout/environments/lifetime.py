@@ -42,7 +42,7 @@ class LivingEnvironment:
         """The same, for the loop in which it leads."""
         return GuardedEnvironment(self.facade, self.blame)
 
-    def raised(self, error: BaseException) -> bool:
+    def is_source_of(self, error: BaseException) -> bool:
         """Tell whether `error` comes out of one of the environment's own methods, which a workflow has called."""
         return any(frame.f_locals.get("self") is self._environment for frame, _ in traceback.walk_tb(error.__traceback__))
 
@@ -111,7 +111,7 @@ class Environments:
             environment = make() if home is None else await home.run(_later, make)
         except BaseException as error:
             if home is not None:
-                await home.end(_nothing, CLOSE_TIMEOUT_S)
+                await home.end(_do_nothing, CLOSE_TIMEOUT_S)
             if isinstance(error, AstunerError):
                 raise EnvironmentFailed(str(error)) from error
             if isinstance(error, Exception):
@@ -130,5 +130,5 @@ async def _later(make: Callable[[], Any]) -> Any:
     return make()
 
 
-async def _nothing() -> None:
+async def _do_nothing() -> None:
     return None

@@ -60,9 +60,9 @@ class EnvironmentFinder:
         return self._found[env_type]
 
     def _look_up(self, env_type: str) -> Component | None:
-        return self._named(env_type) or self._named(self._choice.reader.rpartition("/")[2])
+        return self._find_named(env_type) or self._find_named(self._choice.reader.rpartition("/")[2])
 
-    def _named(self, name: str) -> Component | None:
+    def _find_named(self, name: str) -> Component | None:
         given = self._choice.given.get(name, self._choice.given.get(name.rpartition("/")[2]))
         if given is not None:
             return given

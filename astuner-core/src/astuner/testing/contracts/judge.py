@@ -1,4 +1,4 @@
-"""The contract of judges: one finding per completed episode, and failures that are never scores."""
+"""The contract of judges: one verdict per completed episode, and failures that are never scores."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from astuner.testing.contracts.shape import assert_method, find_call_problem
 from astuner.testing.contracts.snapshot import find_changes, take_snapshot
 from astuner.testing.contracts.sum_groups import make_sum_group
 from astuner.testing.contracts.unreadable_groups import WAYS
-from astuner.testing.contracts.verdict_comparison import Finding, agree, describe, list_numbers
+from astuner.testing.contracts.verdict_comparison import AnyVerdict, agree, describe, list_numbers
 
-Pair = tuple[Episode, Finding]
+Pair = tuple[Episode, AnyVerdict]
 
 AT_RANDOM = (
     "A judge that draws at random cannot be checked: set its temperature to 0 in `options`, or script its answers in `make`"
@@ -82,55 +82,55 @@ class JudgeContract(Contract):
     def test_it_judges_its_group(self, tmp_path: Path) -> None:
         """The group is one that the judge can judge: else the other rules would check nothing."""
         pairs = self._judge_group(tmp_path, self.group())
-        reasons = [f"{finding.reason}: {finding.detail}" for _, finding in pairs if isinstance(finding, Unjudged)]
+        reasons = [f"{verdict.reason}: {verdict.detail}" for _, verdict in pairs if isinstance(verdict, Unjudged)]
         assert len(reasons) < len(pairs), (
             f"{self.candidate().blame} judged no episode of the group ({'; '.join(reasons) or 'no episode is completed'}): "
             "override `group()` with one that it can judge"
         )
 
-    def test_each_completed_episode_gets_one_finding(self, tmp_path: Path) -> None:
-        """There is one finding per completed episode and none for a failed one, also when only one sibling is completed."""
+    def test_each_completed_episode_gets_one_verdict(self, tmp_path: Path) -> None:
+        """There is one verdict per completed episode and none for a failed one, also when only one sibling is completed."""
         group = self.group()
         lone = [_keep_only(group, episode, among_failed=True) for episode in _list_completed(group)[:1]]
         for some in (group, *lone):
             self._judge_group(tmp_path, some)
 
-    def test_findings_are_verdicts_or_failures(self, tmp_path: Path) -> None:
-        """Every finding is a Verdict, or Unjudged with its reason; a simple judge gives a float, (float, bool) or a Verdict."""
-        for episode, finding in self._judge_group(tmp_path, self.group()):
-            known = isinstance(finding, Verdict | Unjudged)
-            assert known, f"{self._name(episode)} is {finding!r:.120}: return astuner.Verdict(reward), or raise"
-            if isinstance(finding, Unjudged):
-                assert finding.reason != "bad_verdict", f"{self._name(episode)}: {finding.detail}"
-                assert finding.reason, (
+    def test_answers_are_verdicts_or_failures(self, tmp_path: Path) -> None:
+        """Every verdict is a Verdict, or Unjudged with its reason; a simple judge gives a float, (float, bool) or a Verdict."""
+        for episode, verdict in self._judge_group(tmp_path, self.group()):
+            known = isinstance(verdict, Verdict | Unjudged)
+            assert known, f"{self._name(episode)} is {verdict!r:.120}: return astuner.Verdict(reward), or raise"
+            if isinstance(verdict, Unjudged):
+                assert verdict.reason != "bad_verdict", f"{self._name(episode)}: {verdict.detail}"
+                assert verdict.reason, (
                     f"{self._name(episode)} is Unjudged without a reason: give a short code, as in `judge_error`"
                 )
 
     def test_rewards_are_finite_numbers(self, tmp_path: Path) -> None:
         """Rewards, those per agent and components are finite numbers, never None, NaN or True; success is a bool or None."""
-        for episode, finding in self._judge_group(tmp_path, self.group()):
-            if isinstance(finding, Unjudged):
-                assert finding.reason != "bad_verdict", f"{self._name(episode)}: {finding.detail}"
-            if not isinstance(finding, Verdict):
+        for episode, verdict in self._judge_group(tmp_path, self.group()):
+            if isinstance(verdict, Unjudged):
+                assert verdict.reason != "bad_verdict", f"{self._name(episode)}: {verdict.detail}"
+            if not isinstance(verdict, Verdict):
                 continue
-            for name, number in list_numbers(finding).items():
+            for name, number in list_numbers(verdict).items():
                 finite = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
                 assert finite, (
                     f"{self._name(episode)}: {name} is {number!r} ({type(number).__name__}): give a finite Python float; "
                     "raise where there is no score"
                 )
-            decided = finding.is_success is None or isinstance(finding.is_success, bool)
-            assert decided, f"{self._name(episode)}: is_success is {finding.is_success!r}: give a bool or None"
+            decided = verdict.is_success is None or isinstance(verdict.is_success, bool)
+            assert decided, f"{self._name(episode)}: is_success is {verdict.is_success!r}: give a bool or None"
 
-    def test_findings_follow_the_episodes(self, tmp_path: Path) -> None:
-        """An episode gets the same finding wherever it stands among its siblings: findings are in the order of the episodes."""
+    def test_verdicts_follow_the_episodes(self, tmp_path: Path) -> None:
+        """An episode gets the same verdict wherever it stands among its siblings: verdicts are in the order of the episodes."""
         group = self.group()
-        expected = {episode.id: finding for episode, finding in self._judge_group(tmp_path, group)}
+        expected = {episode.id: verdict for episode, verdict in self._judge_group(tmp_path, group)}
         for turned in (_reorder(group, group.episodes[::-1]), _reorder(group, [*group.episodes[1:], group.episodes[0]])):
-            for episode, finding in self._judge_group(tmp_path, turned):
-                assert agree(finding, expected[episode.id]), (
-                    f"{self._name(episode)} was {describe(expected[episode.id])}, and {describe(finding)} with its siblings in "
-                    f"another order: return findings in the order of the group's completed episodes. {AT_RANDOM}"
+            for episode, verdict in self._judge_group(tmp_path, turned):
+                assert agree(verdict, expected[episode.id]), (
+                    f"{self._name(episode)} was {describe(expected[episode.id])}, and {describe(verdict)} with its siblings in "
+                    f"another order: return verdicts in the order of the group's completed episodes. {AT_RANDOM}"
                 )
 
     def test_the_group_stays_as_it_is(self, tmp_path: Path) -> None:
@@ -151,10 +151,10 @@ class JudgeContract(Contract):
             except JudgeRaised:
                 touched = True
                 continue
-            for episode, finding in pairs:
+            for episode, verdict in pairs:
                 touched = touched or broken[episode.id].touched
-                assert not broken[episode.id].touched or isinstance(finding, Unjudged), (
-                    f"{self._name(episode)} is {describe(finding)} although {what} cannot be read: raise (it is counted, "
+                assert not broken[episode.id].touched or isinstance(verdict, Unjudged), (
+                    f"{self._name(episode)} is {describe(verdict)} although {what} cannot be read: raise (it is counted, "
                     "and the episode takes no part in the update); a default score would be trained on"
                 )
         if not touched:
@@ -168,9 +168,9 @@ class JudgeContract(Contract):
             pairs = self._judge_group(tmp_path, self.group(), before=self.break_calls)
         except JudgeRaised:
             return
-        for episode, finding in pairs:
-            assert isinstance(finding, Unjudged), (
-                f"{self._name(episode)} is {describe(finding)} although its calls failed: let the error out, or return "
+        for episode, verdict in pairs:
+            assert isinstance(verdict, Unjudged), (
+                f"{self._name(episode)} is {describe(verdict)} although its calls failed: let the error out, or return "
                 "Unjudged(reason=…); a default score would be trained on"
             )
 
@@ -180,9 +180,9 @@ class JudgeContract(Contract):
         one_by_one = self._judge(tmp_path, groups)
         at_once = self._judge(tmp_path, groups, at_once=True)
         for alone, together in zip(one_by_one, at_once, strict=True):
-            for (episode, expected), (_, finding) in zip(alone, together, strict=True):
-                assert agree(finding, expected), (
-                    f"{self._name(episode)} was {describe(expected)} alone, and {describe(finding)} when other groups were "
+            for (episode, expected), (_, verdict) in zip(alone, together, strict=True):
+                assert agree(verdict, expected), (
+                    f"{self._name(episode)} was {describe(expected)} alone, and {describe(verdict)} when other groups were "
                     f"judged at the same time: keep nothing about a group or an episode on `self`. {AT_RANDOM}"
                 )
 
@@ -192,7 +192,7 @@ class JudgeContract(Contract):
         return super().make(directory) if isinstance(target, type) else target
 
     def _judge_group(self, directory: Path, group: Group, before: Callable[[Any], None] | None = None) -> list[Pair]:
-        """Return the completed episodes of a group, each with its finding."""
+        """Return the completed episodes of a group, each with its verdict."""
         return self._judge(directory, [group], before=before)[0]
 
     def _judge(
@@ -221,22 +221,22 @@ class JudgeContract(Contract):
         blame, completed = self.candidate().blame, _list_completed(group)
         try:
             async with asyncio.timeout(self.timeout_s) as limit:
-                findings = list(await judge.judge(group))
+                verdicts = list(await judge.judge(group))
         except Exception as error:
             if isinstance(error, TimeoutError) and limit.expired():
                 raise AssertionError(
-                    f"{blame} gave no findings within {self.timeout_s:g} s: set `timeout_s` for a slow judge"
+                    f"{blame} gave no verdicts within {self.timeout_s:g} s: set `timeout_s` for a slow judge"
                 ) from error
             remedy = "override `group()` when it needs other data than made-up sums"
             raise JudgeRaised(f"{blame} raised {type(error).__name__}: {error}: {remedy}") from error
-        assert len(findings) == len(completed), (
-            f"{blame} gave {len(findings)} findings for {len(completed)} completed episodes of {len(group.episodes)}: "
+        assert len(verdicts) == len(completed), (
+            f"{blame} gave {len(verdicts)} verdicts for {len(completed)} completed episodes of {len(group.episodes)}: "
             "return one for each episode whose `completed` is true, and none for the others"
         )
-        return list(zip(completed, findings, strict=True))
+        return list(zip(completed, verdicts, strict=True))
 
     def _name(self, episode: Episode) -> str:
-        return f"{self.candidate().blame}: the finding on episode {episode.id!r}"
+        return f"{self.candidate().blame}: the verdict on episode {episode.id!r}"
 
 
 def _list_completed(group: Group) -> list[Episode]:

@@ -140,13 +140,13 @@ class PackageContract(Rules):
     @self_contained
     def test_targets_exist(self) -> None:
         """Each entry point leads to something that can be imported in a fresh process."""
-        for entry, error, _ in self._imported():
+        for entry, error, _ in self._import_all():
             assert not error, f"{self._blame}: {entry.name} = {entry.value} in {entry.group} cannot be imported: {error}"
 
     @self_contained
     def test_importing_is_light(self) -> None:
         """Importing an entry point imports nothing heavy: that waits until the component is used."""
-        for entry, _, heavy in self._imported():
+        for entry, _, heavy in self._import_all():
             assert not heavy, (
                 f"{self._blame}: importing {entry.value} imports {', '.join(heavy)}; move these imports into the functions that "
                 "need them"
@@ -156,7 +156,7 @@ class PackageContract(Rules):
     def test_options_of_every_component_are_documented(self) -> None:
         """Each field of the `Options` of every component has a string under it."""
         for entry in self._entries():
-            options = find_options_class(_loaded(entry))
+            options = find_options_class(_load(entry))
             bare = [option.name for option in describe_options(options) if not option.doc]
             assert not bare, (
                 f'{self._blame}: {entry.value}: document {", ".join(bare)}: write a """docstring""" under each field of Options'
@@ -166,7 +166,7 @@ class PackageContract(Rules):
     def test_hooks_register(self) -> None:
         """Each extension in `astuner.hooks` has hook methods that are spelt right and take arguments that their hooks have."""
         for entry in self._entries():
-            target = _loaded(entry)
+            target = _load(entry)
             if entry.group == GROUPS["hook"] and target is not None:
                 try:
                     found = Hooks(Catalog()).register(target, f"{self._blame}: {entry.value}")
@@ -219,7 +219,7 @@ class PackageContract(Rules):
                 found[root] = [*found.get(root, ()), *(sorted(origin.parent.rglob("*.py")) if is_package else [origin])]
         return found
 
-    def _imported(self) -> Sequence[tuple[EntryPoint, str, Sequence[str]]]:
+    def _import_all(self) -> Sequence[tuple[EntryPoint, str, Sequence[str]]]:
         """Import every entry point in a fresh process; return with each the error, and the heavy modules that came with it."""
         entries = self._entries()
         values = [entry.value.partition("[")[0].replace(" ", "") for entry in entries]
@@ -231,7 +231,7 @@ class PackageContract(Rules):
         return [(entry, error, heavy) for entry, (error, heavy) in zip(entries, rows, strict=True)]
 
 
-def _loaded(entry: EntryPoint) -> Any:
+def _load(entry: EntryPoint) -> Any:
     """Return the target; None for one that cannot be imported, which a rule of its own says."""
     try:
         return entry.load()

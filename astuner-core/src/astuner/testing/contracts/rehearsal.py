@@ -96,7 +96,7 @@ def rehearse(conf: Path, *, resume: bool = False) -> Iterator[Rehearsal]:
         directory = RunDirectory(conf.resolve().parent / "contract_run")
         directory.open()
         stack.callback(directory.close)
-        step = [0, *directory.saved_steps()][-1] if resume else 0
+        step = [0, *directory.list_saved_steps()][-1] if resume else 0
         store = EpisodeFiles(directory.episodes, replay_after=(step or -1) if resume else None)
         stack.callback(store.close)
         hooks = Hooks(Catalog())

@@ -1,4 +1,4 @@
-"""Comparing findings of judges."""
+"""Comparing verdicts of judges."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from astuner.schema import Unjudged, Verdict
 
-Finding = Verdict | Unjudged
+AnyVerdict = Verdict | Unjudged
 
 
 def list_numbers(verdict: Verdict) -> dict[str, Any]:
@@ -19,8 +19,8 @@ def list_numbers(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def agree(one: Finding, other: Finding) -> bool:
-    """Whether two findings agree; rationales are ignored."""
+def agree(one: AnyVerdict, other: AnyVerdict) -> bool:
+    """Whether two verdicts agree; rationales are ignored."""
     if not isinstance(one, Verdict) or not isinstance(other, Verdict):
         return isinstance(one, Unjudged) and isinstance(other, Unjudged) and one.reason == other.reason
     mine, others = list_numbers(one), list_numbers(other)
@@ -31,12 +31,12 @@ def agree(one: Finding, other: Finding) -> bool:
     )
 
 
-def describe(finding: Finding) -> str:
-    """Return a finding for a message."""
-    if isinstance(finding, Verdict):
-        counted = ", ".join(f"{name} {number!r}" for name, number in list_numbers(finding).items())
-        return f"a Verdict ({counted}, is_success {finding.is_success})"
-    return f"{finding!r:.120}"
+def describe(verdict: AnyVerdict) -> str:
+    """Return a verdict for a message."""
+    if isinstance(verdict, Verdict):
+        counted = ", ".join(f"{name} {number!r}" for name, number in list_numbers(verdict).items())
+        return f"a Verdict ({counted}, is_success {verdict.is_success})"
+    return f"{verdict!r:.120}"
 
 
 def _close(one: Any, other: Any) -> bool:

@@ -13,7 +13,7 @@ from attrs.validators import and_, ge, le
 from astuner.schema import Message, Split, Task, WorkflowTask
 from astuner_envs.arithmetic import NotArithmetic, evaluate
 from astuner_envs.listing import NumberedTasks, draw_for_split, list_numbered, locate_task, make_random
-from astuner_envs.message_answers import put_forward
+from astuner_envs.message_answers import extract_answer
 
 NAME = "calculator"
 TOOL: Mapping[str, Any] = {
@@ -70,7 +70,7 @@ class Calculator:
         self._calls += bool(calls)
         if calls and self._calls <= self._options.calls:
             return [_answer(call) for call in calls], 0.0, False, {"tool_calls": len(calls)}
-        self._score = float(not calls and _is_same(put_forward(action), self._sum))
+        self._score = float(not calls and _is_same(extract_answer(action), self._sum))
         return [], self._score, True, {"is_success": self._score == 1.0, "tool_calls": len(calls)}
 
     async def evaluate(self, sparse: bool = False) -> float:

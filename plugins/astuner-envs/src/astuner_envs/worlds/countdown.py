@@ -14,7 +14,7 @@ from attrs.validators import and_, ge, le
 from astuner.schema import Message, Split, Task, WorkflowTask
 from astuner_envs.arithmetic import NotArithmetic, Value, evaluate
 from astuner_envs.listing import NumberedTasks, draw_for_split, list_numbered, locate_task, make_random
-from astuner_envs.message_answers import put_forward
+from astuner_envs.message_answers import extract_answer
 
 NAME = "countdown"
 CLOSE_SCORE = 0.1
@@ -77,7 +77,7 @@ class Countdown:
         if self._puzzle is None:
             raise RuntimeError("step comes after reset")
         self._attempts += 1
-        said, score = self._judge_answer(put_forward(action))
+        said, score = self._judge_answer(extract_answer(action))
         gained, self._best = max(0.0, score - self._best), max(self._best, score)
         left = self._options.attempts - self._attempts
         done = score == 1.0 or left <= 0

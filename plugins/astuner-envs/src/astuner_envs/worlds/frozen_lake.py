@@ -12,7 +12,7 @@ from attrs.validators import and_, ge, gt, le, lt
 from astuner.errors import PluginError
 from astuner.schema import Message, Split, Task, WorkflowTask
 from astuner_envs.listing import NumberedTasks, draw_for_split, list_numbered, locate_task, make_random
-from astuner_envs.message_answers import put_forward
+from astuner_envs.message_answers import extract_answer
 
 NAME = "frozen_lake"
 MOVES = ("left", "down", "right", "up")
@@ -70,7 +70,7 @@ class FrozenLake:
         """Move."""
         if self._lake is None:
             raise RuntimeError("step comes after reset")
-        named = _MOVE.findall(put_forward(action))
+        named = _MOVE.findall(extract_answer(action))
         self._moves += 1
         reward, done, said = 0.0, False, f"Name one move: {', '.join(MOVES)}."
         if named:

@@ -12,7 +12,7 @@ from astuner.clients.reasoning_gym import is_installed
 from astuner.errors import PluginError
 from astuner.schema import Message, Split, Task, WorkflowTask
 from astuner_envs.listing import NumberedTasks, list_numbered, locate_task
-from astuner_envs.message_answers import put_forward
+from astuner_envs.message_answers import extract_answer
 from astuner_envs.worlds.puzzles import NAME, Children, find_puzzle, get_children
 
 RULES = "Answer the question. Put nothing but the final answer between <answer> and </answer>."
@@ -66,7 +66,7 @@ class ReasoningGym:
         """Take the answer."""
         if self._children is None:
             raise RuntimeError("step comes after reset")
-        found = await self._children.ask(score={"source": self._source, "answer": put_forward(action)})
+        found = await self._children.ask(score={"source": self._source, "answer": extract_answer(action)})
         self._score = float(found["score"])
         unreadable = {"unreadable": found["unreadable"]} if "unreadable" in found else {}
         return [], self._score, True, {"is_success": self._score >= 1.0, **unreadable}

@@ -14,12 +14,12 @@ NO_ANSWER = "No answer was given."
 
 
 def explain_failure(error: LLMFailed | LLMBudgetSpent) -> Unjudged:
-    """Return the finding for an LLM that failed (`llm_failed`) or that may not be asked any more (`llm_budget`)."""
+    """Return `Unjudged` for an LLM that failed (`llm_failed`) or that may not be asked any more (`llm_budget`)."""
     return Unjudged(reason="llm_budget" if isinstance(error, LLMBudgetSpent) else "llm_failed", detail=str(error))
 
 
 def explain_missing_answer(key: str, metadata: Mapping[str, Any], *, option: str) -> Unjudged:
-    """Return the finding for an output without that key, which says nothing of the answer; `option` is what chooses the key."""
+    """Return `Unjudged` for an output without that key, which says nothing of the answer; `option` is what chooses the key."""
     there = ", ".join(metadata) or "nothing"
     told = f"the output of the workflow has no metadata['{key}'] (there is: {there}); put the answer there, or set {option}"
     return Unjudged(reason="no_answer", detail=told)

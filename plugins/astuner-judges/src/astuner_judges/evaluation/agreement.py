@@ -99,7 +99,7 @@ def kendall_tau_b(one: Numbers, other: Numbers) -> float:
     return same / scale if scale > 0 else math.nan
 
 
-def ordered_pairs(labels: Numbers, judged: Numbers) -> tuple[float, int]:
+def count_ordered_pairs(labels: Numbers, judged: Numbers) -> tuple[float, int]:
     """Return how many pairs with different labels the judge orders the same way, equal scores counting half, and of how many."""
     x, y = np.asarray(labels, float), np.asarray(judged, float)
     by_label = np.sign(x[:, None] - x[None, :])

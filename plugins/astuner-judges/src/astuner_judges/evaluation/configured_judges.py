@@ -43,7 +43,7 @@ def load_judges(conf: Path, overrides: Sequence[str], name: str | None = None) -
     """
     from astuner.config.loading import load_config
     from astuner.planning.chooser import Chooser
-    from astuner.planning.judge_choice import named_judges
+    from astuner.planning.judge_choice import list_named_judges
     from astuner.plugins.catalog import Catalog
 
     loaded = load_config(conf, overrides, None)
@@ -51,15 +51,15 @@ def load_judges(conf: Path, overrides: Sequence[str], name: str | None = None) -
     catalog = Catalog.discover(disabled=config.plugins.disabled)
     chooser = Chooser(loaded, catalog)
     found = []
-    for named in named_judges(config.task_judge):
-        chosen = named.chosen_by(chooser)
+    for named in list_named_judges(config.task_judge):
+        chosen = named.choose(chooser)
         if chosen is not None and name in (None, named.known_as, named.spec, chosen.candidate.name):
             called = named.known_as or chosen.candidate.name
             found.append(ConfiguredJudge(name=called, candidate=chosen.candidate, options=chosen.options))
     chooser.finish()
     if not found:
         wanted = "" if name is None else f" '{name}'"
-        there = ", ".join(repr(one.known_as or one.spec) for one in named_judges(config.task_judge)) or "none"
+        there = ", ".join(repr(one.known_as or one.spec) for one in list_named_judges(config.task_judge)) or "none"
         raise UsageError(f"{conf}: no judge{wanted} in astuner.task_judge; there is: {there}. Name one by task_judge.judge_type")
     info = RunInfo(
         project_name=config.project_name,

@@ -41,7 +41,7 @@ def find_limits(
         return Limits(label=0.5 if threshold is None else threshold)  # ranks make no decisions
     low, high = min(labels), max(labels)
     label, notes = (threshold, []) if threshold is not None else _from_which_label(low, high, options)
-    rewards = _undecided_rewards(findings)
+    rewards = _list_undecided_rewards(findings)
     if not rewards:
         return Limits(label=label, notes=tuple(notes))
     if success_reward is None and _is_one_scale(rewards, low, high, label):
@@ -70,7 +70,7 @@ def _from_which_label(low: float, high: float, options: Any) -> tuple[float, lis
     return halfway, [told]
 
 
-def _undecided_rewards(findings: Sequence[Findings]) -> list[float]:
+def _list_undecided_rewards(findings: Sequence[Findings]) -> list[float]:
     every = [finding for found in findings for finding in found.forwards]
     return [finding.reward for finding in every if isinstance(finding, Verdict) and finding.is_success is None]
 

@@ -16,8 +16,8 @@ from astuner.schema import Unjudged, Verdict
 from astuner_judges.evaluation.agreement import (
     accuracy,
     cohens_kappa,
+    count_ordered_pairs,
     kendall_tau_b,
-    ordered_pairs,
     partial_pearson,
     partial_spearman,
     shares_of_rank,
@@ -178,7 +178,7 @@ def _figures(rows: _JudgedAnswers, seed: int, *, decides: bool) -> dict[str, Any
 def _order(rows: _JudgedAnswers) -> Any:
     """Return the share of pairs ordered as labelled, over the questions of some rows."""
     found = [
-        ordered_pairs(rows.labels[rows.question == number], rows.scores[rows.question == number])
+        count_ordered_pairs(rows.labels[rows.question == number], rows.scores[rows.question == number])
         for number in range(int(rows.question.max()) + 1)
     ]
     right, pairs = (np.array(column, float) for column in zip(*found, strict=True))

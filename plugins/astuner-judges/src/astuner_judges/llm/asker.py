@@ -16,7 +16,7 @@ Shape = TypeVar("Shape")
 
 
 class Asker:
-    """Puts questions and hands back typed answers, or the finding that there are none."""
+    """Puts questions and hands back typed answers, or `Unjudged` when there are none."""
 
     def __init__(self, client: LLMClient, *, max_tokens: int, attempts: int, votes: int, first_seed: int) -> None:
         """Keep how often to ask; each vote has a seed of its own, counted from `first_seed`, so that a cache tells them apart."""

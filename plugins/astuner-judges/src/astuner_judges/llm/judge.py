@@ -63,7 +63,7 @@ class LlmAsJudge(Judge):
         return self._client.budget
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
-        """Return a finding per completed episode."""
+        """Return a verdict per completed episode."""
         completed = [episode for episode in group.episodes if episode.completed]
         shown = [describe_work(episode, self._options) for episode in completed]
         there = [(episode, work) for episode, work in zip(completed, shown, strict=True) if not isinstance(work, Unjudged)]

@@ -28,7 +28,7 @@ async def rank_works(
     options: LlmJudgeOptions,
     key: str,
 ) -> list[Verdict | Unjudged]:
-    """Return a finding per work; `key` chooses the first order. The same work has one place, and none the last, unasked."""
+    """Return a verdict per work; `key` chooses the first order. The same work has one place, and none the last, unasked."""
     there = shuffle_works((work for work in works if work is not None), key)
     counts = count_works(works)
     rankings: list[Ranking] = []
@@ -40,8 +40,8 @@ async def rank_works(
             return [found] * len(works)
         rankings = [ranking for of_order, _ in found for ranking in of_order]
         reasons = list(dict.fromkeys(rationale for _, rationale in found if rationale))
-    findings = {work: _finding(work, counts, rankings, reasons) for work in counts}
-    return [findings[work] for work in works]
+    verdicts = {work: _judge_work(work, counts, rankings, reasons) for work in counts}
+    return [verdicts[work] for work in works]
 
 
 def choose_orders(works: Sequence[str], count: int) -> list[tuple[str, ...]]:
@@ -63,7 +63,9 @@ async def _ask_ranking(
     return rankings, votes[0].rationale
 
 
-def _finding(work: str | None, counts: Mapping[str | None, int], rankings: Sequence[Ranking], reasons: Sequence[str]) -> Verdict:
+def _judge_work(
+    work: str | None, counts: Mapping[str | None, int], rankings: Sequence[Ranking], reasons: Sequence[str]
+) -> Verdict:
     def beats(one: str, other: str) -> float:
         return fmean(ranking[one] < ranking[other] for ranking in rankings)
 

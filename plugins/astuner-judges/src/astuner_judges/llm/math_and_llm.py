@@ -83,17 +83,17 @@ class MathAnswerAndLlmAsJudge(Judge):
         return self._quality.budget
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
-        """Return a finding per completed episode."""
+        """Return a verdict per completed episode."""
         completed = [episode for episode in group.episodes if episode.completed]
         by_math = await self._math.judge(group)
         asked = [
             episode
-            for episode, finding in zip(completed, by_math, strict=True)
-            if isinstance(finding, Verdict) and self._weight(finding) > 0
+            for episode, verdict in zip(completed, by_math, strict=True)
+            if isinstance(verdict, Verdict) and self._weight(verdict) > 0
         ]
         found = await self._quality.judge(evolve(group, episodes=tuple(asked)))
-        qualities = {episode.id: finding for episode, finding in zip(asked, found, strict=True)}
-        return [self._combine(finding, qualities.get(episode.id)) for episode, finding in zip(completed, by_math, strict=True)]
+        qualities = {episode.id: verdict for episode, verdict in zip(asked, found, strict=True)}
+        return [self._combine(verdict, qualities.get(episode.id)) for episode, verdict in zip(completed, by_math, strict=True)]
 
     async def close(self) -> None:
         """Close both."""

@@ -51,15 +51,15 @@ async def compare_works(
     options: LlmJudgeOptions,
     key: str,
 ) -> list[Verdict | Unjudged]:
-    """Return a finding per work; `key` chooses the pairs. The same work is a tie with itself, and none loses, unasked."""
+    """Return a verdict per work; `key` chooses the pairs. The same work is a tie with itself, and none loses, unasked."""
     there = [work for work in works if work is not None]
     pairs = choose_pairs(there, key, options.pairs_per_episode)
     found = await asyncio.gather(*(_compare_both_orders(pair, task, questions, asker) for pair in pairs))
     outcomes: Outcomes = dict(zip(pairs, found, strict=True))
     counts = count_works(works)
     expected = _expect_win_rates(counts, outcomes) if options.pair_reward == "bradley_terry" else None
-    findings = {work: _finding(work, counts, outcomes, names, options, expected) for work in counts}
-    return [findings[work] for work in works]
+    verdicts = {work: _judge_work(work, counts, outcomes, names, options, expected) for work in counts}
+    return [verdicts[work] for work in works]
 
 
 async def _compare_both_orders(pair: Pair, task: Mapping[str, str], questions: Questions, asker: Asker) -> Outcome | Unjudged:
@@ -86,7 +86,7 @@ def _share(votes: Sequence[Compared]) -> float:
     return _SHARE[winners[0]] if len(winners) == 1 else 0.5
 
 
-def _finding(
+def _judge_work(
     work: str | None,
     counts: Mapping[str | None, int],
     outcomes: Outcomes,

@@ -45,7 +45,7 @@ def name_works(episodes: Sequence[Episode], works: Works) -> Mapping[str | None,
 
 
 def judge_lone(reward: float | None, mode: str) -> Verdict | Unjudged:
-    """Return the finding on an episode without siblings."""
+    """Return the verdict on an episode without siblings."""
     if reward is not None:
         return Verdict(reward, rationale="There is no sibling to compare it with.")
     return Unjudged(

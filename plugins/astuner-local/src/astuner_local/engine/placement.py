@@ -47,7 +47,7 @@ class Placement:
         usable = len(ids) - 1  # The last token is always run, for its logits.
         keys = prefix_keys(ids.tolist())
         donor = self._index.find(keys)
-        promised = 0 if donor is None else min(common_prefix(_known_ids(donor), ids), usable)
+        promised = 0 if donor is None else min(common_prefix(_get_known_ids(donor), ids), usable)
         ready = 0 if donor is None else min(promised, donor.length)
         own, kept = self._find_continued(generation.request.session, ids, usable)
         if promised > max(ready, kept):
@@ -116,7 +116,7 @@ class Placement:
         best, most = None, -1
         for slot in self._by_session.get(session, ()):
             if slot.idle:
-                size = min(common_prefix(_known_ids(slot), ids), usable)
+                size = min(common_prefix(_get_known_ids(slot), ids), usable)
                 if size > most:
                     best, most = slot, size
         return best, max(most, 0)
@@ -187,6 +187,6 @@ class Placement:
         slot.session, slot.length, slot.ids = None, 0, slot.ids[:0]
 
 
-def _known_ids(slot: Slot) -> NDArray[np.int32]:
+def _get_known_ids(slot: Slot) -> NDArray[np.int32]:
     """Return the ids that a slot has computed, or is about to."""
     return slot.ids[: slot.length if slot.generation is None else slot.generation.known]

@@ -61,7 +61,7 @@ class Session:
                 refused = isinstance(error, OpenEnvFailed) and error.code != NO_PLACE
                 if refused or time.monotonic() + pause_s > end_s:
                     raise (
-                        error if isinstance(error, OpenEnvFailed) else self._failed(f"could not be reached: {error!r}")
+                        error if isinstance(error, OpenEnvFailed) else self._make_failure(f"could not be reached: {error!r}")
                     ) from error
             await asyncio.sleep(spread(pause_s))
         self._heart = asyncio.create_task(self._beat(), name=f"heartbeat of {self._url}")
@@ -98,13 +98,13 @@ class Session:
                 proxy=None if is_local(self._url) else True,
             )
         except WebSocketException as error:
-            raise self._failed(f"is no OpenEnv server: {error}") from error
+            raise self._make_failure(f"is no OpenEnv server: {error}") from error
 
     async def _say(self, kind: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
         from websockets.exceptions import ConnectionClosed
 
         if self._socket is None:
-            raise self._failed("the session is not open")
+            raise self._make_failure("the session is not open")
         # Some servers refuse a key that they do not know, also an empty one.
         message = {"type": kind, **({"data": dict(data)} if kind in ("reset", "step") else {})}
         # Without its answer the session is over: one that comes late must not be taken for that of the next message.
@@ -115,10 +115,10 @@ class Session:
                     await self._socket.send(json.dumps(message))
                 text = await self._socket.recv()
         except ConnectionClosed as error:
-            raise self._failed(f"{kind}: the session was lost: {error}") from error
+            raise self._make_failure(f"{kind}: the session was lost: {error}") from error
         except TimeoutError as error:
             await self._hang_up()
-            raise self._failed(f"{kind}: no answer within {self._timeout_s:g} s") from error
+            raise self._make_failure(f"{kind}: no answer within {self._timeout_s:g} s") from error
         except BaseException:
             await self._hang_up()
             raise
@@ -133,9 +133,9 @@ class Session:
             answer = None
         data = answer.get("data") if isinstance(answer, Mapping) else None
         if not isinstance(answer, Mapping) or not isinstance(data, Mapping):
-            raise self._failed(f"{kind}: an odd answer: {text[:200]!r}")
+            raise self._make_failure(f"{kind}: an odd answer: {text[:200]!r}")
         if answer.get("type") == "error":
-            raise self._failed(f"{kind}: {_told(data)}", code=str(data.get("code") or ""))
+            raise self._make_failure(f"{kind}: {_describe_failure(data)}", code=str(data.get("code") or ""))
         return data
 
     async def _hang_up(self) -> None:
@@ -160,11 +160,11 @@ class Session:
                 # The next step says that the session was lost, and ends the episode.
                 return
 
-    def _failed(self, said: str, code: str = "") -> OpenEnvFailed:
+    def _make_failure(self, said: str, code: str = "") -> OpenEnvFailed:
         return OpenEnvFailed(said, code=code, where=f"OpenEnv server {self._url}: ")
 
 
-def _told(data: Mapping[str, Any]) -> str:
+def _describe_failure(data: Mapping[str, Any]) -> str:
     """Return what a server says of a failure; of an action that it does not understand, which field is wrong."""
     errors = [one for one in data.get("errors") or () if isinstance(one, Mapping)]
     fields = [f"{'.'.join(map(str, one.get('loc') or ()))}: {one.get('msg')}" for one in errors]

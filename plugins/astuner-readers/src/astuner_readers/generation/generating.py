@@ -133,7 +133,7 @@ class Generation:
     async def _turn(self, turn: int) -> str | None:
         """Go through all sources, as long as tasks are missing; return why no more may be asked."""
         waiting = deque(enumerate(self.wanted.sources(turn)))
-        earlier = self._written_by_source(turn)
+        earlier = self._collect_written(turn)
         most = self.wave
         while waiting and self._missing > 0:
             size = min(ceil((self._missing - self._unsifted) / self.wanted.per_request), most, len(waiting))
@@ -230,7 +230,7 @@ class Generation:
     async def _find_repeats(self, drafts: Sequence[Draft]) -> list[str | None]:
         return await find_repeats([draft.question for draft in drafts], self.wanted.taken, self.embedding, self.threshold)
 
-    def _written_by_source(self, turn: int) -> dict[tuple[str, str], list[str]]:
+    def _collect_written(self, turn: int) -> dict[tuple[str, str], list[str]]:
         """Return what was written in the turns before, in their order."""
         found: dict[tuple[str, str], list[str]] = {}
         for before in range(turn):

@@ -174,7 +174,7 @@ class ActorEngine(_TrinityEngine):
             adapter = await self._actor.get_lora_request.remote()
             prompt = {"prompt_token_ids": list(request.prompt_ids)}
             found = await self._actor._generate_internal.remote(  # the only method that takes ids and adapters
-                prompt=prompt, lora_request=adapter, **{**_sampling(request), "logprobs": 0}
+                prompt=prompt, lora_request=adapter, **{**_make_sampling_arguments(request), "logprobs": 0}
             )
         finally:
             self._busy.end()
@@ -186,7 +186,7 @@ class ActorEngine(_TrinityEngine):
         )
 
 
-def _sampling(request: Request) -> dict[str, Any]:
+def _make_sampling_arguments(request: Request) -> dict[str, Any]:
     sampling = request.sampling
     return {
         "temperature": sampling.temperature,
@@ -203,7 +203,7 @@ def _body(request: Request, model: str) -> dict[str, Any]:
         "model": model,
         "prompt": list(request.prompt_ids),
         "stream": True,
-        **_sampling(request),
+        **_make_sampling_arguments(request),
         # The server would lay its generation config's values over what is left out.
         "repetition_penalty": 1.0,
         "min_p": 0.0,

@@ -135,7 +135,7 @@ def prepare_rows(
         # Nothing comes of it, but some algorithms of Trinity's own divide by the number of a batch's tokens.
         rows[kept[0]].action_mask = torch.ones_like(rows[kept[0]].action_mask)
     shortest = min(kept, key=lambda place: len(rows[place].tokens))
-    chosen += [(_padding(rows[shortest]), 0.0) for _ in range(-len(chosen) % workers)]
+    chosen += [(_make_padding(rows[shortest]), 0.0) for _ in range(-len(chosen) % workers)]
     found = []
     for row, share in chosen:
         row.info |= {SHARE: share, STALE: float(row.info[VERSION] < step - 1), RATE: rate, IDLE: float(idle)}
@@ -164,7 +164,7 @@ def check_one_step(rows: Sequence[Experience]) -> None:
         )
 
 
-def _padding(row: Experience) -> Experience:
+def _make_padding(row: Experience) -> Experience:
     """Return a row that trains nothing, whatever loss sees it, and that is compared with no other."""
     found = copy.copy(row)
     found.eid = EID(batch=row.eid.batch, task="padding")

@@ -28,7 +28,7 @@ class LossOptions:
     """Workers that share a sequence: they count as one where gradients are averaged."""
 
 
-def weighed_loss(
+def compute_weighed_loss(
     options: LossOptions,
     logp: Tensor,
     *,
@@ -120,7 +120,7 @@ def _of_worker(
     from verl.utils.metric import AggregationType, Metric
 
     workers = max(1, dist.get_world_size() // options.sequence_parallel) if dist.is_initialized() else 1
-    loss, sums = weighed_loss(
+    loss, sums = compute_weighed_loss(
         options,
         logp,
         sampler=sampler,

@@ -41,7 +41,7 @@ class CachedJudge(Judge):
         return await self._inner.observe(episode, environment)
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
-        """Return one finding per completed episode, in their order."""
+        """Return one verdict per completed episode, in their order."""
         return await (self._judge_each(group) if self._pointwise else self._judge_whole(group))
 
     async def close(self) -> None:
@@ -55,11 +55,11 @@ class CachedJudge(Judge):
         if kept is not None:
             await self._count(found=episodes, asked=0)
             return kept
-        findings = await self._inner.judge(group)
-        if len(findings) == episodes:
-            await self._try(self._store.add, {key: findings})
+        verdicts = await self._inner.judge(group)
+        if len(verdicts) == episodes:
+            await self._try(self._store.add, {key: verdicts})
         await self._count(found=0, asked=episodes)
-        return findings
+        return verdicts
 
     async def _judge_each(self, group: Group) -> Sequence[Verdict | Unjudged]:
         completed = {episode.id: episode for episode in group.episodes if episode.completed}
@@ -68,10 +68,10 @@ class CachedJudge(Judge):
         # Identical siblings are judged once.
         new = {key: completed[name] for name, key in keys.items() if key not in kept}
         if new:
-            findings = await self._inner.judge(evolve(group, episodes=tuple(new.values())))
-            if len(findings) != len(new):
-                raise ValueError(f"judge '{self._name}' gave {len(findings)} findings for {len(new)} completed episodes")
-            judged = {key: [finding] for key, finding in zip(new, findings, strict=True)}
+            verdicts = await self._inner.judge(evolve(group, episodes=tuple(new.values())))
+            if len(verdicts) != len(new):
+                raise ValueError(f"judge '{self._name}' gave {len(verdicts)} verdicts for {len(new)} completed episodes")
+            judged = {key: [verdict] for key, verdict in zip(new, verdicts, strict=True)}
             await self._try(self._store.add, judged)
             kept = {**kept, **judged}
         await self._count(found=len(keys) - len(new), asked=len(new))

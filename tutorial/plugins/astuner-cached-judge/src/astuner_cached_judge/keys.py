@@ -20,19 +20,17 @@ FORMAT = 1
 def judge_key(candidate: Candidate, options: Any) -> str:
     """Return the identity of a judge: where it comes from, its version, its code and its options."""
     chosen = attrs.asdict(options) if attrs.has(type(options)) else options
-    return _hashed(
-        [FORMAT, candidate.name, candidate.dist, candidate.version, candidate.target, _source(candidate.target), chosen]
-    )
+    return _hash([FORMAT, candidate.name, candidate.dist, candidate.version, candidate.target, _source(candidate.target), chosen])
 
 
 def episode_key(judge: str, episode: Episode) -> str:
     """Return the key of the verdict of a judge that sees this episode alone."""
-    return _hashed([judge, "episode", _content(episode)])
+    return _hash([judge, "episode", _content(episode)])
 
 
 def group_key(judge: str, group: Group) -> str:
     """Return the key of the verdicts of a judge that compares siblings: all of them count, the failed ones too."""
-    return _hashed([judge, "group", [_content(episode) for episode in group.episodes]])
+    return _hash([judge, "group", [_content(episode) for episode in group.episodes]])
 
 
 def _content(episode: Episode) -> Any:
@@ -54,6 +52,6 @@ def _source(target: str) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
 
-def _hashed(value: Any) -> str:
+def _hash(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=repr)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

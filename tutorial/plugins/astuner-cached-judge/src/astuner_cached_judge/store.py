@@ -38,25 +38,25 @@ class VerdictStore:
     def __init__(self, path: Path) -> None:
         """Create the file if it does not exist; raises `sqlite3.Error` if it cannot be written or is not a database."""
         self._path = path
-        with self._writing() as connection:
+        with self._begin_write() as connection:
             for table in TABLES:
                 connection.execute(table)
 
     def find(self, keys: Iterable[str]) -> dict[str, list[Verdict]]:
         """Return what is kept under these keys."""
-        with self._connected() as connection:
+        with self._connect() as connection:
             rows = [connection.execute("SELECT key, verdicts FROM verdicts WHERE key = ?", (key,)).fetchone() for key in keys]
         return {key: [Verdict(**verdict) for verdict in json.loads(text)] for key, text in filter(None, rows)}
 
     def add(self, found: Mapping[str, Sequence[Verdict | Unjudged]]) -> None:
-        """Keep findings that are all verdicts; existing entries stay."""
-        texts = [(key, text) for key, findings in found.items() if (text := _text(findings)) is not None]
-        with self._writing() as connection:
+        """Keep verdicts unless one of them is `Unjudged`; existing entries stay."""
+        texts = [(key, text) for key, verdicts in found.items() if (text := _text(verdicts)) is not None]
+        with self._begin_write() as connection:
             connection.executemany("INSERT OR IGNORE INTO verdicts VALUES (?, ?)", texts)
 
     def count(self, run: str, judge: str, *, found: int, asked: int) -> None:
         """Add to the counts of a run."""
-        with self._writing() as connection:
+        with self._begin_write() as connection:
             connection.execute(
                 "INSERT INTO counts VALUES (?, ?, ?, ?) "
                 "ON CONFLICT DO UPDATE SET found = found + excluded.found, asked = asked + excluded.asked",
@@ -65,17 +65,17 @@ class VerdictStore:
 
     def counts(self, run: str) -> list[Count]:
         """Return the counts of all processes of a run, by judge."""
-        with self._connected() as connection:
+        with self._connect() as connection:
             rows = connection.execute("SELECT judge, found, asked FROM counts WHERE run = ? ORDER BY judge", (run,)).fetchall()
         return [Count(judge=judge, found=found, asked=asked) for judge, found, asked in rows]
 
     def forget_counts(self, run: str) -> None:
         """Start the counts of a run at zero."""
-        with self._writing() as connection:
+        with self._begin_write() as connection:
             connection.execute("DELETE FROM counts WHERE run = ?", (run,))
 
     @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
+    def _connect(self) -> Iterator[sqlite3.Connection]:
         connection = sqlite3.connect(self._path, timeout=LOCK_TIMEOUT_S)
         try:
             yield connection
@@ -83,17 +83,17 @@ class VerdictStore:
             connection.close()
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._connected() as connection, connection:
+    def _begin_write(self) -> Iterator[sqlite3.Connection]:
+        with self._connect() as connection, connection:
             yield connection
 
 
-def _text(findings: Sequence[Verdict | Unjudged]) -> str | None:
+def _text(verdicts: Sequence[Verdict | Unjudged]) -> str | None:
     """Return verdicts as JSON; None if one is a failure, or cannot be expressed in JSON."""
-    if not all(type(finding) is Verdict for finding in findings):
+    if not all(type(verdict) is Verdict for verdict in verdicts):
         return None
     try:
         # A reward may be a numpy scalar, which `float` accepts.
-        return json.dumps([attrs.asdict(finding) for finding in findings], allow_nan=False, default=float)
+        return json.dumps([attrs.asdict(verdict) for verdict in verdicts], allow_nan=False, default=float)
     except (TypeError, ValueError):
         return None

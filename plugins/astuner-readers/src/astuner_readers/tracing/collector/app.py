@@ -62,7 +62,7 @@ def make_app(
         try:
             async with admit(request) as body:
                 kept = await run_in_threadpool(
-                    lambda: accept(parse_document(unpack(body, _encoding(request), max_body_bytes), kind))
+                    lambda: accept(parse_document(unpack(body, _get_encoding(request), max_body_bytes), kind))
                 )
                 if kept.spans:
                     await run_in_threadpool(file.append, kept.document)
@@ -84,7 +84,9 @@ def make_app(
                 # A web page may send other types to loopback without being asked, and so speak for its visitor.
                 raise BadRequest(415, f"feedback is sent as {JSON}")
             async with admit(request) as body:
-                await run_in_threadpool(file.append, build_feedback_document(unpack(body, _encoding(request), max_body_bytes)))
+                await run_in_threadpool(
+                    file.append, build_feedback_document(unpack(body, _get_encoding(request), max_body_bytes))
+                )
         except BadRequest as error:
             return JSONResponse({"message": str(error)}, error.status, _headers(error))
         except OSError as error:
@@ -135,5 +137,5 @@ def _content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _encoding(request: Request) -> str:
+def _get_encoding(request: Request) -> str:
     return request.headers.get("content-encoding", "").strip().lower()
