@@ -133,7 +133,7 @@ def interrupted(workplace: Any, conf: Path, until: Callable[[str], bool]) -> tup
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell has those in the background ignore it
         "from astuner_judges.evaluation.configured_judges import load_judges\n"
         "from astuner_judges.rubrics.judge import RubricsAutoGrader\n"
-        "chosen = configured(__import__('pathlib').Path(sys.argv[1]), ())\n"
+        "chosen = load_judges(__import__('pathlib').Path(sys.argv[1]), ())\n"
         "async def made():\n"
         "    return RubricsAutoGrader.from_run(chosen.judges[0].options, chosen.run_info)\n"
         "asyncio.run(made())\n"
