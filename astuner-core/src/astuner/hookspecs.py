@@ -3,8 +3,8 @@
 An extension is any object with methods marked `@astuner.hookimpl`; it is found through the entry-point group `astuner.hooks`.
 Two sorts of hooks: `astuner_make_*` are *deciding* (`firstresult`: core's own implementation comes last, an extension may answer
 in its place or wrap it, and an exception stops the run with the blame attached, or fails the episode whose environment it is),
-all others are *events* (each listener is called by itself, one that raises is named and the rest still hear). Events are told in
-the driver; those of rollout processes travel there as data. Each spec says when it is called, and in which process and thread.
+all others are *events* (each listener is called on its own, one that raises is named and the rest still hear). Events arrive
+in the driver; those of rollout processes travel there as data. Each spec says when it is called, and in which process and thread.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class JudgeSpecs:
 
         Core's own combines them as the section `task_judge.reward` says. What is made closes the judges that it was given.
 
-        When: once, after the judges are made; not where there is none and workflows give the rewards.
+        When: once, after the judges are made; not if there are none and workflows give the rewards.
         Where: each rollout process; for the backbones `debug` and `local` that is the driver.
         """
 
@@ -193,7 +193,7 @@ class BackboneSpecs:
 
 
 class ServiceSpecs:
-    """What runs beside a run."""
+    """What runs next to a run."""
 
     @_mark_deciding
     def astuner_make_service(self, candidate: Candidate, run_info: RunInfo) -> Definition | None:
@@ -233,7 +233,7 @@ class RunSpecs:
     def astuner_episode_finished(self, episode: Episode) -> None:
         """An episode is in the run store, with its verdict; one that failed has none.
 
-        When: with the report of its step or validation, after its group was told, siblings in order.
+        When: with the report of its step or validation, after `astuner_group_judged` of its group, siblings in order.
         Where: the driver, main thread, wherever it was played.
         """
 
@@ -241,7 +241,7 @@ class RunSpecs:
     def astuner_step_finished(self, report: StepReport) -> None:
         """A training step is done and logged.
 
-        When: after the groups and the episodes of the step were told. Steps that a resumed run repeats are told again.
+        When: after the events of its groups and episodes. A resumed run sends those of the steps that it repeats again.
         Where: the driver, main thread; the next step waits for the listeners.
         """
 
@@ -249,7 +249,7 @@ class RunSpecs:
     def astuner_validation_finished(self, report: ValidationReport) -> None:
         """A validation pass is done and logged.
 
-        When: after its groups and episodes were told.
+        When: after the events of its groups and episodes.
         Where: the driver, main thread; training waits for the listeners.
         """
 
@@ -263,10 +263,10 @@ class RunSpecs:
 
     @_mark_event
     def astuner_notice(self, notice: Notice) -> None:
-        """Something was said to the user.
+        """A notice was shown to the user.
 
-        When: after the loggers have shown it; what was said before there were loggers is told once they are made.
-        Where: the driver, in the thread that spoke: the only event that does not always come from the main thread.
+        When: after the loggers have shown it; notices from before the loggers are made arrive once they are.
+        Where: the driver, in the thread that sent it: the only event that does not always come from the main thread.
         """
 
     @_mark_event

@@ -40,8 +40,8 @@ def offer(fake_distribution: Callable[..., Path]) -> Offer:
 
 def test_help_lists_every_command_with_its_text(astuner: Astuner) -> None:
     rows = [line.split(maxsplit=1) for line in astuner("--help").stdout.splitlines()]
-    assert ["run", "Train the agent of a configuration."] in rows
-    assert ["plugin", "List, show, check and begin plugins."] in rows
+    assert ["run", "Train the model behind an agent."] in rows
+    assert ["plugin", "List, show, check and create plugins."] in rows
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["plugin", "list"]])

@@ -194,7 +194,7 @@ def test_a_server_is_sent_each_step_once(server: Server, written: Callable[..., 
         ("sqlite:///", "the path is missing"),
         ("sqlite://mlflow.db", "with three slashes before a relative path"),
         ("postgresql://host/db", "not postgresql:; a tracking server takes all others"),
-        ("https://me:my-password@host", "is no place for a password: set MLFLOW_TRACKING_USERNAME"),
+        ("https://me:my-password@host", "must not hold a password: set MLFLOW_TRACKING_USERNAME"),
     ],
 )
 def test_a_place_that_cannot_be_written_to_is_refused_with_the_reason(uri: str, reason: str) -> None:

@@ -202,7 +202,7 @@ def test_who_pressed_ctrl_c_waits_no_longer_than_a_moment(
 
 def test_a_process_that_ended_by_itself_is_told(logger: Callable[..., ProcessLogger]) -> None:
     made = logger("Ends")
-    with pytest.raises(PluginError, match="the process of made_up ended by itself"):
+    with pytest.raises(PluginError, match="the process of made_up ended unexpectedly"):
         made.log(1, {"reward/mean": 0.5})
 
 

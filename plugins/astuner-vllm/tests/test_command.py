@@ -214,7 +214,7 @@ def test_an_unknown_engine_argument_is_refused_by_name(make: Callable[..., Serve
 
 
 @pytest.mark.parametrize(
-    ("path", "said"), [("/not/there", "there is no directory /not/there"), ("{home}", "has no config.json, so it is no model")]
+    ("path", "said"), [("/not/there", "there is no directory /not/there"), ("{home}", "is not a model in transformers format")]
 )
 def test_a_model_that_is_not_there_is_named(make: Callable[..., ServerCommand], tmp_path: Path, path: str, said: str) -> None:
     with pytest.raises(ConfigError, match=f"astuner.model.path: .*{said}"):

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from astuner.plugins.catalog import Candidate, Catalog
 
 CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
-    "run": ("astuner.cli.run:run", "Train the agent of a configuration."),
-    "eval": ("astuner.cli.evaluate:evaluate", "Run the validation pass alone."),
+    "run": ("astuner.cli.run:run", "Train the model behind an agent."),
+    "eval": ("astuner.cli.evaluate:evaluate", "Run only the validation pass."),
     "export": ("astuner.cli.export:export", "Write a checkpoint as a Hugging Face model."),
-    "ps": ("astuner.cli.ps:ps", "List the runs, services and servers that are alive."),
-    "stop": ("astuner.cli.stop:stop", "End runs, services and servers of ours."),
-    "plugin": ("astuner.cli.plugin:plugin", "List, show, check and begin plugins."),
+    "ps": ("astuner.cli.ps:ps", "List the runs, services and servers that are running."),
+    "stop": ("astuner.cli.stop:stop", "Stop runs, services and servers."),
+    "plugin": ("astuner.cli.plugin:plugin", "List, show, check and create plugins."),
     "config": ("astuner.cli.config:config", "Check, show and explain a configuration."),
-    "doctor": ("astuner.cli.doctor:doctor", "Say what is installed, what would run and what is missing."),
+    "doctor": ("astuner.cli.doctor:doctor", "Show what is installed, what can run and what is missing."),
 }
 """Target and help text by name."""
 

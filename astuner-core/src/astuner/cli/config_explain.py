@@ -23,7 +23,7 @@ LONGEST_VALUE = 60
 
 @click.command()
 @add_config_options
-@click.option("--all", "everything", is_flag=True, help="Show keys that hold their default, too.")
+@click.option("--all", "everything", is_flag=True, help="Also show keys that hold their default.")
 def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool, everything: bool) -> int:
     """Show where each value comes from and what acts on it, down to the backbone's own keys. Nothing is started."""
     from astuner.config.explain import explain as explain_config

@@ -16,8 +16,8 @@ def add_config_options(command: F) -> F:
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
         click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout."),
-        click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Set one key; repeatable."),
-        click.option("--backbone", metavar="NAME", help="Use this backbone, whatever the file says."),
+        click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Override one key of the YAML; repeatable."),
+        click.option("--backbone", metavar="NAME", help="The backbone; overrides `backbone` of the YAML."),
         click.option("--conf", type=file, required=True, help="The YAML of the run."),
     ):
         command = option(command)

@@ -14,7 +14,7 @@ from astuner.cli.output import print_json
 @click.command()
 @add_config_options
 def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> None:
-    """Print the whole configuration: defaults, file and --set, interpolations resolved, secrets left out."""
+    """Print the whole configuration: defaults, file and --set, with interpolations resolved and secrets left out."""
     from astuner.config.loading import load_config
     from astuner.config.show import to_yaml
 

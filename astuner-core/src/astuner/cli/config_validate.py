@@ -16,7 +16,7 @@ from astuner.errors import AstunerError, ConfigError, Problem
 @click.command()
 @add_config_options
 def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> int:
-    """Check every key, every component that is named, and that the backbone acts on each key. Nothing is started."""
+    """Check every key and every named component, and that the backbone acts on each key. Nothing is started."""
     from astuner.planning.plan import plan_run
 
     try:

@@ -13,7 +13,7 @@ import click
 @click.option("--conf", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Also check what this YAML needs.")
 @click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 def doctor(conf: Path | None, in_json: bool) -> int:
-    """Show what is installed, what can run and what is missing. Exits 1 when something is broken; shows no secrets."""
+    """Show what is installed, what can run and what is missing. Exits with 1 if something is broken; shows no secrets."""
     from astuner.doctor.report import examine
     from astuner.doctor.table import write_table
 

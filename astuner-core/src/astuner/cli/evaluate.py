@@ -13,7 +13,9 @@ from astuner.runs.launch import evaluate_run
 @click.command(name="eval")
 @click.option("--conf", required=True, type=click.Path(path_type=Path), help="The YAML of the run.")
 @click.option(
-    "--checkpoint", type=click.Path(path_type=Path, exists=True, file_okay=False), help="A checkpoint; by default model.path."
+    "--checkpoint",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The checkpoint to evaluate; model.path by default.",
 )
 @click.option("--backbone", help="The backbone that evaluates; overrides `backbone` of the YAML.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
@@ -27,7 +29,7 @@ def evaluate(
     as_json: bool,
     services: tuple[str, ...],
 ) -> None:
-    """Run the validation pass alone."""
+    """Run only the validation pass."""
     outcome = evaluate_run(conf, checkpoint.resolve() if checkpoint else None, backbone, overrides, services=services)
     metrics = dict(outcome.after or {})
     if as_json:

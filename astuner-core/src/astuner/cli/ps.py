@@ -19,7 +19,7 @@ GIB, MIB = 2**30, 2**20
 @click.command()
 @click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 def ps(in_json: bool) -> None:
-    """List the runs, services and servers that astuner started on this machine and that still run."""
+    """List the runs, services and servers that astuner started on this machine and that are still running."""
     from astuner.cli.output import align_columns
     from astuner.processes import list_programs
 

@@ -16,9 +16,9 @@ __all__ = ["RunOutcome", "run", "start_run"]
 @click.option("--conf", required=True, type=click.Path(path_type=Path), help="The YAML of the run.")
 @click.option("--backbone", help="The backbone that trains; overrides `backbone` of the YAML.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one key of the YAML; repeatable.")
-@click.option("--resume", is_flag=True, help="Continue an unfinished run; nothing that was generated is generated again.")
+@click.option("--resume", is_flag=True, help="Continue an unfinished run; nothing is generated twice.")
 @click.option("--dry-run", is_flag=True, help="Check everything and print what the run would take, without starting it.")
-@click.option("--db", multiple=True, metavar="TAG[,TAG]...", help="Stop at astuner.breakpoint(TAG); `all` is every tag.")
+@click.option("--db", multiple=True, metavar="TAG[,TAG]...", help="Stop at astuner.breakpoint(TAG); `all` means every tag.")
 @click.option("--fresh", is_flag=True, help="Restart servers that an earlier run kept warm.")
 @add_service_options
 def run(
@@ -31,7 +31,7 @@ def run(
     fresh: bool,
     services: tuple[str, ...],
 ) -> None:
-    """Tune the model behind an agent."""
+    """Train the model behind an agent."""
     if dry_run:
         from astuner.planning.cost_estimate import estimate
 

@@ -22,7 +22,7 @@ LOOK_S = 0.1
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME|RUN|ID]...")
-@click.option("--all", "everything", is_flag=True, help="Everything that `astuner ps` lists.")
+@click.option("--all", "everything", is_flag=True, help="Stop everything that `astuner ps` lists.")
 @click.option(
     "--wait",
     "wait_s",
@@ -32,7 +32,7 @@ LOOK_S = 0.1
     help="Seconds that a run may take to save.",
 )
 def stop(names: tuple[str, ...], everything: bool, wait_s: float) -> None:
-    """End runs, services and servers that astuner started, and nothing else.
+    """Stop runs, services and servers that astuner started, and nothing else.
 
     NAME is a service or a server, RUN an experiment name or a run directory, ID what `astuner ps` shows. A run saves its state
     first, and goes on with `astuner run --resume`.

@@ -132,7 +132,7 @@ class Gateway:
     host: str = "127.0.0.1"
     """Address it listens on; a public one when agents run on other machines."""
     port: int = field(default=0, validator=and_(ge(0), le(65535)))
-    """0 takes a free one."""
+    """0 picks a free port."""
     public_url: str | None = None
     """The address to give to agents in containers or on other machines, where it differs."""
     max_body_bytes: int = field(default=32 * 1024 * 1024, validator=gt(0))

@@ -101,7 +101,7 @@ class Rollout:
     seed: int | None = field(default=None, validator=optional(ge(0)))
     """Seed of the sampling alone; the run's seed when not given."""
     isolation: Literal["async", "thread", "process"] = "async"
-    """Where workflows run: all in one event loop, or each in a thread or process of its own, for those that block."""
+    """Where workflows run: all in one event loop, or each in a separate thread or process, for those that block."""
     episode_timeout_s: float | None = field(default=1800.0, validator=_check_positive)
     """Longest an episode may take; null sets no limit."""
     llm_timeout_s: float | None = field(default=600.0, validator=_check_positive)

@@ -19,7 +19,7 @@ class FileSplit:
     json_columns: tuple[str, ...] = ()
     """Columns of text that is read as JSON: the numbers, lists and objects of a csv file, whose cells are texts otherwise."""
     limit: int | None = field(default=None, validator=optional(ge(1)))
-    """Only the first so many rows."""
+    """Read only the first N rows."""
 
 
 @frozen(kw_only=True)

@@ -101,7 +101,7 @@ class Rollouts:
         if own is not None:
             return own, True
         if recipe.engine is None:
-            message = f"the backbone '{self._run.backbone}' brings no engine of its own; name an installed one, such as openai"
+            message = f"the backbone '{self._run.backbone}' does not bring an engine; name an installed one, such as openai"
             raise ConfigError([Problem(key="astuner.rollout.name", message=message)])
         engine = self._control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, self._run)()
         if self._serving is not None:

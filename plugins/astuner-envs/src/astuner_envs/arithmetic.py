@@ -41,7 +41,7 @@ def evaluate(text: str) -> Value:
     try:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        raise NotArithmetic(f"{text!r} is no arithmetic expression") from None
+        raise NotArithmetic(f"{text!r} is not an arithmetic expression") from None
     used: list[Fraction] = []
     return Value(_value(tree.body, text, used), tuple(used))
 
@@ -78,7 +78,7 @@ def _number(node: ast.Constant, text: str, used: list[Fraction]) -> Fraction:
     written = ast.get_source_segment(text, node) or ""
     # A bool or a complex is a constant of Python too, and 1_000 a spelling of a number.
     if not written.replace(".", "", 1).isdecimal() or not written.isascii():
-        raise NotArithmetic(f"{written!r} is no plain number")
+        raise NotArithmetic(f"{written!r} is not a plain number")
     number = _check_bounds(Fraction(written))
     used.append(number)
     return number

@@ -24,23 +24,51 @@ def env() -> None:
 
 @env.command()
 @click.option(
-    "--env", "names", multiple=True, required=True, metavar="NAME", help="An installed environment, or ./file.py:Class."
+    "--env",
+    "names",
+    multiple=True,
+    required=True,
+    metavar="NAME",
+    help="An installed environment, or ./file.py:Class; repeatable.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option("--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--token", envvar=TOKEN, help=f"What clients have to send; better set {TOKEN}. One is made by default.")
-@click.option("--no-token", is_flag=True, help="Let everybody in, also clients that know of no token.")
-@click.option("--max-instances", default=256, show_default=True, type=click.IntRange(1), help="At once.")
-@click.option("--idle-timeout-s", default=3600.0, show_default=True, type=click.FloatRange(0, min_open=True))
-@click.option("--step-timeout-s", default=120.0, show_default=True, type=click.FloatRange(0, min_open=True))
-@click.option("--memory-mb", default=2048, show_default=True, type=click.IntRange(64), help="Of an instance's process.")
-@click.option("--cpu-s", default=600, show_default=True, type=click.IntRange(1), help="Processor time of an instance.")
-@click.option("--set", "values", multiple=True, metavar="[NAME.]KEY=VALUE", help="An option of the environment.")
 @click.option(
-    "--tasks", "files", multiple=True, metavar="[NAME.]SPLIT=FILE", help="Rows in place of the environment's own tasks."
+    "--port", default=8080, show_default=True, type=click.IntRange(0, 65535), help="The port to listen on; 0 picks a free one."
+)
+@click.option("--token", envvar=TOKEN, help=f"The token that clients must send; prefer to set {TOKEN}. By default one is made.")
+@click.option("--no-token", is_flag=True, help="Accept clients without a token.")
+@click.option("--max-instances", default=256, show_default=True, type=click.IntRange(1), help="Most instances at a time.")
+@click.option(
+    "--idle-timeout-s",
+    default=3600.0,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    help="Close an instance that is unused this long.",
+)
+@click.option(
+    "--step-timeout-s",
+    default=120.0,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    help="Longest time for one step.",
+)
+@click.option(
+    "--memory-mb", default=2048, show_default=True, type=click.IntRange(64), help="Memory limit of an instance's process."
+)
+@click.option("--cpu-s", default=600, show_default=True, type=click.IntRange(1), help="CPU seconds that an instance may use.")
+@click.option("--set", "values", multiple=True, metavar="[NAME.]KEY=VALUE", help="Set an option of the environment; repeatable.")
+@click.option(
+    "--tasks",
+    "files",
+    multiple=True,
+    metavar="[NAME.]SPLIT=FILE",
+    help="Read tasks from this file instead of the environment; repeatable.",
 )
 def serve(names: Sequence[str], values: Sequence[str], files: Sequence[str], **given: Any) -> None:
-    """Serve environments over the EnvService protocol until interrupted, one process per instance."""
+    """Serve environments over the EnvService protocol.
+
+    Runs until interrupted, with one process per instance.
+    """
     import asyncio
     import secrets
 
@@ -80,7 +108,7 @@ def serve(names: Sequence[str], values: Sequence[str], files: Sequence[str], **g
 @env.command("list")
 @click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 def list_(in_json: bool) -> None:
-    """List the installed environments: what can be played in process, or served."""
+    """List the installed environments, to play in process or to serve."""
     from astuner.cli.output import align_columns
     from astuner.cli.plugin_rows import describe_component, describe_status
     from astuner.plugins.catalog import Catalog

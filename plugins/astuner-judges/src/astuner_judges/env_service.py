@@ -31,7 +31,7 @@ class EnvServiceJudge(Judge):
         """Options of the judge `env_service`. By default the reward is the score itself."""
 
         sparse: bool = False
-        """Ask for right or wrong alone, of an environment that tells the two apart."""
+        """Ask only for right or wrong, if the environment can give it."""
         score_weight: float = field(default=1.0, validator=_check_finite)
         """What the score is multiplied with."""
         success_threshold: float = field(default=1.0, validator=_check_finite)

@@ -33,7 +33,7 @@ class MathAnswerAsJudge:
         final_answer_key: str = "final_answer"
         """Where the workflow's output metadata holds its answer."""
         symbolic: Literal["auto", True, False] = "auto"
-        """Compare expressions that are no numbers with math-verify: if it is installed, always, or never."""
+        """Compare expressions other than numbers with math-verify: if it is installed, always, or never."""
         timeout_s: float = field(default=5.0, validator=gt(0))
         """Longest time for such a comparison."""
         success_reward: float = 1.0

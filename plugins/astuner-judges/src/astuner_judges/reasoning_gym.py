@@ -42,7 +42,7 @@ class ReasoningGymJudge:
         success_threshold: float = field(default=1.0, validator=and_(gt(0), le(1)))
         """Score from which an answer is right: some families give parts of the whole."""
         timeout_s: float = field(default=10.0, validator=gt(0))
-        """Longest time for one score; one that takes longer is no verdict."""
+        """Longest time for one score; one that takes longer gives no verdict."""
         processes: int = field(default=2, validator=ge(1))
         """How many scores are computed at the same time."""
 

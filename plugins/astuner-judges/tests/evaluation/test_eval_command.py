@@ -157,7 +157,7 @@ def test_rewards_on_another_scale_than_labels_decide_nothing_by_themselves(tmp_p
     result = evaluated(tmp_path, judge, rows)
     (accuracy,) = (line.split() for line in result.out.splitlines() if line.startswith("accuracy"))
     assert accuracy[1] == "-"
-    assert "its rewards (0 to 1) are on the scale of the labels (1 to 5, good from 3) cannot be told" in result.err
+    assert "its rewards (0 to 1) may not be on the scale of the labels (1 to 5, good from 3)" in result.err
     told = report(evaluated(tmp_path, judge, rows, "--success-reward", "0.5", "--json"))
     assert (told["accuracy"]["value"], told["kappa"]["value"], told["success_reward"]) == (1.0, 1.0, 0.5)
 
@@ -167,7 +167,7 @@ def test_a_judge_that_rewards_just_as_labelled_is_not_called_one_by_chance(tmp_p
     result = evaluated(tmp_path, {"judge_protocol": "./judges.py:Told"}, rows, "--json")
     found = report(result)
     assert (found["accuracy"], found["kappa"], found["spearman"]["value"]) == (None, None, 1.0)
-    assert "on the scale of the labels (-1 to 1, good from 0) cannot be told" in result.err
+    assert "may not be on the scale of the labels (-1 to 1, good from 0)" in result.err
 
 
 def test_a_judge_that_likes_the_first_answer_is_seen_to(tmp_path: Path) -> None:

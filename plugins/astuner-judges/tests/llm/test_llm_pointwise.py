@@ -288,7 +288,7 @@ class TestVotes:
     ("options", "told"),
     [
         ({"min_score": 5, "max_score": 5}, r"max_score \(5\) has to be above min_score \(5\)"),
-        ({"success_threshold": 11}, r"11 is no score from min_score \(0\) to max_score \(10\)"),
+        ({"success_threshold": 11}, r"11 must be from min_score \(0\) to max_score \(10\)"),
         ({"criteria": "a", "criteria_file": "b"}, "exclude each other"),
         ({"votes": 3}, "at llm.temperature 0 are the same answer over and over"),
         ({"mode": "pairwise", "success_threshold": 5}, "has no effect with mode: pairwise; it belongs to pointwise"),

@@ -31,7 +31,7 @@ def _check_tracking_uri(_: Any, attribute: Attribute[Any], value: str) -> None:
         raise ValueError(f"{accepted}, not {scheme}:; a tracking server takes all others")
     if scheme != "sqlite" and "@" in urlsplit(value).netloc:
         raise ValueError(
-            f"'{attribute.name}' is no place for a password: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
+            f"'{attribute.name}' must not hold a password: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD"
         )
 
 

@@ -86,4 +86,4 @@ class WriterProcess:
         if isinstance(error, TimeoutError):
             self._hangs = True
             return f"{self._name} did not answer within {limit_s:g} s (option 'timeout_s')"
-        return f"the process of {self._name} ended by itself"
+        return f"the process of {self._name} ended unexpectedly"

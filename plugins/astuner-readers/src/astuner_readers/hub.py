@@ -55,7 +55,9 @@ def locate(repository: str, config_name: str | None, revision: str | None, key: 
             "Check the spelling; a private one needs a login (hf auth login, or HF_TOKEN)"
         ) from error
     except errors.HFValidationError as error:
-        raise DataError(f"{key}.dataset_path: '{repository}' is no local path, and no repository is named so: {error}") from error
+        raise DataError(
+            f"{key}.dataset_path: '{repository}' is neither a local path nor the name of a repository: {error}"
+        ) from error
     except Exception as error:  # noqa: BLE001 - whatever the network and the server may do
         reason = f"the hub at {_endpoint()} cannot be reached ({type(error).__name__})"
         copy = _copy(repository, config_name, revision, key, reason)
@@ -73,7 +75,7 @@ def _copy(repository: str, config_name: str | None, revision: str | None, key: s
         at = "" if revision is None else f" at revision '{revision}'"
         command = f"hf download {repository} --repo-type dataset{'' if revision is None else f' --revision {revision}'}"
         raise DataError(
-            f"{key}.dataset_path: '{repository}' is no local path; {reason}, and there is no copy of it{at} in "
+            f"{key}.dataset_path: '{repository}' is not a local path; {reason}, and there is no copy of it{at} in "
             f"{constants.HF_HUB_CACHE}. Check the network and HF_ENDPOINT, or download it where there is a network: {command}"
         ) from error
     # A run downloads the files of its configuration alone. `datasets` wants those of the first one too, unless they are named.

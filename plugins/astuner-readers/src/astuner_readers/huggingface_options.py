@@ -29,4 +29,4 @@ class HuggingFaceOptions:
     streaming: bool = False
     """Fetch rows as they are read, instead of the whole data set before the first one."""
     limit: int | None = field(default=None, validator=optional(ge(1)))
-    """Only the first so many rows of each split."""
+    """Read only the first N rows of each split."""

@@ -174,7 +174,7 @@ def test_a_server_of_something_else_is_told_apart():
     other = subprocess.Popen([sys.executable, "-c", code.replace("PORT", str(port))], stderr=subprocess.DEVNULL)
     try:
         until(lambda: accepts(port))
-        with pytest.raises(OpenEnvFailed, match="is no OpenEnv server"):
+        with pytest.raises(OpenEnvFailed, match="is not an OpenEnv server"):
             asyncio.run(through(made(f"http://127.0.0.1:{port}")))
     finally:
         other.kill()

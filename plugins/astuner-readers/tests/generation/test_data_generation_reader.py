@@ -302,7 +302,7 @@ def test_more_validation_later_keeps_training_apart_from_it(llm: ScriptedApi, re
             {"document_reader": {"document_path": "documents", "split_by": "word"}},
             "expected one of sentence, paragraph, character",
         ),
-        ({"query_reader": {"type": "data_generation"}}, "generated tasks are no samples"),
+        ({"query_reader": {"type": "data_generation"}}, "generated tasks cannot be the samples"),
         ({"query_reader": {"type": "no_such_reader"}}, "no reader 'no_such_reader'"),
         ({"query_reader": {"dataset_file": {"trainning": {}}}}, r"query_reader\.dataset_file\.trainning"),
         ({"document_reader": {"document_path": "documents"}, "chunk_siz": 1}, "chunk_siz"),

@@ -235,7 +235,7 @@ ALIGNMENT = Alignment(
     ),
     constants=(
         Constant("checkpoint_root_dir", AUTO, "the run directory"),
-        Constant("ignore_validator_suggestions", True, "its question would wait for an answer that nobody gives"),
+        Constant("ignore_validator_suggestions", True, "it would wait for an answer at the terminal"),
         Constant("algorithm.sample_strategy", "astuner_trinity.trainer.batches.StepBatches", "whole steps are trained"),
         Constant(
             "algorithm.advantage_fn", "astuner_trinity.explorer.row_counts.StepStamp", "advantages are computed once, in core"

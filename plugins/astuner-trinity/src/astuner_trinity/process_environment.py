@@ -54,9 +54,9 @@ def check_versions() -> None:
             beside = ""
             if name == "verl" and not SpecifierSet("<0.9").contains(found, prereleases=True):
                 beside = (
-                    ". The backbone 'verl' needs another verl, and the two exclude each other: give each an environment of its "
-                    "own. A project needs no change to be run from either: pip install astuner-trinity in one, pip install "
-                    "astuner-verl in the other"
+                    ". The backbone 'verl' needs another verl, and the two exclude each other: install each in a separate "
+                    "environment. A project runs from either without a change: pip install astuner-trinity in one, pip "
+                    "install astuner-verl in the other"
                 )
             raise UsageError(f"{name} {found} is installed; the backbone 'trinity' drives {name}{wanted}{beside}")
 

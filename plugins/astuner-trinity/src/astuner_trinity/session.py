@@ -179,7 +179,7 @@ class Session:
         if tree["mode"] in ("both", "colocate") and schedule.validates(schedule.total) and last < schedule.total:
             self.control.notify(
                 f"the last validation measures the weights after step {last}: Trinity hands over those of every "
-                f"{tree['synchronizer']['sync_interval']} steps, and {schedule.total} is no multiple of it; `astuner eval` "
+                f"{tree['synchronizer']['sync_interval']} steps, and {schedule.total} is not a multiple of that; `astuner eval` "
                 "measures the last"
             )
 

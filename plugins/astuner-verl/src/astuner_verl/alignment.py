@@ -243,7 +243,7 @@ ALIGNMENT = Alignment(
         f"{MODEL}.path": "model.path decides it",
         f"{MODEL}.tokenizer_path": "the gateway renders with the tokenizer of model.path",
         f"{MODEL}.custom_chat_template": "the gateway renders with the template of model.path",
-        f"{MODEL}.lora_adapter_path": "adapters begin anew, or with a checkpoint",
+        f"{MODEL}.lora_adapter_path": "adapters are new, or come from a checkpoint",
         f"{ACTOR}.grad_clip": f"{ACTOR}.optim.clip_grad is what clips",
         f"{ROLLOUT}.trace.*": "the run store keeps every call",
         f"{ROLLOUT}.over_sample_rate": CORE_PLAYS,

@@ -20,7 +20,7 @@ def read_model_config(model: str) -> Mapping[str, Any]:
     if Path(model).is_dir():
         file = Path(model, "config.json")
         if not file.is_file():
-            raise ConfigError([Problem(key=KEY, message=f"{model} has no config.json, so it is no model in transformers format")])
+            raise ConfigError([Problem(key=KEY, message=f"{model} is not a model in transformers format: it has no config.json")])
     elif model.count("/") > 1 or model.startswith((".", "/", "~")):
         raise ConfigError([Problem(key=KEY, message=f"there is no directory {model}")])
     else:

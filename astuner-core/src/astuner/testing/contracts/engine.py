@@ -141,8 +141,8 @@ class EngineContract(Contract):
         """An answer that `max_tokens` cut ends with `length`, and no end-of-text token is added: it was not sampled."""
         answer = self._answer(tmp_path, max_tokens=1)
         assert answer.reason == "length", (
-            f"{self._blame}: after the one token of max_tokens=1, which is no stop token, finish_reason is {answer.reason!r}; "
-            "say 'length'"
+            f"{self._blame}: max_tokens=1 cut the answer after a token that does not stop it, but finish_reason is "
+            f"{answer.reason!r}; say 'length'"
         )
 
     def test_a_stop_token_ends_the_call_and_belongs_to_it(self, tmp_path: Path) -> None:

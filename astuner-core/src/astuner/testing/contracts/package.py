@@ -119,7 +119,7 @@ class PackageContract(Rules):
         if unknown:
             close = difflib.get_close_matches(unknown[0], sorted(groups), n=1)
             hint = f"did you mean '{close[0]}'?" if close else f"groups are {', '.join(sorted(groups))}"
-            raise AssertionError(f"{self._blame}: nobody looks into the entry-point group '{unknown[0]}'; {hint}")
+            raise AssertionError(f"{self._blame}: the entry-point group '{unknown[0]}' does not exist; {hint}")
         assert mine, f"{self._blame}: offers nothing; add an entry point in one of the groups {', '.join(sorted(groups))}"
 
     @self_contained

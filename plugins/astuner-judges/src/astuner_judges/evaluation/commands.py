@@ -22,8 +22,8 @@ def _add_judge_options(command: F) -> F:
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
         click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout."),
-        click.option("--judge", "name", metavar="NAME", help="Only this one, where the file names several."),
-        click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Set one key; may be repeated."),
+        click.option("--judge", "name", metavar="NAME", help="Use only this judge, if the file names several."),
+        click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Override one key of the YAML; repeatable."),
         click.option("--conf", type=file, required=True, help="The YAML that names the judge under task_judge."),
     ):
         command = option(command)
@@ -32,7 +32,7 @@ def _add_judge_options(command: F) -> F:
 
 @click.group("judge")
 def judge() -> None:
-    """Try a judge on labelled examples, and let one learn."""
+    """Measure a judge on labelled examples, or let it learn from them."""
 
 
 @judge.command("eval")
@@ -41,23 +41,42 @@ def judge() -> None:
     "--examples",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     required=True,
-    help="Labelled answers: a file that the reader dataset_file takes.",
+    help="Labelled answers: a file in a format that the reader dataset_file reads.",
 )
-@click.option("--answer-field", default="final_answer", show_default=True, help="Where a row, and an output, holds the answer.")
-@click.option("--label-field", default="score", show_default=True, help="Where a row holds the label.")
 @click.option(
-    "--reference-field", default="answer", show_default=True, help="Where a row holds the right answer; another is another task."
+    "--answer-field", default="final_answer", show_default=True, help="Field of a row, and of an output, that holds the answer."
 )
-@click.option("--candidates-field", default="candidates", show_default=True, help="Where a row holds several answers.")
-@click.option("--rank-field", default="rank", show_default=True, help="Where one of several answers holds its rank, 1 the best.")
-@click.option("--columns", multiple=True, metavar="FIELD=NAME", help="As main_query=problem, the reader's key; may be repeated.")
-@click.option("--json-columns", multiple=True, metavar="NAME", help="A column of text that is read as JSON; may be repeated.")
+@click.option("--label-field", default="score", show_default=True, help="Field that holds the label.")
 @click.option(
-    "--threshold", type=float, help="Label from which an answer is good; by default the judge's success_threshold, or halfway."
+    "--reference-field",
+    default="answer",
+    show_default=True,
+    help="Field that holds the right answer; rows with different right answers are different tasks.",
 )
-@click.option("--success-reward", type=float, help="Reward from which a verdict that does not say is a success.")
+@click.option("--candidates-field", default="candidates", show_default=True, help="Field that holds several answers.")
+@click.option(
+    "--rank-field", default="rank", show_default=True, help="Field of each of several answers that holds its rank; 1 is the best."
+)
+@click.option(
+    "--columns",
+    multiple=True,
+    metavar="FIELD=NAME",
+    help="Read a field from this column, for example main_query=problem; repeatable.",
+)
+@click.option("--json-columns", multiple=True, metavar="NAME", help="Parse the text of this column as JSON; repeatable.")
+@click.option(
+    "--threshold",
+    type=float,
+    help="Lowest label of a good answer; by default the judge's success_threshold, or halfway between the labels.",
+)
+@click.option("--success-reward", type=float, help="Lowest reward of a success, for verdicts that do not set `success`.")
 @click.option("--limit", type=click.IntRange(min=1), help="Use only the first N rows.")
-@click.option("--both-orders/--one-order", default=True, show_default=True, help="Ask again with siblings in the reverse order.")
+@click.option(
+    "--both-orders/--one-order",
+    default=True,
+    show_default=True,
+    help="Whether to judge siblings a second time, in reverse order.",
+)
 def evaluate(
     conf: Path,
     overrides: tuple[str, ...],
@@ -76,10 +95,12 @@ def evaluate(
     limit: int | None,
     both_orders: bool,
 ) -> int:
-    """Say how far a judge agrees with labels: accuracy, kappa, rank correlation, biases, failures and cost.
+    """Measure how well a judge agrees with labels.
 
-    Rows hold a question, an answer and its label (a score, true or false, right or wrong), or several answers with ranks, or
-    chosen and rejected. Rows of the same task are put to the judge together. Exit code 1 when no answer was judged.
+    Prints accuracy, kappa, rank correlation, biases, failures and cost.
+
+    A row holds a question, an answer and its label (a score, true or false, right or wrong), or several answers with ranks, or
+    a chosen and a rejected answer. The judge gets rows of the same task together. Exits with 1 if no answer was judged.
     """
     from astuner.config.sections import FileSplit
     from astuner_judges.evaluation.configured_judges import load_judges
@@ -115,9 +136,12 @@ def evaluate(
 
 @judge.command("learn")
 @_add_judge_options
-@click.option("--again", is_flag=True, help="Also where there are rubrics already; these are replaced.")
+@click.option("--again", is_flag=True, help="Learn again, and replace existing rubrics.")
 def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: bool, again: bool) -> None:
-    """Let judges that learn from labelled examples do so now, as the first run would."""
+    """Let a judge learn from labelled examples.
+
+    Otherwise the first run does it.
+    """
     from astuner.errors import UsageError
     from astuner.plugins.drivers import load
     from astuner_judges.evaluation.configured_judges import load_judges

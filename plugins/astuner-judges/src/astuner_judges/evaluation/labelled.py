@@ -177,8 +177,8 @@ def _score(task: Task, value: Any, fields: Fields) -> float:
         return fields.low
     if not _is_number(value):
         raise DataError(
-            f"{_place(task)}: the label {value!r} in '{fields.label}' is no number, true or false, nor a word such as 'right' "
-            "or 'wrong'"
+            f"{_place(task)}: the label {value!r} in '{fields.label}' must be a number, true or false, or a word such as "
+            "'right' or 'wrong'"
         )
     if fields.bounded and not fields.low <= value <= fields.high:
         raise DataError(

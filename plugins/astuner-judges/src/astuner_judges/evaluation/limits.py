@@ -48,9 +48,9 @@ def find_limits(
         success_reward = label
     if success_reward is None:
         notes.append(
-            f"it does not say which verdicts are successes, and whether its rewards ({min(rewards):g} to {max(rewards):g}) are "
-            f"on the scale of the labels ({low:g} to {high:g}, good from {label:g}) cannot be told: accuracy and kappa are left "
-            "out; give --success-reward"
+            f"it does not say which verdicts are successes, and its rewards ({min(rewards):g} to {max(rewards):g}) may not be on "
+            f"the scale of the labels ({low:g} to {high:g}, good from {label:g}): accuracy and kappa are left out; "
+            "give --success-reward"
         )
     return Limits(label=label, reward=success_reward, decides=success_reward is not None, notes=tuple(notes))
 

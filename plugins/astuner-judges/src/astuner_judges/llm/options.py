@@ -32,7 +32,7 @@ def _above_min_score(instance: LlmJudgeOptions, attribute: Attribute[Any], value
 
 def _is_a_score(instance: LlmJudgeOptions, attribute: Attribute[Any], value: float | None) -> None:
     if value is not None and not instance.min_score <= value <= instance.max_score:
-        raise ValueError(f"{value:g} is no score from min_score ({instance.min_score:g}) to max_score ({instance.max_score:g})")
+        raise ValueError(f"{value:g} must be from min_score ({instance.min_score:g}) to max_score ({instance.max_score:g})")
 
 
 def _is_the_only_one(instance: LlmJudgeOptions, attribute: Attribute[Any], value: str | None) -> None:
@@ -66,7 +66,7 @@ class LlmJudgeOptions:
     reference_key: str | None = "answer"
     """Where the task's metadata holds a right answer, which is shown where there is one; null shows none."""
     transcript_chars: int | None = field(default=None, validator=optional(ge(1)))
-    """Show the whole conversation too, up to so many characters; null shows the answer alone."""
+    """Show the whole conversation too, up to this many characters; null shows only the answer."""
     min_score: float = field(default=0.0, validator=_require_mode("pointwise"))
     """The score of the worst answer; its reward is 0."""
     max_score: float = field(default=10.0, validator=[_require_mode("pointwise"), _above_min_score])

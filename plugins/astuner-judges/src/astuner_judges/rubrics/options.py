@@ -55,7 +55,7 @@ class RubricsOptions:
     model_name: str = field(default="qwen-max", validator=min_len(1))
     """The LLM that writes the rubrics and grades by them."""
     grader_mode: Literal["pointwise", "listwise"] = "pointwise"
-    """Grade each answer by itself, or the answers of a group against each other."""
+    """Grade each answer on its own, or the answers of a group against each other."""
     language: Literal["en", "zh"] = "en"
     """Language of the prompts, and of the rubrics."""
     min_score: float = 0.0
@@ -86,17 +86,17 @@ class RubricsOptions:
     min_increment_threshold: float = field(default=0.002, validator=ge(0))
     """Least coding rate, in nats, that a rubric must add to be chosen, and a round to count as one that added something."""
     patience: int = field(default=2, validator=ge(1))
-    """The selection ends after so many rounds in a row that added nothing."""
+    """The selection ends after this many rounds in a row that added nothing."""
     max_iterations: int = field(default=50, validator=ge(1))
     """Most rounds of the selection."""
     max_total_rubrics: int = field(default=200, validator=ge(1))
     """Most rubrics that are chosen."""
     aggregation_mode: Literal["keep_all", "merge_similar"] = "keep_all"
-    """Make each chosen rubric a theme of its own, or sort them into a few themes."""
+    """Make each chosen rubric a separate theme, or sort them into a few themes."""
     merge_num_categories: int = field(default=2, validator=ge(1))
     """Most themes of `merge_similar`."""
     requests_per_answer: int = field(default=3, validator=ge(1))
-    """The themes are shared out among so many requests, whose errors do not depend on each other; fewer themes take fewer."""
+    """The themes are divided among this many requests, whose errors are independent; fewer themes take fewer requests."""
     combine: Literal["median", "mean"] = "median"
     """From the scores by each theme to that of the answer: `median` bears a wrong one among several."""
     grader_name: str = field(default="auto_grader", validator=matches_re(r"[\w.-]+"))

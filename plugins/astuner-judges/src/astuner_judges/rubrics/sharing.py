@@ -19,8 +19,8 @@ def check_nobody_shares(options: RubricsOptions, run_info: RunInfo) -> None:
     if options.rubrics_file is None and any(one != own[0] for one in own[1:]):
         raise DataError(
             f"astuner.task_judge.judges: {len(own)} of them are rubrics_auto_grader with grader_name: {options.grader_name} and "
-            "different options: their rubrics would lie in one file, and replace each other. Give each a grader_name of its own, "
-            "or a rubrics_file"
+            "different options: their rubrics would be in one file, and replace each other. Give each another grader_name or "
+            "rubrics_file"
         )
 
 

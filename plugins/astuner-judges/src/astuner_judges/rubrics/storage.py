@@ -22,7 +22,7 @@ VERSION = 1
 
 _HEAD = """\
 # Rubrics of the judge rubrics_auto_grader, to be edited by hand as you like: each theme is one score of an answer, its tips say
-# more exactly what is meant. What stands under `learnt` tells where they come from; nothing is graded by it.
+# more exactly what is meant. `learnt` records where they come from; it has no effect on grading.
 """
 
 

@@ -12,10 +12,15 @@ import click
 
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Of the tasks, the model and the tuning.")
-@click.option("--no-run", is_flag=True, help="Write the project and its model, and stop before the tuning.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="The seed of the tasks, the model and the tuning."
+)
+@click.option("--no-run", is_flag=True, help="Write the project and its model without tuning it.")
 def quickstart(directory: Path, seed: int, no_run: bool) -> int:
-    """Write a small project into DIR, make its tiny model, tune it, and show before and after. About two minutes on a CPU."""
+    """Write a small project into DIR, tune its tiny model, and show it before and after.
+
+    Takes about two minutes on a CPU.
+    """
     from astuner_local.quickstart.template import check_free, write_project
 
     check_free(directory)

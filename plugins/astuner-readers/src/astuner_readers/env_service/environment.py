@@ -33,7 +33,7 @@ class EnvServiceEnvironment:
         params: Mapping[str, Any] = field(factory=dict)
         """Parameters for the server when an instance is made; they win over those of the task and of the reader."""
         sparse: bool = False
-        """Whether the score is right or wrong alone, where the environment tells the two apart."""
+        """Whether the score is only right or wrong, if the environment can give it."""
         heartbeat_s: float = field(default=300.0, validator=gt(0))
         """After so long without a request the server is told that the instance is still needed; most release it after an hour."""
         timeout_s: float = field(default=300.0, validator=gt(0))

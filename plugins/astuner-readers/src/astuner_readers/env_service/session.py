@@ -98,7 +98,7 @@ class Session:
                 proxy=None if is_local(self._url) else True,
             )
         except WebSocketException as error:
-            raise self._make_failure(f"is no OpenEnv server: {error}") from error
+            raise self._make_failure(f"is not an OpenEnv server: {error}") from error
 
     async def _say(self, kind: str, data: Mapping[str, Any]) -> Mapping[str, Any]:
         from websockets.exceptions import ConnectionClosed

@@ -21,7 +21,7 @@ def _add_config_options(command: F) -> F:
     file = click.Path(exists=True, dir_okay=False, path_type=Path)
     for option in (
         click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout."),
-        click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Set one key; may be repeated."),
+        click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Override one key of the YAML; repeatable."),
         click.option("--conf", type=file, required=True, help="The YAML of the run."),
     ):
         command = option(command)
@@ -35,13 +35,20 @@ def data() -> None:
 
 @data.command()
 @_add_config_options
-@click.option("--split", type=click.Choice(["train", "validation", "all"]), default="all", help="Which tasks; all by default.")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write train.jsonl and validation.jsonl there too.")
-@click.option("--dry-run", is_flag=True, help="Say how many requests that takes and what they may cost, and send none.")
+@click.option(
+    "--split", type=click.Choice(["train", "validation", "all"]), default="all", help="Which tasks to make; all by default."
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Also write train.jsonl and validation.jsonl to this directory.",
+)
+@click.option("--dry-run", is_flag=True, help="Show how many requests it takes and what they may cost, without sending any.")
 def generate(conf: Path, overrides: Sequence[str], in_json: bool, split: str, out: Path | None, dry_run: bool) -> None:
-    """Make the tasks of the reader data_generation, or go on with making them.
+    """Make tasks with an LLM.
 
-    Training needs those of validation first, so that it repeats none of them.
+    The YAML configures the reader data_generation. A command that was interrupted continues where it stopped. Validation tasks
+    are made first, so that no training task repeats one.
     """
     from astuner.errors import Interrupted
 
@@ -63,8 +70,10 @@ def generate(conf: Path, overrides: Sequence[str], in_json: bool, split: str, ou
 
 @data.command()
 @_add_config_options
-@click.option("--split", type=click.Choice(["train", "validation"]), default="train", help="Which tasks; train by default.")
-@click.option("-n", "--count", type=click.IntRange(min=1), default=5, help="How many; 5 by default.")
+@click.option(
+    "--split", type=click.Choice(["train", "validation"]), default="train", help="Which tasks to show; train by default."
+)
+@click.option("-n", "--count", type=click.IntRange(min=1), default=5, help="How many tasks to show; 5 by default.")
 def preview(conf: Path, overrides: Sequence[str], in_json: bool, split: Split, count: int) -> None:
     """Show the first tasks of any reader."""
     from astuner_readers.generation.configured_reader import check_generated, make_configured_reader
@@ -84,7 +93,10 @@ def preview(conf: Path, overrides: Sequence[str], in_json: bool, split: Split, c
 @data.command()
 @_add_config_options
 def stats(conf: Path, overrides: Sequence[str], in_json: bool) -> None:
-    """Count the tasks of any reader: lengths, answers, duplicates within and between the splits."""
+    """Count the tasks of any reader.
+
+    Shows their lengths, answers, and duplicates within and between the splits.
+    """
     from astuner_readers.generation.configured_reader import SPLITS, check_generated, make_configured_reader
     from astuner_readers.generation.preview import format_columns
     from astuner_readers.generation.stats import SplitStats, count_shared

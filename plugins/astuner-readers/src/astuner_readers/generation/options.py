@@ -37,7 +37,7 @@ class DocumentReader:
     chunk_size: int = field(default=5120, validator=ge(32))
     """Most characters of a chunk, the text that one request shows to the LLM."""
     split_by: Literal["sentence", "paragraph", "character"] = "sentence"
-    """Where a chunk may end; a sentence or paragraph that is longer than a chunk is cut all the same."""
+    """Where a chunk may end; a sentence or paragraph that is longer than a chunk is still cut."""
     cache_enabled: bool = True
     """Keep the text of html and pdf files in `directory`, so that each is parsed once."""
 

@@ -25,7 +25,7 @@ def sample_reader(options: QueryReader, run_info: RunInfo) -> Reader:
     name = _resolve_alias(options.type)
     if name.rpartition("/")[2] == "data_generation":
         raise ConfigError(
-            [Problem(key=_TYPE, message="generated tasks are no samples for generating tasks; name another reader.")]
+            [Problem(key=_TYPE, message="generated tasks cannot be the samples for generating tasks; name another reader.")]
         )
     candidate = Catalog.discover(kinds=("reader",)).find("reader", name, config_dir=run_info.config_dir, key=_TYPE)
     made = build_options(load(candidate), _find_section(options, name), key=f"{KEY}.query_reader.{name}")

@@ -9,20 +9,33 @@ import click
 
 @click.command()
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The file; appended to where it exists."
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write; an existing one is appended to.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; other machines need --token.")
-@click.option("--port", default=4318, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
 @click.option(
-    "--token", envvar="ASTUNER_TRACE_TOKEN", show_envvar=True, help="What requests must bear, as `Authorization: Bearer TOKEN`."
+    "--host", default="127.0.0.1", show_default=True, help="The address to listen on; any but this machine's own needs --token."
 )
-@click.option("--max-body-mb", default=16, show_default=True, type=click.IntRange(min=1), help="Largest request, unpacked.")
 @click.option(
-    "--rotate-mb", default=256, show_default=True, type=click.IntRange(min=0), help="Begin a new file at this size; 0 never."
+    "--port", default=4318, show_default=True, type=click.IntRange(0, 65535), help="The port to listen on; 0 picks a free one."
+)
+@click.option(
+    "--token", envvar="ASTUNER_TRACE_TOKEN", show_envvar=True, help="Require this token, as `Authorization: Bearer TOKEN`."
+)
+@click.option(
+    "--max-body-mb", default=16, show_default=True, type=click.IntRange(min=1), help="Largest request, after decompression."
+)
+@click.option(
+    "--rotate-mb",
+    default=256,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Start a new file at this size; 0 means never.",
 )
 @click.option("--sync-s", default=1.0, show_default=True, type=click.FloatRange(min=0), help="Seconds between syncs to the disk.")
 def collect(out: Path, host: str, port: int, token: str | None, max_body_mb: int, rotate_mb: int, sync_s: float) -> int:
-    """Receive OTLP traces (POST /v1/traces) and feedback (POST /v1/feedback), until Ctrl-C."""
+    """Receive OTLP traces (POST /v1/traces) and feedback (POST /v1/feedback) until Ctrl-C."""
     from astuner_readers.tracing.collector.serving import Collector
 
     def print_start(address: str) -> None:

@@ -7,11 +7,14 @@ import click
 from astuner.cli.lazy import LazySubcommands
 
 SUBCOMMANDS = {
-    "collect": ("astuner_readers.tracing.collect_command:collect", "Receive traces and feedback over HTTP, into a file."),
-    "import": ("astuner_readers.tracing.import_command:import_", "Make a data set of traces and what users said."),
+    "collect": (
+        "astuner_readers.tracing.collect_command:collect",
+        "Receive traces and feedback over HTTP and write them to a file.",
+    ),
+    "import": ("astuner_readers.tracing.import_command:import_", "Make a data set from traces and feedback."),
 }
 
 
 @click.group(cls=LazySubcommands, subcommands=SUBCOMMANDS)
 def trace() -> None:
-    """Record a deployed agent, and make tasks of what it was asked."""
+    """Record a deployed agent, and make tasks from its conversations."""

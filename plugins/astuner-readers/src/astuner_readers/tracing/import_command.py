@@ -10,39 +10,50 @@ import click
 
 @click.command("import")
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The data set (JSON lines).")
-@click.option("--validation-out", type=click.Path(path_type=Path, dir_okay=False), help="The data set for validation.")
 @click.option(
-    "--validation-fraction", type=click.FloatRange(0, 1, max_open=True), help="Share of the conversations that go there."
+    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The data set to write, as JSON lines."
 )
-@click.option("--validation-after", metavar="TIME", help="Or: conversations with a turn from this time on go there.")
-@click.option("--validation-by", type=click.Choice(["conversation", "task"]), default="conversation", show_default=True)
-@click.option("--project", help="Which project of Phoenix; all by default.")
-@click.option("--agent", "agents", multiple=True, help="Only turns of this agent; may be given several times.")
-@click.option("--min-score", type=float, help="Leave out what users scored lower.")
-@click.option("--max-score", type=float, help="Leave out what users scored higher.")
+@click.option("--validation-out", type=click.Path(path_type=Path, dir_okay=False), help="The validation data set to write.")
 @click.option(
-    "--label", "labels", multiple=True, help="Of what users labelled, keep only this label; may be given several times."
+    "--validation-fraction", type=click.FloatRange(0, 1, max_open=True), help="Share of the conversations that go to validation."
 )
-@click.option("--with-feedback", is_flag=True, help="Leave out what no user said anything of.")
-@click.option("--similarity", type=click.FloatRange(0, 1, min_open=True), help="Of questions this much alike, keep one.")
-@click.option("--keep-duplicates", is_flag=True, help="Keep equal questions, too.")
+@click.option("--validation-after", metavar="TIME", help="Conversations with a turn from this time on go to validation.")
+@click.option(
+    "--validation-by",
+    type=click.Choice(["conversation", "task"]),
+    default="conversation",
+    show_default=True,
+    help="Whether whole conversations or single tasks go to validation.",
+)
+@click.option("--project", help="Read only this project of Phoenix; all by default.")
+@click.option("--agent", "agents", multiple=True, help="Keep only turns of this agent; repeatable.")
+@click.option("--min-score", type=float, help="Leave out turns that users scored lower.")
+@click.option("--max-score", type=float, help="Leave out turns that users scored higher.")
+@click.option("--label", "labels", multiple=True, help="Of the turns that users labelled, keep only this label; repeatable.")
+@click.option("--with-feedback", is_flag=True, help="Leave out turns without feedback from a user.")
+@click.option("--similarity", type=click.FloatRange(0, 1, min_open=True), help="Of questions at least this similar, keep one.")
+@click.option("--keep-duplicates", is_flag=True, help="Keep repeated questions.")
 @click.option(
     "--llm-evaluate",
     is_flag=True,
-    help="Let an LLM say which turns are good tasks; its address and key come from the environment.",
+    help="Let an LLM decide which turns are good tasks; its address and key come from environment variables.",
 )
 @click.option(
-    "--rubrics", type=click.Path(path_type=Path, dir_okay=False, exists=True), help="Further reasons for it to reject a task."
+    "--rubrics",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="A file with further reasons for the LLM to reject a task.",
 )
-@click.option("--llm", "llm_model", help="Which LLM.")
-@click.option("--llm-cache", help="A file in which its answers are kept; next to the data set by default.")
+@click.option("--llm", "llm_model", help="The name of the LLM.")
+@click.option("--llm-cache", help="The file that caches the LLM's answers; next to the data set by default.")
 @click.option("--no-system-prompt", is_flag=True, help="Leave the recorded system prompt out of the tasks.")
 @click.option("--keep-unanswered", is_flag=True, help="Keep turns without an answer.")
 @click.option("--limit", type=click.IntRange(min=1), help="Keep only the first N tasks of each data set.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def import_(sources: tuple[str, ...], out: Path, validation_out: Path | None, as_json: bool, **given: Any) -> None:
-    """Make a data set of traces: OTLP files, databases of AgentScope Studio or Phoenix, the address of a Phoenix."""
+    """Make a data set from traces.
+
+    A SOURCE is an OTLP file, a database of AgentScope Studio or Phoenix, or the address of a Phoenix server.
+    """
     import os
 
     from astuner.cli.output import print_json

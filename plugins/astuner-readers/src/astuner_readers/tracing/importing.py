@@ -219,8 +219,8 @@ def list_cautions(options: TracingOptions, tally: Tally) -> Iterator[str]:
         yield text
     if tally.without_answer:
         yield (
-            f"{tally.without_answer} tasks have no right answer: their recorded answers were disliked or are missing, and nobody "
-            "corrected them. Judges that compare with an answer, such as math, cannot judge them."
+            f"{tally.without_answer} tasks have no right answer: their recorded answers were disliked or are missing, and were "
+            "not corrected. Judges that compare with an answer, such as math, cannot judge them."
         )
 
 

@@ -35,7 +35,7 @@ class TracingOptions:
     agents: tuple[str, ...] = field(default=(), metadata={ONE_OR_MANY: True})
     """Only turns of these agents; of every outermost agent when empty."""
     keep_system_prompt: bool = True
-    """Whether the recorded system prompt stands in a task's `init_messages`."""
+    """Whether the recorded system prompt is put into a task's `init_messages`."""
     require_answer: bool = True
     """Leave out turns without an answer."""
     annotators: tuple[str, ...] = field(

@@ -54,7 +54,7 @@ def unpack(body: bytes, encoding: str, limit: int) -> bytes:
                 return _inflate(body, -15, limit)
             except zlib.error:
                 pass
-        raise BadRequest(400, f"the body is no {encoding}: {error}") from error
+        raise BadRequest(400, f"the body is not valid {encoding}: {error}") from error
 
 
 def _inflate(body: bytes, window: int, limit: int) -> bytes:
@@ -78,7 +78,7 @@ def parse_document(body: bytes, content_type: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BadRequest(400, f"the body is not valid JSON: {error}") from error
     if not isinstance(value, dict) or not isinstance(value.get("resourceSpans", []), list):
-        raise BadRequest(400, "the body is no request for traces: an object with a list resourceSpans")
+        raise BadRequest(400, "the body is not a traces request: it must be an object with a list resourceSpans")
     return {"resourceSpans": value.get("resourceSpans", [])}
 
 
@@ -145,7 +145,7 @@ def _from_protobuf(body: bytes) -> Mapping[str, Any]:
     try:
         request.ParseFromString(body)
     except (DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(400, f"the body is no request for traces: {error}") from error
+        raise BadRequest(400, f"the body is not a valid traces request: {error}") from error
     made: dict[str, Any] = MessageToDict(request, use_integers_for_enums=True)
     return {"resourceSpans": made.get("resourceSpans", [])}
 

@@ -24,7 +24,7 @@ def build_feedback_document(body: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BadRequest(400, f"the body is not valid JSON: {error}") from error
     if not isinstance(value, dict):
-        raise BadRequest(400, "the body is no object")
+        raise BadRequest(400, "the body must be a JSON object")
     _check(value)
     ids = {name: to_hex_id(value[name], size) for name, size in _IDS.items() if value.get(name)}
     score, label = _THUMBS.get(value.get("thumbs") or "", (None, None))
@@ -62,7 +62,7 @@ def _check(value: Mapping[str, Any]) -> None:
         if value.get(name) is not None and not isinstance(value[name], str):
             raise BadRequest(400, f"{name} is a text, not {value[name]!r}")
         if any("\ud800" <= character <= "\udfff" for character in value.get(name) or ""):
-            raise BadRequest(400, f"{name} holds half a surrogate pair, which is no character")
+            raise BadRequest(400, f"{name} holds half a surrogate pair, which is not a character")
     score = value.get("score")
     if score is not None and (isinstance(score, bool) or not isinstance(score, int | float) or to_number(score) is None):
         raise BadRequest(400, f"score is a number, not {score!r}")

@@ -80,7 +80,7 @@ class PhoenixDatabase:
         except (ValueError, TypeError, RecursionError):
             return BadRecord(place=f"{self.name} spans row {row['number']}", reason="its attributes are not valid JSON")
         if not isinstance(attributes, dict):
-            return BadRecord(place=f"{self.name} spans row {row['number']}", reason="its attributes are no object")
+            return BadRecord(place=f"{self.name} spans row {row['number']}", reason="its attributes are not a JSON object")
         return Span(
             source=self.name,
             trace_id=row["trace_id"],

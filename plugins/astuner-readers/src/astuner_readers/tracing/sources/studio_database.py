@@ -51,7 +51,7 @@ class StudioDatabase:
         except (ValueError, TypeError, RecursionError):
             return BadRecord(place=place, reason="its attributes are not valid JSON")
         if not isinstance(attributes, dict) or not row["traceId"] or not row["spanId"]:
-            return BadRecord(place=place, reason="a span without ids, or attributes that are no object")
+            return BadRecord(place=place, reason="it has no ids, or its attributes are not a JSON object")
         conversation = more["conversationId"] or more["runId"]
         own = {"conversation.id": str(conversation)} if conversation else {}
         return Span(
