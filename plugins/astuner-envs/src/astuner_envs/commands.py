@@ -43,14 +43,14 @@ def env() -> None:
     default=3600.0,
     show_default=True,
     type=click.FloatRange(0, min_open=True),
-    help="Close an instance that is unused this long.",
+    help="Seconds without requests after which an instance is closed.",
 )
 @click.option(
     "--step-timeout-s",
     default=120.0,
     show_default=True,
     type=click.FloatRange(0, min_open=True),
-    help="Longest time for one step.",
+    help="Most seconds for one step.",
 )
 @click.option(
     "--memory-mb", default=2048, show_default=True, type=click.IntRange(64), help="Memory limit of an instance's process."

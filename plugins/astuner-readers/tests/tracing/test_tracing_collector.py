@@ -187,10 +187,10 @@ def test_what_is_no_object_is_rejected_and_the_spans_beside_it_kept(collector: C
     [
         (b"{", JSON, 400, "not valid JSON"),
         (b"[]", JSON, 400, "resourceSpans"),
-        (b"\xff\xff\xff", PROTOBUF, 400, "no request for traces"),
+        (b"\xff\xff\xff", PROTOBUF, 400, "not a valid traces request"),
         (b"{}", {"content-type": "text/plain"}, 415, "text/plain"),
         (b"{}", {**JSON, "content-encoding": "br"}, 415, "br"),
-        (b"no gzip", {**JSON, "content-encoding": "gzip"}, 400, "no gzip"),
+        (b"no gzip", {**JSON, "content-encoding": "gzip"}, 400, "not valid gzip"),
         (gzip.compress(b"{}" * 500, mtime=0)[:20], {**JSON, "content-encoding": "gzip"}, 400, "cut off"),
     ],
 )
@@ -205,7 +205,7 @@ def test_a_refusal_in_protobuf_is_a_status_with_a_message(collector: Collector):
 
     answer = collector.client.post("/v1/traces", content=b"\xff\xff", headers=PROTOBUF)
     status: Message = Status.FromString(answer.content)
-    assert "no request for traces" in status.message
+    assert "not a valid traces request" in status.message
 
 
 def test_an_empty_request_writes_nothing(collector: Collector):
@@ -234,7 +234,7 @@ def test_many_at_once_are_whole_lines(collector: Collector, span: Make):
         ({"conversation_id": "c", "thumbs": "sideways"}, "'up' or 'down'"),
         ({"conversation_id": "c", "thumbs": "up", "stars": 5}, "unknown: stars"),
         ({"conversation_id": "c", "comment": 5}, "comment is a text"),
-        ([], "no object"),
+        ([], "must be a JSON object"),
         ({"conversation_id": "c \ud800", "thumbs": "up"}, "half a surrogate pair"),
         ({"conversation_id": "c", "\udfff": "up"}, "unknown: \\udfff"),
     ],

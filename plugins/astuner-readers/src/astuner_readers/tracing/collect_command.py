@@ -14,9 +14,7 @@ import click
     type=click.Path(path_type=Path, dir_okay=False),
     help="The file to write; an existing one is appended to.",
 )
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, help="The address to listen on; any but this machine's own needs --token."
-)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; any but loopback needs --token.")
 @click.option(
     "--port", default=4318, show_default=True, type=click.IntRange(0, 65535), help="The port to listen on; 0 picks a free one."
 )

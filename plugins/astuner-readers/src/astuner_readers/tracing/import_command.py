@@ -17,13 +17,17 @@ import click
 @click.option(
     "--validation-fraction", type=click.FloatRange(0, 1, max_open=True), help="Share of the conversations that go to validation."
 )
-@click.option("--validation-after", metavar="TIME", help="Conversations with a turn from this time on go to validation.")
+@click.option(
+    "--validation-after",
+    metavar="TIME",
+    help="In place of a fraction: conversations with a turn from this time on go to validation.",
+)
 @click.option(
     "--validation-by",
     type=click.Choice(["conversation", "task"]),
     default="conversation",
     show_default=True,
-    help="Whether whole conversations or single tasks go to validation.",
+    help="What is kept together; with `task`, the turns of one conversation may be split.",
 )
 @click.option("--project", help="Read only this project of Phoenix; all by default.")
 @click.option("--agent", "agents", multiple=True, help="Keep only turns of this agent; repeatable.")
