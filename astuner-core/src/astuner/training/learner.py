@@ -3,7 +3,8 @@
 A backbone is a `Learner` under `astuner.training.loop`, which plays, weighs, reports, validates, saves and resumes:
 
     def train(self, run, tasks, recipe, control):
-        learner = MyLearner(run, loop.checkpoint_to_resume(run, control))
+        estimator = recipe.make_estimator(run, control.hooks)
+        learner = MyLearner(run, estimator, loop.checkpoint_to_resume(run, control))
         yield from loop.train(run, tasks, recipe, control, learner)
 
 `astuner plugin new backbone` writes a whole one. The other Protocols here are what a learner may offer; one that trains the
