@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
+from astuner.clients import blocking
 from astuner.clients.blocking import Run, call_with_runner, run_blocking
 
 
@@ -76,6 +78,28 @@ def test_cancelling_the_caller_ends_the_work_before_the_caller_goes_on() -> None
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(inside())
+
+
+def test_a_cancellation_in_the_first_moment_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    class CancelsAtOnce(threading.Thread):
+        """Cancels the task of the caller before the caller waits."""
+
+        def start(self) -> None:
+            task.cancel()
+            super().start()
+
+    async def inside() -> None:
+        nonlocal task
+        task = asyncio.current_task()
+        monkeypatch.setattr(blocking.threading, "Thread", CancelsAtOnce)
+        run_blocking(asyncio.sleep(5))
+        reached.append("the work's end")
+
+    task: Any = None
+    reached: list[str] = []
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(inside())
+    assert reached == []
 
 
 def test_no_coroutine_begins_once_the_caller_was_cancelled() -> None:

@@ -46,6 +46,8 @@ def call_with_runner(work: Callable[[Run], T]) -> T:
         return work(asyncio.run)
     done: Future[T] = Future()
     runner = _Runner()
+    # Counted before the thread starts: a Ctrl-C that comes in its first moment is seen too.
+    cancelled = _count_cancellations()
 
     def call() -> None:
         try:
@@ -56,7 +58,7 @@ def call_with_runner(work: Callable[[Run], T]) -> T:
     # A daemon, so that a process that ends does not wait for work that is not wanted any more.
     threading.Thread(target=call, name="astuner-blocking", daemon=True).start()
     try:
-        wait_until(lambda moment_s: bool(wait_for([done], moment_s).done))
+        wait_until(lambda moment_s: bool(wait_for([done], moment_s).done), cancelled)
     except BaseException:
         runner.cancel()
         wait_for([done], GIVING_UP_S)
@@ -64,24 +66,25 @@ def call_with_runner(work: Callable[[Run], T]) -> T:
     return done.result()
 
 
-def wait_until(has_come: Callable[[float], bool]) -> None:
+def wait_until(has_come: Callable[[float], bool], cancelled: int | None = None) -> None:
     """Call `has_come` with the seconds that it may take until it returns true.
 
-    Raises `CancelledError` when the task that this is called in is cancelled meanwhile: so `asyncio.run` answers the first
-    Ctrl-C, which would not be noticed in a wait that holds its loop up.
+    Raises `CancelledError` when the task that this is called in is cancelled meanwhile, beyond the `cancelled` times that it
+    was before: so `asyncio.run` answers the first Ctrl-C, which would not be noticed in a wait that holds its loop up.
     """
-    task = _current_task()
-    cancelled = 0 if task is None else task.cancelling()
+    before = _count_cancellations() if cancelled is None else cancelled
     while not has_come(MOMENT_S):
-        if task is not None and task.cancelling() > cancelled:
+        if _count_cancellations() > before:
             raise asyncio.CancelledError
 
 
-def _current_task() -> asyncio.Task[Any] | None:
+def _count_cancellations() -> int:
+    """Return how often the cancellation of the current task was requested; 0 if there is no task."""
     try:
-        return asyncio.current_task()
+        task = asyncio.current_task()
     except RuntimeError:
-        return None
+        return 0
+    return 0 if task is None else task.cancelling()
 
 
 @define(eq=False)

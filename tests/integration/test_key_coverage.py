@@ -20,7 +20,7 @@ from astuner_trinity.backbone import TrinityBackbone
 from astuner_verl.backbone import VerlBackbone
 
 CORE = REPOSITORY / "astuner-core" / "src" / "astuner"
-DEBUG = CORE / "builtin" / "debug_backbone.py"
+DEBUG = CORE / "builtin" / "debug" / "debug_backbone.py"
 # `keys.py` and `backbone.py` hold the claims themselves.
 LOOP = [*(path for path in sorted((CORE / "training").rglob("*.py")) if path.name != "keys.py"), CORE / "runs" / "loop.py"]
 
