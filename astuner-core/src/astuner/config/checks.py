@@ -17,9 +17,12 @@ from astuner.config.sections import ALTERNATIVES, TRACKERS
 from astuner.config.similar_paths import find_similar_path
 from astuner.config.structure_errors import find_closest
 from astuner.errors import Problem
+from astuner.published import read_published
 
 _OWN: Mapping[str, Collection[str]] = {"task_reader": ("dataset_file",), "context_tracker": TRACKERS}
 """Core's own components, whose sections may stand there whatever is chosen."""
+
+_KINDS: Mapping[str, str] = {"task_reader": "reader", "task_judge": "judge"}
 
 _NEED_SIBLINGS = ("grpo", "dr_grpo", "rloo")
 
@@ -194,11 +197,13 @@ class _Checks:
     def check_unused_sections(self) -> None:
         for kind, sections, chosen in self._list_components():
             others = [name for name in sections if name not in chosen and name not in _OWN.get(kind, ())]
-            # Asked for only where it matters: it reads the metadata of everything that is installed.
-            installed = set(self.names_of(ALTERNATIVES[kind])) if others and kind in ALTERNATIVES else set()
-            known = installed | set(chosen) | set(_OWN.get(kind, ()))
+            offered: set[str] = set()
+            if others and kind in ALTERNATIVES:
+                # Asked for only where it matters: it reads the metadata of everything that is installed.
+                offered = {*self.names_of(ALTERNATIVES[kind]), *read_published().names(_KINDS[kind])}
+            known = offered | set(chosen) | set(_OWN.get(kind, ()))
             for name in others:
-                if name in installed:
+                if name in offered:
                     continue
                 if suggestion := find_closest(name, known - set(sections)):
                     self.add_problem(f"{kind}.{name}", "no component of this name is chosen.", suggestion)
