@@ -223,9 +223,7 @@ class EnvServiceClient:
             try:
                 import httpx
             except ImportError as error:
-                raise PluginError(
-                    "an environment service is asked with the library httpx: pip install 'astuner-readers[env]'"
-                ) from error
+                raise PluginError("an environment service needs the library httpx: pip install httpx") from error
             self._http = httpx.AsyncClient(
                 headers={"Authorization": f"Bearer {self._token}"} if self._token else {},
                 # A kept connection may be closed by the server just when a step is on its way, and nobody could tell whether that
