@@ -132,4 +132,4 @@ except PluginError as error:
     print(error)
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "pip install 'astuner-readers[env]'" in shown
+    assert "pip install httpx" in shown
