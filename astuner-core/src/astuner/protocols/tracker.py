@@ -18,7 +18,7 @@ class Tracked:
     untrained: Mapping[str, int] = field(factory=dict)
     """Sampled tokens that no sample trains, by reason code."""
     notices: Mapping[str, str] = field(factory=dict)
-    """What a user should read, by what it is about: of each such thing the first text of a run is told."""
+    """What a user should read, by what it is about; each is shown once per run and topic."""
 
 
 @frozen(kw_only=True)

@@ -45,7 +45,7 @@ class Tuner(Protocol):
 
 
 class Workflow(ABC):
-    """A user's agent: made anew for each episode, run in the rollout process (see `rollout.isolation`)."""
+    """A user's agent: a new instance for each episode, run in the rollout process (see `rollout.isolation`)."""
 
     trainable_targets: ClassVar[Sequence[str] | None] = None
     """Target tags that are trained; None trains every call."""
