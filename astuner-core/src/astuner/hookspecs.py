@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import click
 
     from astuner.judging.weighted_judge import WeightedJudge
-    from astuner.plugins.catalog import Candidate
     from astuner.protocols import (
         Backbone,
+        Candidate,
         Detector,
         Estimator,
         Judge,

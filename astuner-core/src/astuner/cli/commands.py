@@ -14,7 +14,8 @@ from astuner.cli.lazy import import_command
 from astuner.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.plugins.catalog import Catalog
+    from astuner.protocols import Candidate
 
 CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("astuner.cli.run:run", "Train the model behind an agent."),

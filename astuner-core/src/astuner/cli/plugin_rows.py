@@ -11,7 +11,8 @@ import click
 from astuner.errors import Problem, UsageError
 
 if TYPE_CHECKING:
-    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.plugins.catalog import Catalog
+    from astuner.protocols import Candidate
 
 as_json = click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 

@@ -9,10 +9,11 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from itertools import groupby
 
 from astuner.doctor.rows import Row
-from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.catalog import Catalog
 from astuner.plugins.compat import find_incompatibility
 from astuner.plugins.install_hints import install_command
 from astuner.plugins.requirements import CORE, Installed
+from astuner.protocols import Candidate
 from astuner.published import read_published
 
 

@@ -18,7 +18,8 @@ from astuner.protocols.optional import HasAlignment, find_offer
 if TYPE_CHECKING:
     from astuner.config.alignment import Alignment
     from astuner.config.loading import LoadedConfig
-    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.plugins.catalog import Catalog
+    from astuner.protocols import Candidate
 
 
 class Chooser:

@@ -14,12 +14,13 @@ import pluggy
 
 from astuner.errors import AstunerError, ConfigError, PluginError, Problem
 from astuner.hookspecs import PROJECT, SPECS
-from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.catalog import Catalog
 from astuner.plugins.core_makers import CoreMakers
 from astuner.plugins.extension import DECIDING, Extension, guard_extension
 from astuner.plugins.provenance import Provenance
 from astuner.plugins.requirements import CORE
 from astuner.plugins.tracing import trace_if_asked
+from astuner.protocols import Candidate
 
 if TYPE_CHECKING:
     import click

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from astuner.plugins.catalog import Candidate
+from astuner.protocols import Candidate
 
 
 @frozen(kw_only=True)

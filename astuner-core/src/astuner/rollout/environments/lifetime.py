@@ -17,9 +17,9 @@ from astuner.rollout.environments.home_thread import HomeThread, ThreadProxy
 from astuner.rollout.environments.selection import EnvironmentChoice, EnvironmentFinder
 
 if TYPE_CHECKING:
-    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.plugins.catalog import Catalog
     from astuner.plugins.component import Component
-    from astuner.protocols import ComponentMaker, MakeEnvironment, RunInfo
+    from astuner.protocols import Candidate, ComponentMaker, MakeEnvironment, RunInfo
     from astuner.schema import WorkflowTask
 
 CLOSE_TIMEOUT_S = 10.0

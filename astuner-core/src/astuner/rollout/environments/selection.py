@@ -15,8 +15,9 @@ from astuner.protocols import Reader
 from astuner.schema import Split, Task
 
 if TYPE_CHECKING:
-    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.plugins.catalog import Catalog
     from astuner.plugins.component import Component
+    from astuner.protocols import Candidate
 
 KEY = "astuner.environment.environment_type"
 METHODS = ("reset", "step", "evaluate", "close")

@@ -19,8 +19,8 @@ from unittest import SkipTest
 
 import attrs
 
-from astuner.plugins.catalog import Candidate, Catalog
-from astuner.protocols import RunInfo
+from astuner.plugins.catalog import Catalog
+from astuner.protocols import Candidate, RunInfo
 from astuner.protocols.optional import find_options_class
 from astuner.testing.contracts.shape import find_call_problem
 from astuner.testing.run_infos import run_info

@@ -8,7 +8,7 @@ from typing import ClassVar
 import click
 from click.testing import CliRunner
 
-from astuner.plugins.catalog import Candidate
+from astuner.protocols import Candidate
 from astuner.testing.contracts.base import Contract, self_contained
 
 

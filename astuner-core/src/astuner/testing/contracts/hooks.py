@@ -12,11 +12,11 @@ from astuner.errors import AstunerError, PluginError
 from astuner.hookspecs import PROJECT, SPECS
 from astuner.judging.simple_judges import make_judge
 from astuner.judging.weighted_judge import WeightedJudge
-from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.catalog import Catalog
 from astuner.plugins.extension import DECIDING
 from astuner.plugins.hooks import Hooks
 from astuner.plugins.options import build_options
-from astuner.protocols import RunInfo
+from astuner.protocols import Candidate, RunInfo
 from astuner.schema import Failure, Notice, StepReport, Task, ValidationReport, WorkflowTask
 from astuner.services import Definition
 from astuner.testing.contracts.base import Contract, self_contained

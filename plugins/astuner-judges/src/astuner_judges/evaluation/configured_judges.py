@@ -13,7 +13,8 @@ from astuner.protocols import RunInfo
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
-    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.plugins.catalog import Catalog
+    from astuner.protocols import Candidate
 
 
 @frozen(kw_only=True)
