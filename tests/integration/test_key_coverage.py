@@ -10,7 +10,7 @@ import pytest
 from harness import REPOSITORY
 
 from astuner.builtin.debug.debug_backbone import DebugBackbone
-from astuner.config.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
+from astuner.planning.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
 from astuner_local.backbone import LocalBackbone
 
 # What verl and Trinity need is left out of this environment; the classes of their backbones do without.

@@ -9,9 +9,9 @@ import pytest
 from astuner.builtin.debug.debug_backbone import DebugBackbone
 from astuner.config.alignment import Alignment, Row
 from astuner.config.core_keys import CORE_HONOURED, CORE_INAPPLICABLE, CORE_REFUSED
-from astuner.config.key_coverage import HonourTable, check_honoured, find_unaccounted_keys, matches, walk_schema
 from astuner.config.loading import LoadedConfig
 from astuner.errors import Problem
+from astuner.planning.key_coverage import HonourTable, check_honoured, find_unaccounted_keys, matches, walk_schema
 
 
 def judge(

@@ -80,7 +80,7 @@ class Chooser:
 
     def check_honoured(self, backbone: Component, engine: Component | None) -> list[str]:
         """Note the keys that the user set and neither backbone nor engine honours; return what to tell of inapplicable ones."""
-        from astuner.config.key_coverage import HonourTable, check_honoured
+        from astuner.planning.key_coverage import HonourTable, check_honoured
         from astuner.plugins.drivers import load
 
         chosen = None if engine is None else load(engine.candidate)

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest import SkipTest
 
-from astuner.config.key_coverage import find_unaccounted_keys, matches
 from astuner.config.schema_keys import walk_schema
+from astuner.planning.key_coverage import find_unaccounted_keys, matches
 from astuner.plugins.drivers import load
 from astuner.protocols.optional import Honours, Inapplicable, Refuses, find_offer
 from astuner.schema import CheckpointSaved, StepReport, ValidationReport
