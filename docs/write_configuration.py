@@ -15,11 +15,11 @@ from attrs import asdict, has
 
 from astuner.builtin.debug.debug_backbone import DebugBackbone
 from astuner.config.model import Config
+from astuner.driver.resume import MAY_CHANGE
 from astuner.planning.key_coverage import HonourTable, walk_schema
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.drivers import load
 from astuner.plugins.option_docs import OptionDescription, describe_options
-from astuner.runs.resume import MAY_CHANGE
 from astuner_local.backbone import LocalBackbone
 
 HERE = Path(__file__).parent

@@ -10,12 +10,12 @@ import pytest
 from attrs import evolve
 
 from astuner.config.components import TaskReader
+from astuner.driver.launch import start_run
 from astuner.errors import PluginError, UsageError
 from astuner.planning.plan import plan_run
 from astuner.plugins import install_hints
 from astuner.processes import list_programs
 from astuner.published import Published
-from astuner.runs.launch import start_run
 from astuner.services import Definition
 from astuner.services.appworld import appworld
 from astuner.services.ray import ray

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from astuner.config.model import Ready, Service
+from astuner.driver.launch import evaluate_run, start_run
 from astuner.errors import AstunerError, Interrupted, RunFailed, UsageError
 from astuner.processes import attach, free_port, list_programs
 from astuner.processes.ports import accepts
-from astuner.runs.launch import evaluate_run, start_run
 from astuner.services import running
 from astuner.services.definition import Definition
 from astuner.testing import until

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,22 +11,11 @@ import click
 
 from astuner.cli.lazy import import_command
 from astuner.errors import ConfigError, UsageError
+from astuner.plugins.core_commands import CORE_COMMANDS
 
 if TYPE_CHECKING:
     from astuner.plugins.catalog import Catalog
     from astuner.protocols import Candidate
-
-CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
-    "run": ("astuner.cli.run:run", "Train the model behind an agent."),
-    "eval": ("astuner.cli.evaluate:evaluate", "Run only the validation pass."),
-    "export": ("astuner.cli.export:export", "Write a checkpoint as a Hugging Face model."),
-    "ps": ("astuner.cli.ps:ps", "List the runs, services and servers that are running."),
-    "stop": ("astuner.cli.stop:stop", "Stop runs, services and servers."),
-    "plugin": ("astuner.cli.plugin:plugin", "List, show, check and create plugins."),
-    "config": ("astuner.cli.config:config", "Check, show and explain a configuration."),
-    "doctor": ("astuner.cli.doctor:doctor", "Show what is installed, what can run and what is missing."),
-}
-"""Target and help text by name."""
 
 
 class LazyGroup(click.Group):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from astuner.errors import Problem, UsageError
+from astuner.plugins.core_commands import CORE_COMMANDS
 
 if TYPE_CHECKING:
     from astuner.plugins.catalog import Catalog
@@ -59,8 +60,6 @@ def describe_status(row: Mapping[str, Any]) -> str:
 
 def _find_conflicts(candidate: Candidate, catalog: Catalog) -> list[str]:
     """Return the other distributions that offer the name for the kind."""
-    from astuner.cli.commands import CORE_COMMANDS
-
     if candidate.source == "path":
         return []
     others = [c.provider for c in catalog.candidates(candidate.kind) if c.name == candidate.name and c != candidate]

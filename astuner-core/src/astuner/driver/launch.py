@@ -17,6 +17,10 @@ from astuner.breakpoints.code_places import name_place
 from astuner.breakpoints.selection import NO_BREAKPOINTS, BreakpointSelection, select_breakpoints, split_tags
 from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_stops, remove_time_limits
 from astuner.config.secrets import redact_command
+from astuner.driver.control import RunControl, stop_on_signals, unwind_on_sigterm
+from astuner.driver.loop import Progress, drive
+from astuner.driver.reporting import Loggers, NamedLogger
+from astuner.driver.resume import check_same_run, is_same_length
 from astuner.errors import AstunerError, Interrupted, UsageError
 from astuner.planning.plan import Plan, plan_run
 from astuner.planning.service_choice import check_names, choose_services
@@ -24,12 +28,8 @@ from astuner.plugins.requirements import CORE
 from astuner.processes.program_registry import register_run
 from astuner.protocols.optional import ReportsProgress, Throwaway, Truncates, find_offer
 from astuner.rollout.sampler import TaskSampler
-from astuner.runs.control import RunControl, stop_on_signals, unwind_on_sigterm
 from astuner.runs.directory import RunDirectory, get_throwaway_directory
 from astuner.runs.episode_store import EpisodeFiles
-from astuner.runs.loop import Progress, drive
-from astuner.runs.reporting import Loggers, NamedLogger
-from astuner.runs.resume import check_same_run, is_same_length
 from astuner.schema import Event, Group, Notice
 from astuner.transcript.terminal_text import strip_colours
 
