@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
+from astuner.published import read_published
+
 SHORT: Mapping[str, str] = {
     "ray": "a Ray cluster on this machine, for this run only",
-    "appworld": "AppWorld's server, from APPWORLD_PATH and APPWORLD_SCRIPT",
+    **read_published().short_services,
     "logview": "the viewer for logs and episodes",
 }
 """The services that have their own option."""

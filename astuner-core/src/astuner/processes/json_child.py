@@ -34,7 +34,7 @@ class JsonProgram:
     path: Path
     """A Python file; it runs with this interpreter."""
     name: str
-    """For messages, as in `reasoning-gym`."""
+    """What messages call the program."""
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(factory=dict)
     """On top of the few variables of ours that it gets (`KEPT`)."""

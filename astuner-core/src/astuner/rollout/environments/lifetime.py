@@ -17,6 +17,7 @@ from astuner.rollout.environments.home_thread import HomeThread, ThreadProxy
 from astuner.rollout.environments.selection import EnvironmentChoice, EnvironmentFinder
 
 if TYPE_CHECKING:
+    from astuner.config.env_variables import ActionPreference
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.component import Component
     from astuner.protocols import Candidate, ComponentMaker, MakeEnvironment, RunInfo
@@ -29,9 +30,11 @@ CLOSE_TIMEOUT_S = 10.0
 class LivingEnvironment:
     """The environment of one episode."""
 
-    def __init__(self, environment: Any, *, name: str, blame: str, home: HomeThread | None) -> None:
+    def __init__(self, environment: Any, *, name: str, blame: str, preference: ActionPreference, home: HomeThread | None) -> None:
         """`home` is the thread in which it lives, if it has one of its own."""
         self.name = name
+        self.preference = preference
+        """How actions are read off answers where it leads."""
         self.blame = blame
         self.facade = environment if home is None else ThreadProxy(environment, home)
         """What workflows and judges are given."""
@@ -79,7 +82,7 @@ class Environments:
     def __init__(self, choice: EnvironmentChoice, run_info: RunInfo, catalog: Catalog, hooks: ComponentMaker) -> None:
         """Find them in `catalog`, and make them through `hooks`."""
         self._run_info, self._hooks = run_info, hooks
-        self._finder = EnvironmentFinder(choice, catalog)
+        self._finder, self._preference = EnvironmentFinder(choice, catalog), choice.preference
         self._makers: dict[Candidate, MakeEnvironment] = {}
         self._in_threads = run_info.config.rollout.isolation == "thread"
 
@@ -117,7 +120,7 @@ class Environments:
             if isinstance(error, Exception):
                 raise EnvironmentFailed(f"{blame} could not be made: {type(error).__name__}: {error}") from error
             raise
-        return LivingEnvironment(environment, name=component.candidate.name, blame=blame, home=home)
+        return LivingEnvironment(environment, name=component.candidate.name, blame=blame, preference=self._preference, home=home)
 
     def _maker(self, component: Component) -> MakeEnvironment:
         if component.candidate not in self._makers:

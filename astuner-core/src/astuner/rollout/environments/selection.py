@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from astuner.config.env_variables import NO_ENVIRONMENT
+from astuner.config.env_variables import NO_ENVIRONMENT, ActionPreference
 from astuner.errors import ConfigError, DataError, PluginError, Problem
 from astuner.protocols import Reader
 from astuner.schema import Split, Task
@@ -32,7 +32,9 @@ class EnvironmentChoice:
     given: Mapping[str, Component] = field(factory=dict)
     """Those that have options of their own, by name."""
     reader: str = ""
-    """The task reader's name: an environment of the same name plays the tasks whose `env_type` names none (`env_service`)."""
+    """The task reader's name: an environment of the same name plays the tasks whose `env_type` names none."""
+    preference: ActionPreference = "text"
+    """How actions are read off answers where an environment leads."""
     leads: bool = False
     """Whether the environment leads and no workflow does, so that a task without one cannot be played."""
     shared: bool = True

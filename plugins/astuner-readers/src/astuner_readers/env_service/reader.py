@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from astuner.clients.blocking import run_blocking
 from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Patience
@@ -23,6 +24,11 @@ class EnvServiceReader:
     def __init__(self, options: EnvServiceOptions | None = None) -> None:
         self._options = options or EnvServiceOptions()
         self._ids: dict[str, tuple[str, ...]] = {}
+
+    @classmethod
+    def prefer_actions(cls, options: EnvServiceOptions) -> Literal["code", "text", "box"]:
+        """Return what the section says."""
+        return options.env_action_preference
 
     def read(self, split: Split) -> Iterator[Task]:
         """Yield the tasks of a split, in the server's order; nothing when it is null. Raises `DataError`."""
