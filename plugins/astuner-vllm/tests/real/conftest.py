@@ -37,6 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
+            item.add_marker(pytest.mark.long)
             # One process has the shared servers, and one plays runs that start their own.
             fixtures = getattr(item, "fixturenames", ())
             item.add_marker(pytest.mark.xdist_group("vllm-runs" if "project" in fixtures else "vllm-servers"))
