@@ -12,7 +12,6 @@ from unittest import SkipTest
 
 from attrs import frozen
 
-from astuner.plugins.option_docs import describe_options
 from astuner.protocols.optional import OffersTools, find_offer, find_options_class
 from astuner.schema import Message, Task, WorkflowTask
 from astuner.testing.contracts.base import Contract, self_contained
@@ -57,7 +56,7 @@ class EnvironmentContract(Contract):
     @self_contained
     def test_it_is_made_as_core_makes_it(self) -> None:
         """`from_run`, or else the constructor, takes the episode's task before what every component gets."""
-        target, blame = self.target(), self.candidate().blame
+        target, blame = self.target(), self._blame
         assert isinstance(target, type), f"{blame} is {target!r:.80}; an environment is a class, made for each episode"
         if hasattr(target, "from_run"):
             wrong = find_call_problem(target.from_run, ["workflow_task", "options", "run_info"])
@@ -71,7 +70,7 @@ class EnvironmentContract(Contract):
     def test_it_is_an_environment(self) -> None:
         """It has the methods `reset()`, `step(action)`, `evaluate()` and `close()`, all async."""
         for name, takes in (("reset", []), ("step", ["action"]), ("evaluate", []), ("close", [])):
-            assert_method(self.target(), name, takes, blame=self.candidate().blame, is_async=True)
+            assert_method(self.target(), name, takes, blame=self._blame, is_async=True)
 
     def test_messages_are_in_the_form_of_openai(self, tmp_path: Path) -> None:
         """`reset` gives at least one message, `step` any number: mappings of JSON values with a role and a content."""
@@ -164,10 +163,6 @@ class EnvironmentContract(Contract):
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         assert not left, f"{self._blame}: close left a task running: {left[0].get_coro()}: cancel it and wait for it"
 
-    @property
-    def _blame(self) -> str:
-        return self.candidate().blame
-
     def make(self, directory: Path) -> Any:
         """Return the environment of one episode, made as core makes it."""
         from astuner.plugins.drivers import bind_environment
@@ -180,12 +175,6 @@ class EnvironmentContract(Contract):
         task = self.task()
         workflow_task = WorkflowTask(task, task_id=task.task_id, env_type=task.env_type, episode_id=f"train/1/{task.task_id}/0")
         return bind_environment(self.candidate(), self.target(), options, info)(workflow_task)
-
-    def _make_or_skip(self, directory: Path) -> Any:
-        needed = [option.name for option in describe_options(find_options_class(self.target())) if option.required]
-        if needed and not self.options:
-            raise SkipTest(f"it needs options: set `options` ({', '.join(needed)})")
-        return self.make(directory)
 
     def _run_with(
         self, directory: Path, play: Callable[[Any], Awaitable[T]], and_then: Callable[[], Awaitable[None]] | None = None

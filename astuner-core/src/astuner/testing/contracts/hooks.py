@@ -155,10 +155,6 @@ class HooksContract(Contract):
                 f"return a {kind}{', or what makes one' if kind in FACTORIES else ''}"
             )
 
-    @property
-    def _blame(self) -> str:
-        return self.candidate().blame
-
     def _register(self, extension: Any, errors: list[str]) -> tuple[Hooks, tuple[str, ...]]:
         """Return the hooks of a process with this extension alone, and which of them it implements."""
         hooks = Hooks(Catalog(), on_listener_error=errors.append)

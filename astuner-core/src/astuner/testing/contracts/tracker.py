@@ -8,14 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
-from unittest import SkipTest
 
 import numpy as np
 from attrs import frozen
 
-from astuner.plugins.option_docs import describe_options
 from astuner.protocols import EpisodeIdentity, Tracked, Tracker
-from astuner.protocols.optional import find_options_class
 from astuner.schema import Call, Sample
 from astuner.testing.calls import Origin, find_origins, make_up_calls
 from astuner.testing.contracts.base import Contract, self_contained
@@ -257,15 +254,8 @@ class TrackerContract(Contract):
                 "draw nothing at random, or from a generator seeded by the identity"
             )
 
-    @property
-    def _blame(self) -> str:
-        return self.candidate().blame
-
     def _make_tracker(self, directory: Path) -> Tracker:
-        needed = [option.name for option in describe_options(find_options_class(self.target())) if option.required]
-        if needed and not self.options:
-            raise SkipTest(f"{self._blame} cannot be made without {', '.join(needed)}: set `options`")
-        made: Tracker = self.make(directory)
+        made: Tracker = self._make_or_skip(directory)
         return made
 
     def _cases(self, directory: Path) -> Iterator[_Case]:
