@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -11,7 +12,6 @@ import numpy as np
 
 from astuner.errors import AstunerError
 from astuner.rendering.compiled_template import CompiledTemplate
-from astuner.rendering.dropped_messages import check_contents
 from astuner.rendering.encoding import PartwiseEncoder
 from astuner.rendering.errors import bad_request
 from astuner.rendering.template_shape import PROBE, USER, TemplateShape, find_shape
@@ -86,7 +86,7 @@ class TemplateRenderer:
             text.encode()
         except UnicodeEncodeError:
             raise bad_request("'messages' hold half a surrogate pair, which no tokenizer can encode.", "messages") from None
-        check_contents(messages, text)
+        _check_contents(messages, text)
         return text
 
     def encode(self, text: str) -> Ids:
@@ -159,3 +159,30 @@ class TemplateRenderer:
         found.update(token for token in specials if re.fullmatch(ends, token))
         numbers = {token: specials.get(token, self.tokenizer.convert_tokens_to_ids(token)) for token in found}
         return {int(number): token for token, number in sorted(numbers.items()) if number is not None}
+
+
+def _check_contents(messages: Sequence[Message], text: str) -> None:
+    """Check that a rendered conversation holds every message; raises ApiError (400) for the first that it drops."""
+    reached = 0
+    for number, message in enumerate(messages):
+        content = message["content"].strip()
+        if message["role"] == "assistant":
+            # A template may strip old reasoning, and the text next to tool calls; the answer itself must stay.
+            content = "" if message.get("tool_calls") else content.rpartition("</think>")[2].strip()
+        if content:
+            place = _find_content(content, text, reached)
+            if place < 0:
+                raise bad_request(
+                    f"The model's chat template drops messages[{number}] (role {message['role']}), "
+                    "so the model would never see it.",
+                    f"messages[{number}]",
+                )
+            reached = max(reached, place)
+
+
+def _find_content(content: str, text: str, reached: int) -> int:
+    """Return where a content appears, preferably after the earlier messages; -1 if it is missing."""
+    place = text.find(content, reached)
+    if place < 0:
+        place = text.find(content)
+    return place if place >= 0 else text.find(json.dumps(content, ensure_ascii=False)[1:-1])

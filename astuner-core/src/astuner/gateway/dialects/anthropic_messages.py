@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from astuner.gateway.dialects.anthropic_request import INVALID_JSON, messages_request
-from astuner.gateway.dialects.dialect import Dialect, Headers, read_bearer
-from astuner.gateway.dialects.events import encode_event, encode_json
+from astuner.gateway.dialects.dialect import Dialect, Headers, encode_event, encode_json, read_bearer
 from astuner.gateway.recording.choice_events import Answer
 
 if TYPE_CHECKING:

@@ -8,10 +8,18 @@ from typing import Any
 
 from attrs import evolve
 
-from astuner.gateway.dialects.anthropic_tools import tool_choice, tool_list
+from astuner.gateway.dialects.anthropic_tools import read_tool, tool_choice
 from astuner.gateway.dialects.chat_completions import chat_request
 from astuner.gateway.dialects.dialect import Normalise
-from astuner.gateway.dialects.fields import format_value, read_integer, read_object, read_strings, read_text
+from astuner.gateway.dialects.fields import (
+    format_value,
+    read_integer,
+    read_list,
+    read_object,
+    read_string_in,
+    read_strings,
+    read_text,
+)
 from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import bad_request
@@ -39,7 +47,7 @@ def messages_request(body: Mapping[str, Any], read_messages: Normalise = normali
             raise bad_request(f"'{name}' is not served; declare the tools in 'tools' and run them in the agent.", name)
     if not counting and read_integer(body, "max_tokens", 1, None) is None:
         raise bad_request("'max_tokens' is missing.", "max_tokens")
-    tools = tool_list(body.get("tools"))
+    tools = [read_tool(tool, f"tools[{number}]") for number, tool in enumerate(read_list(body, "tools"))]
     kwargs, ignored = _read_thinking(read_object(body, "thinking"))
     output = read_object(body, "output_config")
     chat: dict[str, Any] = {
@@ -107,14 +115,13 @@ def _split_turn(role: str, blocks: Sequence[Block]) -> Iterator[Mapping[str, Any
 
 
 def _result(block: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-    if not isinstance(block.get("tool_use_id"), str):
-        raise bad_request(f"{place}.tool_use_id must be a string.", f"{place}.tool_use_id")
+    call_id = read_string_in(block, "tool_use_id", place)
     content = block.get("content")
     parts = [] if content is None else [_text(part, at) for at, part in _blocks(content, f"{place}.content")]
     if block.get("is_error"):
         # Chat templates cannot mark errors, and a model must see that its call failed.
         parts = ["Error:", *parts]
-    return {"role": "tool", "tool_call_id": block["tool_use_id"], "content": parts}
+    return {"role": "tool", "tool_call_id": call_id, "content": parts}
 
 
 def _assistant(blocks: Sequence[Block]) -> Mapping[str, Any]:
@@ -126,7 +133,7 @@ def _assistant(blocks: Sequence[Block]) -> Mapping[str, Any]:
         if kind == "tool_use":
             calls.append(_call(block, place))
         elif kind == "thinking":
-            thoughts.append(_read_string(block, "thinking", place))
+            thoughts.append(read_string_in(block, "thinking", place))
         elif kind != "redacted_thinking":
             # Redacted thinking was encrypted by another model's server and cannot be read.
             texts.append(_text(block, place))
@@ -145,8 +152,8 @@ def _call(block: Mapping[str, Any], place: str) -> Mapping[str, Any]:
         raise bad_request(f"{place}.input must be an object.", f"{place}.input")
     raw = given.get(INVALID_JSON) if len(given) == 1 else None
     arguments = raw if isinstance(raw, str) else json.dumps(given, ensure_ascii=False)
-    function = {"name": _read_string(block, "name", place), "arguments": arguments}
-    return {"id": _read_string(block, "id", place), "type": "function", "function": function}
+    function = {"name": read_string_in(block, "name", place), "arguments": arguments}
+    return {"id": read_string_in(block, "id", place), "type": "function", "function": function}
 
 
 def _blocks(content: Any, place: str) -> list[Block]:
@@ -165,14 +172,7 @@ def _text(block: Mapping[str, Any], place: str) -> str:
     if block.get("type") != "text":
         kind = format_value(block.get("type"))
         raise bad_request(f"{place} is a block of type {kind}, which is not served here; nothing is dropped silently.", place)
-    return _read_string(block, "text", place)
-
-
-def _read_string(block: Mapping[str, Any], name: str, place: str) -> str:
-    found = block.get(name)
-    if not isinstance(found, str):
-        raise bad_request(f"{place}.{name} must be a string.", f"{place}.{name}")
-    return found
+    return read_string_in(block, "text", place)
 
 
 def _read_thinking(wanted: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:

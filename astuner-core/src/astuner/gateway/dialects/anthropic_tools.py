@@ -12,15 +12,6 @@ CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 """Types of `tool_choice` without a tool name, and their names in chat completions."""
 
 
-def tool_list(tools: Any) -> list[Mapping[str, Any]]:
-    """Return the tools; raises ApiError (400) naming one that the agent does not run itself."""
-    if tools is None:
-        return []
-    if not isinstance(tools, list):
-        raise bad_request("'tools' must be a list.", "tools")
-    return [_tool(tool, f"tools[{number}]") for number, tool in enumerate(tools)]
-
-
 def tool_choice(choice: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return `tool_choice` and `parallel_tool_calls`; raises ApiError (400)."""
     if not choice:
@@ -40,7 +31,8 @@ def tool_choice(choice: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -
     return {"tool_choice": wanted, "parallel_tool_calls": not read_flag(choice, "disable_parallel_tool_use", False)}
 
 
-def _tool(tool: Any, place: str) -> Mapping[str, Any]:
+def read_tool(tool: Any, place: str) -> Mapping[str, Any]:
+    """Return a tool; raises ApiError (400) for one that the agent does not run itself."""
     if not isinstance(tool, dict):
         raise bad_request(f"{place} must be an object.", place)
     if tool.get("type") not in (None, "custom"):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from astuner.gateway.dialects.dialect import Dialect, Normalise
-from astuner.gateway.dialects.events import encode_event, encode_json
+from astuner.gateway.dialects.dialect import Dialect, Normalise, encode_event, encode_json
 from astuner.gateway.dialects.fields import (
     LARGEST,
     read_flag,
     read_integer,
+    read_list,
     read_number,
     read_object,
     read_strings,
@@ -46,7 +46,7 @@ def chat_request(body: Mapping[str, Any], read_messages: Normalise = normalise) 
         raise bad_request("'functions' is not served; send 'tools'.", "functions")
     if body.get("modalities") not in (None, [], ["text"]):
         raise bad_request("'modalities' may be ['text'] alone; no other output is served.", "modalities")
-    tools = _tools(body.get("tools"))
+    tools = _tools(read_list(body, "tools"))
     choice = body.get("tool_choice") or "auto"
     logprobs = read_flag(body, "logprobs", False)
     effort = read_text(body, "reasoning_effort")
@@ -159,11 +159,7 @@ def count_usage(answers: Sequence[Answer]) -> Mapping[str, Any]:
     }
 
 
-def _tools(tools: Any) -> tuple[Mapping[str, Any], ...]:
-    if tools is None:
-        return ()
-    if not isinstance(tools, list):
-        raise bad_request("'tools' must be a list.", "tools")
+def _tools(tools: list[Any]) -> tuple[Mapping[str, Any], ...]:
     for place, tool in enumerate(tools):
         function = tool.get("function") if isinstance(tool, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):

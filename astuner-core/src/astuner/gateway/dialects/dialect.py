@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from astuner.gateway.recording.request import ChatRequest
     from astuner.rendering.errors import ApiError
     from astuner.schema import Message
+
+# Made once: `json.dumps` makes an encoder with every call.
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 Headers = Sequence[tuple[bytes, bytes]]
 """Names in lower case, as in ASGI."""
@@ -65,6 +69,17 @@ def rename_messages(error: ApiError, name: str) -> Mapping[str, Any]:
     if (error.param or "").partition("[")[0] == "messages":
         body["error"]["param"] = name
     return body
+
+
+def encode_json(body: Mapping[str, Any]) -> bytes:
+    """Encode a body; lone surrogates, which a model may sample, are kept."""
+    return _ENCODE(body).encode("utf-8", "surrogatepass")
+
+
+def encode_event(body: Mapping[str, Any], name: str | None = None) -> bytes:
+    """Return a server-sent event, with a name in APIs that use names."""
+    head = b"" if name is None else f"event: {name}\n".encode()
+    return head + b"data: " + encode_json(body) + b"\n\n"
 
 
 @frozen(kw_only=True)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from astuner.gateway.dialects.dialect import Dialect, rename_messages
-from astuner.gateway.dialects.events import encode_event, encode_json
+from astuner.gateway.dialects.dialect import Dialect, encode_event, encode_json, rename_messages
 from astuner.gateway.dialects.responses_request import PREFIX, responses_request
 
 if TYPE_CHECKING:
