@@ -19,7 +19,7 @@ from astuner.gateway.tuner import GatewayTuner
 if TYPE_CHECKING:
     from astuner.gateway.recording.episode_spec import EpisodeSpec
     from astuner.protocols import Engine
-    from astuner.rendering import Renderer
+    from astuner.rendering import TemplateRenderer
 
 
 LONGEST_IDLE_S = 600
@@ -33,7 +33,7 @@ class Gateway:
     def __init__(
         self,
         engine: Engine,
-        renderer: Renderer | None,
+        renderer: TemplateRenderer | None,
         *,
         host: str = "127.0.0.1",
         port: int = 0,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from astuner.gateway.tree.token_tree import Placement
     from astuner.protocols import Engine
-    from astuner.rendering import Renderer
+    from astuner.rendering import TemplateRenderer
     from astuner.rendering.reply_parser import Piece, ReplyParser
     from astuner.schema import Chunk, Message
 
@@ -71,7 +71,7 @@ class LiveCall:
 
     plan: CallPlan
     engine: Engine
-    renderer: Renderer
+    renderer: TemplateRenderer
     parser: ReplyParser
     emit: Callable[[Delta | Done], None]
     on_finished: Callable[[FinishedCall], None]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from astuner.gateway.recording.request import ChatRequest
     from astuner.gateway.tuner import GatewayTuner
     from astuner.protocols import Engine
-    from astuner.rendering import Renderer
+    from astuner.rendering import TemplateRenderer
     from astuner.rendering.reply_parser import ReplyParser
 
 
@@ -39,7 +39,7 @@ class EpisodeRecorder:
         self,
         spec: EpisodeSpec,
         engine: Engine,
-        renderer: Renderer | None,
+        renderer: TemplateRenderer | None,
         *,
         serial: int,
         tuner: GatewayTuner,
@@ -150,7 +150,7 @@ class EpisodeRecorder:
         self, request: ChatRequest, caller: Caller, placement: Placement, room: int, seeds: Sequence[int], turn: Turn, first: int
     ) -> list[RunningCall]:
         """Make the calls for one prompt: a choice for each seed, numbered from the first."""
-        spec, renderer = self.spec, cast("Renderer", self._renderer)
+        spec, renderer = self.spec, cast("TemplateRenderer", self._renderer)
         tree = cast("TokenTree | RawTree", self._raw if request.prompts else self._tree)
         if request.prompts:
             request = evolve(request, messages=_as_message(renderer.decode(placement.prompt_ids.tolist())))
