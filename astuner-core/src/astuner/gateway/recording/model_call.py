@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from attrs import define, field, frozen
 
-from astuner.gateway.recording.choice_events import Answer, Delta, Done, reasoning_tokens
-from astuner.gateway.recording.reply import ReplyBuilder
+from astuner.gateway.recording.choice_events import Answer, Delta, Done, ReplyBuilder, reasoning_tokens
 from astuner.rendering.decoding import StopFinder, TextStream
 from astuner.rendering.errors import ApiError
 from astuner.schema import Call, Request, WeightSpan

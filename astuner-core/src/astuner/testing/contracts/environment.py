@@ -28,11 +28,10 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 class _EpisodeRecord:
     """One episode."""
 
-    messages: tuple[tuple[Message, ...], ...]
-    """Those of `reset`, then those of each step."""
-    rewards: tuple[Any, ...]
-    infos: tuple[Any, ...]
-    dones: tuple[Any, ...]
+    first: tuple[Message, ...]
+    """The messages of `reset`."""
+    steps: tuple[tuple[tuple[Message, ...], Any, Any, Any], ...]
+    """What each step returned: messages, reward, done, info."""
     score: Any
 
 
@@ -75,23 +74,22 @@ class EnvironmentContract(Contract):
     def test_messages_are_in_the_form_of_openai(self, tmp_path: Path) -> None:
         """`reset` gives at least one message, `step` any number: mappings of JSON values with a role and a content."""
         played = self._play(tmp_path)
-        assert played.messages[0], f"{self._blame}: reset gave no message; the model needs one to answer"
-        for messages in played.messages:
+        assert played.first, f"{self._blame}: reset gave no message; the model needs one to answer"
+        for messages in (played.first, *(step[0] for step in played.steps)):
             for message in messages:
                 self._check_message(message)
 
     def test_rewards_are_finite_numbers(self, tmp_path: Path) -> None:
         """The reward of a step and the score are finite numbers, never None or NaN."""
         played = self._play(tmp_path)
-        assert played.rewards, f"{self._blame}: no action was taken: give some in `actions()`"
-        for name, number in [*(("step", reward) for reward in played.rewards), ("evaluate", played.score)]:
+        assert played.steps, f"{self._blame}: no action was taken: give some in `actions()`"
+        for name, number in [*(("step", reward) for _, reward, _, _ in played.steps), ("evaluate", played.score)]:
             finite = isinstance(number, int | float) and math.isfinite(number)
             assert finite, f"{self._blame}: {name} gave the number {number!r}: give a finite Python float"
 
     def test_done_is_a_bool_and_info_is_json(self, tmp_path: Path) -> None:
         """`done` is a bool and `info` a mapping of JSON values; `is_success` in it is a bool."""
-        played = self._play(tmp_path)
-        for done, info in zip(played.dones, played.infos, strict=True):
+        for _, _, done, info in self._play(tmp_path).steps:
             assert isinstance(done, bool), f"{self._blame}: step gave done = {done!r}: give a bool"
             assert isinstance(info, Mapping), f"{self._blame}: step gave info = {info!r:.80}: give a mapping"
             self._check_json(info, "info")
@@ -200,22 +198,18 @@ class EnvironmentContract(Contract):
         return await self._wait_within("reset", environment.reset())
 
     async def _drive(self, environment: Any) -> _EpisodeRecord:
-        messages = [self._read_messages("reset", await self._begin(environment))]
-        rewards, dones, infos = [], [], []
+        first = self._read_messages("reset", await self._begin(environment))
+        steps = []
         for action in self.actions():
             found = await self._wait_within("step", environment.step(action))
             four = isinstance(found, tuple | list) and len(found) == 4
             assert four, f"{self._blame}: step gave {found!r:.120}: return (messages, reward, done, info)"
-            messages.append(self._read_messages("step", found[0]))
-            rewards.append(found[1])
-            dones.append(found[2])
-            infos.append(found[3])
-            if found[2]:
+            messages, reward, done, info = found
+            steps.append((self._read_messages("step", messages), reward, done, info))
+            if done:
                 break
         score = await self._wait_within("evaluate", environment.evaluate())
-        return _EpisodeRecord(
-            messages=tuple(messages), rewards=tuple(rewards), dones=tuple(dones), infos=tuple(infos), score=score
-        )
+        return _EpisodeRecord(first=first, steps=tuple(steps), score=score)
 
     async def _wait_within(self, name: str, awaitable: Awaitable[T]) -> T:
         return await wait_within(self.timeout_s, f"{self._blame}: {name}", awaitable)
