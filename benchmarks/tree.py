@@ -21,7 +21,7 @@ from words import help_tokenizer
 
 from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.gateway.dialects.chat_completions import chat_request
-from astuner.gateway.recording.normalised_messages import MessageReader
+from astuner.gateway.recording.messages import MessageReader
 from astuner.gateway.tree.token_tree import TokenTree
 from astuner.protocols import EpisodeIdentity
 from astuner.rendering import TemplateRenderer

@@ -191,7 +191,7 @@ class _Run:
         self.control = RunControl(
             store=store, hooks=hooks, resume_step=resume_step, notify=self.notify, progress=self._show_progress
         )
-        stack.enter_context(connect_run(self.control, self.notify))
+        stack.enter_context(connect_run(self.control, self.control.request_stop, self.notify))
         self._resumed, self._resume_step = resumed, resume_step
 
     def serve(self, names: Sequence[str]) -> None:

@@ -227,10 +227,6 @@ class BackboneContract(Contract):
             except Exception as error:
                 raise AssertionError(f"{self._blame}: close(), called {when}, raised {error!r}; let it do nothing") from error
 
-    @property
-    def _blame(self) -> str:
-        return self.candidate().blame
-
     def _attempt(self, directory: Path) -> AbstractContextManager[Rehearsal]:
         directory.mkdir(parents=True, exist_ok=True)
         return self._rehearse(self.conf(directory))
