@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from astuner.cli.lazy import import_command
-from astuner.errors import ConfigError, UsageError
+from astuner.config.structure_errors import find_closest
+from astuner.errors import ConfigError, Problem, UsageError
 
 if TYPE_CHECKING:
     from astuner.plugins.catalog import Candidate, Catalog
@@ -73,8 +73,8 @@ def _plugin_command(name: str) -> click.Command:
     catalog = Catalog.discover(kinds=("command", "hook"))
     offered = any(name in (candidate.name, f"{candidate.dist}/{candidate.name}") for candidate in catalog.candidates("command"))
     if not offered and command_for("command", name) is None:
-        close = difflib.get_close_matches(name, [*CORE_COMMANDS, *_map_spellings(catalog)], n=1)
-        raise click.UsageError(f"no command '{name}'." + (f" Did you mean '{close[0]}'?" if close else ""))
+        close = find_closest(name, [*CORE_COMMANDS, *_map_spellings(catalog)])
+        raise click.UsageError(str(Problem(message=f"no command '{name}'.", suggestion=close)))
     try:
         candidate = catalog.find("command", name, config_dir=Path.cwd(), key=f"astuner {name}")
     except ConfigError as error:
