@@ -14,12 +14,12 @@ from typing import Any
 from attrs import asdict, has
 
 from astuner.builtin.debug.debug_backbone import DebugBackbone
+from astuner.config.core_keys import read_core_keys
 from astuner.config.key_coverage import HonourTable, walk_schema
 from astuner.config.model import Config
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.drivers import load
 from astuner.plugins.option_docs import OptionDescription, describe_options
-from astuner.runs.resume import MAY_CHANGE
 from astuner_local.backbone import LocalBackbone
 
 HERE = Path(__file__).parent
@@ -89,7 +89,7 @@ def _resume() -> Iterator[str]:
         "Every other key must keep the value that the run was started with.",
         "",
     )
-    yield from (f"* `{pattern}`" for pattern in MAY_CHANGE)
+    yield from (f"* `{pattern}`" for pattern in read_core_keys().may_change)
 
 
 def _row(option: OptionDescription, name: str, honoured: str | None = None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, Problem, UsageError
 
 if TYPE_CHECKING:
-    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.plugins.catalog import Candidate
 
 CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("astuner.cli.run:run", "Train the model behind an agent."),
@@ -34,7 +33,7 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return core's commands, then those of plugins."""
-        return [*CORE_COMMANDS, *_map_spellings(_catalog())]
+        return [*CORE_COMMANDS, *_list_plugin_commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; raises `PluginError` with the blame when a plugin's fails."""
@@ -46,23 +45,17 @@ class LazyGroup(click.Group):
         """Write the tables of commands from what is known without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in CORE_COMMANDS.items()])
-        rows = [(spelling, _row(candidate)) for spelling, candidate in _map_spellings(_catalog()).items()]
+        rows = [(spelling, _row(candidate)) for spelling, candidate in _list_plugin_commands().items()]
         if rows:
             with formatter.section("Commands of plugins"):
                 formatter.write_dl(rows)
 
 
-def _catalog() -> Catalog:
+def _list_plugin_commands() -> Mapping[str, Candidate]:
+    """Return the commands of plugins by what a user types."""
     from astuner.plugins.catalog import Catalog
 
-    return Catalog.discover(kinds=("command",))
-
-
-def _map_spellings(catalog: Catalog) -> dict[str, Candidate]:
-    """Return the commands of plugins by what a user types: `dist/name` where the name alone is taken."""
-    commands = catalog.candidates("command")
-    offers = Counter([*CORE_COMMANDS, *(candidate.name for candidate in commands)])
-    return {c.name if offers[c.name] == 1 else f"{c.dist}/{c.name}": c for c in commands}
+    return Catalog.discover(kinds=("command",)).map_spellings("command", taken=CORE_COMMANDS)
 
 
 def _plugin_command(name: str) -> click.Command:
@@ -71,9 +64,8 @@ def _plugin_command(name: str) -> click.Command:
     from astuner.plugins.install_hints import command_for
 
     catalog = Catalog.discover(kinds=("command", "hook"))
-    offered = any(name in (candidate.name, f"{candidate.dist}/{candidate.name}") for candidate in catalog.candidates("command"))
-    if not offered and command_for("command", name) is None:
-        close = find_closest(name, [*CORE_COMMANDS, *_map_spellings(catalog)])
+    if not catalog.offers("command", name) and command_for("command", name) is None:
+        close = find_closest(name, [*CORE_COMMANDS, *catalog.map_spellings("command", taken=CORE_COMMANDS)])
         raise click.UsageError(str(Problem(message=f"no command '{name}'.", suggestion=close)))
     try:
         candidate = catalog.find("command", name, config_dir=Path.cwd(), key=f"astuner {name}")

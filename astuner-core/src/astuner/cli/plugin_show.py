@@ -17,7 +17,7 @@ from astuner.errors import PluginError
 from astuner.protocols.optional import find_options_class
 
 if TYPE_CHECKING:
-    from astuner.plugins.implemented_hooks import ImplementedHook
+    from astuner.plugins.extension import ImplementedHook
     from astuner.plugins.option_docs import OptionDescription
 
 
@@ -29,7 +29,7 @@ def show(kind: str, name: str, in_json: bool) -> int:
     """Show one component: where it is from, what it needs, its hooks and its options. NAME is anything that a YAML accepts."""
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import load
-    from astuner.plugins.implemented_hooks import find_implemented_hooks
+    from astuner.plugins.extension import find_implemented_hooks
     from astuner.plugins.option_docs import describe_options
 
     kind = find_kind(kind, "plugin show")

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from astuner.errors import ConfigError, PluginError, Problem
+from astuner.config.places import make_problem
+from astuner.errors import ConfigError, PluginError
 from astuner.planning.chooser import Chooser
 from astuner.planning.detector_choice import choose_detectors, idle_notices
 from astuner.planning.engine_choice import choose_engine
 from astuner.planning.environment_choice import choose_environments
-from astuner.planning.extension_options import check_extension_options
 from astuner.planning.judge_choice import list_named_judges
-from astuner.planning.plugin_lists import check_disabled, check_required
+from astuner.planning.plugins_section import check_disabled, check_extension_options, check_required
 from astuner.planning.tracker_choice import check_exact, find_tracker_notices
 from astuner.planning.unused_keys import find_judge_notices
 from astuner.planning.user_code import check_user_code
@@ -173,15 +173,11 @@ def _loggers(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
 def _check_workflow(loaded: LoadedConfig) -> None:
     from astuner.rollout.workflows import load_workflow
 
-    if not loaded.config.rollout.use_agentscope_protocol:
-        return
-    target = loaded.config.rollout.user_workflow
-    key = "astuner.rollout.user_workflow"
-    place = loaded.locate(key)
-    file, line = place if place is not None else (None, None)
+    target, key = loaded.config.rollout.user_workflow, "astuner.rollout.user_workflow"
+    # Loading has checked that there is a workflow exactly where no environment leads.
     if target is None:
-        raise ConfigError([Problem(key=key, message="no workflow: name yours, as ./agent.py:MyAgent or package.module:MyAgent")])
+        return
     try:
         load_workflow(target, loaded.path.parent)
     except PluginError as error:
-        raise ConfigError([Problem(key=key, message=str(error).removeprefix(f"{key}: "), file=file, line=line)]) from error
+        raise ConfigError([make_problem(key, str(error).removeprefix(f"{key}: "), loaded.locate)]) from error

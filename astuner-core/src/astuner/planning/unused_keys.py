@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from astuner.config.model import Config
-from astuner.config.structuring import make_converter
-from astuner.config.trees import flatten
+from astuner.config.key_coverage import find_changed_keys
 from astuner.protocols.optional import Honours, MadeFromRun, find_offer
 
 if TYPE_CHECKING:
@@ -15,12 +13,6 @@ if TYPE_CHECKING:
     from astuner.plugins.component import Component
 
 JUDGE_LLM_KEYS = ("task_judge.alien_llm_model", "task_judge.alien_llm_response_length")
-
-
-def find_changed_keys(loaded: LoadedConfig) -> frozenset[str]:
-    """Return the keys that the user changed from the default."""
-    values, defaults = flatten(loaded.resolved), flatten(make_converter().unstructure(Config()))
-    return frozenset(key for key in loaded.user_keys if key in defaults and values.get(key) != defaults[key])
 
 
 def format_idle_keys(keys: Sequence[str], given: frozenset[str], why: str) -> Iterator[str]:

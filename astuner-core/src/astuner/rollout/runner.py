@@ -14,9 +14,10 @@ from attrs import evolve, frozen
 
 from astuner.breakpoints.code_places import name_place
 from astuner.breakpoints.stopping import expects_stops
-from astuner.errors import RunFailed
+from astuner.errors import RunFailed, describe_error
 from astuner.judging.failures import collect_observations
 from astuner.judging.group_judging import find_absent_agents, judge_group
+from astuner.judging.simple_judges import make_workflow_task
 from astuner.protocols import ContextPolicy, EpisodeIdentity, EpisodeStore, Tracked, Tracker, Workflow
 from astuner.rollout.detection import EpisodeEnded, Watch, abnormal_verdict
 from astuner.rollout.environments.environment_loop import FirstMessagesTooLong
@@ -156,7 +157,7 @@ class RolloutRunner:
         """Play once; `lives` closes the environment when the judge has seen it."""
         from astuner.gateway import EpisodeSpec
 
-        task, config = blank.task, self._config
+        config = self._config
         leads, tracker = self._parts.make_workflow is None, self._parts.make_tracker()
         views = leads and isinstance(tracker, ContextPolicy)
         detectors = self._parts.detectors
@@ -178,16 +179,7 @@ class RolloutRunner:
                 examine=watch.examine if detectors else None,
             )
         )
-        workflow_task = WorkflowTask(
-            task=task,
-            task_id=task.task_id,
-            env_type=task.env_type,
-            episode_id=blank.id,
-            repeat=blank.repeat,
-            step=blank.step,
-            split=blank.split,
-            attempt=attempt,
-        )
+        workflow_task = make_workflow_task(blank, attempt=attempt)
         began = time.perf_counter()
         output, failure, living = None, None, None
         try:
@@ -206,7 +198,7 @@ class RolloutRunner:
         except WorkflowCrashed as error:
             failure = Failure(reason="context_full" if recorder.overflow else "workflow_error", detail=str(error))
         except Exception as error:  # noqa: BLE001 - the boundary for workflows: a bad episode is data, not a crash
-            detail = f"{type(error).__name__}: {error}{_format_place(error)}"
+            detail = describe_error(error)
             if living is not None and living.is_source_of(error):
                 failure = Failure(reason="environment_error", detail=f"{living.blame}: {detail}")
             else:
@@ -332,13 +324,3 @@ def _count_as_failed(calls: Sequence[Call]) -> Tracked:
     """Count everything sampled in a failed episode as untrained."""
     lost = sum(len(call.output_ids) for call in calls)
     return Tracked(samples=(), untrained={"failed": lost} if lost else {})
-
-
-def _format_place(error: BaseException) -> str:
-    """Return ` (file:line)` of where the error was raised."""
-    frame = error.__traceback__
-    if frame is None:
-        return ""
-    while frame.tb_next is not None:
-        frame = frame.tb_next
-    return f" ({frame.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.tb_lineno})"
