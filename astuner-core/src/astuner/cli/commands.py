@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from astuner.cli.lazy import import_command
+from astuner.cli.lazy import LazySubcommands
 from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, Problem, UsageError
 
@@ -28,23 +28,20 @@ CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
 """Target and help text by name."""
 
 
-class LazyGroup(click.Group):
-    """Imports a command when it is run. One that cannot be imported is still a row in the help."""
+class LazyGroup(LazySubcommands):
+    """Core's commands, then those of plugins. One that cannot be imported is still a row in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return core's commands, then those of plugins."""
-        return [*CORE_COMMANDS, *_list_plugin_commands()]
+        return [*super().list_commands(ctx), *_list_plugin_commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; raises `PluginError` with the blame when a plugin's fails."""
-        if cmd_name in CORE_COMMANDS:
-            return import_command(CORE_COMMANDS[cmd_name][0])
-        return _plugin_command(cmd_name)
+        return super().get_command(ctx, cmd_name) or _plugin_command(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the tables of commands from what is known without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in CORE_COMMANDS.items()])
+        super().format_commands(ctx, formatter)
         rows = [(spelling, _row(candidate)) for spelling, candidate in _list_plugin_commands().items()]
         if rows:
             with formatter.section("Commands of plugins"):

@@ -26,6 +26,7 @@ from astuner.rollout.recipe import Recipe
 from astuner.rollout.sampler import TaskSampler
 
 if TYPE_CHECKING:
+    from astuner.config.components import OpenSection
     from astuner.config.loading import LoadedConfig
     from astuner.config.native import Native
     from astuner.plugins.catalog import Catalog
@@ -94,14 +95,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     chooser.attempt(lambda: check_user_code(loaded))
     chooser.attempt(lambda: check_extension_options(loaded, catalog))
     chosen_backbone = chooser.choose("backbone", config.backbone, "astuner.backbone", {})
-    tracker_type = config.context_tracker.context_tracker_type
-    tracker = chooser.choose(
-        "tracker",
-        tracker_type,
-        "astuner.context_tracker.context_tracker_type",
-        config.context_tracker.get_options(tracker_type),
-        f"context_tracker.{tracker_type}",
-    )
+    tracker = _choose_named(chooser, "tracker", "context_tracker.context_tracker_type", config.context_tracker)
     chosen_engine = choose_engine(chooser, loaded, catalog, chosen_backbone)
     engine = chosen_engine.component
     estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
@@ -117,14 +111,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         notices += chooser.check_honoured(chosen_backbone, engine)
         chooser.check_alignment(chosen_backbone)
     # What may be the user's own code comes last: it is imported only when nothing else is known to be wrong.
-    reader_type = config.task_reader.type
-    reader = chooser.choose(
-        "reader",
-        reader_type,
-        "astuner.task_reader.type",
-        config.task_reader.get_options(reader_type),
-        f"task_reader.{reader_type}",
-    )
+    reader = _choose_named(chooser, "reader", "task_reader.type", config.task_reader)
     chosen_judges = [named.choose(chooser) for named in list_named_judges(config.task_judge)]
     judges = tuple(judge for judge in chosen_judges if judge is not None)
     notices += find_judge_notices(loaded, judges)
@@ -156,6 +143,13 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         native=native,
         notices=tuple(notices),
     )
+
+
+def _choose_named(chooser: Chooser, kind: str, key: str, section: OpenSection) -> Component | None:
+    """Return the component that a key of a section names, with its options from the same section."""
+    place, _, field = key.rpartition(".")
+    name = getattr(section, field)
+    return chooser.choose(kind, name, f"astuner.{key}", section.get_options(name), f"{place}.{name}")
 
 
 def _loggers(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
