@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -145,6 +145,13 @@ def find_changed_keys(config: LoadedConfig) -> frozenset[str]:
     """Return the keys that the user changed from the default."""
     values, defaults = flatten(config.resolved), flatten(make_converter().unstructure(Config()))
     return frozenset(key for key in config.user_keys if key not in defaults or values.get(key) != defaults[key])
+
+
+def format_idle_keys(keys: Iterable[str], given: frozenset[str], why: str) -> Iterator[str]:
+    """Yield one notice naming those of the keys that were given."""
+    named = [key for key in keys if key in given]
+    if named:
+        yield f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no effect: {why}."
 
 
 def list_chosen_sections(config: LoadedConfig) -> tuple[str, ...]:

@@ -14,10 +14,9 @@ from astuner.planning.chooser import Chooser
 from astuner.planning.detector_choice import choose_detectors, idle_notices
 from astuner.planning.engine_choice import choose_engine
 from astuner.planning.environment_choice import choose_environments
-from astuner.planning.judge_choice import list_named_judges
+from astuner.planning.judge_choice import find_judge_notices, list_named_judges
 from astuner.planning.plugins_section import check_disabled, check_extension_options, check_required
 from astuner.planning.tracker_choice import check_exact, find_tracker_notices
-from astuner.planning.unused_keys import find_judge_notices
 from astuner.planning.user_code import check_user_code
 from astuner.plugins.component import Component
 from astuner.protocols import Reader, RunInfo

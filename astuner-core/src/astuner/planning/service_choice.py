@@ -10,7 +10,7 @@ from attrs import evolve
 from astuner.config.paths import resolve_path
 from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, Problem, UsageError
-from astuner.services.definition import Definition
+from astuner.services import Definition
 
 if TYPE_CHECKING:
     from astuner.plugins.catalog import Catalog

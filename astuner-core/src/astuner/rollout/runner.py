@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
@@ -23,12 +24,11 @@ from astuner.rollout.detection import EpisodeEnded, Watch, abnormal_verdict
 from astuner.rollout.environments.environment_loop import FirstMessagesTooLong
 from astuner.rollout.environments.guarded_environment import EnvironmentFailed
 from astuner.rollout.environments.loop_factory import LoopFactory
-from astuner.rollout.identity import derive_seed, make_episode_id
 from astuner.rollout.isolation import Executor, InProcess, InThread, OnLoop, WorkflowCrashed
-from astuner.rollout.json_values import convert_to_json
 from astuner.rollout.recipe import Parts
 from astuner.rollout.sample_limit import SampleLimit
 from astuner.rollout.watchdog import LoopWatchdog
+from astuner.rollout.workflows import convert_to_json
 from astuner.schema import Call, Episode, Failure, Group, Sampling, Split, Task, Unjudged, WorkflowOutput, WorkflowTask
 
 if TYPE_CHECKING:
@@ -283,6 +283,16 @@ class RolloutRunner:
                 return InProcess(self._parts.workflow_target, self._run_info.config_dir, self._config.max_env_worker)
             case _:
                 return OnLoop(make)
+
+
+def make_episode_id(split: Split, step: int, task_id: str, repeat: int) -> str:
+    """Return the id of an episode, unique in its run and the same in every attempt."""
+    return f"{split}/{step}/{task_id}/{repeat}"
+
+
+def derive_seed(*parts: object) -> int:
+    """Return 63 bits that depend on every part, and never on when an episode ran."""
+    return int.from_bytes(blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest(), "big") >> 1
 
 
 def check_failure_budget(groups: Sequence[Group], budget: float) -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from astuner.config.model import Ready, Service
 from astuner.errors import UsageError
-from astuner.services.definition import Definition
+from astuner.services import Definition
 
 if TYPE_CHECKING:
     from astuner.protocols import RunInfo

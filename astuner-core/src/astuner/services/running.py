@@ -20,7 +20,7 @@ from astuner.processes import Lease, ProgramHandle, ProgramRecord, attach, launc
 from astuner.processes.process_environment import export_variables
 from astuner.processes.program_record import state_directory
 from astuner.processes.readiness import find_missing_sign
-from astuner.services.definition import Definition
+from astuner.services import Definition
 
 LOOK_S = 1.0
 NO_SUCH_COMMAND = 127
