@@ -14,8 +14,8 @@ from typing import Any
 from attrs import asdict, has
 
 from astuner.builtin.debug.debug_backbone import DebugBackbone
+from astuner.config.core_keys import read_core_keys
 from astuner.config.model import Config
-from astuner.driver.resume import MAY_CHANGE
 from astuner.planning.key_coverage import HonourTable, walk_schema
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.drivers import load
@@ -89,7 +89,7 @@ def _resume() -> Iterator[str]:
         "Every other key must keep the value that the run was started with.",
         "",
     )
-    yield from (f"* `{pattern}`" for pattern in MAY_CHANGE)
+    yield from (f"* `{pattern}`" for pattern in read_core_keys().may_change)
 
 
 def _row(option: OptionDescription, name: str, honoured: str | None = None) -> str:

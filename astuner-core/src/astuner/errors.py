@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,3 +72,10 @@ class Interrupted(AstunerError):
     """The user ended the run; its state is saved."""
 
     exit_code = 130
+
+
+def describe_error(error: BaseException, *, own_file: str | None = None) -> str:
+    """Return an error as `KeyError: 'x' (agent.py:12)`; the place is left out if it is in `own_file`, the caller's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames and frames[-1].filename != own_file else ""
+    return f"{type(error).__name__}: {error}{place}"

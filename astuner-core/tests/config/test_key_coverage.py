@@ -8,10 +8,13 @@ import pytest
 
 from astuner.builtin.debug.debug_backbone import DebugBackbone
 from astuner.config.alignment import Alignment, Row
-from astuner.config.core_keys import CORE_HONOURED, CORE_INAPPLICABLE, CORE_REFUSED
+from astuner.config.core_keys import read_core_keys
 from astuner.config.loading import LoadedConfig
 from astuner.errors import Problem
 from astuner.planning.key_coverage import HonourTable, check_honoured, find_unaccounted_keys, matches, walk_schema
+
+CORE = read_core_keys()
+PATTERNS = (*CORE.honoured, *CORE.inapplicable, *CORE.refused)
 
 
 def judge(
@@ -93,13 +96,13 @@ def test_schema_lists_every_leaf(load: Callable[..., LoadedConfig]) -> None:
     assert {"rollout.multi_turn.max_steps", "trainer_common.optim.betas", "services.*", "task_reader.*", "rollout.*"} <= set(keys)
 
 
-@pytest.mark.parametrize("pattern", [*CORE_HONOURED, *CORE_INAPPLICABLE, *CORE_REFUSED])
+@pytest.mark.parametrize("pattern", PATTERNS)
 def test_every_pattern_of_core_means_a_key_that_exists(pattern: str) -> None:
     assert any(matches(key, pattern) for key in walk_schema())
 
 
 def test_no_pattern_of_core_is_wider_than_a_section_of_free_names() -> None:
-    free = [pattern for pattern in (*CORE_HONOURED, *CORE_INAPPLICABLE, *CORE_REFUSED) if "*" in pattern]
+    free = [pattern for pattern in PATTERNS if "*" in pattern]
     assert [pattern for pattern in free if pattern.replace("[*]", "*") not in walk_schema()] == []
 
 

@@ -20,8 +20,7 @@ from astuner.driver.launch import evaluate_run, start_run
 from astuner.errors import AstunerError, Interrupted, RunFailed, UsageError
 from astuner.processes import attach, free_port, list_programs
 from astuner.processes.ports import accepts
-from astuner.services import running
-from astuner.services.definition import Definition
+from astuner.services import Definition, running
 from astuner.testing import until
 from astuner.testing.project import write_project
 

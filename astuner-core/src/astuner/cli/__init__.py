@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from astuner.cli.commands import LazyGroup
+from astuner.cli.commands import CORE_COMMANDS, LazyGroup
 from astuner.errors import AstunerError, ConfigError
 
 TRACEBACK = "ASTUNER_TRACEBACK"
@@ -45,7 +45,7 @@ def exit_code_of(arguments: Sequence[str] | None = None) -> int:
     return answer if type(answer) is int else 0
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, subcommands=CORE_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="astuner-core", prog_name="astuner")
 def astuner() -> None:
     """Tune the weights behind an agent by reinforcement learning."""

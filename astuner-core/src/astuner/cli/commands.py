@@ -2,56 +2,46 @@
 
 from __future__ import annotations
 
-import difflib
-from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from astuner.cli.lazy import import_command
-from astuner.errors import ConfigError, UsageError
+from astuner.cli.lazy import LazySubcommands
+from astuner.config.structure_errors import find_closest
+from astuner.errors import ConfigError, Problem, UsageError
 from astuner.plugins.core_commands import CORE_COMMANDS
 
 if TYPE_CHECKING:
-    from astuner.plugins.catalog import Catalog
     from astuner.protocols import Candidate
 
 
-class LazyGroup(click.Group):
-    """Imports a command when it is run. One that cannot be imported is still a row in the help."""
+class LazyGroup(LazySubcommands):
+    """Core's commands, then those of plugins. One that cannot be imported is still a row in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return core's commands, then those of plugins."""
-        return [*CORE_COMMANDS, *_map_spellings(_catalog())]
+        return [*super().list_commands(ctx), *_list_plugin_commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; raises `PluginError` with the blame when a plugin's fails."""
-        if cmd_name in CORE_COMMANDS:
-            return import_command(CORE_COMMANDS[cmd_name][0])
-        return _plugin_command(cmd_name)
+        return super().get_command(ctx, cmd_name) or _plugin_command(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the tables of commands from what is known without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in CORE_COMMANDS.items()])
-        rows = [(spelling, _row(candidate)) for spelling, candidate in _map_spellings(_catalog()).items()]
+        super().format_commands(ctx, formatter)
+        rows = [(spelling, _row(candidate)) for spelling, candidate in _list_plugin_commands().items()]
         if rows:
             with formatter.section("Commands of plugins"):
                 formatter.write_dl(rows)
 
 
-def _catalog() -> Catalog:
+def _list_plugin_commands() -> Mapping[str, Candidate]:
+    """Return the commands of plugins by what a user types."""
     from astuner.plugins.catalog import Catalog
 
-    return Catalog.discover(kinds=("command",))
-
-
-def _map_spellings(catalog: Catalog) -> dict[str, Candidate]:
-    """Return the commands of plugins by what a user types: `dist/name` where the name alone is taken."""
-    commands = catalog.candidates("command")
-    offers = Counter([*CORE_COMMANDS, *(candidate.name for candidate in commands)])
-    return {c.name if offers[c.name] == 1 else f"{c.dist}/{c.name}": c for c in commands}
+    return Catalog.discover(kinds=("command",)).map_spellings("command", taken=CORE_COMMANDS)
 
 
 def _plugin_command(name: str) -> click.Command:
@@ -60,10 +50,9 @@ def _plugin_command(name: str) -> click.Command:
     from astuner.plugins.install_hints import command_for
 
     catalog = Catalog.discover(kinds=("command", "hook"))
-    offered = any(name in (candidate.name, f"{candidate.dist}/{candidate.name}") for candidate in catalog.candidates("command"))
-    if not offered and command_for("command", name) is None:
-        close = difflib.get_close_matches(name, [*CORE_COMMANDS, *_map_spellings(catalog)], n=1)
-        raise click.UsageError(f"no command '{name}'." + (f" Did you mean '{close[0]}'?" if close else ""))
+    if not catalog.offers("command", name) and command_for("command", name) is None:
+        close = find_closest(name, [*CORE_COMMANDS, *catalog.map_spellings("command", taken=CORE_COMMANDS)])
+        raise click.UsageError(str(Problem(message=f"no command '{name}'.", suggestion=close)))
     try:
         candidate = catalog.find("command", name, config_dir=Path.cwd(), key=f"astuner {name}")
     except ConfigError as error:

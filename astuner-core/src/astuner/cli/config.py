@@ -2,15 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from attrs import asdict
+
 from astuner.cli.lazy import LazySubcommands
+from astuner.cli.options import add_config_options, as_json
+from astuner.cli.output import print_json
+from astuner.errors import AstunerError, ConfigError, Problem, UsageError
 
 config = LazySubcommands(
     name="config",
     help="Check, show and explain a configuration.",
     subcommands={
-        "validate": ("astuner.cli.config_validate:validate", "Check every key and component without starting anything."),
-        "show": ("astuner.cli.config_show:show", "Print the whole configuration, resolved, without secrets."),
+        "validate": ("astuner.cli.config:validate", "Check every key and component without starting anything."),
+        "show": ("astuner.cli.config:show", "Print the whole configuration, resolved, without secrets."),
         "explain": ("astuner.cli.config_explain:explain", "Show where each value comes from and what acts on it."),
-        "schema": ("astuner.cli.config_schema:schema", "Print the JSON Schema of the YAML, for editors."),
+        "schema": ("astuner.cli.config:schema", "Print the JSON Schema of the YAML, for editors."),
     },
 )
+
+
+@click.command()
+@add_config_options
+@as_json
+def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> int:
+    """Check every key and every named component, and that the backbone acts on each key. Nothing is started."""
+    from astuner.planning.plan import plan_run
+
+    try:
+        notices = plan_run(conf, overrides, backbone).notices
+    except AstunerError as error:
+        if not in_json:
+            raise
+        problems = error.problems if isinstance(error, ConfigError) else (Problem(message=str(error)),)
+        print_json({"valid": False, "problems": [asdict(problem) for problem in problems], "notices": []})
+        return error.exit_code
+    if in_json:
+        print_json({"valid": True, "problems": [], "notices": list(notices)})
+    else:
+        for notice in notices:
+            click.echo(notice, err=True)
+        click.echo(f"{conf}: valid")
+    return 0
+
+
+@click.command()
+@add_config_options
+@as_json
+def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool) -> None:
+    """Print the whole configuration: defaults, file and --set, with interpolations resolved and secrets left out."""
+    from astuner.config.loading import load_config
+    from astuner.config.show import to_yaml
+
+    text = to_yaml(load_config(conf, overrides, backbone))
+    if in_json:
+        import yaml  # type: ignore[import-untyped,unused-ignore]  # its stubs are a distribution of their own
+
+        print_json(yaml.safe_load(text))
+    else:
+        click.echo(text, nl=False)
+
+
+@click.command()
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file instead of stdout.")
+def schema(out: Path | None) -> None:
+    """Print the JSON Schema of the YAML, with the options of installed plugins, for completion and checks in editors."""
+    from astuner.planning.schema.json_schema import build_schema_text
+
+    text = build_schema_text(on_broken=lambda message: click.echo(f"not checked: {message}", err=True))
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--out {out}: cannot be written: {error.strerror}") from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import asdict
 
-from astuner.cli.config_options import add_config_options
+from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import align_columns, print_json
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ LONGEST_VALUE = 60
 
 @click.command()
 @add_config_options
+@as_json
 @click.option("--all", "everything", is_flag=True, help="Also show keys that hold their default.")
 def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool, everything: bool) -> int:
     """Show where each value comes from and what acts on it, down to the backbone's own keys. Nothing is started."""
@@ -102,15 +103,7 @@ def _format_value(value: Any) -> str:
 
 def _build_document(explanation: Explanation, problems: Sequence[Problem], notices: Sequence[str]) -> dict[str, Any]:
     keys = [
-        {
-            "key": key.key,
-            "value": key.value,
-            "source": key.source,
-            "place": key.place,
-            "status": key.honour.status,
-            "reason": key.honour.reason,
-            "native": list(key.honour.native),
-        }
+        {"key": key.key, "value": key.value, "source": key.source, "place": key.place, **asdict(key.honour)}
         for key in explanation.keys
     ]
     native = [asdict(value) for value in explanation.native.values] if explanation.native is not None else None

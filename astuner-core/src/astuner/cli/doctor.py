@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import click
 
+from astuner.cli.options import as_json
+from astuner.cli.output import print_json
+
 
 @click.command()
 @click.option("--conf", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Also check what this YAML needs.")
-@click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
+@as_json
 def doctor(conf: Path | None, in_json: bool) -> int:
     """Show what is installed, what can run and what is missing. Exits with 1 if something is broken; shows no secrets."""
     from astuner.doctor.report import examine
@@ -19,8 +21,7 @@ def doctor(conf: Path | None, in_json: bool) -> int:
 
     report = examine(conf)
     if in_json:
-        document = {"healthy": report.healthy, "rows": [row.as_dict() for row in report.rows]}
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        print_json({"healthy": report.healthy, "rows": [row.as_dict() for row in report.rows]})
     else:
         write_table(report.rows, sys.stdout)
     return 0 if report.healthy else 1

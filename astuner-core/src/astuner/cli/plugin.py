@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import click
+
 from astuner.cli.lazy import LazySubcommands
+from astuner.cli.options import as_json
+from astuner.cli.output import align_columns, print_json
+from astuner.cli.plugin_rows import describe_component, describe_status, find_kind
 
 plugin = LazySubcommands(
     name="plugin",
     help="List, show, check and create plugins.",
     subcommands={
-        "list": ("astuner.cli.plugin_list:list_", "List every installed component, without importing any."),
+        "list": ("astuner.cli.plugin:list_", "List every installed component, without importing any."),
         "show": ("astuner.cli.plugin_show:show", "Show one component: origin, needs, options."),
         "check": ("astuner.testing.check_command:check", "Check an installed distribution against the contracts."),
         "new": ("astuner.cli.plugin_new:new", "Create a small working package to start a plugin from."),
     },
 )
+
+
+@click.command("list")
+@click.option("--kind", metavar="KIND", help="Only the components of this kind, such as `judge`.")
+@as_json
+def list_(kind: str | None, in_json: bool) -> None:
+    """List every component that the installed distributions offer, without importing any."""
+    from astuner.plugins.catalog import Catalog
+
+    catalog = Catalog.discover() if kind is None else Catalog.discover(kinds=(find_kind(kind, "plugin list"),))
+    rows = [describe_component(candidate, catalog) for candidate in catalog.all()]
+    if in_json:
+        print_json(rows)
+    else:
+        cells = [(row["kind"], row["name"], f"{row['dist']} {row['version']}", describe_status(row)) for row in rows]
+        click.echo(align_columns([("KIND", "NAME", "FROM", "STATUS"), *cells]))

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from astuner.config.structure_errors import find_closest
 from astuner.errors import Problem, UsageError
 from astuner.plugins.core_commands import CORE_COMMANDS
 
 if TYPE_CHECKING:
     from astuner.plugins.catalog import Catalog
     from astuner.protocols import Candidate
-
-as_json = click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
 
 
 def find_kind(text: str, command: str) -> str:
@@ -25,9 +21,8 @@ def find_kind(text: str, command: str) -> str:
     try:
         return parse_kind(text)
     except KeyError as error:
-        close = difflib.get_close_matches(text, KINDS, n=1)
         message = f"{command}: no kind {text!r}; there are: {', '.join(KINDS)}."
-        raise UsageError(str(Problem(message=message, suggestion=close[0] if close else None))) from error
+        raise UsageError(str(Problem(message=message, suggestion=find_closest(text, KINDS)))) from error
 
 
 def describe_component(candidate: Candidate, catalog: Catalog) -> dict[str, Any]:

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import asdict
 
-from astuner.cli.output import align_columns
-from astuner.cli.plugin_rows import as_json, describe_component, describe_status, find_kind
+from astuner.cli.options import as_json
+from astuner.cli.output import align_columns, print_json
+from astuner.cli.plugin_rows import describe_component, describe_status, find_kind
 from astuner.errors import PluginError
 from astuner.protocols.optional import find_options_class
 
 if TYPE_CHECKING:
-    from astuner.plugins.implemented_hooks import ImplementedHook
+    from astuner.plugins.extension import ImplementedHook
     from astuner.plugins.option_docs import OptionDescription
 
 
@@ -27,7 +29,7 @@ def show(kind: str, name: str, in_json: bool) -> int:
     """Show one component: where it is from, what it needs, its hooks and its options. NAME is anything that a YAML accepts."""
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import load
-    from astuner.plugins.implemented_hooks import find_implemented_hooks
+    from astuner.plugins.extension import find_implemented_hooks
     from astuner.plugins.option_docs import describe_options
 
     kind = find_kind(kind, "plugin show")
@@ -44,8 +46,8 @@ def show(kind: str, name: str, in_json: bool) -> int:
         doc = _read_first_paragraph(target)
         options, hooks = describe_options(find_options_class(target)), find_implemented_hooks(target)
     if in_json:
-        listed = {"hooks": [_hook_to_dict(hook) for hook in hooks], "options": [_option_to_dict(option) for option in options]}
-        click.echo(json.dumps({**row, "doc": doc, **listed}, indent=2, default=str))
+        listed = {"hooks": list(map(asdict, hooks)), "options": [asdict(option, recurse=False) for option in options]}
+        print_json({**row, "doc": doc, **listed})
     else:
         click.echo(
             "\n".join([*_format_facts(row, doc), *_format_hooks(hooks), *_format_options(options, loaded=row["problem"] is None)])
@@ -79,20 +81,6 @@ def _format_options(options: Sequence[OptionDescription], *, loaded: bool) -> li
         given = "required" if option.required else f"default {json.dumps(option.default, default=str)}"
         lines += [f"  {option.name}: {option.type} ({given})", *([f"      {option.doc}"] if option.doc else [])]
     return lines
-
-
-def _hook_to_dict(hook: ImplementedHook) -> dict[str, str]:
-    return {"name": hook.name, "role": hook.role}
-
-
-def _option_to_dict(option: OptionDescription) -> dict[str, Any]:
-    return {
-        "name": option.name,
-        "type": option.type,
-        "required": option.required,
-        "default": option.default,
-        "doc": option.doc,
-    }
 
 
 def _read_first_paragraph(target: Any) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from astuner.cli.options import as_json
+from astuner.cli.output import align_columns, print_json
 from astuner.config.redaction import redact_tree
 
 if TYPE_CHECKING:
@@ -17,15 +18,14 @@ GIB, MIB = 2**30, 2**20
 
 
 @click.command()
-@click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
+@as_json
 def ps(in_json: bool) -> None:
     """List the runs, services and servers that astuner started on this machine and that are still running."""
-    from astuner.cli.output import align_columns
     from astuner.processes import list_programs
 
     rows = [_describe_program(record) for record in list_programs()]
     if in_json:
-        click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json(rows)
     elif not rows:
         click.echo("nothing that astuner started is running", err=True)
     else:
@@ -59,19 +59,8 @@ def _format_cells(row: dict[str, Any]) -> tuple[str, ...]:
     left_s = row["idle_left_s"]
     kept = "" if not row["kept"] else "until stopped" if left_s is None else f"{left_s:.0f} s more"
     at = row["url"] or (f"port {row['port']}" if row["port"] else "")
-    memory = _format_memory(row["memory_bytes"])
-    cells = (
-        row["id"],
-        row["kind"],
-        row["name"],
-        row["pid"],
-        _format_age(row["since"]),
-        memory,
-        at,
-        kept,
-        row["directory"],
-        row["log"],
-    )
+    said = (_format_age(row["since"]), _format_memory(row["memory_bytes"]), at, kept)
+    cells = (row["id"], row["kind"], row["name"], row["pid"], *said, row["directory"], row["log"])
     return tuple("-" if cell in (None, "") else str(cell) for cell in cells)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from astuner.cli.service_options import add_service_options
+from astuner.cli.options import add_service_options
 from astuner.driver.launch import RunOutcome, start_run
 
 __all__ = ["RunOutcome", "run", "start_run"]

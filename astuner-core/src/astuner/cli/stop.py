@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import signal
 import time
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from astuner.config.structure_errors import find_closest
 from astuner.errors import AstunerError, Problem, UsageError
 
 if TYPE_CHECKING:
@@ -76,9 +76,8 @@ def _is_run_of(name: str, record: ProgramRecord) -> bool:
 
 def _describe_unknown_name(name: str, there: Sequence[ProgramRecord]) -> str:
     listed = ", ".join(f"{one.what} ({one.id})" for one in there)
-    close = difflib.get_close_matches(name, [one.name for one in there], n=1)
     message = f"astuner stop {name}: nothing with this name is running; running: {listed or 'nothing'}."
-    return str(Problem(message=message, suggestion=close[0] if close else None))
+    return str(Problem(message=message, suggestion=find_closest(name, (one.name for one in there))))
 
 
 def _end_program(record: ProgramRecord) -> str:

@@ -25,7 +25,6 @@ class Run(Protocol):
 
     def __call__(self, work: Coroutine[Any, Any, T], /) -> T:
         """Return its result."""
-        ...
 
 
 def run_blocking(work: Coroutine[Any, Any, T]) -> T:

@@ -29,7 +29,6 @@ class Embedding(Protocol):
 
     async def vectors(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Return an array of shape (texts, dimensions) with rows of length one, or zero for an empty text."""
-        ...
 
 
 class NgramEmbedding:

@@ -8,12 +8,11 @@ from typing import Any
 
 from attrs import define, field
 
-from astuner.config.env_variables import BY_TASK
 from astuner.config.model import Config
 from astuner.config.paths import find_model_directory, resolve_path
 from astuner.config.places import ROOT, Locate, make_problem
 from astuner.config.rewards import RewardComposition, order_by_requirements
-from astuner.config.sections import ALTERNATIVES, TRACKERS
+from astuner.config.sections import ALTERNATIVES, COMPONENT_SECTIONS, TRACKERS
 from astuner.config.similar_paths import find_similar_path
 from astuner.config.structure_errors import find_closest
 from astuner.errors import Problem
@@ -21,8 +20,6 @@ from astuner.published import read_published
 
 _OWN: Mapping[str, Collection[str]] = {"task_reader": ("dataset_file",), "context_tracker": TRACKERS}
 """Core's own components, whose sections may stand there whatever is chosen."""
-
-_KINDS: Mapping[str, str] = {"task_reader": "reader", "task_judge": "judge"}
 
 _NEED_SIBLINGS = ("grpo", "dr_grpo", "rloo")
 
@@ -200,7 +197,7 @@ class _Checks:
             offered: set[str] = set()
             if others and kind in ALTERNATIVES:
                 # Asked for only where it matters: it reads the metadata of everything that is installed.
-                offered = {*self.names_of(ALTERNATIVES[kind]), *read_published().names(_KINDS[kind])}
+                offered = {*self.names_of(ALTERNATIVES[kind]), *read_published().names(COMPONENT_SECTIONS[kind])}
             known = offered | set(chosen) | set(_OWN.get(kind, ()))
             for name in others:
                 if name in offered:
@@ -211,24 +208,19 @@ class _Checks:
                     self.notices.append(f"{kind}.{name} is not used: chosen is {', '.join(chosen) or 'none'}.")
 
     def _list_components(self) -> Iterator[tuple[str, Mapping[str, Any], list[str]]]:
-        reader, judge, tracker = self.config.task_reader, self.config.task_judge, self.config.context_tracker
-        rollout = self.config.rollout
+        config, judge = self.config, self.config.task_judge
         named = judge.judge_protocol if judge.judge_type == "customized_protocol" else judge.judge_type
-        judges = [item.judge for item in judge.judges] + ([named] if named else [])
-        yield "task_reader", reader.sections, _list_section_names([reader.type])
-        yield "task_judge", judge.sections, _list_section_names(judges)
-        yield "context_tracker", tracker.sections, _list_section_names([tracker.context_tracker_type])
-        environment = self.config.environment
-        # With `auto` the tasks choose among them.
-        by_task = environment.environment_type == BY_TASK
-        environments = list(environment.sections) if by_task else _list_section_names([environment.environment_type])
-        yield "environment", environment.sections, environments
-        # With `auto` the backbone chooses the engine, and may take its options from there.
-        yield (
-            "rollout",
-            rollout.sections,
-            list(rollout.sections) if rollout.name == "auto" else _list_section_names([rollout.name]),
-        )
+        chosen = {
+            "task_reader": [config.task_reader.type],
+            "task_judge": [item.judge for item in judge.judges] + ([named] if named else []),
+            "context_tracker": [config.context_tracker.context_tracker_type],
+            "environment": [config.environment.environment_type],
+            "rollout": [config.rollout.name],
+        }
+        for kind, names in chosen.items():
+            sections = getattr(config, kind).sections
+            # With `auto` the tasks choose among environments, and the backbone an engine, whose options it may take from there.
+            yield kind, sections, list(sections) if names == ["auto"] else _list_section_names(names)
 
     def _find_key_set_by_user(self, *keys: str) -> str:
         return next((key for key in keys if key in self.user_keys), keys[0])

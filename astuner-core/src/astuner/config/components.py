@@ -30,21 +30,27 @@ def find_section(sections: Sections, name: str) -> Mapping[str, Any]:
 
 
 @frozen(kw_only=True)
-class TaskReader:
-    """Where tasks come from."""
+class OpenSection:
+    """A section that chooses a component, and holds the options of any number of them under their names."""
 
-    type: str = "env_service"
-    """The reader."""
     sections: Sections = field(factory=dict, metadata={OPEN: True})
-    """Options by reader name, as written."""
+    """Options by the name of a component, as written."""
 
     def get_options(self, name: str) -> Mapping[str, Any]:
-        """Return the section of a reader; empty when there is none."""
+        """Return the options of a component; empty when there are none."""
         return find_section(self.sections, name)
 
 
 @frozen(kw_only=True)
-class TaskJudge:
+class TaskReader(OpenSection):
+    """Where tasks come from."""
+
+    type: str = "env_service"
+    """The reader."""
+
+
+@frozen(kw_only=True)
+class TaskJudge(OpenSection):
     """Where rewards come from, for episodes that the workflow itself gave none."""
 
     judge_type: str = "customized_protocol"
@@ -59,12 +65,6 @@ class TaskJudge:
     """Several judges, whose rewards are combined, in place of `judge_type`."""
     reward: RewardComposition = field(factory=RewardComposition)
     """How the rewards of the judges become one, and what is made of it. A reward that the workflow gives is left as it is."""
-    sections: Sections = field(factory=dict, metadata={OPEN: True})
-    """Options by judge name, as written."""
-
-    def get_options(self, name: str) -> Mapping[str, Any]:
-        """Return the section of a judge; empty when there is none."""
-        return find_section(self.sections, name)
 
 
 @frozen(kw_only=True)
@@ -81,7 +81,7 @@ class TimelineMergingPolicy:
 
 
 @frozen(kw_only=True)
-class ContextTracker:
+class ContextTracker(OpenSection):
     """How training samples are read off the calls of an episode."""
 
     context_tracker_type: str = "timeline"
@@ -101,9 +101,3 @@ class ContextTracker:
     """Has no effect; a malformed tool call is reported once, and the detector `wrong_toolcall` keeps each."""
     log_tool_format_error_detail: bool = False
     """Has no effect; see `log_tool_format_check`."""
-    sections: Sections = field(factory=dict, metadata={OPEN: True})
-    """Options by tracker name, as written."""
-
-    def get_options(self, name: str) -> Mapping[str, Any]:
-        """Return the section of a tracker; empty when there is none."""
-        return find_section(self.sections, name)

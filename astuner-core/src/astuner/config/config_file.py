@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from astuner.config.structure_errors import find_closest
 from astuner.config.trees import Tree
 from astuner.config.yaml_lines import read_yaml
 from astuner.errors import ConfigError, Problem
+from astuner.published import read_published
 
 
 @frozen(kw_only=True)
@@ -29,6 +31,16 @@ class ConfigFile:
     written_root: str
     """What the file calls the root `astuner`."""
     places: dict[str, Place]
+
+
+def list_native_roots() -> tuple[str, ...]:
+    """Return the names of the backbones that are published or installed, whose root sections hold raw native keys.
+
+    A name that is also a key of ours (`debug`) is left out: such a section belongs below `astuner`. Nothing is imported.
+    """
+    ours = attrs.fields_dict(Config)
+    installed = sorted(entry.name for entry in entry_points(group="astuner.backbones"))
+    return tuple(dict.fromkeys(name for name in (*read_published().names("backbone"), *installed) if name not in ours))
 
 
 def read_config_file(path: Path, native_roots: Sequence[str] = ()) -> ConfigFile:

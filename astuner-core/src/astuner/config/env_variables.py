@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
-from astuner.config.components import OPEN, Sections, find_section
+from astuner.config.components import OpenSection
 
 ActionPreference = Literal["code", "text", "box"]
 
@@ -19,7 +18,7 @@ NO_ENVIRONMENT = "no_env"
 
 
 @frozen(kw_only=True)
-class Environment:
+class Environment(OpenSection):
     """Which environment the episodes are played in."""
 
     environment_type: str = BY_TASK
@@ -27,9 +26,3 @@ class Environment:
     env_action_preference: ActionPreference | None = None
     """What an environment that leads is given of an answer: `text` is all of it, `code` its last fenced code block, `box` its
     last `\\boxed{…}` or `<action>…</action>`. By default what the task reader prefers, or `text`."""
-    sections: Sections = field(factory=dict, metadata={OPEN: True})
-    """Options by environment name, as written."""
-
-    def get_options(self, name: str) -> Mapping[str, Any]:
-        """Return the section of an environment; empty when there is none."""
-        return find_section(self.sections, name)

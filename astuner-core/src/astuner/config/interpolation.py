@@ -12,7 +12,7 @@ from astuner.config.aliases import ROOT_ALIASES
 from astuner.config.places import ROOT, KeyPath, format_path
 from astuner.config.schema_keys import walk_schema
 from astuner.config.structure_errors import Fault, find_closest
-from astuner.config.trees import Tree
+from astuner.config.trees import Tree, change_leaves
 
 _MISSING_KEY = re.compile(r"Interpolation key '([^']+)' not found")
 _MISSING_VARIABLE = re.compile(r"Environment variable '([^']+)' not found")
@@ -35,9 +35,9 @@ class Interpolation:
             return self.tree
         from omegaconf import OmegaConf
 
-        sound = self._remove_bad_grammar(self.tree, ())
+        sound = change_leaves(self.tree, self._remove_bad_grammar)
         self._source = OmegaConf.create({**{alias: sound.get(ROOT) for alias in ROOT_ALIASES}, **sound})
-        result: Tree = self._resolve(sound, ())
+        result: Tree = change_leaves(sound, self._resolve)
         return result
 
     def _remove_bad_grammar(self, value: Any, path: KeyPath) -> Any:
@@ -45,10 +45,6 @@ class Interpolation:
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
 
-        if isinstance(value, Mapping):
-            return {key: self._remove_bad_grammar(item, (*path, key)) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._remove_bad_grammar(item, (*path, index)) for index, item in enumerate(value)]
         if _has_marks(value):
             try:
                 OmegaConf.create({"value": value})
@@ -62,10 +58,6 @@ class Interpolation:
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
 
-        if isinstance(value, Mapping):
-            return {key: self._resolve(item, (*path, key)) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self._resolve(item, (*path, index)) for index, item in enumerate(value)]
         if not _has_marks(value):
             return value
         node = self._source

@@ -10,10 +10,9 @@ from attrs import evolve, field, frozen
 
 from astuner.config.aliases import Renaming
 from astuner.config.checks import check_between_keys
-from astuner.config.config_file import read_config_file
+from astuner.config.config_file import list_native_roots, read_config_file
 from astuner.config.interpolation import Interpolation
 from astuner.config.model import Config
-from astuner.config.native_roots import list_native_roots as installed_roots
 from astuner.config.overrides import Overrides, read_overrides
 from astuner.config.paths import find_model_directory
 from astuner.config.places import ROOT, Locate, Place, Places, format_path
@@ -73,7 +72,7 @@ def load_config(
     `names_of(group)` returns the names of the installed components. Their options are left to them, and to the plan of a run.
     """
     path = path.absolute()
-    native_roots = installed_roots()
+    native_roots = list_native_roots()
     file = read_config_file(path, native_roots)
     command = read_overrides(overrides, backbone, native_roots)
     renaming = Renaming()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from attrs import field, frozen
 
 from astuner.config.alignment import LEAVE, Alignment, Row
-from astuner.config.places import ROOT, Place, make_problem
+from astuner.config.places import ROOT, Place, format_place, make_problem
 from astuner.config.schema_keys import walk_schema
 from astuner.config.structure_errors import Fault, find_closest
-from astuner.config.trees import Tree, flatten, merge
+from astuner.config.trees import Tree, flatten, get, merge
 from astuner.errors import Problem
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class _NativeBuilder:
         if value is LEAVE:
             return tree
         because = ", ".join(
-            f"{key}{_format_place(self._loaded.locate(f'{ROOT}.{key}') if key in given else None)}" for key in row.keys
+            f"{key}{_put_in_brackets(self._loaded.locate(f'{ROOT}.{key}') if key in given else None)}" for key in row.keys
         )
         for native in row.native:
             tree = self._add_value(tree, native, value, "alignment", because)
@@ -134,7 +134,7 @@ class _NativeBuilder:
                 self._problems.append(make_problem(place, message, self._loaded.locate, find_closest(key, known)))
                 continue
             self._check_conflicts(place, key, aligned)
-            at = _format_place(self._loaded.locate(place)).strip(" ()")
+            at = format_place(self._loaded.locate(place))
             self._record({key: value}, "set" if by_command else "override", at)
 
     def _check_conflicts(self, place: str, key: str, aligned: Mapping[str, NativeValue]) -> None:
@@ -149,7 +149,7 @@ class _NativeBuilder:
                     )
                     self._problems.append(make_problem(place, message, self._loaded.locate))
                 elif ours in self._loaded.user_keys:
-                    self._notices.append(f"{place} wins over {ours}{_format_place(self._loaded.locate(f'{ROOT}.{ours}'))}.")
+                    self._notices.append(f"{place} wins over {ours}{_put_in_brackets(self._loaded.locate(f'{ROOT}.{ours}'))}.")
 
     def _record(self, leaves: Mapping[str, Any], source: Source, because: str) -> None:
         for key, value in leaves.items():
@@ -170,16 +170,10 @@ def _collect_open_sections(loaded: LoadedConfig) -> Mapping[str, Any]:
     values: dict[str, Any] = {}
     for key in walk_schema():
         if key.endswith(".*"):
-            part, resolved = attrgetter(key[:-2])(loaded.config), _get_section(loaded.resolved, key[:-2])
+            part, resolved = attrgetter(key[:-2])(loaded.config), get(loaded.resolved, key[:-2])
             names = part if isinstance(part, Mapping) else part.sections
             values[key] = {name: resolved[name] for name in names}
     return values
-
-
-def _get_section(tree: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    for part in path.split("."):
-        tree = tree[part]
-    return tree
 
 
 def _is_known(key: str, known: Mapping[str, Any]) -> bool:
@@ -191,8 +185,5 @@ def _is_open(value: Any) -> bool:
     return value is None or value == {}
 
 
-def _format_place(place: Place | None) -> str:
-    if place is None:
-        return ""
-    file, line = place
-    return f" ({file.name}:{line})" if line else f" ({file})"
+def _put_in_brackets(place: Place | None) -> str:
+    return f" ({format_place(place)})" if place is not None else ""

@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 
 from astuner.config.aliases import ROOT_ALIASES
 from astuner.config.places import ROOT, Place, format_path
-from astuner.config.trees import Tree
+from astuner.config.trees import Tree, put
 from astuner.config.yaml_lines import read_yaml
 from astuner.errors import ConfigError, Problem
 
@@ -60,13 +60,9 @@ class Overrides:
         self._put([ROOT, "backbone"], name, Path("--backbone"))
 
     def _put(self, path: list[str], value: Any, place: Path) -> None:
-        section = self.tree
-        for depth, key in enumerate(path[:-1], start=1):
-            if not isinstance(section.get(key), dict):
-                section[key] = {}
-            section = section[key]
+        put(self.tree, ".".join(path), value)
+        for depth in range(1, len(path)):
             self.places.setdefault(format_path(path[:depth]), (place, 0))
-        section[path[-1]] = value
         for key in _list_paths(value, format_path(path)):
             self.places[key] = (place, 0)
 

@@ -28,6 +28,14 @@ def format_path(path: Iterable[str | int], start: str = "") -> str:
     return start
 
 
+def format_place(place: Place | None) -> str:
+    """Write a place as `tune.yaml:12`, or as the argument of the command line; empty for none."""
+    if place is None:
+        return ""
+    file, line = place
+    return f"{file.name}:{line}" if line else str(file)
+
+
 _ITEM = re.compile(r"\.(\d+)(?=[.\[]|$)")
 
 

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
+from astuner.config.places import KeyPath
+from astuner.config.trees import change_leaves
+
 REDACTED = "<redacted>"
 
 _SECRET_WORDS = frozenset({"key", "keys", "apikey", "apikeys", "token", "secret", "secrets", "password", "passwords", "passwd"})
@@ -27,7 +30,8 @@ _ENVIRONMENT = re.compile(r"\$\{oc\.env:\w+\}")
 
 def redact_tree(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy without secrets: texts under a key such as `api_key`, and texts that look like one (`sk-…`)."""
-    return {key: _redact_value(value, secret=is_secret(str(key))) for key, value in tree.items()}
+    redacted: dict[str, Any] = change_leaves(tree, _redact_leaf)
+    return redacted
 
 
 def redact_text(text: str) -> str:
@@ -50,14 +54,10 @@ def is_secret(key: str) -> bool:
     return any(word in _SECRET_WORDS and before not in _NAMED for before, word in pairwise(["", *words]))
 
 
-def _redact_value(value: Any, secret: bool) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _redact_value(item, secret or is_secret(str(key))) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_redact_value(item, secret) for item in value]
+def _redact_leaf(value: Any, path: KeyPath) -> Any:
     if not isinstance(value, str):
         return value
-    return REDACTED if secret and value else redact_values(value)
+    return REDACTED if value and any(is_secret(str(key)) for key in path) else redact_values(value)
 
 
 def _find_secret_spans(text: str) -> set[tuple[int, int]]:

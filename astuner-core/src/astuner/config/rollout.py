@@ -8,7 +8,7 @@ from typing import Any, Literal
 from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
-from astuner.config.components import OPEN, Sections, find_section
+from astuner.config.components import OpenSection
 
 
 def _check_top_k(_: Any, attribute: Attribute[Any], value: int) -> None:
@@ -53,7 +53,7 @@ class ValKwargs:
 
 
 @frozen(kw_only=True)
-class Rollout:
+class Rollout(OpenSection):
     """How episodes are played and sampled."""
 
     use_agentscope_protocol: bool = True
@@ -110,9 +110,3 @@ class Rollout:
     """How often an episode is tried again after a failure that may pass."""
     failure_budget: float = field(default=0.5, validator=and_(ge(0), le(1)))
     """Share of the episodes of a step that may fail before the run ends, with the reasons counted."""
-    sections: Sections = field(factory=dict, metadata={OPEN: True})
-    """Options by name of an inference engine, as written."""
-
-    def get_options(self, name: str) -> Mapping[str, Any]:
-        """Return the section of an inference engine; empty when there is none."""
-        return find_section(self.sections, name)

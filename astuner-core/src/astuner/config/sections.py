@@ -33,6 +33,27 @@ class DatasetFileSection:
 TRACKERS = ("timeline", "linear", "sliding_window", "auto_context", "linear_think")
 """Core's own trackers."""
 
+COMPONENT_SECTIONS: Mapping[str, str] = {
+    "task_reader": "reader",
+    "task_judge": "judge",
+    "context_tracker": "tracker",
+    "environment": "environment",
+    "rollout": "engine",
+}
+"""The sections that hold options under the names of components, and the kind of these."""
+
+COMPONENT_KEYS: Mapping[str, str] = {
+    "backbone": "backbone",
+    "task_reader.type": "reader",
+    "task_judge.judge_type": "judge",
+    "task_judge.judge_protocol": "judge",
+    "context_tracker.context_tracker_type": "tracker",
+    "environment.environment_type": "environment",
+    "rollout.name": "engine",
+    "trainer_common.algorithm.adv_estimator": "estimator",
+}
+"""The keys that name one component, and the kind of it."""
+
 ALTERNATIVES: Mapping[str, str] = {"task_reader": "astuner.readers", "task_judge": "astuner.judges"}
 """The sections in which a file may keep the options of components that it does not choose, and the entry-point group of each."""
 

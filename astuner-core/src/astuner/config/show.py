@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.config.places import ROOT
 from astuner.config.redaction import redact_tree
+from astuner.config.trees import change_leaves
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
@@ -16,18 +17,14 @@ def to_yaml(config: LoadedConfig, redact: bool = True) -> str:
     """Write the whole resolved configuration as a YAML that loads to the same one (secrets aside)."""
     import yaml
 
-    tree: Mapping[str, Any] = {ROOT: _escape(config.resolved), **config.native}
+    tree: Mapping[str, Any] = {ROOT: change_leaves(config.resolved, _escape), **config.native}
     tree = redact_tree(tree) if redact else tree
     text: str = yaml.dump(tree, Dumper=_make_dumper(yaml), sort_keys=False, allow_unicode=True, width=120)
     return text
 
 
-def _escape(value: Any) -> Any:
+def _escape(value: Any, _: object) -> Any:
     # A `${` left after loading means plain characters, and must still do so when it is read again.
-    if isinstance(value, Mapping):
-        return {key: _escape(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_escape(item) for item in value]
     return value.replace("${", "\\${") if isinstance(value, str) else value
 
 

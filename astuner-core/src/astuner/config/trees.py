@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from astuner.config.places import format_path
+from astuner.config.places import KeyPath, format_path
 
 Tree = dict[str, Any]
 
@@ -29,6 +29,15 @@ def flatten(tree: Mapping[str, Any], start: str = "") -> dict[str, Any]:
         else:
             leaves[path] = value
     return leaves
+
+
+def change_leaves(value: Any, change: Callable[[Any, KeyPath], Any], path: KeyPath = ()) -> Any:
+    """Return a copy of nested mappings and lists in which each leaf is what `change` makes of it and its path."""
+    if isinstance(value, Mapping):
+        return {key: change_leaves(item, change, (*path, key)) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [change_leaves(item, change, (*path, index)) for index, item in enumerate(value)]
+    return change(value, path)
 
 
 def get(tree: Mapping[str, Any], key: str) -> Any:

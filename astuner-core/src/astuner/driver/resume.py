@@ -7,50 +7,13 @@ from fnmatch import fnmatch
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from astuner.config.core_keys import read_core_keys
 from astuner.config.places import ROOT, format_path
 from astuner.errors import ConfigError, Problem
 from astuner.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from astuner.planning.plan import Plan
-
-LLM_LIMITS = (
-    "concurrency",
-    "max_retries",
-    "timeout_s",
-    "max_requests",
-    "max_total_tokens",
-    "max_cost",
-    "prompt_price",
-    "completion_price",
-    "cache",
-)
-"""How long an LLM is asked and at what cost, not what it is asked: a run that hit a limit goes on with a higher one."""
-
-MAY_CHANGE = (
-    "project_name",
-    "experiment_dir",
-    "trainer_common.total_epochs",
-    "trainer_common.total_training_steps",
-    "trainer_common.save_freq",
-    "trainer_common.test_freq",
-    "trainer_common.max_checkpoints_to_keep",
-    "trainer_common.logger",
-    "rollout.max_env_worker",
-    "rollout.episode_timeout_s",
-    "rollout.llm_timeout_s",
-    "rollout.max_retries",
-    "rollout.failure_budget",
-    "rollout.isolation",
-    "gateway.*",
-    "services.*",
-    "plugins.*",
-    "debug.*",
-    *(f"task_judge.*llm.{name}" for name in LLM_LIMITS),
-    *(f"task_reader.*llm.{name}" for name in LLM_LIMITS),
-)
-"""Keys that do not change what is learnt from the same episodes; the reference in `docs/configuration.md` lists them."""
-
 
 LENGTH = ("trainer_common.total_epochs", "trainer_common.total_training_steps")
 """Keys that say how long a run is; a finished run goes on when one of them has grown."""
@@ -82,7 +45,7 @@ def _remove_root(key: str) -> str:
 
 def _may_change(key: str) -> bool:
     # What holds for a list holds for its items.
-    return any(fnmatch(place, may) for may in MAY_CHANGE for place in (key, key.partition("[")[0]))
+    return any(fnmatch(place, may) for may in read_core_keys().may_change for place in (key, key.partition("[")[0]))
 
 
 def _load_configurations(directory: RunDirectory, plan: Plan) -> tuple[Any, Any]:

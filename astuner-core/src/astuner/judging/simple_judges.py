@@ -8,14 +8,12 @@ import contextvars
 import inspect
 import math
 import threading
-import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
-from pathlib import Path
 from typing import Any, cast
 
-from astuner.errors import PluginError
+from astuner.errors import PluginError, describe_error
 from astuner.protocols import Judge
 from astuner.protocols.optional import Closes, JudgesGroups, ScoresEpisodes, find_offer
 from astuner.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
@@ -112,14 +110,14 @@ class EpisodeJudge(PartwiseJudge):
         except Exception as error:  # noqa: BLE001 - the boundary for user code: its failure is data, never a score
             if isinstance(error, TimeoutError) and limit.expired():
                 return Unjudged(reason="judge_timeout", detail=f"{self._blame} gave no verdict within {timeout_s:g} s")
-            return Unjudged(reason="judge_error", detail=f"{self._blame} raised {_describe_error(error)}")
+            return Unjudged(reason="judge_error", detail=f"{self._blame} raised {describe_error(error)}")
         verdict = _parse_verdict(answer)
         if verdict is None:
             return Unjudged(reason="bad_verdict", detail=f"{self._blame} returned {answer!r:.200}; {EXPECTED}")
         return verdict
 
     async def _ask(self, episode: Episode) -> Any:
-        arguments = _make_workflow_task(episode), cast("WorkflowOutput", episode.output)
+        arguments = make_workflow_task(episode, attempt=len(episode.failures)), cast("WorkflowOutput", episode.output)
         if inspect.iscoroutinefunction(self._compute_reward):
             return await self._compute_reward(*arguments)
         answer = await _run_in_thread(self._compute_reward, *arguments)
@@ -132,7 +130,8 @@ async def _close(judge: Any) -> None:
         await closing
 
 
-def _make_workflow_task(episode: Episode) -> WorkflowTask:
+def make_workflow_task(episode: Episode, *, attempt: int) -> WorkflowTask:
+    """Return what the workflow of an episode is given in an attempt."""
     task = episode.task
     return WorkflowTask(
         task=task,
@@ -142,7 +141,7 @@ def _make_workflow_task(episode: Episode) -> WorkflowTask:
         repeat=episode.repeat,
         step=episode.step,
         split=episode.split,
-        attempt=len(episode.failures),
+        attempt=attempt,
     )
 
 
@@ -189,7 +188,7 @@ def _parse_verdict(answer: Any) -> Verdict | None:
     if not _is_finite(reward):
         return None
     if isinstance(answer, tuple):
-        is_success = _parse_bool(is_success)
+        is_success = parse_bool(is_success)
         if is_success is None:
             return None
     return Verdict(float(reward), is_success)
@@ -210,14 +209,8 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _parse_bool(value: Any) -> bool | None:
+def parse_bool(value: Any) -> bool | None:
     """Return a Python bool for Python's or numpy's; None for anything else."""
     item = getattr(value, "item", None)
     value = item() if callable(item) else value
     return value if isinstance(value, bool) else None
-
-
-def _describe_error(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"

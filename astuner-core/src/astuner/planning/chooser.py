@@ -59,7 +59,9 @@ class Chooser:
         if names_code(spec) and self._problems:
             return None
         try:
-            candidate = self._usable(self._find_candidate(kind, spec, key, why), key)
+            candidate = self._find_candidate(kind, spec, key, why)
+            if candidate.lack is not None:
+                raise ConfigError([Problem(key=key, message=candidate.lack)])
             options = build_options(
                 load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate
             )
@@ -137,14 +139,6 @@ class Chooser:
                 raise
             told = [evolve(problem, message=f"{problem.message.rstrip('.')}. {back}") for problem in error.problems]
             raise ConfigError(told) from error
-
-    def _usable(self, candidate: Candidate, key: str) -> Candidate:
-        if candidate.missing:
-            needs = ", ".join(candidate.missing)
-            raise ConfigError(
-                [Problem(key=key, message=f"{candidate.blame} needs {needs}, which is not installed: {candidate.remedy}")]
-            )
-        return candidate
 
     def _locate(self, problem: Problem) -> Problem:
         if problem.line is not None or problem.key is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,8 +99,5 @@ def _count_parameters(path: Path) -> int | None:
             header = json.loads(file.read(length))
         for tensor, facts in header.items():
             if tensor != "__metadata__":
-                count = 1
-                for size in facts["shape"]:
-                    count *= size
-                total += count
+                total += math.prod(facts["shape"])
     return total

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from astuner.plugins.install_hints import install_command
+from astuner.plugins.install_hints import install_command, is_installed
 from astuner.runs.directory import RunDirectory, get_throwaway_directory
 
 
@@ -15,14 +14,6 @@ def find_reinstall_hint(directory: Path, backbone: str, kind: str, spec: str) ->
     for row in (row for place in places for row in RunDirectory(place).run.get("plugins", ())):
         name, dist, was = row["name"], row["distribution"], row["version"]
         # A component given by its path has no version, and comes with no package.
-        if row["kind"] == kind and spec in (name, f"{dist}/{name}") and was and not _is_installed(dist):
+        if row["kind"] == kind and spec in (name, f"{dist}/{name}") and was and not is_installed(dist):
             return f"This run had it from {dist} {was}: {install_command(f'{dist}=={was}')}"
     return None
-
-
-def _is_installed(dist: str) -> bool:
-    try:
-        version(dist)
-    except PackageNotFoundError:
-        return False
-    return True

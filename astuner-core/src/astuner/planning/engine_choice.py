@@ -77,8 +77,8 @@ def _lack(loaded: LoadedConfig, catalog: Catalog, name: str) -> str | None:
         candidate = catalog.find("engine", name, config_dir=loaded.path.parent, key=KEY)
     except ConfigError as error:
         return error.problems[0].message
-    if candidate.missing:
-        return f"{candidate.blame} needs {', '.join(candidate.missing)}, which is not installed: {candidate.remedy}"
+    if candidate.lack is not None:
+        return candidate.lack
     try:
         knowing = find_offer(load(candidate), KnowsItsNeeds)
     except PluginError as error:

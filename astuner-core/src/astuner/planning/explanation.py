@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from attrs import evolve, frozen
 
 from astuner.config.native import Native, align
-from astuner.config.places import ROOT
+from astuner.config.places import ROOT, format_place
 from astuner.config.redaction import redact_tree
 from astuner.config.trees import flatten
 from astuner.planning.key_coverage import Honour, HonourTable, list_chosen_sections
@@ -50,7 +50,7 @@ def explain(loaded: LoadedConfig, table: HonourTable) -> Explanation:
             key=key,
             value=value,
             source=_find_source(loaded, key),
-            place=_format_place(loaded, key),
+            place=format_place(loaded.locate(f"{ROOT}.{key}")) if key in loaded.user_keys else "",
             honour=table.find_honour(key, sections),
         )
         for key, value in values.items()
@@ -64,14 +64,6 @@ def _find_source(loaded: LoadedConfig, key: str) -> Literal["default", "file", "
         return "default"
     place = loaded.locate(f"{ROOT}.{key}")
     return "command" if place is not None and place[1] == 0 else "file"
-
-
-def _format_place(loaded: LoadedConfig, key: str) -> str:
-    place = loaded.locate(f"{ROOT}.{key}") if key in loaded.user_keys else None
-    if place is None:
-        return ""
-    file, line = place
-    return f"{file.name}:{line}" if line else str(file)
 
 
 def _redact_native(native: Native) -> Native:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
 from astuner.config.rewards import JudgeChoice
+from astuner.planning.key_coverage import find_changed_keys, format_idle_keys
 from astuner.plugins.component import Component
+from astuner.protocols.optional import Honours, MadeFromRun, find_offer
 
 if TYPE_CHECKING:
     from astuner.config.components import TaskJudge
+    from astuner.config.loading import LoadedConfig
     from astuner.planning.chooser import Chooser
+
+LLM_KEYS = ("task_judge.alien_llm_model", "task_judge.alien_llm_response_length")
 
 OWN_JUDGE = "customized_protocol"
 """The `judge_type` that means: the judge named by `judge_protocol`, or the workflow's own rewards."""
@@ -64,3 +69,21 @@ def _of_several(judge: TaskJudge, position: int, choice: JudgeChoice) -> NamedJu
         values=choice.options or judge.get_options(choice.judge),
         terms=choice,
     )
+
+
+def find_judge_notices(loaded: LoadedConfig, judges: Sequence[Component]) -> Iterator[str]:
+    """Yield notices on the keys of an LLM that no judge asks.
+
+    Judges list the keys that they read in the class attribute `honours`; the user's own code with `from_run` may read them.
+    """
+    from astuner.plugins.drivers import load
+
+    honoured: set[str] = set()
+    for judge in judges:
+        target = load(judge.candidate)
+        if judge.candidate.dist is None and find_offer(target, MadeFromRun) is not None:
+            honoured |= set(LLM_KEYS)
+        if (honouring := find_offer(target, Honours)) is not None:
+            honoured |= set(honouring.honours)
+    left = [key for key in LLM_KEYS if key not in honoured]
+    yield from format_idle_keys(left, find_changed_keys(loaded), "no judge of this run reads it")

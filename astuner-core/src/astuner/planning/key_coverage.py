@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import field, frozen
 
-from astuner.config.core_keys import CORE_HONOURED, CORE_INAPPLICABLE, CORE_REFUSED
+from astuner.config.core_keys import read_core_keys
 from astuner.config.model import Config
 from astuner.config.places import ROOT, make_problem
 from astuner.config.schema_keys import walk_schema
+from astuner.config.sections import COMPONENT_SECTIONS
 from astuner.config.structuring import make_converter
 from astuner.config.trees import flatten
 from astuner.errors import Problem
@@ -72,6 +73,7 @@ class HonourTable:
 
     def find_honour(self, key: str, sections: Iterable[str] = ()) -> Honour:
         """Say what becomes of a key; `sections` are those of components that the run chose, whose options are honoured."""
+        core = read_core_keys()
         if any(matches(key, pattern) for pattern in self.engine_honours):
             return Honour(status="engine")
         # A key that the backbone names outright is left out even where core would act on it.
@@ -79,18 +81,18 @@ class HonourTable:
             if key in reasons:
                 return Honour(status=status, reason=reasons[key])  # type: ignore[arg-type]  # one of the two words above
         if self.alignment is not None and key in self.alignment.keys:
-            core_too = any(matches(key, pattern) for pattern in CORE_HONOURED)
+            core_too = any(matches(key, pattern) for pattern in core.honoured)
             return Honour(status="aligned", native=self.alignment.find_native_keys(key), core_too=core_too)
         if any(matches(key, pattern) for pattern in self.honours):
             return Honour(status="backbone")
-        if any(matches(key, pattern) for pattern in (*CORE_HONOURED, *sections)):
+        if any(matches(key, pattern) for pattern in (*core.honoured, *sections)):
             return Honour(status="core")
         for named, status in (
             (self.refuses, "refused"),
             (self.inapplicable, "inapplicable"),
             (self._list_debug_keys(), "inapplicable"),
-            (CORE_INAPPLICABLE, "inapplicable"),
-            (CORE_REFUSED, "refused"),
+            (core.inapplicable, "inapplicable"),
+            (core.refused, "refused"),
         ):
             reason = next((reason for pattern, reason in named.items() if matches(key, pattern)), None)
             if reason is not None:
@@ -123,12 +125,9 @@ def find_unaccounted_keys(backbone: Any) -> list[str]:
 def check_honoured(config: LoadedConfig, table: HonourTable) -> tuple[list[Problem], list[str]]:
     """Check the keys that the user changed from the default: return problems and notices."""
     sections = list_chosen_sections(config)
-    values, defaults = flatten(config.resolved), flatten(make_converter().unstructure(Config()))
     problems: list[Problem] = []
     idle: dict[str, list[str]] = {}
-    for key in sorted(config.user_keys):
-        if key in defaults and values.get(key) == defaults[key]:
-            continue
+    for key in sorted(find_changed_keys(config)):
         honour = table.find_honour(key, sections)
         if honour.status == "inapplicable":
             idle.setdefault(honour.reason, []).append(key)
@@ -142,17 +141,22 @@ def check_honoured(config: LoadedConfig, table: HonourTable) -> tuple[list[Probl
     ]
 
 
+def find_changed_keys(config: LoadedConfig) -> frozenset[str]:
+    """Return the keys that the user changed from the default."""
+    values, defaults = flatten(config.resolved), flatten(make_converter().unstructure(Config()))
+    return frozenset(key for key in config.user_keys if key not in defaults or values.get(key) != defaults[key])
+
+
+def format_idle_keys(keys: Iterable[str], given: frozenset[str], why: str) -> Iterator[str]:
+    """Yield one notice naming those of the keys that were given."""
+    named = [key for key in keys if key in given]
+    if named:
+        yield f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no effect: {why}."
+
+
 def list_chosen_sections(config: LoadedConfig) -> tuple[str, ...]:
     """Return the sections of components that a configuration gives options to."""
-    chosen = config.config
-    sections = {
-        "task_reader": chosen.task_reader.sections,
-        "task_judge": chosen.task_judge.sections,
-        "context_tracker": chosen.context_tracker.sections,
-        "environment": chosen.environment.sections,
-        "rollout": chosen.rollout.sections,
-    }
-    return tuple(f"{key}.{name}" for key, named in sections.items() for name in named)
+    return tuple(f"{key}.{name}" for key in COMPONENT_SECTIONS for name in getattr(config.config, key).sections)
 
 
 def matches(key: str, pattern: str) -> bool:

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from astuner.errors import ConfigError, PluginError, Problem
+from astuner.config.places import make_problem
+from astuner.errors import ConfigError, PluginError
 from astuner.planning.chooser import Chooser
 from astuner.planning.detector_choice import choose_detectors, idle_notices
 from astuner.planning.engine_choice import choose_engine
 from astuner.planning.environment_choice import choose_environments
-from astuner.planning.extension_options import check_extension_options
-from astuner.planning.judge_choice import list_named_judges
-from astuner.planning.plugin_lists import check_disabled, check_required
+from astuner.planning.judge_choice import find_judge_notices, list_named_judges
+from astuner.planning.plugins_section import check_disabled, check_extension_options, check_required
 from astuner.planning.tracker_choice import check_exact, find_tracker_notices
-from astuner.planning.unused_keys import find_judge_notices
 from astuner.planning.user_code import check_user_code
 from astuner.plugins.component import Component
 from astuner.protocols import Reader, RunInfo
@@ -26,6 +25,7 @@ from astuner.rollout.recipe import Recipe
 from astuner.rollout.sampler import TaskSampler
 
 if TYPE_CHECKING:
+    from astuner.config.components import OpenSection
     from astuner.config.loading import LoadedConfig
     from astuner.config.native import Native
     from astuner.plugins.catalog import Catalog
@@ -94,14 +94,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     chooser.attempt(lambda: check_user_code(loaded))
     chooser.attempt(lambda: check_extension_options(loaded, catalog))
     chosen_backbone = chooser.choose("backbone", config.backbone, "astuner.backbone", {})
-    tracker_type = config.context_tracker.context_tracker_type
-    tracker = chooser.choose(
-        "tracker",
-        tracker_type,
-        "astuner.context_tracker.context_tracker_type",
-        config.context_tracker.get_options(tracker_type),
-        f"context_tracker.{tracker_type}",
-    )
+    tracker = _choose_named(chooser, "tracker", "context_tracker.context_tracker_type", config.context_tracker)
     chosen_engine = choose_engine(chooser, loaded, catalog, chosen_backbone)
     engine = chosen_engine.component
     estimator_key = "astuner.trainer_common.algorithm.adv_estimator"
@@ -117,14 +110,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         notices += chooser.check_honoured(chosen_backbone, engine)
         chooser.check_alignment(chosen_backbone)
     # What may be the user's own code comes last: it is imported only when nothing else is known to be wrong.
-    reader_type = config.task_reader.type
-    reader = chooser.choose(
-        "reader",
-        reader_type,
-        "astuner.task_reader.type",
-        config.task_reader.get_options(reader_type),
-        f"task_reader.{reader_type}",
-    )
+    reader = _choose_named(chooser, "reader", "task_reader.type", config.task_reader)
     chosen_judges = [named.choose(chooser) for named in list_named_judges(config.task_judge)]
     judges = tuple(judge for judge in chosen_judges if judge is not None)
     notices += find_judge_notices(loaded, judges)
@@ -158,6 +144,13 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     )
 
 
+def _choose_named(chooser: Chooser, kind: str, key: str, section: OpenSection) -> Component | None:
+    """Return the component that a key of a section names, with its options from the same section."""
+    place, _, field = key.rpartition(".")
+    name = getattr(section, field)
+    return chooser.choose(kind, name, f"astuner.{key}", section.get_options(name), f"{place}.{name}")
+
+
 def _loggers(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
     key = "trainer_common.logger"
     # metrics.jsonl is part of every run directory.
@@ -173,15 +166,11 @@ def _loggers(chooser: Chooser, loaded: LoadedConfig) -> list[Component | None]:
 def _check_workflow(loaded: LoadedConfig) -> None:
     from astuner.rollout.workflows import load_workflow
 
-    if not loaded.config.rollout.use_agentscope_protocol:
-        return
-    target = loaded.config.rollout.user_workflow
-    key = "astuner.rollout.user_workflow"
-    place = loaded.locate(key)
-    file, line = place if place is not None else (None, None)
+    target, key = loaded.config.rollout.user_workflow, "astuner.rollout.user_workflow"
+    # Loading has checked that there is a workflow exactly where no environment leads.
     if target is None:
-        raise ConfigError([Problem(key=key, message="no workflow: name yours, as ./agent.py:MyAgent or package.module:MyAgent")])
+        return
     try:
         load_workflow(target, loaded.path.parent)
     except PluginError as error:
-        raise ConfigError([Problem(key=key, message=str(error).removeprefix(f"{key}: "), file=file, line=line)]) from error
+        raise ConfigError([make_problem(key, str(error).removeprefix(f"{key}: "), loaded.locate)]) from error

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from attrs import evolve
 
 from astuner.config.paths import resolve_path
+from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, Problem, UsageError
-from astuner.services.definition import Definition
+from astuner.services import Definition
 
 if TYPE_CHECKING:
     from astuner.plugins.catalog import Catalog
@@ -55,7 +55,7 @@ def _resolve_cwd(definition: Definition, run_info: RunInfo) -> Definition:
 
 def _is_offered(name: str, catalog: Catalog) -> bool:
     # A path names its service itself.
-    return ":" in name or "->" in name or any(name in (c.name, f"{c.dist}/{c.name}") for c in catalog.candidates(KIND))
+    return ":" in name or "->" in name or catalog.offers(KIND, name)
 
 
 def _describe_unknown(name: str, run_info: RunInfo, catalog: Catalog) -> str:
@@ -66,6 +66,6 @@ def _describe_unknown(name: str, run_info: RunInfo, catalog: Catalog) -> str:
     what = f"--with {name}: no service '{name}'"
     if (command := command_for(KIND, name)) is not None:
         return f"{what}. It comes with {command.rpartition(' ')[2]}: {command}"
-    close = difflib.get_close_matches(name, [*own, *(c.name for c in catalog.candidates(KIND))], n=1)
+    close = find_closest(name, [*own, *(c.name for c in catalog.candidates(KIND))])
     there = f"{what}; the section `services` has {', '.join(own) or 'none'}; installed are {', '.join(installed) or 'none'}."
-    return str(Problem(message=there, suggestion=close[0] if close else None))
+    return str(Problem(message=there, suggestion=close))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from astuner.config.places import ROOT, make_problem
 from astuner.config.sections import TRACKERS
 from astuner.errors import ConfigError
-from astuner.planning.unused_keys import find_changed_keys, format_idle_keys
+from astuner.planning.key_coverage import find_changed_keys, format_idle_keys
 
 if TYPE_CHECKING:
     from astuner.config.components import ContextTracker

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 
 from astuner.config.loading import LoadedConfig
 from astuner.config.places import make_problem
+from astuner.config.sections import COMPONENT_KEYS
 from astuner.errors import ConfigError, Problem
 from astuner.plugins.source_names import find_missing_name
 from astuner.plugins.specs import parse
@@ -25,18 +27,9 @@ def check_user_code(loaded: LoadedConfig) -> None:
 
 def _list_named_code(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
     config = loaded.config
-    named = {
-        "backbone": config.backbone,
-        "task_reader.type": config.task_reader.type,
-        "task_judge.judge_type": config.task_judge.judge_type,
-        "context_tracker.context_tracker_type": config.context_tracker.context_tracker_type,
-        "environment.environment_type": config.environment.environment_type,
-        "rollout.name": config.rollout.name,
-        "trainer_common.algorithm.adv_estimator": config.trainer_common.algorithm.adv_estimator,
-        "rollout.user_workflow": config.rollout.user_workflow,
-    }
-    if config.task_judge.judge_type == "customized_protocol":
-        named["task_judge.judge_protocol"] = config.task_judge.judge_protocol
+    named = {key: attrgetter(key)(config) for key in (*COMPONENT_KEYS, "rollout.user_workflow")}
+    if config.task_judge.judge_type != "customized_protocol":
+        del named["task_judge.judge_protocol"]
     named |= {f"task_judge.judges[{place}].judge": choice.judge for place, choice in enumerate(config.task_judge.judges)}
     named |= {f"trainer_common.logger[{place}]": choice.name for place, choice in enumerate(config.trainer_common.logger)}
     for key, spec in named.items():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from itertools import groupby
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from attrs import field, frozen
 from packaging.utils import canonicalize_name
 
+from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, Problem
 from astuner.plugins import install_hints
 from astuner.plugins.kinds import GROUPS, add_article, parse_kind
@@ -60,6 +61,16 @@ class Catalog:
         """Return the components of a kind, ordered by name."""
         return tuple(candidate for candidate in self._found if candidate.kind == parse_kind(kind))
 
+    def offers(self, kind: str, name: str) -> bool:
+        """Whether a component of a kind has this name, or this name with its distribution."""
+        return any(name in (candidate.name, candidate.full_name) for candidate in self.candidates(kind))
+
+    def map_spellings(self, kind: str, taken: Iterable[str] = ()) -> Mapping[str, Candidate]:
+        """Return the components of a kind by what a user writes: `dist/name` where two offer one name, or it is taken."""
+        candidates = self.candidates(kind)
+        counts = Counter([*taken, *(candidate.name for candidate in candidates)])
+        return {each.name if counts[each.name] == 1 else each.full_name: each for each in candidates}
+
     def find(self, kind: str, spec: str, *, config_dir: Path, key: str) -> Candidate:
         """Return the one component that `spec` names; raises `ConfigError` for none or several.
 
@@ -77,7 +88,7 @@ class Catalog:
             return offered[0]
         if offered:
             both = ", ".join(f"{c.provider} ({c.target})" for c in offered)
-            ways = " or ".join(f"`{c.dist}/{c.name}`" for c in offered)
+            ways = " or ".join(f"`{c.full_name}`" for c in offered)
             raise _make_error(key, f"{kind} {spec!r} is offered by {len(offered)} distributions: {both}. Write {ways}")
         raise _make_error(key, *self._explain_unknown(kind, place, spec))
 
@@ -96,9 +107,8 @@ class Catalog:
         if remedy:
             return f"{nothing}{installed}. {remedy}", None
         names = [*(c.name for c in self.candidates(kind)), *read_published().names(kind)]
-        suggestion = difflib.get_close_matches(place.name, names, n=1)
-        if suggestion:
-            return f"{nothing}{installed}.", suggestion[0]
+        if suggestion := find_closest(place.name, names):
+            return f"{nothing}{installed}.", suggestion
         return f"{nothing}{installed}. Give {FORMS}", None
 
     def _format_installed(self, kind: str) -> str:
@@ -132,8 +142,7 @@ def _make_candidate(kind: str, entry: EntryPoint, installed: Installed) -> Candi
 
 def _list_names(candidate: Candidate) -> set[str]:
     """Return the names of a component that `disabled` accepts."""
-    names = (candidate.name, candidate.dist or "", f"{candidate.dist}/{candidate.name}")
-    return set(map(_normalise, names))
+    return set(map(_normalise, (candidate.name, candidate.dist or "", candidate.full_name)))
 
 
 def _format_target(entry: EntryPoint) -> str:

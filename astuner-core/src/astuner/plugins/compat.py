@@ -13,11 +13,11 @@ from astuner.plugins.requirements import CORE
 from astuner.protocols import Candidate
 
 
-def find_incompatibility(candidate: Candidate, running: str | None = None) -> str | None:
+def find_incompatibility(candidate: Candidate) -> str | None:
     """Return why this core does not suit the plugin, or None. A plugin without a range is accepted."""
     if candidate.core_requirement is None:
         return None
-    running = running or _read_running_version()
+    running = _read_running_version()
     try:
         suits = SpecifierSet(candidate.core_requirement).contains(running, prereleases=True)
     except InvalidSpecifier:

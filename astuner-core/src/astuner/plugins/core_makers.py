@@ -13,19 +13,7 @@ if TYPE_CHECKING:
     import click
 
     from astuner.judging.weighted_judge import WeightedJudge
-    from astuner.protocols import (
-        Backbone,
-        Candidate,
-        Detector,
-        Estimator,
-        Judge,
-        Logger,
-        MakeEngine,
-        MakeEnvironment,
-        MakeTracker,
-        Reader,
-        RunInfo,
-    )
+    from astuner.protocols import Candidate, Detector, Estimator, Judge, MakeEnvironment, RunInfo
     from astuner.services import Definition
 
 
@@ -33,10 +21,20 @@ class CoreMakers:
     """Registered so that it is asked last of all."""
 
     @hookimpl(trylast=True)
-    def astuner_make_reader(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Reader:
+    def astuner_make_reader(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Any:
         """Load and construct."""
-        reader: Reader = _make(candidate, options, run_info)
-        return reader
+        return _make(candidate, options, run_info)
+
+    astuner_make_logger = astuner_make_backbone = astuner_make_reader
+
+    @hookimpl(trylast=True)
+    def astuner_make_tracker(self, candidate: Candidate, options: Any, run_info: RunInfo) -> partial[Any]:
+        """Load now, construct with each call."""
+        from astuner.plugins.drivers import construct, load
+
+        return partial(construct, candidate, load(candidate), options, run_info)
+
+    astuner_make_engine = astuner_make_tracker
 
     @hookimpl(trylast=True)
     def astuner_make_judge(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Judge:
@@ -56,23 +54,6 @@ class CoreMakers:
         return combine_judges(judges, run_info.config.task_judge.reward)
 
     @hookimpl(trylast=True)
-    def astuner_make_logger(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Logger:
-        """Load and construct."""
-        logger: Logger = _make(candidate, options, run_info)
-        return logger
-
-    @hookimpl(trylast=True)
-    def astuner_make_backbone(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Backbone:
-        """Load and construct."""
-        backbone: Backbone = _make(candidate, options, run_info)
-        return backbone
-
-    @hookimpl(trylast=True)
-    def astuner_make_tracker(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeTracker:
-        """Load now, construct with each call."""
-        return _factory(candidate, options, run_info)
-
-    @hookimpl(trylast=True)
     def astuner_make_environment(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEnvironment:
         """Load now, construct with each call, with the task before the other arguments."""
         from astuner.plugins.drivers import bind_environment, load
@@ -82,17 +63,13 @@ class CoreMakers:
     @hookimpl(trylast=True)
     def astuner_make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector:
         """Load and construct."""
-        detector: Detector = _make(candidate, options, run_info)
-        if not callable(getattr(detector, "look", None)):
-            raise PluginError(f"{candidate.blame} has no method `look(output)`")
+        detector: Detector = _make(candidate, options, run_info, method="look(output)")
         return detector
 
     @hookimpl(trylast=True)
     def astuner_make_estimator(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Estimator:
         """Load and construct."""
-        estimator: Estimator = _make(candidate, options, run_info)
-        if not callable(getattr(estimator, "advantages", None)):
-            raise PluginError(f"{candidate.blame} has no method `advantages(groups)`")
+        estimator: Estimator = _make(candidate, options, run_info, method="advantages(groups)")
         return estimator
 
     @hookimpl(trylast=True)
@@ -118,19 +95,12 @@ class CoreMakers:
             raise PluginError(f"{candidate.blame} is {command!r}; a click command is expected")
         return command
 
-    @hookimpl(trylast=True)
-    def astuner_make_engine(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEngine:
-        """Load now, construct with each call."""
-        return _factory(candidate, options, run_info)
 
-
-def _make(candidate: Candidate, options: Any, run_info: RunInfo) -> Any:
+def _make(candidate: Candidate, options: Any, run_info: RunInfo, *, method: str | None = None) -> Any:
+    """Load and construct a component; raises `PluginError` for one without `method`, written with its arguments."""
     from astuner.plugins.drivers import make
 
-    return make(candidate, options, run_info)
-
-
-def _factory(candidate: Candidate, options: Any, run_info: RunInfo) -> partial[Any]:
-    from astuner.plugins.drivers import construct, load
-
-    return partial(construct, candidate, load(candidate), options, run_info)
+    made = make(candidate, options, run_info)
+    if method is not None and not callable(getattr(made, method.partition("(")[0], None)):
+        raise PluginError(f"{candidate.blame} has no method `{method}`")
+    return made

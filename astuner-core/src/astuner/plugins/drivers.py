@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from stevedore import DriverManager
 
-from astuner.errors import AstunerError, PluginError
+from astuner.errors import PluginError
 from astuner.plugins.compat import require_compatible
+from astuner.plugins.extension import explain_errors
 from astuner.plugins.kinds import GROUPS
 from astuner.plugins.paths import make_entry_point
 from astuner.protocols import Candidate, MakeEnvironment, RunInfo
@@ -60,14 +61,10 @@ def construct(candidate: Candidate, target: Callable[..., T], options: Any, run_
     Raises `PluginError` with the blame; errors that explain themselves (`AstunerError`) pass as they are.
     """
     own = find_offer(target, MadeFromRun)
-    try:
+    with explain_errors(f"{candidate.blame} could not be made"):
         if own is not None:
             return cast("T", own.from_run(options, run_info))
         return target() if options is None else target(options)
-    except AstunerError:
-        raise
-    except Exception as error:
-        raise PluginError(f"{candidate.blame} could not be made: {type(error).__name__}: {error}") from error
 
 
 def make(candidate: Candidate, options: Any, run_info: RunInfo | None) -> Any:

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import pluggy
+from attrs import frozen
 
 from astuner.errors import AstunerError, PluginError
-from astuner.hookspecs import hookimpl
+from astuner.hookspecs import PROJECT, SPECS, hookimpl
 
+Role = Literal["listens", "decides", "wraps", "unknown"]
 Note = Callable[[Literal["answered", "wrapped"], str], None]
 DECIDING = "astuner_make_"
 
@@ -37,12 +39,7 @@ def guard_extension(manager: pluggy.PluginManager, target: object, blame: str, n
     `note` is called for each answer and each wrapping of a deciding hook.
     """
     extension = Extension(blame)
-    for name in dir(target):
-        opts = manager.parse_hookimpl_opts(target, name)
-        if opts is None:
-            continue
-        method = getattr(target, name)
-        hook = opts["specname"] or name
+    for hook, method, opts in _iterate_marked_methods(manager, target):
         _check(hook, method, opts, listens_only)
         guard = _guard_wrapper if opts["wrapper"] else _guard
         implementation = hookimpl(
@@ -57,6 +54,34 @@ def guard_extension(manager: pluggy.PluginManager, target: object, blame: str, n
         setattr(extension, hook if hook not in extension.hooks else f"{hook}_{len(extension.hooks)}", implementation)
         extension.hooks.append(hook)
     return extension
+
+
+@frozen(kw_only=True)
+class ImplementedHook:
+    """One method marked `@astuner.hookimpl`."""
+
+    name: str
+    """The hook."""
+    role: Role
+    """`unknown`: there is no such hook."""
+
+
+def find_implemented_hooks(target: object) -> tuple[ImplementedHook, ...]:
+    """Return the hooks of a class or an object by its marked methods alone, without constructing or registering it."""
+    known = {name for specs in SPECS for name in vars(specs)}
+    found = []
+    for hook, _, opts in _iterate_marked_methods(pluggy.PluginManager(PROJECT), target):
+        role: Role = "wraps" if opts["wrapper"] else "decides" if hook.startswith(DECIDING) else "listens"
+        found.append(ImplementedHook(name=hook, role=role if hook in known else "unknown"))
+    return tuple(found)
+
+
+def _iterate_marked_methods(manager: pluggy.PluginManager, target: object) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+    """Yield the hook, the method and the options of each method marked `@astuner.hookimpl`, ordered by name."""
+    for name in dir(target):
+        opts = manager.parse_hookimpl_opts(target, name)
+        if opts is not None:
+            yield opts["specname"] or name, getattr(target, name), opts
 
 
 def _check(hook: str, method: Callable[..., Any], opts: Mapping[str, Any], listens_only: bool) -> None:
@@ -79,7 +104,7 @@ def _check(hook: str, method: Callable[..., Any], opts: Mapping[str, Any], liste
 def _guard(hook: str, method: Callable[..., Any], blame: str, note: Note) -> Callable[..., Any]:
     @functools.wraps(method)
     def call(*args: Any) -> Any:
-        with _assign_blame(blame, hook):
+        with explain_errors(f"{blame} raised in {hook}"):
             answer = method(*args)
         if answer is not None:
             note("answered", blame)
@@ -93,17 +118,18 @@ def _guard_wrapper(hook: str, method: Callable[..., Generator[None, Any, Any]], 
     def call(*args: Any) -> Generator[None, Any, Any]:
         note("wrapped", blame)
         # Errors of inner implementations pass through here too; they already carry their blame.
-        with _assign_blame(blame, hook):
+        with explain_errors(f"{blame} raised in {hook}"):
             return (yield from method(*args))
 
     return call
 
 
 @contextmanager
-def _assign_blame(blame: str, hook: str) -> Iterator[None]:
+def explain_errors(what: str) -> Iterator[None]:
+    """Raise an error of foreign code as a `PluginError` that begins with `what`; an `AstunerError` explains itself."""
     try:
         yield
     except AstunerError:
         raise
     except Exception as error:
-        raise PluginError(f"{blame} raised in {hook}: {type(error).__name__}: {error}") from error
+        raise PluginError(f"{what}: {type(error).__name__}: {error}") from error

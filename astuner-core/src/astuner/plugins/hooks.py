@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import sys
 import threading
@@ -11,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pluggy
+from attrs import frozen
 
+from astuner.config.structure_errors import find_closest
 from astuner.errors import AstunerError, ConfigError, PluginError, Problem
 from astuner.hookspecs import PROJECT, SPECS
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.core_makers import CoreMakers
-from astuner.plugins.extension import DECIDING, Extension, guard_extension
-from astuner.plugins.provenance import Provenance
+from astuner.plugins.extension import DECIDING, Extension, explain_errors, guard_extension
 from astuner.plugins.requirements import CORE
 from astuner.plugins.tracing import trace_if_asked
 from astuner.protocols import Candidate
@@ -46,6 +46,31 @@ OPTIONS_KEY = "astuner.plugins.options"
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr)
+
+
+@frozen(kw_only=True)
+class Provenance:
+    """Who made one component of a run."""
+
+    candidate: Candidate
+    """The requested component."""
+    made_by: str
+    """`astuner-core`, or the extension that answered in its place."""
+    wrapped_by: tuple[str, ...] = ()
+    """The extensions that wrapped the component, outermost first."""
+
+    def row(self) -> Mapping[str, str]:
+        """Return it as strings, for `run.json`."""
+        candidate = self.candidate
+        return {
+            "kind": candidate.kind,
+            "name": candidate.name,
+            "target": candidate.target,
+            "dist": candidate.dist or "",
+            "version": candidate.version or "",
+            "made_by": self.made_by,
+            "wrapped_by": "; ".join(self.wrapped_by),
+        }
 
 
 class Hooks:
@@ -79,9 +104,9 @@ class Hooks:
         for candidate in extensions:
             self._load_extension(candidate, options.get(candidate.name, {}))
         for name in sorted(set(options) - {candidate.name for candidate in extensions}):
-            close = difflib.get_close_matches(name, [candidate.name for candidate in extensions], n=1)
             message = "no such extension is installed and enabled."
-            self._leave_out(Problem(key=f"{OPTIONS_KEY}.{name}", message=message, suggestion=close[0] if close else None))
+            similar = find_closest(name, (candidate.name for candidate in extensions))
+            self._leave_out(Problem(key=f"{OPTIONS_KEY}.{name}", message=message, suggestion=similar))
         # pluggy asks the latest of the `trylast` last: core comes after every extension.
         self._manager.register(CoreMakers(), name=CORE)
 
@@ -232,8 +257,7 @@ class Hooks:
         unknown = next((hook for hook in extension.hooks if hook not in specs), None)
         if unknown is None:
             return " ".join(str(error).splitlines()[1:])
-        close = difflib.get_close_matches(unknown, specs, n=1)
-        return str(Problem(message=f"there is no hook '{unknown}'.", suggestion=close[0] if close else None))
+        return str(Problem(message=f"there is no hook '{unknown}'.", suggestion=find_closest(unknown, specs)))
 
     def _note(self, role: str, blame: str) -> None:
         self._notes.append((role, blame))
@@ -248,12 +272,8 @@ class Hooks:
         with self._lock:
             self._notes.clear()
             ask = getattr(self._manager.hook, DECIDING + kind)
-            try:
+            with explain_errors(f"{candidate.blame} could not be made"):
                 made = ask(candidate=candidate, **arguments)
-            except AstunerError:
-                raise
-            except Exception as error:
-                raise PluginError(f"{candidate.blame} could not be made: {type(error).__name__}: {error}") from error
             answered = [blame for role, blame in self._notes if role == "answered"]
             wrapped = tuple(blame for role, blame in self._notes if role == "wrapped")
             if made is None:

@@ -23,7 +23,6 @@ class ByPath:
 
     target: str
     """`package.module:Class`, or `/absolute/file.py:Class`."""
-    file: Path | None = None
 
 
 def parse(spec: str, config_dir: Path) -> ByName | ByPath:
@@ -47,7 +46,7 @@ def _by_path(place: str, attribute: str, config_dir: Path) -> ByPath:
         file = (config_dir / Path(place).expanduser()).resolve()
         if not file.is_file():
             raise ValueError(f"there is no file {file}")
-        return ByPath(target=f"{file}:{attribute}", file=file)
+        return ByPath(target=f"{file}:{attribute}")
     if not all(part.isidentifier() for part in place.split(".")):
         raise ValueError(f"{place!r} is neither a module nor a `.py` file; give {FORMS}")
     return ByPath(target=f"{place}:{attribute}")

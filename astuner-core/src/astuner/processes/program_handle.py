@@ -74,19 +74,16 @@ class ProgramHandle:
 
     def tail(self, lines: int = 20) -> str:
         """Return the last lines of its output."""
-        return "\n".join(self._output(TAIL_BYTES).splitlines()[-lines:])
+        return "\n".join(self.read_output(TAIL_BYTES).splitlines()[-lines:])
 
-    def read_output(self) -> str:
-        """Return its whole output."""
-        return self._output(None)
-
-    def _output(self, most: int | None) -> str:
+    def read_output(self, most_bytes: int | None = None) -> str:
+        """Return its output, or only the end of it."""
         if self.record.log is None:
             return ""
         try:
             with Path(self.record.log).open("rb") as log:
                 end = log.seek(0, os.SEEK_END)
-                log.seek(self.record.log_start if most is None else max(self.record.log_start, end - most))
+                log.seek(max(self.record.log_start, 0 if most_bytes is None else end - most_bytes))
                 return log.read().decode(errors="replace")
         except OSError:
             return ""

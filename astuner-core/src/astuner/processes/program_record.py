@@ -7,10 +7,14 @@ import os
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
-from attrs import asdict, field, frozen
+from attrs import asdict, field, fields_dict, frozen
+
+if TYPE_CHECKING:
+    import cattrs
 
 Kind = Literal["run", "service", "server"]
 STATE_VARIABLE = "ASTUNER_STATE_DIR"
@@ -105,43 +109,20 @@ def write_record(started: ProgramRecord) -> None:
 
 def read_record(path: Path) -> ProgramRecord | None:
     """Return the record in a file, or None if it is not a record, incomplete or missing."""
+    from astuner.config.structure_errors import FaultsError
+
     try:
-        return _parse_record(json.loads(path.read_text(encoding="utf-8")), path.stem)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        # Other keys were written by a later version.
+        known = {key: data[key] for key in fields_dict(ProgramRecord) if key in data}
+        record = _make_converter().structure(known, ProgramRecord)
+    except (OSError, ValueError, TypeError, RecursionError, FaultsError):
         return None
+    return record if record.id == path.stem and record.pid > 0 else None
 
 
-def _parse_record(data: Any, name: str) -> ProgramRecord | None:
-    if not isinstance(data, dict):
-        return None
-    known = {key: data[key] for key in _FORMS if key in data}
-    if any(not isinstance(value, _FORMS[key]) or isinstance(value, bool) for key, value in known.items()):
-        return None
-    lease = known.get("lease")
-    if lease is not None:
-        idle_s = lease["idle_s"]
-        if not isinstance(idle_s, int | float | None):
-            return None
-        known["lease"] = Lease(idle_s=idle_s)
-    record = ProgramRecord(**{**known, "command": tuple(map(str, known["command"]))})
-    return record if record.id == name and record.kind in get_args(Kind) and record.pid > 0 else None
+@cache
+def _make_converter() -> cattrs.Converter:
+    from astuner.config.structuring import make_converter
 
-
-_FORMS: Mapping[str, Any] = {
-    "id": str,
-    "kind": str,
-    "name": str,
-    "pid": int,
-    "born": int | float,
-    "program": int | None,
-    "command": list,
-    "directory": str | None,
-    "log": str | None,
-    "log_start": int,
-    "started": str,
-    "port": int | None,
-    "url": str | None,
-    "lease": dict | None,
-    "facts": dict,
-}
-"""Types of the fields in the file. Other keys were written by a later version and are ignored."""
+    return make_converter()

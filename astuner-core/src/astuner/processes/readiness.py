@@ -59,9 +59,9 @@ def find_missing_sign(signs: Ready, launched: ProgramHandle | None) -> str | Non
     return None
 
 
-def describe_last_lines(launched: ProgramHandle, lines: int = 20) -> str:
+def describe_last_lines(launched: ProgramHandle) -> str:
     """Return the end of an error message: the last lines of the log and its path."""
-    tail = launched.tail(lines)
+    tail = launched.tail()
     return f"; last lines of {launched.record.log}:\n{tail}" if tail else f"; it printed nothing to {launched.record.log}"
 
 

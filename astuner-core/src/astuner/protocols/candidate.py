@@ -37,6 +37,16 @@ class Candidate:
         return f"{self.dist} {self.version}" if self.dist else self.target
 
     @property
+    def full_name(self) -> str:
+        """The name with its distribution, which chooses between two of one name."""
+        return f"{self.dist}/{self.name}"
+
+    @property
+    def lack(self) -> str | None:
+        """What it needs and does not find, with the remedy; None if nothing is missing."""
+        return f"{self.blame} needs {', '.join(self.missing)}, which is not installed: {self.remedy}" if self.missing else None
+
+    @property
     def blame(self) -> str:
         """How messages about this component begin: `judge 'strict' from acme-judges 1.2.0 (acme_judges.strict:Strict)`."""
         origin = f" from {self.dist} {self.version}" if self.dist else ""

@@ -9,7 +9,6 @@ import asyncio
 import contextvars
 import multiprocessing
 import sys
-import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -17,11 +16,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Protocol
 
+from astuner.errors import describe_error
 from astuner.protocols import Workflow
 from astuner.schema import WorkflowOutput, WorkflowTask
-
-START_TIMEOUT_S = 120.0
-"""For a worker process to import the workflow."""
 
 
 class WorkflowCrashed(Exception):
@@ -33,11 +30,9 @@ class Executor(Protocol):
 
     async def run(self, workflow_task: WorkflowTask, tuner: Any) -> WorkflowOutput:
         """Return the output; cancelling ends the workflow as far as its place allows."""
-        ...
 
     def close(self) -> None:
         """End what is kept."""
-        ...
 
 
 class OnLoop:
@@ -185,5 +180,4 @@ def _serve(pipe: Connection, target: str, config_dir: Path, path: list[str]) -> 
         try:
             pipe.send((asyncio.run(loaded.make().execute(workflow_task, tuner)), None))
         except Exception as error:  # noqa: BLE001 - the boundary for workflows: it crosses the pipe as text
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            pipe.send((None, f"{type(error).__name__}: {error} ({Path(last.filename).name}:{last.lineno})"))
+            pipe.send((None, describe_error(error)))

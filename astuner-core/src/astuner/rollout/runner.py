@@ -8,26 +8,27 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
 from astuner.breakpoints.code_places import name_place
 from astuner.breakpoints.stopping import expects_stops
-from astuner.errors import RunFailed
+from astuner.errors import RunFailed, describe_error
 from astuner.judging.failures import collect_observations
 from astuner.judging.group_judging import find_absent_agents, judge_group
+from astuner.judging.simple_judges import make_workflow_task
 from astuner.protocols import ContextPolicy, EpisodeIdentity, EpisodeStore, Tracked, Tracker, Workflow
 from astuner.rollout.detection import EpisodeEnded, Watch, abnormal_verdict
 from astuner.rollout.environments.environment_loop import FirstMessagesTooLong
 from astuner.rollout.environments.guarded_environment import EnvironmentFailed
 from astuner.rollout.environments.loop_factory import LoopFactory
-from astuner.rollout.identity import derive_seed, make_episode_id
 from astuner.rollout.isolation import Executor, InProcess, InThread, OnLoop, WorkflowCrashed
-from astuner.rollout.json_values import convert_to_json
 from astuner.rollout.recipe import Parts
 from astuner.rollout.sample_limit import SampleLimit
 from astuner.rollout.watchdog import LoopWatchdog
+from astuner.rollout.workflows import convert_to_json
 from astuner.schema import Call, Episode, Failure, Group, Sampling, Split, Task, Unjudged, WorkflowOutput, WorkflowTask
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class RolloutRunner:
         """Play once; `lives` closes the environment when the judge has seen it."""
         from astuner.gateway import EpisodeSpec
 
-        task, config = blank.task, self._config
+        config = self._config
         leads, tracker = self._parts.make_workflow is None, self._parts.make_tracker()
         views = leads and isinstance(tracker, ContextPolicy)
         detectors = self._parts.detectors
@@ -178,16 +179,7 @@ class RolloutRunner:
                 examine=watch.examine if detectors else None,
             )
         )
-        workflow_task = WorkflowTask(
-            task=task,
-            task_id=task.task_id,
-            env_type=task.env_type,
-            episode_id=blank.id,
-            repeat=blank.repeat,
-            step=blank.step,
-            split=blank.split,
-            attempt=attempt,
-        )
+        workflow_task = make_workflow_task(blank, attempt=attempt)
         began = time.perf_counter()
         output, failure, living = None, None, None
         try:
@@ -206,7 +198,7 @@ class RolloutRunner:
         except WorkflowCrashed as error:
             failure = Failure(reason="context_full" if recorder.overflow else "workflow_error", detail=str(error))
         except Exception as error:  # noqa: BLE001 - the boundary for workflows: a bad episode is data, not a crash
-            detail = f"{type(error).__name__}: {error}{_format_place(error)}"
+            detail = describe_error(error)
             if living is not None and living.is_source_of(error):
                 failure = Failure(reason="environment_error", detail=f"{living.blame}: {detail}")
             else:
@@ -293,6 +285,16 @@ class RolloutRunner:
                 return OnLoop(make)
 
 
+def make_episode_id(split: Split, step: int, task_id: str, repeat: int) -> str:
+    """Return the id of an episode, unique in its run and the same in every attempt."""
+    return f"{split}/{step}/{task_id}/{repeat}"
+
+
+def derive_seed(*parts: object) -> int:
+    """Return 63 bits that depend on every part, and never on when an episode ran."""
+    return int.from_bytes(blake2b("\x1f".join(map(str, parts)).encode(), digest_size=8).digest(), "big") >> 1
+
+
 def check_failure_budget(groups: Sequence[Group], budget: float) -> None:
     """Raise `RunFailed`, with the reasons counted, when a larger share of the episodes than `budget` has no reward."""
     episodes = [episode for group in groups for episode in group.episodes]
@@ -332,13 +334,3 @@ def _count_as_failed(calls: Sequence[Call]) -> Tracked:
     """Count everything sampled in a failed episode as untrained."""
     lost = sum(len(call.output_ids) for call in calls)
     return Tracked(samples=(), untrained={"failed": lost} if lost else {})
-
-
-def _format_place(error: BaseException) -> str:
-    """Return ` (file:line)` of where the error was raised."""
-    frame = error.__traceback__
-    if frame is None:
-        return ""
-    while frame.tb_next is not None:
-        frame = frame.tb_next
-    return f" ({frame.tb_frame.f_code.co_filename.rsplit('/', 1)[-1]}:{frame.tb_lineno})"

@@ -1,9 +1,10 @@
-"""Finding the user's workflow and making it: a `Workflow` class, or an AgentScope 1.x tuner function."""
+"""The user's workflow, a `Workflow` class or an AgentScope 1.x tuner function: finding and making it, and what it returns."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -84,3 +85,19 @@ def _read_text(response: Any) -> str:
     """Return the text of an AgentScope message, or its string form."""
     get_text = getattr(response, "get_text_content", None)
     return str(get_text() if callable(get_text) else response)
+
+
+def convert_to_json(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the mapping as it will be read back from JSON, and the keys whose values were converted to text.
+
+    Done at the end of each episode, so that a judge sees the same in a resumed run.
+    """
+    found: dict[str, Any] = {}
+    changed: list[str] = []
+    for key, value in mapping.items():
+        try:
+            found[str(key)] = json.loads(json.dumps(value))
+        except (TypeError, ValueError):
+            found[str(key)] = str(value)
+            changed.append(str(key))
+    return found, changed

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from attrs import asdict, fields
+from attrs import asdict
 
 from astuner.schema import Call, Episode, Failure, Finding, Sample, Task, Unjudged, Verdict, WeightSpan, WorkflowOutput
 
@@ -16,11 +16,8 @@ Json = dict[str, Any]
 def dump_episode(episode: Episode) -> Json:
     """Return the episode as JSON values."""
     return {
-        "id": episode.id,
+        **dump_plain(episode),
         "task": dump_plain(episode.task),
-        "step": episode.step,
-        "repeat": episode.repeat,
-        "split": episode.split,
         "output": None if episode.output is None else dump_plain(episode.output),
         "calls": [_dump_call(call) for call in episode.calls],
         "samples": [_dump_sample(sample) for sample in episode.samples],
@@ -29,7 +26,6 @@ def dump_episode(episode: Episode) -> Json:
         "observations": dict(episode.observations),
         "verdict": dump_verdict(episode.verdict),
         "findings": {name: [dump_plain(finding) for finding in found] for name, found in episode.findings.items()},
-        "duration_s": episode.duration_s,
     }
 
 
@@ -67,12 +63,13 @@ def load_verdict(data: Mapping[str, Any] | None) -> Verdict | Unjudged | None:
 
 
 def _dump_call(call: Call) -> Json:
-    data = {field.name: getattr(call, field.name) for field in fields(Call)}
-    data["prompt_ids"] = call.prompt_ids.tolist()
-    data["output_ids"] = call.output_ids.tolist()
-    data["logprobs"] = _dump_floats(call.logprobs)
-    data["weights"] = [[span.start, span.version] for span in call.weights]
-    return data
+    return {
+        **dump_plain(call),
+        "prompt_ids": call.prompt_ids.tolist(),
+        "output_ids": call.output_ids.tolist(),
+        "logprobs": _dump_floats(call.logprobs),
+        "weights": [[span.start, span.version] for span in call.weights],
+    }
 
 
 def _load_call(data: Mapping[str, Any]) -> Call:
@@ -90,11 +87,12 @@ def _load_call(data: Mapping[str, Any]) -> Call:
 
 
 def _dump_sample(sample: Sample) -> Json:
-    data = {field.name: getattr(sample, field.name) for field in fields(Sample)}
-    data["ids"] = sample.ids.tolist()
-    data["mask"] = np.flatnonzero(sample.mask).tolist()
-    data["logprobs"] = _dump_floats(sample.logprobs[sample.mask])
-    return data
+    return {
+        **dump_plain(sample),
+        "ids": sample.ids.tolist(),
+        "mask": np.flatnonzero(sample.mask).tolist(),
+        "logprobs": _dump_floats(sample.logprobs[sample.mask]),
+    }
 
 
 def _load_sample(data: Mapping[str, Any]) -> Sample:

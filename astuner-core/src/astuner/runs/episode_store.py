@@ -48,29 +48,20 @@ class StoredEpisodes:
         return episode if verdict is None else episode.with_verdict(verdict)
 
     def _index(self, split: Split, replay_after: int) -> None:
-        path = self.path(split)
-        if not path.exists():
-            return
         first = replay_after + 1 if split == "train" else replay_after
         latest, failed = first, set[str]()
-        with path.open("rb") as file:
-            offset = 0
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break  # cut short by a crash, or still being written
-                record = json.loads(line)
-                step = record["episode"]["step"] if record["kind"] == "episode" else record["step"]
-                if step > latest:
-                    latest, failed = step, set()
-                if record["kind"] == "episode" and step >= first:
-                    self._offsets[record["episode"]["id"]] = offset
-                elif record["kind"] == "verdicts" and step >= first:
-                    found = {key: load_verdict(value) for key, value in record["verdicts"].items()}
-                    self._verdicts.update(found)
-                    if step == latest:
-                        failed -= found.keys()
-                        failed |= {key for key, verdict in found.items() if isinstance(verdict, Unjudged)}
-                offset += len(line)
+        for offset, record in _read_records(self.path(split)):
+            step = record["episode"]["step"] if record["kind"] == "episode" else record["step"]
+            if step > latest:
+                latest, failed = step, set()
+            if record["kind"] == "episode" and step >= first:
+                self._offsets[record["episode"]["id"]] = offset
+            elif record["kind"] == "verdicts" and step >= first:
+                found = {key: load_verdict(value) for key, value in record["verdicts"].items()}
+                self._verdicts.update(found)
+                if step == latest:
+                    failed -= found.keys()
+                    failed |= {key for key, verdict in found.items() if isinstance(verdict, Unjudged)}
         # Nothing was sampled after the last step, so what its judge failed at can be judged again: an API was down, or a limit
         # was reached. Earlier steps are replayed as they were.
         for identity in failed:
@@ -141,19 +132,25 @@ class EpisodeFiles(StoredEpisodes):
 
 def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> Iterator[Episode]:
     """Yield the stored episodes of a split with their verdicts, in the order they finished; the last record of each id wins."""
-    path = directory / f"{split}.jsonl"
     found: dict[str, Episode] = {}
+    for _, record in _read_records(directory / f"{split}.jsonl"):
+        if record["kind"] == "episode" and (step is None or record["episode"]["step"] == step):
+            episode = load_episode(record["episode"])
+            found[episode.id] = episode
+        elif record["kind"] == "verdicts":
+            for identity, data in record["verdicts"].items():
+                if identity in found and (verdict := load_verdict(data)) is not None:
+                    found[identity] = found[identity].with_verdict(verdict)
+    yield from found.values()
+
+
+def _read_records(path: Path) -> Iterator[tuple[int, Any]]:
+    """Yield the complete records of a file, each with where it begins; none if there is no file."""
     if path.exists():
         with path.open("rb") as file:
+            offset = 0
             for line in file:
                 if not line.endswith(b"\n"):
-                    break  # cut short by a crash
-                record = json.loads(line)
-                if record["kind"] == "episode" and (step is None or record["episode"]["step"] == step):
-                    episode = load_episode(record["episode"])
-                    found[episode.id] = episode
-                elif record["kind"] == "verdicts":
-                    for identity, data in record["verdicts"].items():
-                        if identity in found and (verdict := load_verdict(data)) is not None:
-                            found[identity] = found[identity].with_verdict(verdict)
-    yield from found.values()
+                    break  # cut short by a crash, or still being written
+                yield offset, json.loads(line)
+                offset += len(line)

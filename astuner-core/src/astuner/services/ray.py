@@ -16,7 +16,7 @@ from astuner.config.model import Ready, Service
 from astuner.errors import RunFailed, UsageError
 from astuner.processes.gpus import VISIBLE, gpu_count
 from astuner.processes.ports import LOOPBACK, free_port
-from astuner.services.definition import Definition
+from astuner.services import Definition
 
 if TYPE_CHECKING:
     from astuner.protocols import RunInfo

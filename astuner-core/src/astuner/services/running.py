@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from pathlib import Path
 
 from attrs import define, field, frozen
@@ -19,8 +20,7 @@ from astuner.processes import Lease, ProgramHandle, ProgramRecord, attach, launc
 from astuner.processes.process_environment import export_variables
 from astuner.processes.program_record import state_directory
 from astuner.processes.readiness import find_missing_sign
-from astuner.services.definition import Definition
-from astuner.services.digest import digest_of
+from astuner.services import Definition
 
 LOOK_S = 1.0
 NO_SUCH_COMMAND = 127
@@ -67,7 +67,7 @@ class _Services:
         self.stack.enter_context(export_variables(definition.exports))
 
     def _provide(self, name: str, definition: Definition, service: Service) -> None:
-        digest = digest_of(service)
+        digest = _compute_digest(service)
         # Two runs that start at the same moment would each start the kept service.
         with _lock_name(name):
             kept = _find_kept(name, digest)
@@ -146,6 +146,13 @@ class _Services:
             await ready
 
         asyncio.run(wait())
+
+
+def _compute_digest(service: Service) -> str:
+    """Return a digest of command, directory and environment, none of which can be read from it."""
+    command = service.command if isinstance(service.command, str) else list(service.command)
+    text = json.dumps([command, service.cwd, sorted(service.env.items())], ensure_ascii=False)
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 def _check_command(name: str, service: Service) -> None:

@@ -16,7 +16,7 @@ _BUFFER_BYTES = 1 << 20
 
 def read_parquet_rows(path: Path) -> Iterator[Row]:
     """Yield the rows, counted from 1; needs pyarrow, the extra `parquet`."""
-    parquet = _import_parquet()
+    parquet = import_pyarrow()
     from pyarrow import ArrowException
 
     try:
@@ -33,12 +33,8 @@ def read_parquet_rows(path: Path) -> Iterator[Row]:
         raise DataError(f"{path}: broken parquet file: {error}; it may be cut off: write or copy it again") from error
 
 
-def check_pyarrow() -> None:
-    """Raise `PluginError` if pyarrow is not installed."""
-    _import_parquet()
-
-
-def _import_parquet() -> Any:
+def import_pyarrow() -> Any:
+    """Return pyarrow's reader of parquet files; raises `PluginError` if it is not installed."""
     try:
         import pyarrow.parquet
     except ImportError as error:

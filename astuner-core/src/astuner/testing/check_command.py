@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
+from attrs import asdict
 
-from astuner.cli.output import align_columns
-from astuner.cli.plugin_rows import as_json
+from astuner.cli.options import as_json
+from astuner.cli.output import align_columns, print_json
 from astuner.errors import UsageError
 from astuner.testing.contracts import Outcome
 from astuner.testing.plugin_check import ComponentCheck, DistributionCheck, check_distribution
@@ -28,7 +28,10 @@ def check(distribution: str, in_json: bool) -> int:
     # What a component prints must not get between the rows, nor into the one JSON document.
     with contextlib.redirect_stdout(sys.stderr):
         found = check_distribution(distribution)
-    click.echo(json.dumps(_document(found), indent=2) if in_json else "\n".join(_lines(found)))
+    if in_json:
+        print_json(_document(found))
+    else:
+        click.echo("\n".join(_lines(found)))
     return 0 if found.passed else 1
 
 
@@ -70,20 +73,16 @@ def _document(found: DistributionCheck) -> dict[str, Any]:
         "distribution": found.distribution,
         "version": found.version,
         "passed": found.passed,
-        "package": [_outcome(outcome) for outcome in found.package],
+        "package": list(map(asdict, found.package)),
         "components": [
             {
                 "kind": component.candidate.kind,
                 "name": component.candidate.name,
                 "target": component.candidate.target,
                 "contract": component.contract,
-                "rules": [_outcome(outcome) for outcome in component.outcomes],
+                "rules": list(map(asdict, component.outcomes)),
                 "waiting": list(component.waiting),
             }
             for component in found.components
         ],
     }
-
-
-def _outcome(outcome: Outcome) -> dict[str, str]:
-    return {"rule": outcome.rule, "meaning": outcome.meaning, "status": outcome.status, "message": outcome.message}

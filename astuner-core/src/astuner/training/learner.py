@@ -31,20 +31,16 @@ class Learner(Protocol):
     @property
     def step(self) -> int:
         """The last step that was trained."""
-        ...
 
     @property
     def estimator(self) -> Estimator:
         """Turns rewards into advantages."""
-        ...
 
     def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step, and return metrics under flat names."""
-        ...
 
     def save(self, directory: Path) -> None:
         """Write a checkpoint: a Hugging Face model if weights are trained, and what training needs to go on."""
-        ...
 
 
 class ServesWeights(Protocol):
@@ -52,7 +48,6 @@ class ServesWeights(Protocol):
 
     def weights(self) -> Any:
         """Return what `Engine.update_weights` is handed: a module, a path, or what an engine of the backbone's own expects."""
-        ...
 
 
 class BringsEngine(Protocol):
@@ -60,7 +55,6 @@ class BringsEngine(Protocol):
 
     def own_engine(self) -> Engine | None:
         """Make the engine that generates with these weights from the start; None if another one is given them."""
-        ...
 
 
 class BringsRenderer(Protocol):
@@ -69,7 +63,6 @@ class BringsRenderer(Protocol):
     @property
     def renderer(self) -> TemplateRenderer:
         """Renders conversations for the model."""
-        ...
 
 
 class Overlaps(Protocol):
@@ -78,7 +71,6 @@ class Overlaps(Protocol):
     @property
     def overlaps(self) -> bool:
         """Whether the episodes of the next step are played while this one is trained, so with weights of one step before."""
-        ...
 
 
 class ComparesWithReference(Protocol):
@@ -86,7 +78,6 @@ class ComparesWithReference(Protocol):
 
     def reference_kl(self, samples: Sequence[Sample]) -> list[float]:
         """Return, per sample, the divergence from the reference summed over its trained tokens (`algorithm.kl_penalty`)."""
-        ...
 
 
 class AdjustsSampling(Protocol):
@@ -94,4 +85,3 @@ class AdjustsSampling(Protocol):
 
     def sampling(self, configured: Sampling) -> Sampling:
         """Return what the episodes of the next training step are sampled from."""
-        ...

@@ -23,17 +23,14 @@ class Clipping(Protocol):
     @property
     def clip_ratio_low(self) -> float:
         """How far below 1 the probability ratio may fall before it stops counting, for negative advantages."""
-        ...
 
     @property
     def clip_ratio_high(self) -> float:
         """How far above 1 it may rise, for positive ones."""
-        ...
 
     @property
     def rollout_is_threshold(self) -> float | None:
         """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None weighs nothing."""
-        ...
 
 
 class LossOptions(Clipping, Protocol):
@@ -42,12 +39,10 @@ class LossOptions(Clipping, Protocol):
     @property
     def kl_loss_coef(self) -> float:
         """Weight of the divergence from the reference."""
-        ...
 
     @property
     def kl_loss_type(self) -> KlType:
         """Its estimator."""
-        ...
 
 
 @frozen(eq=False)

@@ -18,12 +18,10 @@ class Row(Protocol):
     @property
     def sample(self) -> Sample:
         """The tokens."""
-        ...
 
     @property
     def group(self) -> str:
         """Identity of the task group."""
-        ...
 
 
 AnyRow = TypeVar("AnyRow", bound=Row)

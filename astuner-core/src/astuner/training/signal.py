@@ -19,7 +19,6 @@ class WeighedRow(Row, Protocol):
     @property
     def advantage(self) -> float:
         """The advantage of the episode's agent in its group."""
-        ...
 
 
 def compute_update_metrics(sums: Mapping[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:

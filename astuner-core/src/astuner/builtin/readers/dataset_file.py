@@ -14,7 +14,7 @@ from astuner.schema import Split, Task
 from astuner.tabular.cell_values import parse_json_columns
 from astuner.tabular.csv_rows import SEPARATORS, read_csv_rows
 from astuner.tabular.json_rows import read_json_rows
-from astuner.tabular.parquet_rows import check_pyarrow, read_parquet_rows
+from astuner.tabular.parquet_rows import import_pyarrow, read_parquet_rows
 from astuner.tabular.task_rows import Row, make_tasks
 
 _PACKED = {".gz": "gunzip -k", ".bz2": "bunzip2 -k", ".xz": "unxz -k", ".zst": "unzstd", ".zip": "unzip"}
@@ -50,7 +50,7 @@ class DatasetFileReader:
             return iter(())
         path = self._find_file(source.file_path, f"astuner.task_reader.dataset_file.{section}.file_path")
         if path.suffix.lower() == ".parquet":
-            check_pyarrow()
+            import_pyarrow()
         return make_tasks(partial(_read_rows, path, source), source.columns, source.limit)
 
     def _find_file(self, given: str, key: str) -> Path:

@@ -67,9 +67,9 @@ class EnvServiceClient:
         data = await self._post("step", instance_id=instance_id, messages=action, params=params, repeat=repeat)
         return self._state("step", data)
 
-    async def evaluate(self, instance_id: str, *, sparse: bool = False, params: Mapping[str, Any] | None = None) -> float:
+    async def evaluate(self, instance_id: str, *, sparse: bool = False) -> float:
         """Return the score of an instance: `sparse` asks for right or wrong alone."""
-        data = await self._post("evaluate", instance_id=instance_id, params={**(params or {}), "sparse": sparse})
+        data = await self._post("evaluate", instance_id=instance_id, params={"sparse": sparse})
         if data is None:
             raise self._odd("evaluate", "there is no score")
         try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -59,23 +60,15 @@ class Instance:
         A step that was given up, after a timeout or cancellation, may or may not have been taken.
         """
         self._steps += 1
-        try:
+        with self._using():
             if self._repeatable:
                 return await self._client.step(self.id, action, {NUMBER: self._steps}, repeat="lost")
             return await self._client.step(self.id, action)
-        except EnvServiceFailed as error:
-            raise self._explain(error) from error
-        finally:
-            self._last_s = time.monotonic()
 
     async def evaluate(self, *, sparse: bool = False) -> float:
         """Return the score so far."""
-        try:
+        with self._using():
             return await self._client.evaluate(self.id, sparse=sparse)
-        except EnvServiceFailed as error:
-            raise self._explain(error) from error
-        finally:
-            self._last_s = time.monotonic()
 
     async def release(self) -> bool:
         """End the instance in the server; False if the server did not know it, or it was never created."""
@@ -100,6 +93,15 @@ class Instance:
             except EnvServiceFailed as error:
                 # This does not end the episode: the next step shows whether the instance still exists, and reports this too.
                 self._skipped = str(error)
+            self._last_s = time.monotonic()
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        try:
+            yield
+        except EnvServiceFailed as error:
+            raise self._explain(error) from error
+        finally:
             self._last_s = time.monotonic()
 
     def _explain(self, error: EnvServiceFailed) -> EnvServiceFailed:

@@ -1,5 +1,29 @@
-"""reasoning-gym in child processes: puzzles are made and answers scored where neither can harm or block the run."""
+"""reasoning-gym in child processes: puzzles are made and answers scored where neither can harm or block the run.
 
-from astuner.clients.reasoning_gym.program import is_installed, make_program
+Only the child imports the library.
+"""
 
-__all__ = ["is_installed", "make_program"]
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from astuner.processes.json_child import JsonProgram
+
+
+def is_installed() -> bool:
+    """Whether the library is installed; it is not imported."""
+    return find_spec("reasoning_gym") is not None
+
+
+def make_program(timeout_s: float) -> JsonProgram:
+    """Return the program of a child that gets `timeout_s` for one question.
+
+    Questions are `{"check": …}`, whether these settings work, `{"make": …}`, and `{"score": …}`; see `child.py`.
+    """
+    return JsonProgram(
+        path=Path(__file__).with_name("child.py"),
+        name="reasoning-gym",
+        arguments=(str(timeout_s),),
+        environment={"PYTHONHASHSEED": "0"},
+    )

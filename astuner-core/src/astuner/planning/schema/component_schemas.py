@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,16 +24,13 @@ class InstalledComponents:
 
     def list_names(self, kind: str) -> list[str]:
         """Return the names of the components of a kind in a YAML; `dist/name` where two packages offer one name."""
-        return [_format_name(candidate, self._count_names(kind)) for candidate in self.catalog.candidates(kind)]
+        return list(self.catalog.map_spellings(kind))
 
     def build_sections(self, kind: str) -> Mapping[str, Schema]:
         """Return the schemas of the sections of a kind, by the key of each."""
-        counts = self._count_names(kind)
-        shared = {name: build_free_section() for name, count in counts.items() if count > 1}
-        return {**shared, **{_format_name(each, counts): self._get_section(each) for each in self.catalog.candidates(kind)}}
-
-    def _count_names(self, kind: str) -> Counter[str]:
-        return Counter(candidate.name for candidate in self.catalog.candidates(kind))
+        spellings = self.catalog.map_spellings(kind)
+        shared = {each.name: build_free_section() for spelling, each in spellings.items() if spelling != each.name}
+        return {**shared, **{spelling: self._get_section(each) for spelling, each in spellings.items()}}
 
     def _get_section(self, candidate: Candidate) -> Schema:
         if candidate not in self._described:
@@ -54,10 +50,6 @@ class InstalledComponents:
         except Exception as error:  # noqa: BLE001 - the boundary for a third party's class: it may be anything
             self.on_broken(f"{candidate.blame}: its Options cannot be described: {type(error).__name__}: {error}")
         return {**about, **build_free_section()}
-
-
-def _format_name(candidate: Candidate, counts: Mapping[str, int]) -> str:
-    return candidate.name if counts[candidate.name] == 1 else f"{candidate.dist}/{candidate.name}"
 
 
 def _build_empty_schema() -> dict[str, Any]:

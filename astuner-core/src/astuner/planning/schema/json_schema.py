@@ -7,13 +7,14 @@ component even if another one is chosen, and it takes `1.0` for a whole number.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from astuner.config.aliases import KEY_ALIASES, ROOT_ALIASES
+from astuner.config.config_file import list_native_roots
 from astuner.config.model import Config
-from astuner.config.native_roots import list_native_roots
 from astuner.config.places import ROOT
+from astuner.config.sections import COMPONENT_KEYS, COMPONENT_SECTIONS
 from astuner.planning.schema.component_schemas import InstalledComponents
 from astuner.planning.schema.json_types import Schema, build_class_schema, build_free_section, suggest_names
 from astuner.plugins.catalog import Catalog
@@ -21,26 +22,12 @@ from astuner.plugins.install_hints import command_for
 from astuner.plugins.kinds import add_article
 from astuner.published import read_published
 
-_NAMED: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("backbone", "backbone", ()),
-    ("task_reader.type", "reader", ()),
-    ("task_judge.judge_type", "judge", ("customized_protocol",)),
-    ("task_judge.judge_protocol", "judge", ()),
-    ("context_tracker.context_tracker_type", "tracker", ()),
-    ("environment.environment_type", "environment", ("auto", "no_env")),
-    ("rollout.name", "engine", ("auto",)),
-    ("trainer_common.algorithm.adv_estimator", "estimator", ()),
-)
-"""The keys that name a component: its kind, and the words that do not name a component."""
-
-_SECTIONS = {
-    "task_reader": "reader",
-    "task_judge": "judge",
-    "context_tracker": "tracker",
-    "environment": "environment",
-    "rollout": "engine",
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "task_judge.judge_type": ("customized_protocol",),
+    "environment.environment_type": ("auto", "no_env"),
+    "rollout.name": ("auto",),
 }
-"""Which section holds the options of which kind, under the components' names."""
+"""What a key that names a component may hold in place of a name."""
 
 
 def build_schema_text(on_broken: Callable[[str], None]) -> str:
@@ -56,12 +43,12 @@ def build_schema(catalog: Catalog, *, native_roots: Iterable[str], on_broken: Ca
     """
     installed = InstalledComponents(catalog, on_broken)
     config = build_class_schema(Config)
-    for section, kind in _SECTIONS.items():
+    for section, kind in COMPONENT_SECTIONS.items():
         _get_subschema(config, section)["properties"] |= {**_not_installed(kind, installed), **installed.build_sections(kind)}
-    for key, kind, words in _NAMED:
+    for key, kind in COMPONENT_KEYS.items():
         section, _, name = key.rpartition(".")
         properties = _get_subschema(config, section)["properties"]
-        properties[name] = suggest_names(properties[name], [*words, *installed.list_names(kind)])
+        properties[name] = suggest_names(properties[name], [*_WORDS.get(key, ()), *installed.list_names(kind)])
     _get_subschema(config, "plugins")["properties"]["options"] |= {
         "properties": dict(installed.build_sections("hook")),
         "additionalProperties": build_free_section(),

@@ -5,13 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import math
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
+from astuner.errors import describe_error
 from astuner.protocols.optional import OffersTools
 from astuner.schema import Message
 
@@ -81,9 +80,8 @@ class GuardedEnvironment:
                 raise TypeError(f"it returned {found!r:.80} and is awaited: write `async def {name}`")
             return await found
         except Exception as error:
-            raise EnvironmentFailed(
-                f"{self.blame}: {name} raised {type(error).__name__}: {error}{_format_place(error)}"
-            ) from error
+            # Of what is raised right here, the place says nothing.
+            raise EnvironmentFailed(f"{self.blame}: {name} raised {describe_error(error, own_file=__file__)}") from error
 
     def _check_messages(self, name: str, found: Any) -> tuple[Message, ...]:
         if isinstance(found, Mapping | str | bytes) or not isinstance(found, Sequence):
@@ -108,9 +106,3 @@ class GuardedEnvironment:
 
     def _make_error(self, name: str, found: Any, wanted: str) -> EnvironmentFailed:
         return EnvironmentFailed(f"{self.blame}: {name} gave {found!r:.120}; core needs {wanted}")
-
-
-def _format_place(error: BaseException) -> str:
-    """Return ` (file:line)` of where the error was raised, if that is not here."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return "" if frame.filename == __file__ else f" ({Path(frame.filename).name}:{frame.lineno})"

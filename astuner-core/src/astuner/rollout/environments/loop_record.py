@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from attrs import define, field
 
+from astuner.judging.simple_judges import parse_bool
 from astuner.rollout.environments.guarded_environment import Step
 from astuner.schema import Message, WorkflowOutput
 
@@ -46,11 +47,8 @@ class EpisodeRecord:
         self.messages += [reply, *messages]
         self.rewards.append(step.reward)
         self.infos.append(self._limit_info(step.info))
-        success = step.info.get("is_success")
-        # numpy's booleans are not Python's.
-        item = getattr(success, "item", None)
-        success = item() if callable(item) else success
-        self.is_success = success if isinstance(success, bool) else self.is_success
+        success = parse_bool(step.info.get("is_success"))
+        self.is_success = self.is_success if success is None else success
 
     def build_output(self, *, ended: Ended, score: float, gives_reward: bool) -> WorkflowOutput:
         """Return the output; the score is the reward when there is no judge."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from astuner.config.env_variables import NO_ENVIRONMENT, ActionPreference
+from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, DataError, PluginError, Problem
 from astuner.protocols import Reader
 from astuner.schema import Split, Task
@@ -70,21 +70,16 @@ class EnvironmentFinder:
         if given is not None:
             return given
         # Data name installed environments only: a path in a row would run code that comes with the data.
-        if name not in self._names():
+        if not self._catalog.offers("environment", name):
             return None
         return choose_environment(self._catalog.find("environment", name, config_dir=Path(), key=KEY))
-
-    def _names(self) -> list[str]:
-        offered = self._catalog.candidates("environment")
-        return [*(each.name for each in offered), *(f"{each.dist}/{each.name}" for each in offered)]
 
     def why_none(self, env_type: str) -> str:
         """Say what is installed in place of the environment that a task names."""
         offered = self._catalog.candidates("environment")
         installed = ", ".join(f"{each.name} ({each.provider})" for each in offered) or "none"
-        close = difflib.get_close_matches(env_type, [each.name for each in offered], n=1)
-        hint = f" Did you mean '{close[0]}'?" if close else ""
-        return f"no environment '{env_type}'; installed: {installed}.{hint}"
+        similar = find_closest(env_type, (each.name for each in offered))
+        return str(Problem(message=f"no environment '{env_type}'; installed: {installed}.", suggestion=similar))
 
 
 class TasksToPlay:
@@ -126,9 +121,8 @@ def choose_environment(candidate: Candidate, values: Mapping[str, Any] | None = 
     from astuner.plugins.drivers import load
     from astuner.plugins.options import build_options
 
-    if candidate.missing:
-        needs = ", ".join(candidate.missing)
-        raise PluginError(f"{candidate.blame} needs {needs}, which is not installed: {candidate.remedy}")
+    if candidate.lack is not None:
+        raise PluginError(candidate.lack)
     target = load(candidate)
     check_shape(candidate, target)
     section = f"astuner.environment.{candidate.name}"

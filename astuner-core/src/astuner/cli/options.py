@@ -1,14 +1,17 @@
-"""`--with NAME` and its short forms, for the commands that play episodes."""
+"""Options that several commands take."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from astuner.published import read_published
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 SHORT: Mapping[str, str] = {
     "ray": "a Ray cluster on this machine, for this run only",
@@ -17,9 +20,23 @@ SHORT: Mapping[str, str] = {
 }
 """The services that have their own option."""
 
+as_json = click.option("--json", "in_json", is_flag=True, help="One JSON document on stdout.")
+
+
+def add_config_options(command: F) -> F:
+    """Add the options that choose a configuration."""
+    file = click.Path(exists=True, dir_okay=False, path_type=Path)
+    for option in (
+        click.option("--set", "overrides", multiple=True, metavar="A.B=C", help="Override one key of the YAML; repeatable."),
+        click.option("--backbone", metavar="NAME", help="The backbone; overrides `backbone` of the YAML."),
+        click.option("--conf", type=file, required=True, help="The YAML of the run."),
+    ):
+        command = option(command)
+    return command
+
 
 def add_service_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the argument `services`: the requested names, those of the short forms first."""
+    """Add the argument `services`: what `--with NAME` requests, and its short forms, which come first."""
 
     @wraps(command)
     def collect_services(*, services: tuple[str, ...], **others: Any) -> Any:
