@@ -27,7 +27,7 @@ from astuner.rollout.sampler import TaskSampler
 from astuner.runs.control import RunControl, stop_on_signals, unwind_on_sigterm
 from astuner.runs.directory import RunDirectory, get_throwaway_directory
 from astuner.runs.episode_store import EpisodeFiles
-from astuner.runs.loop import Progress, drive
+from astuner.runs.event_handling import Progress, drive
 from astuner.runs.reporting import Loggers, NamedLogger
 from astuner.runs.resume import check_same_run, is_same_length
 from astuner.schema import Event, Group, Notice

@@ -86,7 +86,7 @@ class HuggingFaceReader:
         whole = self._open(datasets)
         for part in parts:
             if part.name not in whole:
-                raise _missing_split_error(key, part.name, self._options.dataset_path, list(whole))
+                raise _build_missing_split_error(key, part.name, self._options.dataset_path, list(whole))
         return PartsOfStreams((part, whole[part.name]) for part in parts)
 
     def _open(self, datasets: Any, **more: Any) -> Any:
@@ -123,7 +123,7 @@ class HuggingFaceReader:
             self._explain_configuration(datasets, error)
             return
         if not all(part.partition("[")[0].strip() in splits for part in name.split("+")):
-            raise _missing_split_error(key, name, self._options.dataset_path, splits) from error
+            raise _build_missing_split_error(key, name, self._options.dataset_path, splits) from error
 
     def _splits(self, datasets: Any) -> list[str]:
         if self._local is not None and self._local.is_file():
@@ -214,7 +214,7 @@ def _select_part(datasets: Any, splits: Mapping[str, Any], name: str) -> Rows:
     return datasets.concatenate_datasets(chosen)  # type: ignore[no-any-return]  # likewise
 
 
-def _missing_split_error(key: str, name: str, dataset: str, splits: list[str]) -> DataError:
+def _build_missing_split_error(key: str, name: str, dataset: str, splits: list[str]) -> DataError:
     return DataError(
         f"{_KEY}.{key}: '{dataset}' has no split '{name}'; there are: {', '.join(splits)}. Name one of them, or null"
     )

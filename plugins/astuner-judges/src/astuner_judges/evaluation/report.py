@@ -1,4 +1,4 @@
-"""What a judge's findings on labelled answers amount to."""
+"""The figures on what a judge says of labelled answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from astuner_judges.evaluation.agreement import (
     spearman,
 )
 from astuner_judges.evaluation.bootstrap import Interval, interval
-from astuner_judges.evaluation.judging import Finding, Findings
+from astuner_judges.evaluation.judging import JudgedExample, Judgement
 from astuner_judges.evaluation.labelled import digest_of_question
 from astuner_judges.evaluation.limits import Limits
 
@@ -100,7 +100,7 @@ class _JudgedAnswers:
 
 def report_on(
     name: str,
-    findings: Sequence[Findings],
+    examples: Sequence[JudgedExample],
     *,
     limits: Limits,
     seed: int,
@@ -108,21 +108,21 @@ def report_on(
     spent: Usage | None = None,
 ) -> Report:
     """Return the figures; without accuracy and kappa where the limits leave open which verdicts are successes."""
-    every = [finding for found in findings for finding in found.forwards]
-    failed = [finding for finding in every if isinstance(finding, Unjudged)]
-    rows = _columns(findings, limits)
-    changed, pairs = _position(findings)
-    biases = [bias for found in findings for bias in found.position_biases]
+    every = [judgement for judged in examples for judgement in judged.forwards]
+    failed = [judgement for judgement in every if isinstance(judgement, Unjudged)]
+    rows = _columns(examples, limits)
+    changed, pairs = _position(examples)
+    biases = [bias for judged in examples for bias in judged.position_biases]
     return Report(
         judge=name,
-        questions=len(findings),
+        questions=len(examples),
         answers=len(every),
         judged=len(every) - len(failed),
-        failures=dict(Counter(finding.reason for finding in failed).most_common()),
-        first_failure=next((finding.detail for finding in failed if finding.detail), None),
+        failures=dict(Counter(judgement.reason for judgement in failed).most_common()),
+        first_failure=next((judgement.detail for judgement in failed if judgement.detail), None),
         threshold=limits.label,
         success_reward=limits.reward,
-        overlap=_overlap(findings, learnt_from) if learnt_from else None,
+        overlap=_overlap(examples, learnt_from) if learnt_from else None,
         spent=spent,
         position_changes=changed / pairs if pairs else None,
         position_pairs=pairs,
@@ -132,18 +132,20 @@ def report_on(
     )
 
 
-def _columns(findings: Sequence[Findings], limits: Limits) -> _JudgedAnswers:
+def _columns(examples: Sequence[JudgedExample], limits: Limits) -> _JudgedAnswers:
     rows = [
-        (answer, finding, number, found.example.scored)
-        for number, found in enumerate(findings)
-        for answer, finding in zip(found.example.answers, found.forwards, strict=True)
-        if isinstance(finding, Verdict)
+        (answer, judgement, number, judged.example.scored)
+        for number, judged in enumerate(examples)
+        for answer, judgement in zip(judged.example.answers, judged.forwards, strict=True)
+        if isinstance(judgement, Verdict)
     ]
     from_reward = math.inf if limits.reward is None else limits.reward
-    success = [finding.reward >= from_reward if finding.is_success is None else finding.is_success for _, finding, _, _ in rows]
+    success = [
+        judgement.reward >= from_reward if judgement.is_success is None else judgement.is_success for _, judgement, _, _ in rows
+    ]
     return _JudgedAnswers(
         labels=np.array([answer.label for answer, _, _, _ in rows], float),
-        scores=np.array([finding.reward for _, finding, _, _ in rows], float),
+        scores=np.array([judgement.reward for _, judgement, _, _ in rows], float),
         good=np.array([answer.label >= limits.label for answer, _, _, _ in rows], bool),
         success=np.array(success, bool),
         lengths=np.array([len(answer.text) for answer, _, _, _ in rows], float),
@@ -208,10 +210,10 @@ def _length_bias(rows: _JudgedAnswers) -> Any:
     return lambda at: partial_pearson(*(shares[at] for shares in ranked))
 
 
-def _position(findings: Sequence[Findings]) -> tuple[int, int]:
+def _position(examples: Sequence[JudgedExample]) -> tuple[int, int]:
     changed = pairs = 0
-    for found in findings:
-        both = [*zip(found.forwards, found.backwards or (), strict=False)]
+    for judged in examples:
+        both = [*zip(judged.forwards, judged.backwards or (), strict=False)]
         for place, one in enumerate(both):
             for other in both[:place]:
                 orders = [_sign(one[turn], other[turn]) for turn in (0, 1)]
@@ -221,14 +223,14 @@ def _position(findings: Sequence[Findings]) -> tuple[int, int]:
     return changed, pairs
 
 
-def _sign(one: Finding, other: Finding) -> int | None:
+def _sign(one: Judgement, other: Judgement) -> int | None:
     if not isinstance(one, Verdict) or not isinstance(other, Verdict):
         return None
     return (one.reward > other.reward) - (one.reward < other.reward)
 
 
-def _overlap(findings: Sequence[Findings], learnt_from: Collection[str]) -> Overlap:
+def _overlap(examples: Sequence[JudgedExample], learnt_from: Collection[str]) -> Overlap:
     known, questions = set(learnt_from), set(map(digest_of_question, learnt_from))
-    digests = [one for found in findings for one in found.example.digests]
+    digests = [one for judged in examples for one in judged.example.digests]
     same = sum(one in known for one in digests)
     return Overlap(answers=same, questions=sum(digest_of_question(one) in questions for one in digests) - same)

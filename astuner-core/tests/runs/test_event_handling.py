@@ -1,4 +1,4 @@
-"""The loop that every backbone's events go through."""
+"""What a run does with the events of a backbone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.control import RunControl
 from astuner.runs.directory import RunDirectory
 from astuner.runs.episode_store import EpisodeFiles
-from astuner.runs.loop import STEPS_WITHOUT_SIGNAL, Progress, drive
+from astuner.runs.event_handling import STEPS_WITHOUT_SIGNAL, Progress, drive
 from astuner.runs.reporting import Loggers, NamedLogger
 from astuner.schema import CheckpointSaved, Event, Notice, StepReport, ValidationReport
 from astuner.testing.episodes import episode, group
