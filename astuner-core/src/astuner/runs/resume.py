@@ -25,7 +25,7 @@ LLM_LIMITS = (
     "completion_price",
     "cache",
 )
-"""How long an LLM is asked and at what cost, not what it is asked: a run that hit a limit goes on with a higher one."""
+"""Time and cost limits of an LLM, not what it is asked: a run that hit a limit continues with a higher one."""
 
 MAY_CHANGE = (
     "project_name",
@@ -53,7 +53,7 @@ MAY_CHANGE = (
 
 
 LENGTH = ("trainer_common.total_epochs", "trainer_common.total_training_steps")
-"""Keys that say how long a run is; a finished run goes on when one of them has grown."""
+"""Keys that set the length of a run; a finished run continues when one of them has grown."""
 
 
 def is_same_length(directory: RunDirectory, plan: Plan) -> bool:
@@ -81,7 +81,7 @@ def _remove_root(key: str) -> str:
 
 
 def _may_change(key: str) -> bool:
-    # What holds for a list holds for its items.
+    # A rule for a list holds for its items.
     return any(fnmatch(place, may) for may in MAY_CHANGE for place in (key, key.partition("[")[0]))
 
 

@@ -1,4 +1,4 @@
-"""A digest that tells whether a kept service matches the configuration."""
+"""A digest that shows whether a kept service matches the configuration."""
 
 from __future__ import annotations
 

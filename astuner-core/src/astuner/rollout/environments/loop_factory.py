@@ -47,7 +47,7 @@ class LoopFactory:
 
 
 def choose_action_preference(config: Config) -> ActionPreference:
-    """Return how actions are read off answers in a run."""
+    """Return how a run reads actions from answers."""
     own = config.environment.env_action_preference
     if own is not None:
         return own
