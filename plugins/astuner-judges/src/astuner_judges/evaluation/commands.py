@@ -140,7 +140,7 @@ def evaluate(
 def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: bool, again: bool) -> None:
     """Let a judge learn from labelled examples.
 
-    Otherwise the first run does it.
+    Otherwise the first run does so.
     """
     from astuner.errors import UsageError
     from astuner.plugins.drivers import load

@@ -1,4 +1,4 @@
-"""The figures on what a judge says of labelled answers."""
+"""The figures of a judge on labelled answers."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ KENDALL_RESAMPLED = 300
 
 @frozen(kw_only=True)
 class Overlap:
-    """Labelled examples that the judge has learnt from: on these it is not tested."""
+    """Labelled examples that the judge has learnt from, which do not test it."""
 
     answers: int
     """With question and answer."""
     questions: int
-    """With the question alone, of another answer."""
+    """With only the question; the answer is another."""
 
 
 @frozen(kw_only=True)
 class Report:
-    """How one judge did. A figure that cannot be had is None."""
+    """The figures of one judge; None for those that cannot be computed."""
 
     judge: str
     questions: int
@@ -59,9 +59,9 @@ class Report:
     """Answers without a verdict, by reason."""
     first_failure: str | None
     threshold: float
-    """The label from which on an answer is good."""
+    """The lowest label of a good answer."""
     success_reward: float | None
-    """The reward from which on a verdict that does not say so is a success; None where all say it, or where it cannot be told."""
+    """The lowest reward of a success, for verdicts that do not say; None if all say, or if it is unknown."""
     accuracy: Interval | None
     kappa: Interval | None
     spearman: Interval | None
@@ -69,16 +69,16 @@ class Report:
     order: Interval | None
     """Share of pairs of answers to one question, with different labels, that the judge orders the same way."""
     position_changes: float | None
-    """Share of pairs of answers that the judge orders another way when they are put to it in the reverse order."""
+    """Share of pairs of answers that the judge orders differently when it sees them in the reverse order."""
     position_pairs: int
     position_bias: float | None
-    """The mean of what the judge itself gives as the component `position_bias`, where it does: then it is not asked twice."""
+    """The mean of the component `position_bias`, for a judge that gives one: it is not asked twice."""
     length_bias: Interval | None
     """Partial rank correlation of score and length of the answer, given the label; of ranks, within each question."""
     overlap: Overlap | None
     spent: Usage | None
     notes: tuple[str, ...]
-    """What a user must know of the figures."""
+    """What a user must know about the figures."""
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -107,7 +107,7 @@ def report_on(
     learnt_from: Collection[str] = (),
     spent: Usage | None = None,
 ) -> Report:
-    """Return the figures; without accuracy and kappa where the limits leave open which verdicts are successes."""
+    """Return the figures; without accuracy and kappa if it is unknown which verdicts are successes."""
     every = [judgement for judged in examples for judgement in judged.forwards]
     failed = [judgement for judgement in every if isinstance(judgement, Unjudged)]
     rows = _columns(examples, limits)
@@ -159,7 +159,7 @@ def _figures(rows: _JudgedAnswers, seed: int, *, decides: bool) -> dict[str, Any
         return dict.fromkeys(("accuracy", "kappa", "spearman", "kendall", "order", "length_bias"))
 
     def of(statistic: Any, *, only_scored: bool = True, resamples: int | None = None) -> Interval | None:
-        # Ranks say nothing across questions, nor which answers are good.
+        # Ranks compare neither across questions nor with a limit.
         if only_scored and not rows.scored.all():
             return None
         more = {} if resamples is None else {"resamples": resamples}
@@ -187,7 +187,7 @@ def _order(rows: _JudgedAnswers) -> Any:
     sizes = np.bincount(rows.question)
 
     def share(at: Rows) -> float:
-        # Whole questions are drawn, so the rows of one tell how often it was.
+        # Whole questions are drawn, so the rows of a question show how often it was.
         times = np.bincount(rows.question[at], minlength=len(sizes)) / sizes
         return float(times @ right / (times @ pairs)) if times @ pairs else math.nan
 
@@ -195,9 +195,9 @@ def _order(rows: _JudgedAnswers) -> Any:
 
 
 def _length_bias(rows: _JudgedAnswers) -> Any:
-    """Return what correlates score and length of some rows, with the label held fixed: labels may go with length by right.
+    """Return a function that correlates score and length of some rows, with the label held fixed: good answers may be longer.
 
-    Where labels only rank, all three are ranks within their question.
+    If labels are ranks, all three are ranks within their question.
     """
     scores, lengths, labels = rows.scores, rows.lengths, rows.labels
     if rows.scored.all():
