@@ -1,4 +1,4 @@
-"""Starting, resuming and evaluating a run: from a YAML to an exit code, with everything closed on every path."""
+"""Starting, resuming and evaluating a run: from a YAML to an exit code; everything is closed on every path."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from astuner.breakpoints.selection import NO_BREAKPOINTS, BreakpointSelection, s
 from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_stops, remove_time_limits
 from astuner.config.secrets import redact_command
 from astuner.driver.control import RunControl, stop_on_signals, unwind_on_sigterm
-from astuner.driver.loop import Progress, drive
+from astuner.driver.event_handling import Progress, drive
 from astuner.driver.reporting import Loggers, NamedLogger
 from astuner.driver.resume import check_same_run, is_same_length
 from astuner.errors import AstunerError, Interrupted, UsageError
@@ -216,7 +216,7 @@ class _Run:
         if self._loggers is None:
             self._early.append((text, level))
             return
-        # The reader may be gone, as `tee` is after Ctrl-C; the run goes on, and saves what it has.
+        # The reader may be gone, as `tee` is after Ctrl-C; the run continues, and saves what it has.
         with suppress(OSError):
             if not self._loggers.notice(text, level):
                 print(f"{level}: {text}", file=sys.stderr)
@@ -330,7 +330,7 @@ class _Run:
         try:
             self._directory.write_state(status="failed", reason=self._secrets.hide(reason))
         except AstunerError as full:
-            # The disk may be what failed; the error under way is the one to show.
+            # The disk may be what failed; the original error is the one to show.
             print(f"warning: {full}", file=sys.stderr)
 
 

@@ -31,7 +31,7 @@ class Answer:
     logprobs: Sequence[Mapping[str, Any]] | None = None
 
 
-def reasoning_tokens(reply: Message, ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> int:
+def count_reasoning_tokens(reply: Message, ids: Sequence[int], decode: Callable[[Sequence[int]], str]) -> int:
     """Count the sampled ids up to the end of the reasoning: the fewest whose text holds all of it."""
     reasoning = reply.get("reasoning_content")
     if not reasoning:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from attrs import define, field, frozen
 
-from astuner.gateway.recording.choice_events import Answer, Delta, Done, ReplyBuilder, reasoning_tokens
+from astuner.gateway.recording.choice_events import Answer, Delta, Done, ReplyBuilder, count_reasoning_tokens
 from astuner.rendering.decoding import StopFinder, TextStream
 from astuner.rendering.errors import ApiError
 from astuner.schema import Call, Request, WeightSpan
@@ -200,7 +200,7 @@ class LiveCall:
             prompt_tokens=len(plan.placement.ids),
             completion_tokens=len(self._ids),
             cached_tokens=plan.placement.kept,
-            reasoning_tokens=reasoning_tokens(reply, self._ids, self.renderer.decode),
+            reasoning_tokens=count_reasoning_tokens(reply, self._ids, self.renderer.decode),
             logprobs=self._client_logprobs[self._sent :] if plan.wants_logprobs else None,
         )
         self.emit(Done(plan.choice, answer))

@@ -31,7 +31,7 @@ class LivingEnvironment:
     """The environment of one episode."""
 
     def __init__(self, environment: Any, *, name: str, blame: str, preference: ActionPreference, home: HomeThread | None) -> None:
-        """`home` is the thread in which it lives, if it has one of its own."""
+        """`home` is its own thread, if it has one."""
         self.name = name
         self.preference = preference
         """How actions are read off answers where it leads."""
@@ -46,11 +46,11 @@ class LivingEnvironment:
         return GuardedEnvironment(self.facade, self.blame)
 
     def is_source_of(self, error: BaseException) -> bool:
-        """Tell whether `error` comes out of one of the environment's own methods, which a workflow has called."""
+        """Whether `error` comes from one of the environment's methods, called by a workflow."""
         return any(frame.f_locals.get("self") is self._environment for frame, _ in traceback.walk_tb(error.__traceback__))
 
     async def close(self, tell: Callable[[str], None]) -> None:
-        """Close it, in bounded time, also while the episode is being cancelled; a failure is told."""
+        """Close it, in bounded time, also while the episode is being cancelled; a failure is logged."""
         closing = asyncio.ensure_future(self._close(tell))
         try:
             await asyncio.shield(closing)
@@ -91,7 +91,7 @@ class Environments:
     ) -> LivingEnvironment | None:
         """Make the environment of an episode, to be closed by `lives`; None when its task has none.
 
-        One that the task names and nobody offers is told. Raises `EnvironmentFailed`.
+        Reports one that the task names but no package offers. Raises `EnvironmentFailed`.
         """
         component = self._finder.of(workflow_task.env_type)
         if component is not None:

@@ -1,4 +1,4 @@
-"""The loop that every backbone's events go through."""
+"""What a run does with the events of a backbone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from astuner import hookimpl
 from astuner.config.model import Config
 from astuner.config.trainer import TrainerCommon
 from astuner.driver.control import RunControl
-from astuner.driver.loop import STEPS_WITHOUT_SIGNAL, Progress, drive
+from astuner.driver.event_handling import STEPS_WITHOUT_SIGNAL, Progress, drive
 from astuner.driver.reporting import Loggers, NamedLogger
 from astuner.errors import RunFailed
 from astuner.plugins.catalog import Catalog

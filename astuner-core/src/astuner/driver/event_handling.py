@@ -1,4 +1,4 @@
-"""The one loop that every backbone's events go through: logs, keeps state and checkpoints, and ends a run that learns nothing."""
+"""What a run does with the events of a backbone: logs, keeps state and checkpoints, and ends a run that learns nothing."""
 
 from __future__ import annotations
 
