@@ -23,7 +23,7 @@ from astuner.errors import ConfigError
 from astuner.plugins.catalog import Candidate, Catalog
 from astuner.protocols import RunInfo
 from astuner.protocols.optional import find_options_class
-from astuner.testing.contracts.shape import find_call_problem
+from astuner.testing.contracts.shape import find_call_problem, forbid_errors
 from astuner.testing.run_infos import run_info
 
 SELF_CONTAINED = "astuner_self_contained"
@@ -141,12 +141,8 @@ class Contract(Rules):
         from astuner.plugins.options import build_options
 
         options = build_options(self.target(), self.options, key=self.kind)
-        try:
+        with forbid_errors(f"{self._blame}: pickling Options", "hold plain values"):
             again = pickle.loads(pickle.dumps(options))
-        except Exception as error:
-            raise AssertionError(
-                f"{self._blame}: Options cannot be pickled ({type(error).__name__}: {error}): hold plain values"
-            ) from error
         assert again == options, f"{self._blame}: Options changed on their way to another process: {options} -> {again}"
 
 

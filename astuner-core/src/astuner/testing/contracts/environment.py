@@ -16,7 +16,7 @@ from astuner.protocols.optional import OffersTools, find_offer, find_options_cla
 from astuner.schema import Message, Task, WorkflowTask
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.contracts.leftovers import find_left_running, list_running
-from astuner.testing.contracts.shape import assert_method, find_call_problem
+from astuner.testing.contracts.shape import assert_method, find_call_problem, forbid_errors
 from astuner.testing.contracts.waiting import run_bounded, wait_within
 
 T = TypeVar("T")
@@ -230,9 +230,5 @@ class EnvironmentContract(Contract):
         self._check_json(message, "a message")
 
     def _check_json(self, value: Any, what: str) -> None:
-        try:
+        with forbid_errors(f"{self._blame}: writing {what} as JSON", "hold text, numbers, lists and mappings"):
             json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise AssertionError(
-                f"{self._blame}: {what} is not JSON ({error}): hold text, numbers, lists and mappings"
-            ) from error
