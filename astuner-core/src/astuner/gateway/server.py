@@ -131,7 +131,7 @@ class Gateway:
             self._renderer,
             serial=next(self._serials),
             tuner=tuner,
-            forget=lambda: self._forget(secret),
+            forget=lambda: self._recorders.pop(secret, None),
         )
         self._recorders[secret] = recorder
         return recorder
@@ -139,9 +139,6 @@ class Gateway:
     def recorder(self, secret: str) -> EpisodeRecorder | None:
         """Return the open episode with this secret."""
         return self._recorders.get(secret)
-
-    def _forget(self, secret: str) -> None:
-        self._recorders.pop(secret, None)
 
     def _http_client(self, sdk: str) -> Any:
         if self._app is None or self._loop is None:

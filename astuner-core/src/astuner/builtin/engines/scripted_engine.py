@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from attrs import field, frozen, validators
 from astuner.errors import DataError, PluginError
 from astuner.protocols import RunInfo
 from astuner.schema import Capabilities, Chunk, Request
+from astuner.tabular.json_rows import read_json_rows
 
 Reply = Callable[[str, Request], str]
 """Makes the answer to a prompt text."""
@@ -152,12 +152,9 @@ def read_script(path: Path) -> tuple[ScriptLine, ...]:
     if not path.is_file():
         raise DataError(f"{path}: no such script file; see engine 'scripted', option 'script'.")
     lines = []
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not text.strip():
-            continue
+    for row in read_json_rows(path):
         try:
-            row = json.loads(text)
-            lines.append(ScriptLine(match=re.compile(row.get("match", "")), reply=row["reply"]))
-        except (ValueError, re.error, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f'{path}:{number}: expected {{"match": REGEX, "reply": TEXT}}: {error!r}') from error
+            lines.append(ScriptLine(match=re.compile(row.values.get("match", "")), reply=row.values["reply"]))
+        except (re.error, KeyError, TypeError) as error:
+            raise DataError(f'{row.place}: expected {{"match": REGEX, "reply": TEXT}}: {error!r}') from error
     return tuple(lines)

@@ -82,14 +82,6 @@ def _count_exact(messages: list[Any], start: int) -> int:
     return len(messages)
 
 
-def digest_prefixes(root: bytes, messages: Sequence[Message]) -> list[bytes]:
-    """Return the rolling digest of the meaning of every prefix of the messages, the empty one first."""
-    chain = [root]
-    for message in messages:
-        chain.append(extend_digest(chain[-1], message))
-    return chain
-
-
 def extend_digest(digest: bytes, message: Message) -> bytes:
     """Return the digest of a conversation that ends with one more message."""
     return blake2b(digest + encode_meaning(message), digest_size=16).digest()
