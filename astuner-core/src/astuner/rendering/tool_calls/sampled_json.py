@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
@@ -35,13 +34,8 @@ def read_call(block: str, keys: tuple[str, ...] = ("arguments",)) -> tuple[str, 
 def read_object(text: str) -> str | None:
     """Return the text of a JSON object without surrounding white space; None for anything else."""
     text = text.strip()
-    return text if isinstance(parse_value(text), dict) else None
-
-
-def parse_value(text: str) -> Any:
-    """Return the value of a JSON text; None if it is not valid JSON."""
     try:
-        return json.loads(text)
+        return text if isinstance(json.loads(text), dict) else None
     except (ValueError, RecursionError):
         return None
 

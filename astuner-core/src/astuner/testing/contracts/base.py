@@ -65,14 +65,17 @@ class Contract(Rules):
 
     def make(self, directory: Path) -> Any:
         """Return the component, made as core makes it: options structured strictly, then `from_run` or the constructor."""
-        from astuner.plugins.drivers import construct
         from astuner.plugins.options import build_options
 
         self.prepare(directory)
         info = self.run_info(directory)
         info.directory.mkdir(parents=True, exist_ok=True)
-        target = self.target()
-        return construct(self.candidate(), target, build_options(target, self.options, key=self.kind), info)
+        return self._construct(build_options(self.target(), self.options, key=self.kind), info)
+
+    def _construct(self, options: Any, info: RunInfo) -> Any:
+        from astuner.plugins.drivers import construct
+
+        return construct(self.candidate(), self.target(), options, info)
 
     def _make_or_skip(self, directory: Path) -> Any:
         """Return the component; skip the rule if it needs options and its author has set none."""

@@ -12,6 +12,7 @@ from unittest import SkipTest
 
 from attrs import frozen
 
+from astuner.protocols import RunInfo
 from astuner.protocols.optional import OffersTools, find_offer, find_options_class
 from astuner.schema import Message, Task, WorkflowTask
 from astuner.testing.contracts.base import Contract, self_contained
@@ -161,15 +162,9 @@ class EnvironmentContract(Contract):
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         assert not left, f"{self._blame}: close left a task running: {left[0].get_coro()}: cancel it and wait for it"
 
-    def make(self, directory: Path) -> Any:
-        """Return the environment of one episode, made as core makes it."""
+    def _construct(self, options: Any, info: RunInfo) -> Any:
         from astuner.plugins.drivers import bind_environment
-        from astuner.plugins.options import build_options
 
-        self.prepare(directory)
-        info = self.run_info(directory)
-        info.directory.mkdir(parents=True, exist_ok=True)
-        options = build_options(self.target(), self.options, key=self.kind)
         task = self.task()
         workflow_task = WorkflowTask(task, task_id=task.task_id, env_type=task.env_type, episode_id=f"train/1/{task.task_id}/0")
         return bind_environment(self.candidate(), self.target(), options, info)(workflow_task)
