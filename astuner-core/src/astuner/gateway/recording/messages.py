@@ -11,7 +11,7 @@ from typing import Any
 from attrs import define, field
 
 from astuner.rendering.errors import bad_request
-from astuner.rendering.tool_calls.call_arguments import parse_arguments
+from astuner.rendering.tool_calls.sampled_json import parse_arguments
 from astuner.schema import Message
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
