@@ -43,7 +43,7 @@ BAD = [
     ("test_it_evaluates", "EvaluatesNothing", "yielded no ValidationReport"),
     ("test_it_evaluates", "TrainsWhenEvaluating", "reported training step [1]"),
     ("test_it_evaluates", "WordsForNumbers", "metrics are numbers"),
-    ("test_closing_twice_is_harmless", "ClosesOnce", "called a second time, raised RuntimeError('already closed')"),
+    ("test_closing_twice_is_harmless", "ClosesOnce", "called a second time, raised RuntimeError: already closed"),
 ]
 
 

@@ -202,7 +202,7 @@ BAD: list[tuple[str, type, str]] = [
     ("test_rewards_are_finite_numbers", NanScore, "evaluate gave the number nan"),
     ("test_rewards_are_finite_numbers", Five, "return (messages, reward, done, info)"),
     ("test_done_is_a_bool_and_info_is_json", DoneIsANumber, "done = 0: give a bool"),
-    ("test_done_is_a_bool_and_info_is_json", OddInfo, "info is not JSON"),
+    ("test_done_is_a_bool_and_info_is_json", OddInfo, "writing info as JSON raised TypeError"),
     ("test_done_is_a_bool_and_info_is_json", OddSuccess, "info['is_success'] is 'yes'"),
     ("test_tools_are_in_the_form_of_openai", BareTool, "a tool is {'name': 'count'}"),
     ("test_siblings_begin_alike", AtRandom, "let chance depend on the task alone"),

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from attrs import evolve
+
 from astuner.doctor.rows import Row
 
 VARIABLE = "RAY_ADDRESS"
@@ -32,19 +34,17 @@ def ray_rows() -> Iterator[Row]:
 
 
 def _check_cluster(address: str | None) -> Row:
+    broken = Row(area="ray", what=VARIABLE, status="broken", remedy=f"start the cluster, or set {VARIABLE} to host:port")
     if address is None:
         remedy = f"ray start --head, or unset {VARIABLE}"
-        return Row(area="ray", what=VARIABLE, status="broken", detail="auto, and no cluster runs on this machine", remedy=remedy)
+        return evolve(broken, detail="auto, and no cluster runs on this machine", remedy=remedy)
     host, _, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
-    remedy = f"start the cluster, or set {VARIABLE} to host:port"
     if not host or not port.isdigit():
-        detail = f"{address!r} is not host:port"
-        return Row(area="ray", what=VARIABLE, status="broken", detail=detail, remedy=remedy)
+        return evolve(broken, detail=f"{address!r} is not host:port")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=TIMEOUT_S).close()
     except (OSError, OverflowError) as error:
-        detail = f"{address} does not answer within {TIMEOUT_S:g} s: {error}"
-        return Row(area="ray", what=VARIABLE, status="broken", detail=detail, remedy=remedy)
+        return evolve(broken, detail=f"{address} does not answer within {TIMEOUT_S:g} s: {error}")
     return Row(area="ray", what=VARIABLE, detail=f"{address} answers")
 
 

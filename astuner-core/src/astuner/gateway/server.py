@@ -9,6 +9,8 @@ import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from attrs import define, field
+
 from astuner.errors import AstunerError
 from astuner.gateway.api_keys import new_secret
 from astuner.gateway.app import App, make_app
@@ -27,41 +29,34 @@ LONGEST_IDLE_S = 600
 arrives, loses that request."""
 
 
+@define(eq=False)
 class Gateway:
     """Serves an engine as an OpenAI-compatible API, and records what each episode does with it."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        renderer: TemplateRenderer | None,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        public_url: str | None = None,
-        max_body_bytes: int = 32 << 20,
-        model_name: str = "astuner",
-    ) -> None:
-        """`engine` is started by the caller; `renderer` may be None for a chat-only engine.
+    _engine: Engine
+    """Started by the caller."""
+    _renderer: TemplateRenderer | None = field()
+    """None for a chat-only engine."""
+    _host: str = field(default="127.0.0.1", kw_only=True)
+    _port: int = field(default=0, kw_only=True)
+    """0 picks a free one."""
+    _public_url: str | None = field(default=None, kw_only=True)
+    """The gateway's address for remote agents, without `/v1`."""
+    _max_body_bytes: int = field(default=32 << 20, kw_only=True)
+    _model_name: str = field(default="astuner", kw_only=True)
+    _recorders: dict[str, EpisodeRecorder] = field(factory=dict, init=False)
+    _serials: Iterator[int] = field(factory=itertools.count, init=False)
+    _app: App | None = field(default=None, init=False)
+    _loop: asyncio.AbstractEventLoop | None = field(default=None, init=False)
+    _clients: dict[str, Any] = field(factory=dict, init=False)
+    _socket: socket.socket | None = field(default=None, init=False)
+    _server: Any = field(default=None, init=False)
+    _serving: asyncio.Task[None] | None = field(default=None, init=False)
 
-        `port` 0 picks a free one. `public_url` is the gateway's address for remote agents, without `/v1`.
-        """
-        if renderer is None and engine.capabilities.token_ids:
+    @_renderer.validator
+    def _check_renderer(self, attribute: Any, renderer: TemplateRenderer | None) -> None:
+        if renderer is None and self._engine.capabilities.token_ids:
             raise AstunerError("gateway: an engine that takes token ids needs a renderer; give `load_renderer(model.path)`.")
-        self._engine = engine
-        self._renderer = renderer
-        self._host = host
-        self._port = port
-        self._public_url = public_url
-        self._max_body_bytes = max_body_bytes
-        self._model_name = model_name
-        self._recorders: dict[str, EpisodeRecorder] = {}
-        self._serials = itertools.count()
-        self._app: App | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._clients: dict[str, Any] = {}
-        self._socket: socket.socket | None = None
-        self._server: Any = None
-        self._serving: asyncio.Task[None] | None = None
 
     @property
     def base_url(self) -> str:
@@ -131,7 +126,7 @@ class Gateway:
             self._renderer,
             serial=next(self._serials),
             tuner=tuner,
-            forget=lambda: self._forget(secret),
+            forget=lambda: self._recorders.pop(secret, None),
         )
         self._recorders[secret] = recorder
         return recorder
@@ -139,9 +134,6 @@ class Gateway:
     def recorder(self, secret: str) -> EpisodeRecorder | None:
         """Return the open episode with this secret."""
         return self._recorders.get(secret)
-
-    def _forget(self, secret: str) -> None:
-        self._recorders.pop(secret, None)
 
     def _http_client(self, sdk: str) -> Any:
         if self._app is None or self._loop is None:

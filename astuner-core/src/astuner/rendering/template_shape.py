@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
-from astuner.rendering.tool_calls.call_arguments import parse_arguments
+from astuner.rendering.tool_calls.sampled_json import parse_arguments
 
 if TYPE_CHECKING:
     from astuner.schema import Message

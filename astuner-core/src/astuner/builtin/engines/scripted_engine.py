@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -14,12 +13,15 @@ from attrs import field, frozen, validators
 from astuner.errors import DataError, PluginError
 from astuner.protocols import RunInfo
 from astuner.schema import Capabilities, Chunk, Request
+from astuner.tabular.json_rows import read_json_rows
 
 Reply = Callable[[str, Request], str]
 """Makes the answer to a prompt text."""
 
 LOGPROB = -0.5
 """Of every token; any finite number would do."""
+
+CHUNK_TOKENS = 8
 
 
 @frozen(kw_only=True)
@@ -54,7 +56,6 @@ class ScriptedEngine:
         model_path: str | None = None,
         script: Sequence[ScriptLine] = (),
         reply: Reply | None = None,
-        chunk_tokens: int = 8,
     ) -> None:
         """`tokenizer` (of transformers), or `model_path` to load it from; `reply` answers in place of the options."""
         self._options = options or self.Options()
@@ -62,7 +63,6 @@ class ScriptedEngine:
         self._model_path = model_path
         self._script = script
         self._reply = reply or self._find_reply
-        self._chunk_tokens = chunk_tokens
         self._calls: dict[str, int] = {}
         self._running = asyncio.Event()
         self._running.set()
@@ -95,11 +95,11 @@ class ScriptedEngine:
         text = self._reply(self._tokenizer.decode(request.prompt_ids, skip_special_tokens=False), request)
         self._calls[request.session] = self._calls.get(request.session, 0) + 1
         ids, reason = self._encode(text, request)
-        for start in range(0, max(len(ids), 1), self._chunk_tokens):
+        for start in range(0, max(len(ids), 1), CHUNK_TOKENS):
             if self._options.delay_s:
                 await asyncio.sleep(self._options.delay_s)
-            part = ids[start : start + self._chunk_tokens]
-            last = start + self._chunk_tokens >= len(ids)
+            part = ids[start : start + CHUNK_TOKENS]
+            last = start + CHUNK_TOKENS >= len(ids)
             yield Chunk(ids=part, logprobs=[LOGPROB] * len(part), finish_reason=reason if last else None)
 
     async def release(self, session: str) -> None:
@@ -152,12 +152,9 @@ def read_script(path: Path) -> tuple[ScriptLine, ...]:
     if not path.is_file():
         raise DataError(f"{path}: no such script file; see engine 'scripted', option 'script'.")
     lines = []
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not text.strip():
-            continue
+    for row in read_json_rows(path):
         try:
-            row = json.loads(text)
-            lines.append(ScriptLine(match=re.compile(row.get("match", "")), reply=row["reply"]))
-        except (ValueError, re.error, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f'{path}:{number}: expected {{"match": REGEX, "reply": TEXT}}: {error!r}') from error
+            lines.append(ScriptLine(match=re.compile(row.values.get("match", "")), reply=row.values["reply"]))
+        except (re.error, KeyError, TypeError) as error:
+            raise DataError(f'{row.place}: expected {{"match": REGEX, "reply": TEXT}}: {error!r}') from error
     return tuple(lines)

@@ -48,7 +48,8 @@ class JsonlLogger:
     def truncate_after(self, step: int) -> None:
         """Drop the rows of later steps, for a run that resumes from the checkpoint of `step`."""
         self._file.close()
-        kept = [line for number, line in enumerate(self._read_lines(), 1) if self._read_step(number, line) <= step]
+        lines = self._path.read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = [line for number, line in enumerate(lines, 1) if self._read_step(number, line) <= step]
         write_text(self._path, "".join(kept))
         with explain_os_errors(self._path):
             self._file = self._path.open("ab")
@@ -63,9 +64,6 @@ class JsonlLogger:
             content = self._path.read_bytes()
             if content and not content.endswith(b"\n"):
                 self._file.truncate(content.rfind(b"\n") + 1)
-
-    def _read_lines(self) -> list[str]:
-        return self._path.read_text(encoding="utf-8").splitlines(keepends=True)
 
     def _read_step(self, number: int, line: str) -> int:
         try:

@@ -134,8 +134,17 @@ class ChatWriter:
         known = {"id": f"chatcmpl-{self.id}", "object": f"chat.completion{part}", "created": self.created, "model": self.model}
         return {**known, "system_fingerprint": None}
 
-    def _usage(self, answers: Sequence[Answer]) -> Mapping[str, Any]:
-        return count_usage(answers)
+    def _usage(self, answers: Sequence[Answer]) -> dict[str, Any]:
+        """Count tokens as OpenAI does: the prompt once, all choices' answers."""
+        prompt = max(answer.prompt_tokens for answer in answers)
+        completion = sum(answer.completion_tokens for answer in answers)
+        return {
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+            "completion_tokens_details": {"reasoning_tokens": sum(answer.reasoning_tokens for answer in answers)},
+            "prompt_tokens_details": {"cached_tokens": min(answer.cached_tokens for answer in answers)},
+        }
 
 
 CHAT_COMPLETIONS = Dialect(
@@ -144,19 +153,6 @@ CHAT_COMPLETIONS = Dialect(
     make_writer=lambda request, id_, model: ChatWriter(request=request, id=id_, model=model),
 )
 """The API that most agents speak."""
-
-
-def count_usage(answers: Sequence[Answer]) -> Mapping[str, Any]:
-    """Count tokens as OpenAI does: the prompt once, all choices' answers."""
-    prompt = max(answer.prompt_tokens for answer in answers)
-    completion = sum(answer.completion_tokens for answer in answers)
-    return {
-        "prompt_tokens": prompt,
-        "completion_tokens": completion,
-        "total_tokens": prompt + completion,
-        "completion_tokens_details": {"reasoning_tokens": sum(answer.reasoning_tokens for answer in answers)},
-        "prompt_tokens_details": {"cached_tokens": min(answer.cached_tokens for answer in answers)},
-    }
 
 
 def _tools(tools: list[Any]) -> tuple[Mapping[str, Any], ...]:

@@ -13,7 +13,6 @@ from astuner.gateway.dialects.chat_completions import (
     MOST_LOGPROBS,
     ChatWriter,
     Logprobs,
-    count_usage,
     read_common_fields,
 )
 from astuner.gateway.dialects.dialect import Dialect, rename_messages
@@ -75,9 +74,9 @@ class CompletionWriter(ChatWriter):
     def _head(self, part: str = "") -> dict[str, Any]:
         return {"id": f"cmpl-{self.id}", "object": "text_completion", "created": self.created, "model": self.model}
 
-    def _usage(self, answers: Sequence[Answer]) -> Mapping[str, Any]:
+    def _usage(self, answers: Sequence[Answer]) -> dict[str, Any]:
         """Count the tokens of all prompts, each once, and of all answers."""
-        counted = dict(count_usage(answers))
+        counted = super()._usage(answers)
         counted["prompt_tokens"] = sum(answer.prompt_tokens for answer in answers[:: self.request.n])
         counted["total_tokens"] = counted["prompt_tokens"] + counted["completion_tokens"]
         return counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 from astuner.rendering.errors import bad_request
 
@@ -32,28 +32,23 @@ def parse_body(raw: bytes) -> dict[str, Any]:
 
 def read_text(body: Mapping[str, Any], name: str) -> str | None:
     """Return a string field, or None when it is absent or null."""
-    value = body.get(name)
-    if value is not None and not isinstance(value, str):
-        raise bad_request(f"{name!r} must be a string, not {format_value(value)}.", name)
-    return value
+    return cast("str | None", _read(body, name, str, "a string"))
 
 
 def read_flag(body: Mapping[str, Any], name: str, default: bool) -> bool:
     """Return a field that is true or false; `default` when it is absent or null."""
-    value = body.get(name)
-    if value is None:
-        return default
-    if not isinstance(value, bool):
-        raise bad_request(f"{name!r} must be true or false, not {format_value(value)}.", name)
-    return value
+    value = _read(body, name, bool, "true or false")
+    return default if value is None else bool(value)
 
 
 def read_object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Return a field that is an object; an empty one when it is absent or null."""
-    value = body.get(name)
-    if value is not None and not isinstance(value, dict):
-        raise bad_request(f"{name!r} must be an object, not {format_value(value)}.", name)
-    return value or {}
+    return _read(body, name, dict, "an object") or {}
+
+
+def read_list(body: Mapping[str, Any], name: str) -> list[Any]:
+    """Return a field that is a list; an empty one when it is absent or null."""
+    return _read(body, name, list, "a list") or []
 
 
 def read_integer(body: Mapping[str, Any], name: str, low: int | None, high: int | None) -> int | None:
@@ -81,14 +76,6 @@ def read_number(body: Mapping[str, Any], name: str, low: float, high: float) -> 
     return float(value)
 
 
-def read_list(body: Mapping[str, Any], name: str) -> list[Any]:
-    """Return a field that is a list; an empty one when it is absent or null."""
-    value = body.get(name)
-    if value is not None and not isinstance(value, list):
-        raise bad_request(f"{name!r} must be a list.", name)
-    return value or []
-
-
 def read_string_in(item: Mapping[str, Any], name: str, place: str) -> str:
     """Return a string that an item of a list must have; `place` is the item's."""
     value = item.get(name)
@@ -113,6 +100,13 @@ def format_value(value: Any) -> str:
 
 
 _SHOWN = 80
+
+
+def _read(body: Mapping[str, Any], name: str, kind: type, expected: str) -> Any:
+    value = body.get(name)
+    if value is not None and not isinstance(value, kind):
+        raise bad_request(f"{name!r} must be {expected}, not {format_value(value)}.", name)
+    return value
 
 
 def _refuse_constant(word: str) -> NoReturn:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
 
 import numpy as np
 from attrs import define, field, frozen
 
 from astuner.gateway.recording.choice_events import Answer, Delta, Done
 from astuner.gateway.recording.messages import normalise
-from astuner.gateway.recording.model_call import FinishedCall
 from astuner.gateway.recording.request import ChatRequest
+from astuner.gateway.recording.running_call import FinishedCall, Plan, RunningCall
 from astuner.rendering.errors import ApiError
 from astuner.schema import Call
 
@@ -29,20 +28,14 @@ class ChatEngine(Protocol):
 
 
 @frozen(kw_only=True, eq=False)
-class ChatPlan:
-    """The settled parameters of a chat-only call before it begins."""
+class ChatPlan(Plan):
+    """The plan of a chat-only call."""
 
-    index: int
-    choice: int
-    agent: str
-    target_tag: str
     request: ChatRequest
     temperature: float
     top_p: float
     max_tokens: int
     seed: int
-    untrained: str
-    timeout_s: float | None
 
     @property
     def body(self) -> dict[str, Any]:
@@ -54,41 +47,22 @@ class ChatPlan:
 
 
 @define(eq=False)
-class ChatCall:
-    """Runs one plan."""
+class ChatCall(RunningCall[ChatPlan]):
+    """Runs one plan with a chat-only engine."""
 
-    plan: ChatPlan
     engine: ChatEngine
-    emit: Callable[[Delta | Done], None]
-    on_finished: Callable[[FinishedCall], None]
-    _started: float = field(factory=time.perf_counter, init=False)
-    _over: bool = field(default=False, init=False)
+    _answer: Answer | None = field(default=None, init=False)
 
-    async def run(self) -> None:
-        """Call the engine, record, and pass the answer on, in one piece if it is streamed."""
-        plan = self.plan
-        try:
-            async with asyncio.timeout(plan.timeout_s) as limit:
-                response = await self.engine.chat(plan.body)
-            answer = read_answer(response)
-        except TimeoutError as error:
-            text = f"No answer within {plan.timeout_s:g} s." if limit.expired() else f"The engine failed: {error!r}"
-            self._end({}, "abort", "timeout", ApiError(504, text, code="timeout"))
-        except asyncio.CancelledError:
-            self.abandon()
-            raise
-        except ApiError as error:
-            self._end({}, "abort", error.code or "engine_error", error)
-        except Exception as error:  # noqa: BLE001 - an engine is extension code; its failure ends this call only
-            self._end({}, "abort", "engine_error", ApiError(503, f"The engine failed: {error!r}", code="engine_error"))
-        else:
-            if plan.request.stream:
-                self._stream(answer.reply)
-            self._end(answer.reply, "length" if answer.finish_reason == "length" else "stop", None, answer)
+    async def _generate(self) -> None:
+        self._answer = read_answer(await self.engine.chat(self.plan.body))
 
-    def abandon(self) -> None:
-        """Record a cancelled call, even one whose task never ran, and notify its waiting client."""
-        self._end({}, "abort", "aborted", ApiError(503, "The call was cancelled.", code="aborted", retry=False))
+    def _end(self) -> None:
+        """Pass the answer on, in one piece if it is streamed."""
+        answer = cast("Answer", self._answer)
+        if self.plan.request.stream:
+            self._stream(answer.reply)
+        self._record()
+        self.emit(Done(self.plan.choice, answer))
 
     def _stream(self, reply: Mapping[str, Any]) -> None:
         for key in ("reasoning_content", "content"):
@@ -97,11 +71,9 @@ class ChatCall:
         for number, call in enumerate(reply.get("tool_calls", ())):
             self.emit(Delta(self.plan.choice, {"tool_calls": [{"index": number, **call}]}))
 
-    def _end(self, reply: Mapping[str, Any], reason: str, failure: str | None, result: Answer | ApiError) -> None:
-        if self._over:
-            return
-        self._over = True
-        plan = self.plan
+    def _make_record(self, failure: str | None) -> FinishedCall:
+        plan, answer = self.plan, self._answer
+        reason = "stop" if answer is None or answer.finish_reason != "length" else "length"
         call = Call(
             index=plan.index,
             agent=plan.agent,
@@ -111,16 +83,15 @@ class ChatCall:
             prompt_ids=np.empty(0, np.int32),
             output_ids=np.empty(0, np.int32),
             logprobs=np.empty(0, np.float32),
-            finish_reason=reason,
+            finish_reason="abort" if failure else reason,
             untrained=failure or plan.untrained,
             messages=plan.request.messages,
-            reply=reply,
+            reply={} if failure or answer is None else answer.reply,
             tools=plan.request.tools,
             temperature=plan.temperature,
             latency_s=time.perf_counter() - self._started,
         )
-        self.on_finished(FinishedCall(call=call, usable=0, closed_by=None, malformed=0, dropped=0))
-        self.emit(Done(plan.choice, result))
+        return FinishedCall(call=call)
 
 
 def read_answer(response: Mapping[str, Any]) -> Answer:

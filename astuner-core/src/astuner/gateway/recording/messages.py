@@ -11,7 +11,7 @@ from typing import Any
 from attrs import define, field
 
 from astuner.rendering.errors import bad_request
-from astuner.rendering.tool_calls.call_arguments import parse_arguments
+from astuner.rendering.tool_calls.sampled_json import parse_arguments
 from astuner.schema import Message
 
 ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
@@ -80,14 +80,6 @@ def _count_exact(messages: list[Any], start: int) -> int:
             if not isinstance(call.get("id"), str | None) or not isinstance(call["function"].get("arguments"), str | None):
                 return place
     return len(messages)
-
-
-def digest_prefixes(root: bytes, messages: Sequence[Message]) -> list[bytes]:
-    """Return the rolling digest of the meaning of every prefix of the messages, the empty one first."""
-    chain = [root]
-    for message in messages:
-        chain.append(extend_digest(chain[-1], message))
-    return chain
 
 
 def extend_digest(digest: bytes, message: Message) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
@@ -13,6 +12,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from astuner.gateway.recording.choice_events import Answer, Delta, Done, ReplyBuilder, count_reasoning_tokens
+from astuner.gateway.recording.running_call import FinishedCall, Plan, RunningCall
 from astuner.rendering.decoding import StopFinder, TextStream
 from astuner.rendering.errors import ApiError
 from astuner.schema import Call, Request, WeightSpan
@@ -28,52 +28,30 @@ if TYPE_CHECKING:
 
 
 @frozen(kw_only=True, eq=False)
-class CallPlan:
-    """The settled parameters of a call before it begins."""
+class CallPlan(Plan):
+    """The plan of a call that samples token ids."""
 
-    index: int
-    choice: int
-    agent: str
-    target_tag: str
     placement: Placement
     request: Request
     """The engine's request."""
     stops: tuple[str, ...]
     fills_context: bool
     """Whether running out of tokens means that the context is full."""
-    untrained: str | None
     messages: tuple[Message, ...]
     tools: tuple[Mapping[str, Any], ...]
     wants_logprobs: bool
     streams: bool
-    timeout_s: float | None
     tool_call_id: Callable[[int], str]
     """Makes the id of the n-th tool call of the answer."""
 
 
-@frozen(kw_only=True, eq=False)
-class FinishedCall:
-    """The results of a call."""
-
-    call: Call
-    usable: int
-    """Output ids whose text is the answer as the client saw it; 0 when the answer is not what was sampled."""
-    closed_by: int | None
-    """The sampled token that ended the turn."""
-    malformed: int
-    dropped: int
-
-
 @define(eq=False)
-class LiveCall:
-    """Runs one plan. `on_finished` is called exactly once, before the client sees the end."""
+class LiveCall(RunningCall[CallPlan]):
+    """Runs one plan with an engine of token ids."""
 
-    plan: CallPlan
     engine: Engine
     renderer: TemplateRenderer
     parser: ReplyParser
-    emit: Callable[[Delta | Done], None]
-    on_finished: Callable[[FinishedCall], None]
     _ids: list[int] = field(factory=list, init=False)
     _logprobs: list[float] = field(factory=list, init=False)
     _spans: tuple[WeightSpan, ...] = field(default=(), init=False)
@@ -89,8 +67,6 @@ class LiveCall:
     _reply: ReplyBuilder = field(init=False)
     _text: TextStream = field(init=False)
     _stop: StopFinder = field(init=False)
-    _started: float = field(factory=time.perf_counter, init=False)
-    _over: bool = field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         """Make the parts that need the plan."""
@@ -98,37 +74,15 @@ class LiveCall:
         self._text = TextStream(self.renderer.decode)
         self._stop = StopFinder(self.plan.stops)
 
-    async def run(self) -> None:
-        """Generate to the end, or until cancelled."""
-        plan = self.plan
-        try:
-            async with asyncio.timeout(plan.timeout_s) as limit:
-                stream = cast("AsyncGenerator[Chunk, None]", self.engine.generate(plan.request))
-                async with aclosing(stream):
-                    async for chunk in stream:
-                        self._take(chunk)
-                        if self._reason != "abort" or chunk.finish_reason is not None:
-                            break
-            if self._reason == "abort":
-                raise ApiError(503, "The engine aborted this generation.", code="engine_error")
-            self._end()
-        except TimeoutError as error:
-            timed_out = limit.expired()
-            reason = "timeout" if timed_out else "engine_error"
-            text = f"No complete answer within {plan.timeout_s:g} s." if timed_out else f"The engine failed: {error!r}"
-            self._fail(reason, ApiError(504 if timed_out else 503, text, code=reason))
-        except asyncio.CancelledError:
-            self.abandon()
-            raise
-        except ApiError as error:
-            self._fail(error.code or "engine_error", error)
-        except Exception as error:  # noqa: BLE001 - an engine is extension code; its failure ends this call only
-            self._fail("engine_error", ApiError(503, f"The engine failed: {error!r}", code="engine_error"))
-
-    def abandon(self) -> None:
-        """Record a cancelled call, even one whose task never ran, and notify its waiting client."""
-        if not self._over:
-            self._fail("aborted", ApiError(503, "The call was cancelled.", code="aborted", retry=False))
+    async def _generate(self) -> None:
+        stream = cast("AsyncGenerator[Chunk, None]", self.engine.generate(self.plan.request))
+        async with aclosing(stream):
+            async for chunk in stream:
+                self._take(chunk)
+                if self._reason != "abort" or chunk.finish_reason is not None:
+                    break
+        if self._reason == "abort":
+            raise ApiError(503, "The engine aborted this generation.", code="engine_error")
 
     def _take(self, chunk: Chunk) -> None:
         ids, logprobs = chunk.ids, chunk.logprobs
@@ -190,7 +144,7 @@ class LiveCall:
         else:
             self._emit_pieces(self.parser.feed(self.renderer.decode(self._ids if self._closed_by is None else self._ids[:-1])))
         self._emit_pieces(self.parser.finish())
-        self._record(None)
+        self._record()
         reason = "length" if self._reason in ("length", "context") else "stop"
         reply = self._reply.message()
         answer = Answer(
@@ -205,15 +159,7 @@ class LiveCall:
         )
         self.emit(Done(plan.choice, answer))
 
-    def _fail(self, reason: str, error: ApiError) -> None:
-        self._reason = "abort"
-        self._record(reason)
-        self.emit(Done(self.plan.choice, error))
-
-    def _record(self, failure: str | None) -> None:
-        if self._over:
-            return
-        self._over = True
+    def _make_record(self, failure: str | None) -> FinishedCall:
         plan = self.plan
         reply = self._reply.message()
         if self.parser.malformed:
@@ -237,14 +183,12 @@ class LiveCall:
             latency_s=time.perf_counter() - self._started,
         )
         usable = 0 if failure or self.parser.dropped else self._count_usable()
-        self.on_finished(
-            FinishedCall(
-                call=call,
-                usable=usable,
-                closed_by=self._closed_by,
-                malformed=self.parser.malformed,
-                dropped=self.parser.dropped,
-            )
+        return FinishedCall(
+            call=call,
+            usable=usable,
+            closed_by=self._closed_by,
+            malformed=self.parser.malformed,
+            dropped=self.parser.dropped,
         )
 
     def _count_usable(self) -> int:

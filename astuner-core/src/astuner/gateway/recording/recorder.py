@@ -13,10 +13,11 @@ from astuner.gateway.recording.call_seeds import CallIds, Seeds
 from astuner.gateway.recording.chat_call import ChatCall, ChatEngine, ChatPlan
 from astuner.gateway.recording.length_limits import Lengths
 from astuner.gateway.recording.messages import MessageReader
-from astuner.gateway.recording.model_call import CallPlan, FinishedCall, LiveCall
+from astuner.gateway.recording.model_call import CallPlan, LiveCall
 from astuner.gateway.recording.named_responses import Conversations
+from astuner.gateway.recording.running_call import FinishedCall, RunningCall
 from astuner.gateway.recording.sampled_answer import build_sampled, find_leaky_tokens
-from astuner.gateway.recording.turn import RunningCall, Turn
+from astuner.gateway.recording.turn import Turn
 from astuner.gateway.tree.raw_prompts import PlainParser, RawTree
 from astuner.gateway.tree.token_tree import Placement, TokenTree
 from astuner.rendering.errors import ApiError, bad_request
@@ -43,7 +44,7 @@ class EpisodeRecorder:
         *,
         serial: int,
         tuner: GatewayTuner,
-        forget: Callable[[], None],
+        forget: Callable[[], object],
     ) -> None:
         """Made by `Gateway.open_episode`; `serial` distinguishes episodes of the same id, `forget` revokes the keys."""
         self.spec = spec
@@ -133,7 +134,7 @@ class EpisodeRecorder:
         turn = Turn(self._ids.make_response_id(caller.agent, seeds[0][0]))
         if request.preamble is not None:
             self._conversations.name_response(turn.id, self._begun, request.preamble)
-        lives: list[RunningCall] = []
+        lives: list[RunningCall[Any]] = []
         for placement, room, numbers in zip(placements, rooms, seeds, strict=True):
             lives += self._make_calls(request, caller, placement, room, numbers, turn, len(lives))
         self._start(turn, lives)
@@ -148,7 +149,7 @@ class EpisodeRecorder:
 
     def _make_calls(
         self, request: ChatRequest, caller: Caller, placement: Placement, room: int, seeds: Sequence[int], turn: Turn, first: int
-    ) -> list[RunningCall]:
+    ) -> list[RunningCall[Any]]:
         """Make the calls for one prompt: a choice for each seed, numbered from the first."""
         spec, renderer = self.spec, cast("TemplateRenderer", self._renderer)
         tree = cast("TokenTree | RawTree", self._raw if request.prompts else self._tree)
@@ -164,7 +165,7 @@ class EpisodeRecorder:
             constraint = None
         session = f"{spec.episode_id}/{caller.agent}#{self._serial}"
         self._sessions.add(session)
-        lives: list[RunningCall] = []
+        lives: list[RunningCall[Any]] = []
         for choice, seed in enumerate(seeds):
             index = self._begun
             self._begun += 1
@@ -208,7 +209,7 @@ class EpisodeRecorder:
             else:
                 parser = renderer.parser(placement.text, tools=callable_tools, parallel=request.parallel_tool_calls)
             finished = self._make_finisher(tree, own, caller, request.tools)
-            lives.append(LiveCall(plan, self._engine, renderer, parser, turn.events.put_nowait, finished))
+            lives.append(LiveCall(plan, turn.events.put_nowait, finished, self._engine, renderer, parser))
         return lives
 
     def _begin_chat(self, request: ChatRequest, caller: Caller) -> Turn:
@@ -220,7 +221,7 @@ class EpisodeRecorder:
         turn = Turn(self._ids.make_response_id(caller.agent, seeds[0]))
         if request.preamble is not None:
             self._conversations.name_response(turn.id, self._begun, request.preamble)
-        lives: list[RunningCall] = []
+        lives: list[RunningCall[Any]] = []
         for choice, seed in enumerate(seeds):
             plan = ChatPlan(
                 index=self._begun,
@@ -237,12 +238,12 @@ class EpisodeRecorder:
             )
             self._conversations.begin(self._begun, request.messages)
             self._begun += 1
-            engine = cast("ChatEngine", self._engine)
-            lives.append(ChatCall(plan, engine, turn.events.put_nowait, self._make_finisher(None, None, caller, ())))
+            finished = self._make_finisher(None, None, caller, ())
+            lives.append(ChatCall(plan, turn.events.put_nowait, finished, cast("ChatEngine", self._engine)))
         self._start(turn, lives)
         return turn
 
-    def _start(self, turn: Turn, lives: Iterable[RunningCall]) -> None:
+    def _start(self, turn: Turn, lives: Iterable[RunningCall[Any]]) -> None:
         self._turns.add(turn)
         turn.start(lives, lambda: self._turns.discard(turn))
 

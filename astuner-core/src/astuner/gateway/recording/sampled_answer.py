@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from astuner.protocols import Sampled
 
 if TYPE_CHECKING:
-    from astuner.gateway.recording.model_call import FinishedCall
+    from astuner.gateway.recording.running_call import FinishedCall
     from astuner.rendering import TemplateRenderer
 
 MARKUP = re.compile(

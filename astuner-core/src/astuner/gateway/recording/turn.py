@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from astuner.gateway.recording.choice_events import Delta, Done
-
-
-class RunningCall(Protocol):
-    """One running call."""
-
-    async def run(self) -> None:
-        """Generate to the end, or until cancelled."""
-        ...
-
-    def abandon(self) -> None:
-        """Record a cancelled call, even one whose task never ran."""
-        ...
+    from astuner.gateway.recording.running_call import RunningCall
 
 
 class Turn:
@@ -32,7 +21,7 @@ class Turn:
         """Events of the choices; None when the client is gone."""
         self.tasks: list[asyncio.Task[None]] = []
 
-    def start(self, lives: Iterable[RunningCall], over: Callable[[], None]) -> None:
+    def start(self, lives: Iterable[RunningCall[Any]], over: Callable[[], None]) -> None:
         """Run the calls; `over` is called when all have ended."""
         for live in lives:
             run: Coroutine[Any, Any, None] = live.run()
@@ -48,7 +37,7 @@ class Turn:
         if running:
             await asyncio.gather(*running, return_exceptions=True)
 
-    def _make_ender(self, live: RunningCall, over: Callable[[], None]) -> Callable[[asyncio.Task[None]], None]:
+    def _make_ender(self, live: RunningCall[Any], over: Callable[[], None]) -> Callable[[asyncio.Task[None]], None]:
         def end(task: asyncio.Task[None]) -> None:
             # A task that is cancelled before its first step never runs its own handlers.
             live.abandon()

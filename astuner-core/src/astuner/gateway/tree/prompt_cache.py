@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
-from astuner.gateway.recording.messages import digest_prefixes
+from astuner.gateway.recording.messages import extend_digest
 
 if TYPE_CHECKING:
     from astuner.gateway.recording.request import ChatRequest
@@ -68,13 +68,17 @@ class PromptCache:
         return made
 
     def digest_prefixes(self, request: ChatRequest, agent: str) -> list[bytes]:
-        """Return the rolling digests of all prefixes, as `messages.digest_prefixes`; valid until the next call."""
+        """Return the rolling digest of the meaning of every prefix of the messages, the empty one first.
+
+        Valid until the next call.
+        """
         messages, root = request.messages, self._root(request, agent)
         key = (root, *(message["content"] for message in messages[:2]))
         earlier, chain = self._chains.get(key, ((), [root]))
         if messages[: len(earlier)] != earlier:
             earlier, chain = (), [root]
-        chain += digest_prefixes(chain[-1], messages[len(earlier) :])[1:]
+        for message in messages[len(earlier) :]:
+            chain.append(extend_digest(chain[-1], message))
         _keep(self._chains, key, (messages, chain))
         return chain
 

@@ -1,14 +1,18 @@
-"""JSON from sampled text, each value as the model wrote it."""
+"""JSON from sampled text, each value as the model wrote it, and the arguments of tool calls as values."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
+
+LONGEST_REMEMBERED = 2048
+"""Characters of arguments that are remembered."""
 
 
 def read_call(block: str, keys: tuple[str, ...] = ("arguments",)) -> tuple[str, str] | None:
@@ -32,18 +36,15 @@ def read_call(block: str, keys: tuple[str, ...] = ("arguments",)) -> tuple[str, 
     return (name, arguments or "{}") if isinstance(arguments, str) else None
 
 
+def parse_arguments(text: str) -> Any:
+    """Return the parsed arguments of a tool call, or the text itself if it is not a JSON object. Not to be written to."""
+    return _parse_remembered(text) if len(text) <= LONGEST_REMEMBERED else _parse(text)
+
+
 def read_object(text: str) -> str | None:
     """Return the text of a JSON object without surrounding white space; None for anything else."""
     text = text.strip()
-    return text if isinstance(parse_value(text), dict) else None
-
-
-def parse_value(text: str) -> Any:
-    """Return the value of a JSON text; None if it is not valid JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    return text if isinstance(_parse(text), dict) else None
 
 
 def find_value_end(text: str, place: int) -> int | None:
@@ -92,3 +93,15 @@ def _expect(text: str, place: int, character: str) -> int:
     if text[place] != character:
         raise ValueError(f"expected {character}")
     return _SPACE.match(text, place + 1).end()  # type: ignore[union-attr] # it always matches
+
+
+def _parse(text: str) -> Any:
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return parsed if isinstance(parsed, dict) else text
+
+
+# A conversation sends the same calls with each of its requests.
+_parse_remembered = lru_cache(maxsize=4096)(_parse)

@@ -23,7 +23,7 @@ from astuner.errors import ConfigError
 from astuner.plugins.catalog import Catalog
 from astuner.protocols import Candidate, RunInfo
 from astuner.protocols.optional import find_options_class
-from astuner.testing.contracts.shape import find_call_problem
+from astuner.testing.contracts.shape import find_call_problem, forbid_errors
 from astuner.testing.run_infos import run_info
 
 SELF_CONTAINED = "astuner_self_contained"
@@ -65,14 +65,17 @@ class Contract(Rules):
 
     def make(self, directory: Path) -> Any:
         """Return the component, made as core makes it: options structured strictly, then `from_run` or the constructor."""
-        from astuner.plugins.drivers import construct
         from astuner.plugins.options import build_options
 
         self.prepare(directory)
         info = self.run_info(directory)
         info.directory.mkdir(parents=True, exist_ok=True)
-        target = self.target()
-        return construct(self.candidate(), target, build_options(target, self.options, key=self.kind), info)
+        return self._construct(build_options(self.target(), self.options, key=self.kind), info)
+
+    def _construct(self, options: Any, info: RunInfo) -> Any:
+        from astuner.plugins.drivers import construct
+
+        return construct(self.candidate(), self.target(), options, info)
 
     def _make_or_skip(self, directory: Path) -> Any:
         """Return the component; skip the rule if it needs options and its author has set none."""
@@ -141,12 +144,8 @@ class Contract(Rules):
         from astuner.plugins.options import build_options
 
         options = build_options(self.target(), self.options, key=self.kind)
-        try:
+        with forbid_errors(f"{self._blame}: pickling Options", "hold plain values"):
             again = pickle.loads(pickle.dumps(options))
-        except Exception as error:
-            raise AssertionError(
-                f"{self._blame}: Options cannot be pickled ({type(error).__name__}: {error}): hold plain values"
-            ) from error
         assert again == options, f"{self._blame}: Options changed on their way to another process: {options} -> {again}"
 
 

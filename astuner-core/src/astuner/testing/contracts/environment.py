@@ -12,11 +12,12 @@ from unittest import SkipTest
 
 from attrs import frozen
 
+from astuner.protocols import RunInfo
 from astuner.protocols.optional import OffersTools, find_offer, find_options_class
 from astuner.schema import Message, Task, WorkflowTask
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.contracts.leftovers import find_left_running, list_running
-from astuner.testing.contracts.shape import assert_method, find_call_problem
+from astuner.testing.contracts.shape import assert_method, find_call_problem, forbid_errors
 from astuner.testing.contracts.waiting import run_bounded, wait_within
 
 T = TypeVar("T")
@@ -161,15 +162,9 @@ class EnvironmentContract(Contract):
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         assert not left, f"{self._blame}: close left a task running: {left[0].get_coro()}: cancel it and wait for it"
 
-    def make(self, directory: Path) -> Any:
-        """Return the environment of one episode, made as core makes it."""
+    def _construct(self, options: Any, info: RunInfo) -> Any:
         from astuner.plugins.drivers import bind_environment
-        from astuner.plugins.options import build_options
 
-        self.prepare(directory)
-        info = self.run_info(directory)
-        info.directory.mkdir(parents=True, exist_ok=True)
-        options = build_options(self.target(), self.options, key=self.kind)
         task = self.task()
         workflow_task = WorkflowTask(task, task_id=task.task_id, env_type=task.env_type, episode_id=f"train/1/{task.task_id}/0")
         return bind_environment(self.candidate(), self.target(), options, info)(workflow_task)
@@ -230,9 +225,5 @@ class EnvironmentContract(Contract):
         self._check_json(message, "a message")
 
     def _check_json(self, value: Any, what: str) -> None:
-        try:
+        with forbid_errors(f"{self._blame}: writing {what} as JSON", "hold text, numbers, lists and mappings"):
             json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise AssertionError(
-                f"{self._blame}: {what} is not JSON ({error}): hold text, numbers, lists and mappings"
-            ) from error

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 
 from astuner.errors import AstunerError, PluginError
 from astuner.hookspecs import PROJECT, SPECS
@@ -23,41 +25,25 @@ from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.episodes import episode, group
 from astuner.testing.judges import ExactAnswer
 
-EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    "reader": ("astuner.builtin.readers.dataset_file:DatasetFileReader", {"training": {"file_path": "tasks.jsonl"}}),
-    "judge": ("astuner.testing.judges:ExactAnswer", {}),
-    "reward": ("astuner.testing.judges:ExactAnswer", {}),
-    "tracker": ("astuner.builtin.trackers.timeline:TimelineTracker", {}),
-    "engine": ("astuner.builtin.engines.scripted_engine:ScriptedEngine", {"replies": ("yes",)}),
-    "logger": ("astuner.builtin.loggers.jsonl_logger:JsonlLogger", {}),
-    "backbone": ("astuner.builtin.debug.debug_backbone:DebugBackbone", {}),
-    "estimator": ("astuner.judging.estimators:Grpo", {}),
-    "detector": ("astuner.builtin.detectors.nonsense:Nonsense", {}),
-    "environment": ("astuner.testing.contracts.hooks:EmptyRoom", {}),
-    "service": ("astuner.testing.contracts.hooks:empty_service", {}),
-    "command": ("astuner.cli.ps:ps", {}),
-}
-"""What each deciding hook is asked for: the target and the options of a component of core's."""
-
-METHODS: Mapping[str, Sequence[str]] = {
-    "reader": ("read",),
-    "judge": ("observe", "judge", "close"),
-    "reward": ("observe", "judge", "close"),
-    "tracker": ("samples",),
-    "engine": ("start", "generate", "release", "update_weights", "pause", "resume", "close"),
-    "logger": ("log", "log_episodes", "close"),
-    "backbone": ("train", "evaluate", "export", "close"),
-    "estimator": ("advantages",),
-    "detector": ("look",),
-    "environment": ("reset", "step", "evaluate", "close"),
-    "service": (),
-    "command": ("invoke",),
-}
-FACTORIES = ("tracker", "engine", "environment")
-"""Kinds of which a hook returns what makes them."""
 _TASK = WorkflowTask(Task("2 + 2?", task_id="example"), task_id="example", env_type="", episode_id="train/1/example/0")
 REWARD = "reward"
-"""What is made of all judges, and of no candidate."""
+
+
+@frozen(kw_only=True)
+class Example:
+    """What a deciding hook is asked for; see `deciding_hooks.toml`."""
+
+    target: str
+    options: Mapping[str, Any] = field(factory=dict)
+    methods: Sequence[str]
+    factory: bool = False
+
+
+@cache
+def read_examples() -> Mapping[str, Example]:
+    """Return what each deciding hook is asked for, by the word after `astuner_make_`."""
+    text = Path(__file__).with_name("deciding_hooks.toml").read_text(encoding="utf-8")
+    return {kind: Example(**asked) for kind, asked in tomllib.loads(text).items()}
 
 
 class EmptyRoom:
@@ -134,18 +120,18 @@ class HooksContract(Contract):
         info = self._run(tmp_path)
         for hook in dict.fromkeys(name for name in found if name.startswith(DECIDING)):
             kind = hook.removeprefix(DECIDING)
-            target, values = EXAMPLES[kind]
+            asked = read_examples()[kind]
             # A reward is made of judges.
-            candidate = Candidate(kind="judge" if kind == REWARD else kind, name="example", target=target)
-            made = self._ask(hooks, kind, candidate, _structure_options(candidate, values), info)
+            candidate = Candidate(kind="judge" if kind == REWARD else kind, name="example", target=asked.target)
+            made = self._ask(hooks, kind, candidate, _structure_options(candidate, asked.options), info)
             if kind == "service":
                 assert isinstance(made, Definition), (
                     f"{self._blame}: {hook} left {made!r:.200}; return an astuner.services.Definition"
                 )
-            missing = [name for name in METHODS[kind] if not callable(getattr(made, name, None))]
+            missing = [name for name in asked.methods if not callable(getattr(made, name, None))]
             assert not missing, (
-                f"{self._blame}: {hook} was asked for {target} and left {made!r:.200}, which has no {', '.join(missing)}; "
-                f"return a {kind}{', or what makes one' if kind in FACTORIES else ''}"
+                f"{self._blame}: {hook} was asked for {asked.target} and left {made!r:.200}, which has no {', '.join(missing)}; "
+                f"return a {kind}{', or what makes one' if asked.factory else ''}"
             )
 
     def _register(self, extension: Any, errors: list[str]) -> tuple[Hooks, tuple[str, ...]]:
@@ -172,7 +158,7 @@ class HooksContract(Contract):
             if kind == "service":
                 return hooks.make_service(candidate, info)
             made = getattr(hooks, f"make_{candidate.kind}")(candidate, options, info)
-            if candidate.kind in FACTORIES:
+            if read_examples()[kind].factory:
                 assert callable(made), (
                     f"{self._blame}: {DECIDING}{candidate.kind} left {made!r:.200}; return a function that makes a "
                     f"{candidate.kind}: it is called again and again"

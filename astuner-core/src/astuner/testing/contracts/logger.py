@@ -14,7 +14,7 @@ from attrs import evolve
 from astuner.schema import Failure, Group
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.contracts.leftovers import find_left_running, list_running
-from astuner.testing.contracts.shape import assert_method
+from astuner.testing.contracts.shape import assert_method, forbid_errors
 from astuner.testing.contracts.snapshot import find_changes, take_snapshot
 from astuner.testing.episodes import episode, group
 
@@ -154,14 +154,10 @@ class LoggerContract(Contract):
             logger.log_episodes(step, make_up_groups())
 
     def _call(self, what: str, method: Callable[..., object], *arguments: Any) -> None:
-        try:
+        given = ", ".join(f"{argument!r:.150}" for argument in arguments)
+        remedy = f"given ({given}); a logger that raises is disabled for the rest of the run"
+        with forbid_errors(f"{self._blame}: {what}", remedy):
             method(*arguments)
-        except Exception as error:
-            given = ", ".join(f"{argument!r:.150}" for argument in arguments)
-            raise AssertionError(
-                f"{self._blame}: {what} raised {type(error).__name__}: {error} for ({given}): a logger that raises is "
-                "disabled for the rest of the run"
-            ) from error
 
 
 def _files(directory: Path) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, cast
 
 from astuner.schema import Split, Task
 from astuner.testing.contracts.base import Contract, self_contained
-from astuner.testing.contracts.shape import assert_method
+from astuner.testing.contracts.shape import assert_method, forbid_errors
 
 SPLITS: Sequence[Split] = ("train", "validation")
 
@@ -92,14 +92,10 @@ class ReaderContract(Contract):
             started = iter(reader.read(split))
             next(started, None)
             close = getattr(started, "close", None)
-            try:
+            remedy = "release in `finally`, and let GeneratorExit pass"
+            with forbid_errors(f"{self._place(split)}: leaving it after its first task", remedy):
                 if close is not None:
                     close()
-            except Exception as error:
-                raise AssertionError(
-                    f"{self._place(split)} raised {type(error).__name__}: {error} when it was left after its first task; "
-                    "release in `finally`, and let GeneratorExit pass"
-                ) from error
             self._assert_same(split, expected[split], list(reader.read(split)), "after it was left in the middle")
 
     def test_a_split_that_is_not_configured_is_empty(self, tmp_path: Path) -> None:
@@ -107,10 +103,8 @@ class ReaderContract(Contract):
         reader = self.make(tmp_path)
         for split in (split for split in SPLITS if split not in self.splits):
             remedy = "yield nothing when the split is not configured, or name it in `splits` of the contract"
-            try:
+            with forbid_errors(self._place(split), remedy):
                 count = sum(1 for _ in reader.read(split))
-            except Exception as error:
-                raise AssertionError(f"{self._place(split)} raised {type(error).__name__}: {error}: {remedy}") from error
             assert count == 0, f"{self._place(split)} yielded {count} tasks: {remedy}"
 
     def test_tasks_are_json(self, tmp_path: Path) -> None:
@@ -127,10 +121,8 @@ class ReaderContract(Contract):
         for split, tasks in self._read_all(tmp_path).items():
             for task in tasks:
                 blame, remedy = f"{self._place(split)}: task {task.task_id!r}", "put plain JSON values into a task"
-                try:
+                with forbid_errors(f"{blame}: pickling it", remedy):
                     again = pickle.loads(pickle.dumps(task))
-                except Exception as error:
-                    raise AssertionError(f"{blame} cannot be pickled ({type(error).__name__}: {error}): {remedy}") from error
                 assert again == task, f"{blame} was changed by pickling: {again!r:.200}: {remedy}"
 
     def _read_all(self, directory: Path) -> dict[Split, list[Task]]:
@@ -153,10 +145,8 @@ class ReaderContract(Contract):
     def _assert_json(self, split: Split, task: Task, place: str, value: Mapping[str, Any]) -> None:
         blame, remedy = f"{self._place(split)}: task {task.task_id!r}: {place}", "use JSON values with text as keys"
         plain = cast("dict[str, Any]", dict(value))
-        try:
+        with forbid_errors(f"{blame}: writing it as JSON", remedy):
             again = json.loads(json.dumps(plain, allow_nan=False))
-        except (TypeError, ValueError) as error:
-            raise AssertionError(f"{blame} is not JSON ({error}): {remedy}") from error
         assert again == plain, f"{blame} comes back from JSON as {again!r:.120} instead of {plain!r:.120}: {remedy}"
 
 

@@ -1,9 +1,10 @@
-"""Checks that a component has the methods that core calls, by signature, before anything is made or called."""
+"""Checks that rules share: the signatures of the methods that core calls, and that nothing is raised."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -28,6 +29,15 @@ def assert_method(
     elif is_async is False:
         awaits = inspect.iscoroutinefunction(written) or inspect.isasyncgenfunction(written)
         assert not awaits, f"{blame}: `{name}` is not awaited, so it would not run; drop `async`: `{call}`"
+
+
+@contextmanager
+def forbid_errors(what: str, remedy: str) -> Iterator[None]:
+    """Fail if anything is raised inside: `what raised TypeError: ...: remedy`."""
+    try:
+        yield
+    except Exception as error:
+        raise AssertionError(f"{what} raised {type(error).__name__}: {error}: {remedy}") from error
 
 
 def find_call_problem(function: Any, arguments: Sequence[str]) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import frozen
 
-from astuner.protocols import EpisodeIdentity, Tracked, Tracker
+from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Sample
 from astuner.testing.calls import Origin, find_origins, make_up_calls
 from astuner.testing.contracts.base import Contract, self_contained
@@ -64,7 +64,7 @@ class TrackerContract(Contract):
     def test_it_returns_tracked(self, tmp_path: Path) -> None:
         """`samples` returns a `Tracked`: samples, and how many sampled tokens are untrained, by reason."""
         for seed, calls in _episodes():
-            found: Any = self._make_tracker(tmp_path).samples(calls, IDENTITY)
+            found: Any = self._make_or_skip(tmp_path).samples(calls, IDENTITY)
             assert isinstance(found, Tracked), f"{self._blame}: samples() returned {found!r:.200}; return a Tracked"
             wrong = [sample for sample in found.samples if not isinstance(sample, Sample)]
             assert not wrong, f"{self._blame}: Tracked.samples holds {wrong[0]!r:.200}; each is an astuner.schema.Sample"
@@ -77,10 +77,10 @@ class TrackerContract(Contract):
     @self_contained
     def test_each_episode_has_its_own(self, tmp_path: Path) -> None:
         """A tracker is made per episode and keeps nothing of other episodes."""
-        first, other = self._make_tracker(tmp_path), self._make_tracker(tmp_path)
+        first, other = self._make_or_skip(tmp_path), self._make_or_skip(tmp_path)
         assert first is not other, f"{self._blame}: two episodes got the same tracker; make a new one each time"
         (_, calls), (_, more) = list(_episodes())[-2:]
-        alone = _to_plain(self._make_tracker(tmp_path).samples(calls, IDENTITY))
+        alone = _to_plain(self._make_or_skip(tmp_path).samples(calls, IDENTITY))
         other.samples(more, IDENTITY)
         after = _to_plain(first.samples(calls, IDENTITY))
         assert after == alone, (
@@ -90,7 +90,7 @@ class TrackerContract(Contract):
     @self_contained
     def test_no_calls_give_no_samples(self, tmp_path: Path) -> None:
         """An episode without calls has no samples, and nothing to count."""
-        tracked = self._make_tracker(tmp_path).samples([], IDENTITY)
+        tracked = self._make_or_skip(tmp_path).samples([], IDENTITY)
         assert not tracked.samples, f"{self._blame}: made {len(tracked.samples)} samples out of no calls"
         assert not sum(tracked.untrained.values()), f"{self._blame}: counted untrained tokens where there are no calls"
 
@@ -227,7 +227,7 @@ class TrackerContract(Contract):
         for seed, calls in _episodes():
             given = list(calls)
             before = pickle.dumps(given)
-            self._make_tracker(tmp_path).samples(given, IDENTITY)
+            self._make_or_skip(tmp_path).samples(given, IDENTITY)
             assert pickle.dumps(given) == before, (
                 f"{self._blame}: changed the calls it was given (episode made up from seed {seed}); work on copies"
             )
@@ -236,19 +236,15 @@ class TrackerContract(Contract):
     def test_the_same_calls_give_the_same_samples(self, tmp_path: Path) -> None:
         """Samples are a function of the calls: a resumed run reads the same ones off the stored episodes."""
         for seed, calls in _episodes():
-            one, other = (_to_plain(self._make_tracker(tmp_path).samples(calls, IDENTITY)) for _ in range(2))
+            one, other = (_to_plain(self._make_or_skip(tmp_path).samples(calls, IDENTITY)) for _ in range(2))
             assert one == other, (
                 f"{self._blame}: the same calls gave other samples the second time (episode made up from seed {seed}); "
                 "draw nothing at random, or from a generator seeded by the identity"
             )
 
-    def _make_tracker(self, directory: Path) -> Tracker:
-        made: Tracker = self._make_or_skip(directory)
-        return made
-
     def _cases(self, directory: Path) -> Iterator[_Case]:
         for seed, calls in _episodes():
-            yield _Case(seed=seed, calls=calls, tracked=self._make_tracker(directory).samples(calls, IDENTITY))
+            yield _Case(seed=seed, calls=calls, tracked=self._make_or_skip(directory).samples(calls, IDENTITY))
 
 
 def _episodes() -> Iterator[tuple[int, tuple[Call, ...]]]:
