@@ -57,7 +57,7 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(env: str, port: int, idle_timeout_s: float = 3600.0) -> Iterator[Server]:
+def serve(env: str, port: int, idle_timeout_s: float = 3600.0) -> Iterator[Server]:
     command = [sys.executable, "-m", "astuner", "env", "serve", "--env", env, "--port", str(port), "--set", "attempts=100"]
     command += ["--max-instances", "4096", "--idle-timeout-s", str(idle_timeout_s)]
     with tempfile.TemporaryFile() as log:
@@ -144,7 +144,7 @@ asyncio.run(main())
 
 
 def client_killed(args: argparse.Namespace) -> list[str]:
-    with serving(args.env, free_port(), idle_timeout_s=5.0) as server:
+    with serve(args.env, free_port(), idle_timeout_s=5.0) as server:
         here = str(Path(__file__).parent)
         client = subprocess.Popen([sys.executable, "-c", CLIENT, here, server.url, args.env, str(args.episodes)])
         while server.accounts()["alive"] < args.episodes:
@@ -161,7 +161,7 @@ def client_killed(args: argparse.Namespace) -> list[str]:
 async def server_killed(args: argparse.Namespace) -> list[str]:
     port = free_port()
     with contextlib.ExitStack() as stack:
-        first = stack.enter_context(serving(args.env, port))
+        first = stack.enter_context(serve(args.env, port))
         client = EnvServiceClient(first.url, token=TOKEN, patience=Patience(max_retries=20))
         stepped: set[int] = set()
         half = args.episodes // 2
@@ -179,7 +179,7 @@ async def server_killed(args: argparse.Namespace) -> list[str]:
         first.process.kill()
         first.process.wait()
         crowd += begin_server(range(half, args.episodes))
-        again = await asyncio.to_thread(stack.enter_context, serving(args.env, port))
+        again = await asyncio.to_thread(stack.enter_context, serve(args.env, port))
         ended = await asyncio.gather(*crowd)
         await client.close()
         lost = sum(isinstance(one, EnvServiceFailed) for one in ended)
@@ -197,7 +197,7 @@ def main() -> None:
     parser.add_argument("--env", default="countdown", help="an environment with the option `attempts`")
     args = parser.parse_args()
     console = Console()
-    with serving(args.env, free_port()) as server:
+    with serve(args.env, free_port()) as server:
         console.print(asyncio.run(throughput(server, args)))
     faults = Table(
         "fault", "episodes", "scored", "failed, and said so", "created / ended", "processes left", title="Faults in the middle"

@@ -13,7 +13,7 @@ import time
 from typing import Any
 
 from recorder_servers import CannedEngine, Stub, answer_ids, spec
-from traffic import TOOLS, opening, results
+from traffic import TOOLS, first_messages, results
 from words import help_tokenizer
 
 from astuner.gateway import Gateway
@@ -38,7 +38,7 @@ async def cpu_ms(client: Any, name: str) -> float:
     """Hold some conversations; return the CPU milliseconds per call, the SDK's own included."""
     before = time.process_time()
     for number in range(CONVERSATIONS):
-        messages = opening(f"{name}-{number}")
+        messages = first_messages(f"{name}-{number}")
         for turn in range(TURNS):
             answer = await client.chat.completions.create(model="m", messages=messages, tools=TOOLS)
             messages += results(name, turn, answer.choices[0].message.model_dump(exclude_none=True))

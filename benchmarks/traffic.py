@@ -37,7 +37,7 @@ SAYS = re.compile(rb'"content": ?"[^"]')
 """Found in the first part of a stream that holds something to read."""
 
 
-def opening(name: str) -> list[dict[str, Any]]:
+def first_messages(name: str) -> list[dict[str, Any]]:
     """Return the first messages of a conversation; `name` makes it unlike others."""
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": f"Task {name}: what is the sum of the two rows?"}]
 
@@ -91,7 +91,7 @@ class Connection:
 
 async def converse(connection: Connection, name: str, turns: int, *, stream: bool = False) -> list[tuple[float, float]]:
     """Hold one conversation; return the seconds to the first part and to the end of each answer."""
-    messages = opening(name)
+    messages = first_messages(name)
     seconds = []
     for turn in range(turns):
         body = {"model": "m", "messages": messages, "tools": TOOLS, "temperature": 1.0, "stream": stream}

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 from attrs import define, field
-from traffic import ANSWER, TOOLS, opening, results
+from traffic import ANSWER, TOOLS, first_messages, results
 from words import help_tokenizer
 
 from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.gateway.dialects.chat_completions import chat_request
-from astuner.gateway.recording.normalised_messages import MessageReader
+from astuner.gateway.recording.messages import MessageReader
 from astuner.gateway.tree.token_tree import TokenTree
 from astuner.protocols import EpisodeIdentity
 from astuner.rendering import TemplateRenderer
@@ -63,7 +63,7 @@ def record(renderer: TemplateRenderer, turns: int, name: str = "a") -> tuple[lis
     function = {"name": "search", "arguments": '{"a": 17, "b": 4}'}
     reply = {"role": "assistant", "content": ANSWER.partition("<tool_call>")[0]}
     reply["tool_calls"] = [{"id": "call00001", "type": "function", "function": function}]  # type: ignore[assignment]
-    messages = opening(name)
+    messages = first_messages(name)
     said = MessageReader()
     calls: list[Call] = []
     spent = 0.0

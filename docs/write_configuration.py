@@ -15,8 +15,8 @@ from attrs import asdict, has
 
 from astuner.builtin.debug.debug_backbone import DebugBackbone
 from astuner.config.core_keys import read_core_keys
-from astuner.config.key_coverage import HonourTable, walk_schema
 from astuner.config.model import Config
+from astuner.planning.key_coverage import HonourTable, walk_schema
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.drivers import load
 from astuner.plugins.option_docs import OptionDescription, describe_options

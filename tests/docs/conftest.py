@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import venv
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,18 @@ def activated_bash(tmp_path_factory: pytest.TempPathFactory) -> Bash:
 def first_command_said(clone: Path, activated_bash: Bash, blocks: Blocks) -> str:
     """What the README's first command printed: it has installed everything and tuned `my-agent` in the clone."""
     return activated_bash(blocks(REPOSITORY / "README.md", "bash")[0], clone)
+
+
+@pytest.fixture(scope="session")
+def follow_tutorial(clone: Path, activated_bash: Bash, blocks: Blocks, first_command_said: str) -> Callable[[str], list[str]]:
+    """Run the commands of a tutorial in the clone, once; return what each printed: `follow_tutorial("agents")`.
+
+    They build on the environment and the model that the first command has made.
+    """
+
+    @cache
+    def follow(name: str) -> list[str]:
+        commands = blocks(REPOSITORY / "tutorial" / name / "README.md", "bash")
+        return [activated_bash(command, clone / "tutorial" / name) for command in commands]
+
+    return follow

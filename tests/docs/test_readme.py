@@ -36,14 +36,9 @@ def test_the_first_command_tunes_an_agent_on_a_bare_machine(clone: Path, first_c
     assert rewards[-1] >= 0.85
 
 
-@pytest.mark.usefixtures("first_command_said")
-@pytest.mark.parametrize("document", sorted((REPOSITORY / "tutorial").glob("*/README.md")), ids=lambda path: path.parent.name)
-def test_the_commands_of_a_tutorial_run(document: Path, clone: Path, activated_bash: Bash, blocks: Blocks):
-    # They build on the environment and the model that the first command has made.
-    found = blocks(document, "bash")
-    assert found
-    for command in found:
-        activated_bash(command, clone / document.parent.relative_to(REPOSITORY))
+@pytest.mark.parametrize("tutorial", sorted(path.parent.name for path in (REPOSITORY / "tutorial").glob("*/README.md")))
+def test_the_commands_of_a_tutorial_run(tutorial: str, follow_tutorial: Callable[[str], list[str]]):
+    assert follow_tutorial(tutorial)
 
 
 @pytest.mark.usefixtures("first_command_said")

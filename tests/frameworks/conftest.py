@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from attrs import define
+from one_quickstart import one_quickstart
 
 from astuner.builtin.engines.scripted_engine import ScriptedEngine
 from astuner.gateway import EpisodeRecorder, EpisodeSpec, Gateway
 from astuner.rendering import TemplateRenderer
 from astuner.schema import Sampling
 from astuner.testing import tiny_tokenizer
-from astuner.testing.command_line import run_command
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -23,10 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The warm-started model of the quickstart."""
-    home = tmp_path_factory.mktemp("quickstart")
-    made = run_command("quickstart", "my-agent", "--no-run", cwd=home)
-    assert made.code == 0, made.err
-    return home / "my-agent" / "model"
+    return one_quickstart(tmp_path_factory) / "model"
 
 
 class CountingEngine(ScriptedEngine):

@@ -3,17 +3,40 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from harness import Cli, environment
 from one_quickstart import one_quickstart
+from python_server import PythonServer, serve_python
+
+HEAVY = ("torch", "transformers.modeling_utils", "transformers.models.qwen2.modeling_qwen2", "openai.resources.chat", "uvicorn")
+"""Seven of the eleven seconds of a short run on `local` are spent on importing these."""
 
 
 @pytest.fixture(scope="session")
-def cli() -> Cli:
-    """The command line, in a process of its own."""
+def python_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PythonServer]:
+    """Python processes that find the heavy libraries imported."""
+    with serve_python(tmp_path_factory.mktemp("server"), preload=HEAVY, env=environment()) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def cli(python_server: PythonServer) -> Cli:
+    """The command line, in its own process."""
+
+    def run(
+        *arguments: object, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 240
+    ) -> subprocess.CompletedProcess[str]:
+        return python_server.run(["-m", "astuner", *arguments], cwd=cwd, env=environment(env), timeout=timeout)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def separate_cli() -> Cli:
+    """The command line as a user starts it, which imports everything by itself."""
 
     def run(
         *arguments: object, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 240

@@ -84,7 +84,7 @@ class ForkedCli:
 
 
 @contextmanager
-def forking() -> Iterator[ForkedCli]:
+def fork_server() -> Iterator[ForkedCli]:
     """Start the process that forks, and end it."""
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", SERVER], env=environment(), stdin=pipe, stdout=pipe, text=True) as process:

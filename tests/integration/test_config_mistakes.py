@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from forked_cli import Answered, ForkedCli, forking, run_alone
+from forked_cli import Answered, ForkedCli, fork_server, run_alone
 from harness import Cli
 
 from astuner.testing.distribution import write_distribution
@@ -28,7 +28,7 @@ ALONE = [
 @pytest.fixture(scope="module")
 def forked() -> Iterator[ForkedCli]:
     """A process that has imported nothing but the command line, and runs each command in a child."""
-    with forking() as cli:
+    with fork_server() as cli:
         yield cli
 
 

@@ -22,8 +22,7 @@ from harness import REPOSITORY
 
 from astuner import Verdict
 from astuner.errors import DataError, PluginError, RunFailed
-from astuner.plugins.catalog import Candidate
-from astuner.protocols import Sampled
+from astuner.protocols import Candidate, Sampled
 from astuner.schema import Failure, Notice, StepReport, Task, Unjudged, ValidationReport, WorkflowTask
 from astuner.testing import episode, group, run_info
 from astuner.testing.contracts import HooksContract, list_rules, run_contract

@@ -10,7 +10,7 @@ import pytest
 from harness import REPOSITORY
 
 from astuner.builtin.debug.debug_backbone import DebugBackbone
-from astuner.config.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
+from astuner.planning.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
 from astuner_local.backbone import LocalBackbone
 
 # What verl and Trinity need is left out of this environment; the classes of their backbones do without.
@@ -22,7 +22,7 @@ from astuner_verl.backbone import VerlBackbone
 CORE = REPOSITORY / "astuner-core" / "src" / "astuner"
 DEBUG = CORE / "builtin" / "debug" / "debug_backbone.py"
 # `keys.py` and `backbone.py` hold the claims themselves.
-LOOP = [*(path for path in sorted((CORE / "training").rglob("*.py")) if path.name != "keys.py"), CORE / "runs" / "loop.py"]
+LOOP = [*(path for path in sorted((CORE / "training").rglob("*.py")) if path.name != "keys.py"), CORE / "driver" / "loop.py"]
 
 
 def parts_of(plugin: str) -> list[Path]:

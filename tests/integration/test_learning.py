@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from harness import SMALL, Cli, environment
+from python_server import PythonServer
 from runs_on_disk import metric_rows, record, weights_digest
+
+Greedy = Callable[..., list[list[float]]]
 
 GREEDY = """
 import sys, torch
@@ -30,11 +32,16 @@ with torch.no_grad():
 """
 
 
-def greedy(*paths: Path) -> list[list[float]]:
-    """The next-token logits and a greedy continuation, by plain transformers."""
-    command = [sys.executable, "-c", GREEDY, *map(str, paths)]
-    found = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in found.stdout.splitlines()]
+@pytest.fixture
+def greedy(python_server: PythonServer, tmp_path: Path) -> Greedy:
+    """Generate greedily with plain transformers: `greedy(model)`, `greedy(adapter, model)` return five logits and the ids."""
+
+    def generate(*paths: Path) -> list[list[float]]:
+        found = python_server.run(["-c", GREEDY, *paths], cwd=tmp_path, env=environment(), timeout=240)
+        assert found.returncode == 0, found.stderr
+        return [json.loads(line) for line in found.stdout.splitlines()]
+
+    return generate
 
 
 @pytest.mark.parametrize("estimator", ["grpo", "dr_grpo", "rloo", "reinforce_plus_plus"])
@@ -67,7 +74,7 @@ def test_every_option_trains(cli: Cli, project: Path, settings: tuple[str, ...])
     assert max(row["signal/tokens_nonzero_advantage"] for row in rows) > 0
 
 
-def test_a_checkpoint_exports_to_a_model_that_generates_the_same(cli: Cli, project: Path, tmp_path: Path):
+def test_a_checkpoint_exports_to_a_model_that_generates_the_same(cli: Cli, greedy: Greedy, project: Path, tmp_path: Path):
     assert cli("run", "--conf", "tune.yaml", *SMALL, cwd=project).returncode == 0
     exported = cli("export", record(project), "--out", tmp_path / "out", cwd=project)
     assert exported.returncode == 0, exported.stderr
@@ -75,7 +82,7 @@ def test_a_checkpoint_exports_to_a_model_that_generates_the_same(cli: Cli, proje
     assert greedy(tmp_path / "out") != greedy(project / "model")
 
 
-def test_adapters_merge_into_a_model_that_generates_the_same(cli: Cli, project: Path, tmp_path: Path):
+def test_adapters_merge_into_a_model_that_generates_the_same(cli: Cli, greedy: Greedy, project: Path, tmp_path: Path):
     lora = ("--set=model.lora_rank=4", "--set=trainer_common.optim.lr=0.01")
     finished = cli("run", "--conf", "tune.yaml", *SMALL, *lora, cwd=project)
     assert finished.returncode == 0, finished.stderr

@@ -9,32 +9,41 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from harness import SMALL, Cli, environment
+from python_server import ForkedPython, PythonServer
 from runs_on_disk import metric_rows, record, times_generated, weights_digest
 
 STEPS = 4
 
+Start = Callable[..., ForkedPython]
+
 
 @pytest.fixture(scope="module")
-def uninterrupted(quickstart: Path, cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def uninterrupted(quickstart: Path, separate_cli: Cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # Not from the server: the other runs are compared with it, which must not depend on the seed of hashes.
     home = tmp_path_factory.mktemp("uninterrupted") / "project"
     shutil.copytree(quickstart, home, ignore=shutil.ignore_patterns("model"))
     (home / "model").symlink_to(quickstart / "model")
-    finished = cli("run", "--conf", "tune.yaml", *SMALL, cwd=home)
+    finished = separate_cli("run", "--conf", "tune.yaml", *SMALL, cwd=home)
     assert finished.returncode == 0, finished.stderr
     return record(home)
 
 
-def start(project: Path, *more: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "astuner", "run", "--conf", "tune.yaml", *SMALL, *more]
-    log = (project / "log.txt").open("ab")
-    return subprocess.Popen(command, cwd=project, env=environment(), stdout=log, stderr=log, start_new_session=True)
+@pytest.fixture
+def start(python_server: PythonServer) -> Start:
+    def start(project: Path, *more: str) -> ForkedPython:
+        command = ["-m", "astuner", "run", "--conf", "tune.yaml", *SMALL, *more]
+        with (project / "log.txt").open("ab") as log:
+            return python_server.start(command, cwd=project, env=environment(), output=(log, log), start_new_session=True)
+
+    return start
 
 
-def wait_for_episodes(run: Path, process: subprocess.Popen[bytes], count: int) -> None:
+def wait_for_episodes(run: Path, process: ForkedPython, count: int) -> None:
     deadline = time.monotonic() + 120
     while sum(times_generated_safely(run).values()) < count and process.poll() is None:
         assert time.monotonic() < deadline, "no episode was finished"
@@ -49,7 +58,9 @@ def times_generated_safely(run: Path, split: str = "train"):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_killed_at_random_points_it_ends_with_the_same_weights(project: Path, uninterrupted: Path, cli: Cli, seed: int):
+def test_killed_at_random_points_it_ends_with_the_same_weights(
+    start: Start, project: Path, uninterrupted: Path, cli: Cli, seed: int
+):
     rng = random.Random(seed)
     run = record(project)
     reached = 0
@@ -74,7 +85,7 @@ def test_two_runs_of_one_seed_are_identical(project: Path, uninterrupted: Path, 
     assert weights_digest(record(project), STEPS) == weights_digest(uninterrupted, STEPS)
 
 
-def test_ctrl_c_saves_the_state_and_the_run_goes_on(project: Path, uninterrupted: Path, cli: Cli):
+def test_ctrl_c_saves_the_state_and_the_run_goes_on(start: Start, project: Path, uninterrupted: Path, cli: Cli):
     process = start(project)
     wait_for_episodes(record(project), process, 14)
     process.send_signal(signal.SIGINT)
@@ -86,7 +97,7 @@ def test_ctrl_c_saves_the_state_and_the_run_goes_on(project: Path, uninterrupted
     assert set(times_generated(record(project)).values()) == {1}
 
 
-def test_a_changed_key_is_refused_at_resume_and_named(project: Path, cli: Cli):
+def test_a_changed_key_is_refused_at_resume_and_named(start: Start, project: Path, cli: Cli):
     process = start(project)
     wait_for_episodes(record(project), process, 3)
     os.killpg(process.pid, signal.SIGKILL)
@@ -122,7 +133,7 @@ def test_a_finished_run_goes_on_when_it_is_made_longer(project: Path, uninterrup
     assert weights_digest(record(project), STEPS) == weights_digest(uninterrupted, STEPS)
 
 
-def test_a_stop_in_the_middle_of_a_validation_loses_no_report(project: Path, cli: Cli):
+def test_a_stop_in_the_middle_of_a_validation_loses_no_report(start: Start, project: Path, cli: Cli):
     validating = ("--set=trainer_common.test_freq=2", "--set=rollout.max_env_worker=4")
     whole = cli("run", "--conf", "tune.yaml", *SMALL, *validating, "--set=experiment_name=whole", cwd=project)
     assert whole.returncode == 0, whole.stderr
@@ -137,7 +148,7 @@ def test_a_stop_in_the_middle_of_a_validation_loses_no_report(project: Path, cli
     assert metric_rows(record(project)) == metric_rows(record(project, "whole"))
 
 
-def test_sigusr1_saves_a_checkpoint_at_the_end_of_the_step(project: Path):
+def test_sigusr1_saves_a_checkpoint_at_the_end_of_the_step(start: Start, project: Path):
     process = start(project, "--set=trainer_common.save_freq=-1", "--set=trainer_common.total_training_steps=60")
     wait_for_episodes(record(project), process, 3)
     process.send_signal(signal.SIGUSR1)

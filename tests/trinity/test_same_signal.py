@@ -25,7 +25,7 @@ from astuner.schema import Group, Verdict
 from astuner.services.ray import ADDRESS, ray, read_key_again
 from astuner.services.running import ServiceHost, run_services
 
-pytestmark = pytest.mark.skipif(find_spec("trinity") is None, reason="Trinity is not installed")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(find_spec("trinity") is None, reason="Trinity is not installed")]
 
 AGGREGATIONS = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
 SETTINGS = (

@@ -18,6 +18,7 @@ from astuner.judging.advantages import WeightedSample, compute_advantages
 from astuner.planning.plan import plan_run
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(find_spec("verl") is None, reason="verl is not installed"),
     pytest.mark.xdist_group("same-signal"),  # both trainers are started once
 ]

@@ -37,7 +37,7 @@ def main() -> None:
     collect = [sys.executable, "-m", "astuner", "trace", "collect", f"--port={collector_port}", f"--out={arguments.traces}"]
     serve = [sys.executable, str(HERE / "model_server.py"), arguments.model, f"--port={model_port}"]
     collector, model = f"http://127.0.0.1:{collector_port}", f"http://127.0.0.1:{model_port}/v1"
-    with running(collect, f"{collector}/health"), running(serve, f"{model}/models"):
+    with run_server(collect, f"{collector}/health"), run_server(serve, f"{model}/models"):
         liked = asyncio.run(ask_all(model, collector, questions(arguments.day, arguments.questions)))
     print(f"day {arguments.day}: {liked} of {arguments.questions} answers were liked")
 
@@ -69,7 +69,7 @@ async def ask_all(model: str, collector: str, asked: list[tuple[str, int]]) -> i
 
 
 @contextmanager
-def running(command: list[str], ready: str) -> Iterator[None]:
+def run_server(command: list[str], ready: str) -> Iterator[None]:
     """Run a server for the length of the block, which begins when the server answers."""
     with subprocess.Popen(command) as process:
         try:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import click
 
     from astuner.judging.weighted_judge import WeightedJudge
-    from astuner.plugins.catalog import Candidate
     from astuner.protocols import (
         Backbone,
+        Candidate,
         Detector,
         Estimator,
         Judge,
@@ -83,7 +83,7 @@ class JudgeSpecs:
         """Make a judge; it is whole, with `observe` and `judge`, when core has made it.
 
         When: once for each judge of the run, before the first episode.
-        Where: each rollout process; for the backbones `debug` and `local` that is the driver.
+        Where: each rollout process; for backbones that play in the driver, as `debug` does, that is the driver.
         """
 
     @_mark_deciding
@@ -93,7 +93,7 @@ class JudgeSpecs:
         Core's own combines them as the section `task_judge.reward` says. What is made closes the judges that it was given.
 
         When: once, after the judges are made; not if there are none and workflows give the rewards.
-        Where: each rollout process; for the backbones `debug` and `local` that is the driver.
+        Where: each rollout process; for backbones that play in the driver, as `debug` does, that is the driver.
         """
 
     @_mark_event
@@ -113,7 +113,7 @@ class TrackerSpecs:
         """Return what makes a tracker: it is called without arguments, once per episode.
 
         When: once, before the first episode.
-        Where: each rollout process; for the backbones `debug` and `local` that is the driver.
+        Where: each rollout process; for backbones that play in the driver, as `debug` does, that is the driver.
         """
 
 
@@ -127,7 +127,7 @@ class EnvironmentSpecs:
         With `rollout.isolation: thread` that call happens in the thread of the environment, and may block.
 
         When: once for each environment of the run, before the first episode that is played in it.
-        Where: each rollout process, in the thread of its event loop; for the backbones `debug` and `local` it is in the driver.
+        Where: each rollout process, in the thread of its event loop; for backbones that play in the driver it is there.
         """
 
 
@@ -139,7 +139,7 @@ class DetectorSpecs:
         """Make a detector.
 
         When: once for each detector that is switched on, before the first episode.
-        Where: each rollout process; for the backbones `debug` and `local` that is the driver.
+        Where: each rollout process; for backbones that play in the driver, as `debug` does, that is the driver.
         """
 
 
@@ -150,9 +150,8 @@ class EngineSpecs:
     def astuner_make_engine(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEngine | None:
         """Return what makes an engine: it is called without arguments, once per rollout process.
 
-        When: once, before the first episode; not for the engine that a backbone brings itself, as `local` does under
-        `rollout.name: auto`.
-        Where: each rollout process; for the backbones `debug` and `local` that is the driver.
+        When: once, before the first episode; not for an engine that the backbone brings itself.
+        Where: each rollout process; for backbones that play in the driver, as `debug` does, that is the driver.
         """
 
 
@@ -164,7 +163,7 @@ class EstimatorSpecs:
         """Make the estimator of the run.
 
         When: once, when the backbone begins to train; most make it for a validation pass too.
-        Where: the driver, main thread; the backbone `trinity` makes one in each rollout process too.
+        Where: the driver, main thread; some backbones make one in each rollout process too.
         """
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
-from attrs import frozen
+from attrs import field, frozen
 
 
 @frozen(kw_only=True)
@@ -15,13 +15,21 @@ class Published:
     """What our packages offer, installed or not."""
 
     components: Mapping[tuple[str, str], str]
-    """What to install, by (kind, name): `astuner-judges[llm]`."""
+    """What to install, by (kind, name): the distribution, with its extras in brackets."""
     libraries: Mapping[str, str]
     """Libraries that only some backbones and engines need, and the package that brings each."""
     engines: Mapping[str, Sequence[str]]
     """Values of `rollout.name` for which there is no engine of a package, and the backbones that serve each themselves."""
     excludes: Mapping[str, Mapping[str, str]]
     """Packages that cannot share an environment with others, and why, by package and by the other's name."""
+    engine_ranks: Mapping[str, int] = field(factory=dict)
+    """The place of an engine among those that the backbone `debug` tries for `rollout.name: auto`; the lowest is the first."""
+    short_services: Mapping[str, str] = field(factory=dict)
+    """Help of the services that have an option of their own, `--with-NAME`, by name."""
+    heavy_modules: Mapping[str, Sequence[str]] = field(factory=dict)
+    """Modules that must not be imported before they are used, by package; core's own are known to it."""
+    api_keys: Mapping[str, Sequence[str]] = field(factory=dict)
+    """Environment variables that hold the usual API keys of a package."""
 
     def package_of(self, kind: str, name: str) -> str | None:
         """Return the name of the package that brings a component; None for one that nobody publishes."""
@@ -33,6 +41,11 @@ class Published:
         """The names of all packages."""
         return frozenset(requirement.partition("[")[0] for requirement in self.components.values())
 
+    @property
+    def engine_order(self) -> tuple[str, ...]:
+        """The engines that the backbone `debug` tries, in order."""
+        return tuple(sorted(self.engine_ranks, key=self.engine_ranks.__getitem__))
+
     def names(self, kind: str) -> list[str]:
         """Return the names of the components of a kind."""
         return [name for other, name in self.components if other == kind]
@@ -43,4 +56,4 @@ def read_published() -> Published:
     """Return what was published when this release of astuner-core was made."""
     data = tomllib.loads(files("astuner").joinpath("plugins", "published.toml").read_text(encoding="utf-8"))
     components = {(kind, name): needs for kind, named in data["components"].items() for name, needs in named.items()}
-    return Published(components=components, libraries=data["libraries"], engines=data["engines"], excludes=data["excludes"])
+    return Published(**{**data, "components": components})

@@ -333,7 +333,7 @@ class StepReport:
     metrics: Mapping[str, float]
     groups: tuple[Group, ...] = ()
     clock: str = "trainer"
-    """Whose step it is; Trinity has an `explorer` clock too."""
+    """Whose step it is; a sampler that runs next to the trainer has a clock of its own."""
 
 
 @frozen(kw_only=True, eq=False)

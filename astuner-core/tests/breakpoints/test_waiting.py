@@ -8,7 +8,7 @@ import time
 
 from attrs import define, field
 
-from astuner.breakpoints.clock import stop_clock
+from astuner.breakpoints.debugger import stop_clock
 from astuner.breakpoints.terminal import Terminal
 
 

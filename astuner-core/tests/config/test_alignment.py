@@ -127,10 +127,10 @@ def test_the_defaults_of_the_trainer_are_not_changed(load: Load) -> None:
 
 
 def test_without_asking_the_trainer_rows_are_checked_all_the_same(load: Load) -> None:
-    def raising() -> dict[str, Any]:
+    def fail() -> dict[str, Any]:
         raise AssertionError("the trainer was asked")
 
-    table = Alignment(root="verl", rows=(Row("data.train_batch_size", "n", value=lambda n: per_step(n, 5)),), defaults=raising)
+    table = Alignment(root="verl", rows=(Row("data.train_batch_size", "n", value=lambda n: per_step(n, 5)),), defaults=fail)
     [problem] = align(table, load(), ask_trainer=False).problems
     assert problem.key == "astuner.data.train_batch_size"
 

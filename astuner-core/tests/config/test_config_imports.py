@@ -10,7 +10,7 @@ import pytest
     ("module", "heavy"),
     [
         ("astuner.config.model", ["yaml", "omegaconf", "numpy", "cattrs"]),
-        ("astuner.config.key_coverage", ["omegaconf", "numpy", "torch", "rich"]),
+        ("astuner.planning.key_coverage", ["omegaconf", "numpy", "torch", "rich"]),
     ],
 )
 def test_module_imports_light(module: str, heavy: list[str]) -> None:

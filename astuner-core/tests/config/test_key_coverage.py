@@ -9,9 +9,9 @@ import pytest
 from astuner.builtin.debug.debug_backbone import DebugBackbone
 from astuner.config.alignment import Alignment, Row
 from astuner.config.core_keys import read_core_keys
-from astuner.config.key_coverage import HonourTable, check_honoured, find_unaccounted_keys, matches, walk_schema
 from astuner.config.loading import LoadedConfig
 from astuner.errors import Problem
+from astuner.planning.key_coverage import HonourTable, check_honoured, find_unaccounted_keys, matches, walk_schema
 
 CORE = read_core_keys()
 PATTERNS = (*CORE.honoured, *CORE.inapplicable, *CORE.refused)

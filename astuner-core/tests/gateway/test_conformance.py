@@ -206,7 +206,7 @@ class Script:
         return None
 
 
-def meaning(renderer: TemplateRenderer, prompt: str, text: str) -> Any:
+def read_meaning(renderer: TemplateRenderer, prompt: str, text: str) -> Any:
     """What an answer says, whatever the spelling of its calls."""
     parser = renderer.parser(prompt, tools=TOOLS, parallel=True)
     for word in sorted(renderer.closers.values(), key=len, reverse=True):
@@ -216,7 +216,7 @@ def meaning(renderer: TemplateRenderer, prompt: str, text: str) -> Any:
     return texts, [(piece.name, json.loads(piece.text)) for piece in pieces if piece.kind == "tool_call"]
 
 
-def ending(renderer: TemplateRenderer, text: str) -> str:
+def find_closer(renderer: TemplateRenderer, text: str) -> str:
     """The token that closes an answer, if one does."""
     return next((word for word in renderer.closers.values() if text.endswith(word)), "")
 
@@ -281,8 +281,8 @@ class Play:
             assert text.endswith(added)
             answer = text[len(before) : len(text) - len(added)]
             sampled = renderer.decode(recorded[prompt_length(parent) : call.kept])
-            assert meaning(renderer, before, answer) == meaning(renderer, before, sampled)
-            assert ending(renderer, answer) == ending(renderer, sampled)
+            assert read_meaning(renderer, before, answer) == read_meaning(renderer, before, sampled)
+            assert find_closer(renderer, answer) == find_closer(renderer, sampled)
             bridged += call.kept > prompt_length(parent)
         return bridged
 

@@ -16,7 +16,6 @@ import pytest
 from astuner.gateway.api_keys import mint
 from astuner.gateway.app import make_app
 from astuner.gateway.dialects import DIALECTS
-from astuner.gateway.dialects.anthropic_messages import AnthropicMessages
 from astuner.gateway.server import LONGEST_IDLE_S
 from astuner.schema import Capabilities, Chunk, Request
 from astuner.testing import until_so
@@ -43,7 +42,7 @@ def test_every_api_is_tried_here() -> None:
 async def clients(stage: Any) -> AsyncIterator[list[httpx.AsyncClient]]:
     """Make a client that goes through the socket and one that does not."""
     root = stage.gateway.base_url.removesuffix("/v1")
-    app: Any = make_app(stage.gateway, model_name="m", max_body_bytes=1 << 20)
+    app: Any = make_app(stage.gateway.recorder, model_name="m", max_body_bytes=1 << 20)
     async with (
         httpx.AsyncClient(base_url=root, timeout=20) as socket,
         httpx.AsyncClient(base_url=root, transport=httpx.ASGITransport(app)) as direct,
@@ -216,7 +215,7 @@ async def test_the_log_holds_no_key_and_no_word_of_a_body(
     for name in ("httpx", "httpcore"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
-    def fail(self: Any, raw: bytes, said: Any = None) -> Any:
+    def fail(raw: bytes) -> Any:
         raise ValueError(raw.decode())
 
     async with serving("the launch code is 0451") as stage, serving(engine=Down()) as down:
@@ -240,8 +239,7 @@ async def test_the_log_holds_no_key_and_no_word_of_a_body(
             )
             assert b"400" in await reader.readline()
             writer.close()
-            monkeypatch.setattr(AnthropicMessages, "read", fail)
-            monkeypatch.setattr("astuner.gateway.app.messages_request", lambda body, counting: fail(None, str(body).encode()))
+            monkeypatch.setattr("astuner.gateway.app.parse_body", fail)
             failed = [await ways[0].post(path, json=body_of(path), headers=bearer(key)) for path in PATHS[-2:]]
         await down.recorder.close()
         loop.set_debug(False)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from astuner.errors import ConfigError
-from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.catalog import Catalog
+from astuner.protocols import Candidate
 
 Install = Callable[..., Path]
 

@@ -10,9 +10,9 @@ import pytest
 
 from astuner.errors import PluginError
 from astuner.hookspecs import SPECS
-from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.catalog import Catalog
 from astuner.plugins.hooks import Hooks
-from astuner.protocols import Judge, RunInfo
+from astuner.protocols import Candidate, Judge, RunInfo
 from astuner.schema import Episode, Group, Notice, Task, Unjudged, Verdict, WorkflowOutput
 
 Install = Callable[..., Path]

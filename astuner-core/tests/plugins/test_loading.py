@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from astuner.errors import ConfigError, PluginError
-from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.catalog import Catalog
 from astuner.plugins.compat import find_incompatibility
 from astuner.plugins.drivers import load, make
-from astuner.protocols import RunInfo
+from astuner.protocols import Candidate, RunInfo
 
 Install = Callable[..., Path]
 

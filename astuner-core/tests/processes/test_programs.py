@@ -49,13 +49,13 @@ def token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     value = str(tmp_path)
     monkeypatch.setenv("TEST_TOKEN", value)
     yield value
-    for process in living(value):
+    for process in find_processes(value):
         # It may end by itself meanwhile.
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
 
 
-def living(token: str, *words: str) -> list[psutil.Process]:
+def find_processes(token: str, *words: str) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
@@ -143,7 +143,7 @@ def test_ending_takes_everything_below_along(start: Start, token: str) -> None:
     until(lambda: "up" in launched.tail())
     until(lambda: len(launched.members()) == 4)
     launched.end()
-    assert living(token) == []
+    assert find_processes(token) == []
     assert list_programs() == []
 
 
@@ -159,7 +159,7 @@ def test_one_that_ignores_the_request_is_killed_after_the_grace(start: Start, to
     until(lambda: "deaf" in launched.tail())
     launched.end(grace_s=0.3)
     assert launched.poll() == -signal.SIGKILL
-    assert living(token) == []
+    assert find_processes(token) == []
 
 
 def test_a_stopped_one_hears_the_request(start: Start) -> None:
@@ -171,7 +171,7 @@ def test_a_stopped_one_hears_the_request(start: Start) -> None:
 
 def test_what_a_program_leaves_behind_ends_with_it(start: Start, token: str) -> None:
     launched = start("(sleep 60 &); exit 4")
-    until(lambda: not living(token))
+    until(lambda: not find_processes(token))
     assert launched.poll() == 4
 
 
@@ -184,10 +184,10 @@ def test_a_program_whose_group_is_signalled_takes_no_guard_along(start: Start) -
 def test_nothing_outlives_a_starter_that_is_killed(tmp_path: Path, token: str) -> None:
     family = FAMILY.format(python=sys.executable)
     parent = starter(tmp_path / "log", f"start({family!r}); print('started', flush=True); time.sleep(60)")
-    until(lambda: len(living(token, "sleep")) >= 2)
+    until(lambda: len(find_processes(token, "sleep")) >= 2)
     parent.kill()
     parent.wait()
-    until(lambda: not living(token))
+    until(lambda: not find_processes(token))
     assert "who started it is gone" in (tmp_path / "log").read_text()
 
 
@@ -196,21 +196,21 @@ def test_a_fork_of_the_starter_does_not_keep_the_program(tmp_path: Path, token: 
     parent = starter(tmp_path / "log", body)
     parent.kill()
     parent.wait()
-    until(lambda: not living(token, "sleep", "60"))
+    until(lambda: not find_processes(token, "sleep", "60"))
 
 
 def test_nothing_outlives_a_guard_that_is_killed(start: Start, token: str) -> None:
     launched = start(FAMILY.format(python=sys.executable))
     until(lambda: "up" in launched.tail())
     os.kill(launched.record.pid, signal.SIGKILL)
-    until(lambda: not living(token))
+    until(lambda: not find_processes(token))
     assert launched.poll() == -signal.SIGKILL
 
 
 def test_a_guard_that_is_asked_to_end_ends_the_program(start: Start, token: str) -> None:
     launched = start()
     os.kill(launched.record.pid, signal.SIGTERM)
-    until(lambda: not living(token))
+    until(lambda: not find_processes(token))
     assert launched.poll() == -signal.SIGTERM
 
 
@@ -225,7 +225,7 @@ def test_the_terminals_ctrl_c_reaches_the_starter_alone(tmp_path: Path, token: s
     parent = starter(tmp_path / "log", body)
     os.killpg(parent.pid, signal.SIGINT)
     assert parent.communicate(timeout=30)[0] == "None\n"
-    assert living(token) == []
+    assert find_processes(token) == []
 
 
 def test_a_leased_program_outlives_its_starter_and_ends_when_it_is_idle(tmp_path: Path, token: str) -> None:
@@ -233,7 +233,7 @@ def test_a_leased_program_outlives_its_starter_and_ends_when_it_is_idle(tmp_path
     parent.wait()
     [record] = list_programs()
     assert attach(record).poll() is None
-    until(lambda: not living(token))
+    until(lambda: not find_processes(token))
     assert list_programs() == []
     assert "it was not used for 6 s" in (tmp_path / "log").read_text()
 

@@ -73,7 +73,7 @@ every_format = pytest.mark.parametrize("name", sorted(CALLS))
 
 
 def parse(name: str, *texts: str, prompt: str = "", tools: Any = TOOLS, parallel: bool = True) -> dict[str, Any]:
-    parser = STYLES[name].parser(prompt, tools=tools, parallel=parallel)
+    parser = STYLES[name](prompt, tools=tools, parallel=parallel)
     pieces = [piece for text in texts for piece in parser.feed(text)] + list(parser.finish())
     found: dict[str, Any] = {"content": "", "reasoning": "", "calls": [], "malformed": parser.malformed}
     for piece in pieces:
@@ -103,7 +103,7 @@ def test_a_call_is_read(name: str) -> None:
 
 @every_format
 def test_text_before_a_call_is_said_at_once(name: str) -> None:
-    parser = STYLES[name].parser("", tools=TOOLS, parallel=True)
+    parser = STYLES[name]("", tools=TOOLS, parallel=True)
     said = list(parser.feed("let me see, 1 < 2, " + CALLS[name][: len(CALLS[name]) // 2]))
     assert [(piece.kind, piece.text.rstrip()) for piece in said] == [("content", "let me see, 1 < 2,")]
 

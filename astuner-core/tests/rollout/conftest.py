@@ -98,7 +98,8 @@ class Games:
         )
         config = Config(**{"rollout": rollout, "data": Data(**self.data), "environment": Environment(), **self.config})
         run = run_info(self.directory, directory=self.directory, config=config)
-        choice = EnvironmentChoice(leads=self.workflow is None)
+        preference = config.environment.env_action_preference or "text"
+        choice = EnvironmentChoice(leads=self.workflow is None, preference=preference)
         if name is not None:
             choice = evolve(choice, everywhere=choose_environment(self.game(name), self.values))
         parts = Parts(

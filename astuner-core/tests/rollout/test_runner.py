@@ -96,7 +96,7 @@ def playing(tmp_path: Path) -> Playing:
     return Playing(tmp_path)
 
 
-def failing(error: Exception, *, attempts: int, only: int | None = None) -> type[Workflow]:
+def make_failing(error: Exception, *, attempts: int, only: int | None = None) -> type[Workflow]:
     class Fails(Ask):
         async def execute(self, workflow_task, tuner):
             if workflow_task.attempt < attempts and only in (None, workflow_task.repeat):
@@ -117,7 +117,7 @@ def test_the_judge_sees_all_siblings_of_a_group_at_once(playing: Playing):
 
 
 def test_a_failed_sibling_is_kept_in_the_group_with_its_reason(playing: Playing):
-    playing.workflow = failing(RuntimeError("tool broke"), attempts=9, only=1)
+    playing.workflow = make_failing(RuntimeError("tool broke"), attempts=9, only=1)
     (group, *_) = playing.play(repeats=3)
     failed = group.episodes[1]
     assert (failed.completed, failed.reward) == (False, None)
@@ -129,7 +129,7 @@ def test_a_failed_sibling_is_kept_in_the_group_with_its_reason(playing: Playing)
 
 
 def test_an_episode_is_tried_again_as_often_as_allowed(playing: Playing):
-    playing.workflow = failing(RuntimeError("flaky"), attempts=2)
+    playing.workflow = make_failing(RuntimeError("flaky"), attempts=2)
     playing.options = {"max_retries": 2}
     (group, *_) = playing.play(repeats=1)
     assert group.episodes[0].completed
@@ -151,7 +151,7 @@ def test_a_hanging_episode_ends_with_its_time_limit_and_the_others_go_on(playing
 
 
 def test_a_time_out_of_the_workflow_itself_is_an_error_of_the_workflow(playing: Playing):
-    playing.workflow = failing(TimeoutError("my own"), attempts=9)
+    playing.workflow = make_failing(TimeoutError("my own"), attempts=9)
     assert playing.play(repeats=1)[0].episodes[0].failures[-1].reason == "workflow_error"
 
 
@@ -170,7 +170,7 @@ def test_something_else_than_an_output_is_an_error_of_the_workflow(playing: Play
 
 
 def test_too_many_failures_end_the_run_with_the_reasons_counted(playing: Playing):
-    playing.workflow = failing(RuntimeError("tool broke"), attempts=9)
+    playing.workflow = make_failing(RuntimeError("tool broke"), attempts=9)
     playing.options = {"failure_budget": 0.5}
     with pytest.raises(
         RunFailed, match=r"6 of 6 episodes of step 1 \(train\)[\s\S]*6 x workflow_error: RuntimeError: tool broke"

@@ -159,6 +159,6 @@ def test_the_yaml_that_is_shown_is_right(kind: str, tmp_path: Path) -> None:
 
 
 def test_the_keys_of_the_schema_are_all_accounted_for_by_the_backbone(load: Load) -> None:
-    from astuner.config.key_coverage import find_unaccounted_keys
+    from astuner.planning.key_coverage import find_unaccounted_keys
 
     assert find_unaccounted_keys(load("backbone")) == []

@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import evolve
 
-from astuner.config.components import TaskReader
+from astuner.driver.launch import start_run
 from astuner.errors import PluginError, UsageError
 from astuner.planning.plan import plan_run
 from astuner.plugins import install_hints
 from astuner.processes import list_programs
 from astuner.published import Published
-from astuner.runs.launch import start_run
 from astuner.services import Definition
-from astuner.services.appworld import appworld
 from astuner.services.ray import ray
 from astuner.testing.project import write_project
 
@@ -77,8 +74,8 @@ def test_one_that_a_published_package_brings_is_told_by_that_package(tmp_path: P
 
 
 def test_the_services_of_core_are_listed_like_any_component(cli: Any) -> None:
-    rows = [line.split()[:2] for line in cli("plugin", "list", "--kind", "service").out.splitlines()]
-    assert rows[1:] == [["service", "appworld"], ["service", "ray"]]
+    lines = cli("plugin", "list", "--kind", "service").out.splitlines()
+    assert [line.split()[:2] for line in lines if "astuner-core" in line] == [["service", "ray"]]
 
 
 def test_a_cluster_that_is_there_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -92,41 +89,3 @@ def test_without_ray_its_service_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setattr("astuner.services.ray.find_spec", lambda name: None)
     with pytest.raises(UsageError, match="pip install ray"):
         ray(info(tmp_path))
-
-
-def test_appworld_is_started_where_and_as_the_shell_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("APPWORLD_PATH", str(tmp_path))
-    monkeypatch.setenv("APPWORLD_SCRIPT", "bash env/appworld.sh")
-    service = appworld(info(tmp_path)).service
-    assert service is not None
-    assert (service.command, service.cwd) == (("bash", "-c", "bash env/appworld.sh"), str(tmp_path))
-    # Its sign comes only unbuffered.
-    assert (service.ready.log, service.env["PYTHONUNBUFFERED"]) == ("Starting server on", "1")
-
-
-@pytest.mark.parametrize(
-    ("given", "looked_at"),
-    [("http://127.0.0.1:8080/", "http://127.0.0.1:8080/healthz"), ("http://envs.acme.org:8080", None)],
-)
-def test_appworld_is_looked_for_where_the_tasks_are_read_on_this_machine(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str, looked_at: str | None
-) -> None:
-    monkeypatch.setenv("APPWORLD_PATH", str(tmp_path))
-    monkeypatch.setenv("APPWORLD_SCRIPT", "x")
-    reader = TaskReader(type="env_service", sections={"env_service": {"env_url": given}})
-    run_info = info(tmp_path)
-    service = appworld(evolve(run_info, config=evolve(run_info.config, task_reader=reader))).service
-    assert service is not None
-    assert service.ready.url == looked_at
-
-
-@pytest.mark.parametrize("missing", [("APPWORLD_PATH",), ("APPWORLD_SCRIPT",), ("APPWORLD_PATH", "APPWORLD_SCRIPT")])
-def test_appworld_names_what_the_shell_does_not_say(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: tuple[str, ...]
-) -> None:
-    monkeypatch.setenv("APPWORLD_PATH", str(tmp_path))
-    monkeypatch.setenv("APPWORLD_SCRIPT", "x")
-    for name in missing:
-        monkeypatch.delenv(name)
-    with pytest.raises(UsageError, match=f"{' and '.join(missing)} not set"):
-        appworld(info(tmp_path))

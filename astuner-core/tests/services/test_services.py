@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from astuner.config.model import Ready, Service
+from astuner.driver.launch import evaluate_run, start_run
 from astuner.errors import AstunerError, Interrupted, RunFailed, UsageError
 from astuner.processes import attach, free_port, list_programs
 from astuner.processes.ports import accepts
-from astuner.runs.launch import evaluate_run, start_run
 from astuner.services import Definition, running
 from astuner.testing import until
 from astuner.testing.project import write_project
@@ -127,7 +127,7 @@ def test_one_that_is_never_ready_fails_the_run_with_its_last_lines(tmp_path: Pat
 
 def test_an_unknown_name_is_told_with_what_there_is(tmp_path: Path) -> None:
     conf = project(tmp_path, {"webserver": {"command": "sleep 60"}})
-    with pytest.raises(UsageError, match=r"has webserver; installed are appworld \(astuner-core .*Did you mean 'webserver'"):
+    with pytest.raises(UsageError, match=r"has webserver; installed are .*ray \(astuner-core .*Did you mean 'webserver'"):
         start_run(conf, services=["websever"])
     assert not (tmp_path / "launcher_record").exists()
 

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, ClassVar
 
-from astuner.plugins.catalog import Candidate
+from astuner.protocols import Candidate
 from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
 from astuner.runs.directory import RunDirectory
 from astuner.schema import CheckpointSaved, Event, StepReport, ValidationReport

@@ -286,8 +286,12 @@ class NeverStarts(Babbler):
 
 BAD = [
     ("test_it_has_the_methods_of_an_engine", AwaitedGenerate, "is not awaited"),
-    ("test_it_has_the_methods_of_an_engine", SyncPause, "write `async def pause`"),
-    ("test_it_has_the_methods_of_an_engine", ForgetsTheVersion, "`update_weights` is called with 2 arguments"),
+    ("test_it_has_the_methods_of_an_engine", SyncPause, "`pause` is awaited, and so must be async"),
+    (
+        "test_it_has_the_methods_of_an_engine",
+        ForgetsTheVersion,
+        "core calls update_weights(ref, version), but",
+    ),
     ("test_it_has_the_methods_of_an_engine", NeverCloses, "has no method `close`"),
     ("test_it_has_the_methods_of_an_engine", MethodOfCapabilities, "make it a property"),
     ("test_it_says_what_it_can_do", DictOfCapabilities, "return a Capabilities"),

@@ -58,8 +58,8 @@ BAD: list[tuple[str, Mapping[str, Any], str]] = [
     ),
     (
         "test_it_imports_only_what_is_public",
-        {"files": {"acme_strict.py": f"\nfrom astuner.runs import launch\n{JUDGE}"}},
-        "acme_strict.py:2: imports astuner.runs.launch, which is internal",
+        {"files": {"acme_strict.py": f"\nfrom astuner.driver import launch\n{JUDGE}"}},
+        "acme_strict.py:2: imports astuner.driver.launch, which is internal",
     ),
     (
         "test_it_imports_only_what_is_public",

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from astuner.config.loading import load_config
+from astuner.driver.launch import start_run
 from astuner.errors import ConfigError, UsageError
 from astuner.planning.plan import plan_run
-from astuner.runs.launch import start_run
 from astuner.testing.project import write_project
 
 

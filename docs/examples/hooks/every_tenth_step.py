@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 
 from astuner import hookimpl
-from astuner.plugins.catalog import Candidate
-from astuner.protocols import Logger
+from astuner.protocols import Candidate, Logger
 from astuner.schema import Group
 
 

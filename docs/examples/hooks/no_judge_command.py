@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from astuner import hookimpl
-from astuner.plugins.catalog import Candidate
+from astuner.protocols import Candidate
 
 
 class NoJudgeCommand:

@@ -31,7 +31,7 @@ def play(world: type[Any], options: Any, answers: Any, task_id: str = "train-0")
     return asyncio.run(whole())
 
 
-def calling(expression: Any, name: str = "calculate") -> dict[str, Any]:
+def make_call(expression: Any, name: str = "calculate") -> dict[str, Any]:
     arguments = json.dumps({"expression": expression})
     return {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "function": {"name": name, "arguments": arguments}}]}
 
@@ -135,12 +135,12 @@ def test_options_that_leave_no_task_are_refused_and_do_not_hang():
 
 
 def test_the_calculator_calculates():
-    steps, _, _ = play(Calculator, Calculator.Options(), [calling("2 * (3 + 4)")])
+    steps, _, _ = play(Calculator, Calculator.Options(), [make_call("2 * (3 + 4)")])
     assert steps[0][:3] == ([{"role": "tool", "tool_call_id": "c", "content": "14"}], 0.0, False)
 
 
 @pytest.mark.parametrize(
-    "call", [calling("2 ** 3"), calling(None), calling("1", name="shell"), {**calling("1"), "tool_calls": [{"id": "x"}]}]
+    "call", [make_call("2 ** 3"), make_call(None), make_call("1", name="shell"), {**make_call("1"), "tool_calls": [{"id": "x"}]}]
 )
 def test_a_wrong_call_is_answered_and_the_episode_goes_on(call):
     steps, _, _ = play(Calculator, Calculator.Options(), [call])
@@ -156,7 +156,7 @@ def test_the_right_sum_scores_one_and_any_other_none():
 
 
 def test_calls_of_the_calculator_are_limited():
-    steps, _, _ = play(Calculator, Calculator.Options(calls=1), [calling("1"), calling("2")])
+    steps, _, _ = play(Calculator, Calculator.Options(calls=1), [make_call("1"), make_call("2")])
     assert [step[2] for step in steps] == [False, True]
 
 

@@ -66,7 +66,7 @@ async def engine_over(answer: Answer) -> AsyncIterator[ServerEngine]:
         await runner.cleanup()
 
 
-def sending(*events: Any, status: int = 200, done: bool = True) -> tuple[Answer, list[Any]]:
+def make_answer(*events: Any, status: int = 200, done: bool = True) -> tuple[Answer, list[Any]]:
     """Return an answer that sends these, and where it writes down what it was asked."""
     asked: list[Any] = []
 
@@ -92,7 +92,7 @@ async def chunks(engine: Any) -> list[Chunk]:
 
 @pytest.mark.asyncio
 async def test_ids_go_in_and_come_out_with_their_probabilities_and_weights() -> None:
-    answer, asked = sending(event([1, 2], [-0.5, -0.25]), event([3], [-1.0], "stop"), {"choices": [], "usage": {}})
+    answer, asked = make_answer(event([1, 2], [-0.5, -0.25]), event([3], [-1.0], "stop"), {"choices": [], "usage": {}})
     async with engine_over(answer) as engine:
         found = await chunks(engine)
         assert engine.busy_s > 0
@@ -119,7 +119,7 @@ async def test_ids_go_in_and_come_out_with_their_probabilities_and_weights() -> 
 )
 @pytest.mark.asyncio
 async def test_what_is_no_answer_is_an_error(events: list[Any], status: int, done: bool, said: str) -> None:
-    answer, _ = sending(*events, status=status, done=done)
+    answer, _ = make_answer(*events, status=status, done=done)
     async with engine_over(answer) as engine:
         with pytest.raises(EngineLost, match=said):
             await chunks(engine)
@@ -127,7 +127,7 @@ async def test_what_is_no_answer_is_an_error(events: list[Any], status: int, don
 
 @pytest.mark.asyncio
 async def test_a_server_that_is_gone_is_an_error() -> None:
-    answer, _ = sending()
+    answer, _ = make_answer()
     async with engine_over(answer) as engine:
         pass
     lost = ServerEngine(engine._address, "model", Versions(Actor()), max_model_len=100)

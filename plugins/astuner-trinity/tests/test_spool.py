@@ -50,12 +50,15 @@ def written(spool: Spool, whole: Group) -> None:
     spool.add_group(whole)
 
 
-def nothing(directory: Path) -> StoredEpisodes:
+def open_empty_store(directory: Path) -> StoredEpisodes:
     return StoredEpisodes(directory / "episodes", replay_after=None)
 
 
 def test_a_group_comes_whole_with_its_verdicts(tmp_path: Path) -> None:
-    spool, tail = Spool(tmp_path / "played" / "a.jsonl", nothing(tmp_path)), SpoolTail(tmp_path / "played", nothing(tmp_path))
+    spool, tail = (
+        Spool(tmp_path / "played" / "a.jsonl", open_empty_store(tmp_path)),
+        SpoolTail(tmp_path / "played", open_empty_store(tmp_path)),
+    )
     whole = group("t")
     written(spool, whole)
     spool.say("look", "warning")
@@ -71,10 +74,10 @@ def test_a_group_comes_whole_with_its_verdicts(tmp_path: Path) -> None:
 
 def test_a_line_that_is_not_whole_comes_later(tmp_path: Path) -> None:
     path = tmp_path / "played" / "a.jsonl"
-    spool = Spool(path, nothing(tmp_path))
+    spool = Spool(path, open_empty_store(tmp_path))
     written(spool, group("t"))
     text = path.read_bytes()
-    tail = SpoolTail(tmp_path / "played", nothing(tmp_path))
+    tail = SpoolTail(tmp_path / "played", open_empty_store(tmp_path))
     path.write_bytes(text[: len(text) - 20])
     assert not any(isinstance(one, JudgedGroup) for one in tail.new())
     path.write_bytes(text)
@@ -99,7 +102,7 @@ def test_an_episode_of_an_earlier_attempt_is_neither_played_nor_stored_again(tmp
 
 
 def test_what_a_driver_that_died_left_over_is_stored(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "played" / "a.jsonl", nothing(tmp_path))
+    spool = Spool(tmp_path / "played" / "a.jsonl", open_empty_store(tmp_path))
     written(spool, group("t"))
     half = episode("u")
     spool.add_episode(half)
@@ -121,9 +124,9 @@ def test_whatever_was_read_when_nothing_is_lost_or_doubled(tmp_path: Path, order
     import shutil
 
     shutil.rmtree(tmp_path, ignore_errors=True)
-    spools = [Spool(tmp_path / "played" / f"{n}.jsonl", nothing(tmp_path)) for n in range(3)]
+    spools = [Spool(tmp_path / "played" / f"{n}.jsonl", open_empty_store(tmp_path)) for n in range(3)]
     store = EpisodeFiles(tmp_path / "episodes")
-    tail = SpoolTail(tmp_path / "played", nothing(tmp_path))
+    tail = SpoolTail(tmp_path / "played", open_empty_store(tmp_path))
     expected: set[str] = set()
     groups: list[str] = []
 
@@ -150,7 +153,10 @@ def test_whatever_was_read_when_nothing_is_lost_or_doubled(tmp_path: Path, order
 
 
 def test_a_judge_that_failed_is_no_verdict(tmp_path: Path) -> None:
-    spool, tail = Spool(tmp_path / "played" / "a.jsonl", nothing(tmp_path)), SpoolTail(tmp_path / "played", nothing(tmp_path))
+    spool, tail = (
+        Spool(tmp_path / "played" / "a.jsonl", open_empty_store(tmp_path)),
+        SpoolTail(tmp_path / "played", open_empty_store(tmp_path)),
+    )
     failed = evolve(group("t"), episodes=(episode("t").with_verdict(Unjudged(reason="judge_error")),))
     written(spool, failed)
     judged = [one for one in tail.new() if isinstance(one, JudgedGroup)]

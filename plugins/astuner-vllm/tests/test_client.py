@@ -259,7 +259,7 @@ async def test_tokens_are_held_back_while_it_is_open_which_weights_sampled_them(
         await client.meet()
         label = client.versions.assign_label(4)
 
-        async def spanning(writer: asyncio.StreamWriter) -> None:
+        async def stream_spans(writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
             writer.write(fake.event([1, 2]))
             await go_on.wait()
@@ -267,7 +267,7 @@ async def test_tokens_are_held_back_while_it_is_open_which_weights_sampled_them(
             await asyncio.sleep(0.1)
             writer.write(fake.event([4, 5], finish="length", spans=[("default", 0), (label, 3)]))
 
-        server.answers = [spanning]
+        server.answers = [stream_spans]
         stream = client.generate(ask())
         first = await anext(stream)
         await client.pause("keep")

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.config.key_coverage import HonourTable
 from astuner.config.model import Config, Debug, Model
 from astuner.config.rollout import Rollout
 from astuner.errors import ConfigError
+from astuner.planning.key_coverage import HonourTable
 from astuner.processes import Lease, attach, free_port, launch, list_programs
 from astuner.protocols import RunInfo
 from astuner.schema import Request

@@ -189,7 +189,7 @@ async def test_without_any_server_a_call_fails_with_the_names(fake: Any, ask: As
 async def test_all_servers_have_new_weights_before_any_goes_on(fake: Any, tmp_path: Path) -> None:
     order: list[str] = []
 
-    def noting(name: str) -> Any:
+    def note_order(name: str) -> Any:
         async def act(writer: asyncio.StreamWriter) -> None:
             order.append(name)
             await fake.page(b"{}", kind="application/json")(writer)
@@ -198,7 +198,7 @@ async def test_all_servers_have_new_weights_before_any_goes_on(fake: Any, tmp_pa
 
     async with fake.vllm() as one, fake.vllm() as other:
         for server in (one, other):
-            server.replies |= {path: noting(path) for path in ("/pause", "/finish_weight_update", "/resume")}
+            server.replies |= {path: note_order(path) for path in ("/pause", "/finish_weight_update", "/resume")}
         fleet = await attached(tmp_path, one.url, other.url)
         await fleet.update(str(tmp_path), 1)
         await fleet.close()

@@ -8,13 +8,17 @@ import pdb
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from astuner.breakpoints.clock import stop_clock
 from astuner.breakpoints.terminal import TERMINAL
+
+_held_s: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+"""By event loop, the total time it was held."""
 
 
 class Debugger(pdb.Pdb):
@@ -100,3 +104,27 @@ def _allow_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def stop_clock() -> Iterator[None]:
+    """Hold the running event loop of this thread, if there is one, and then set its clock back, so that no time limit passes."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        loop = None
+    began = time.monotonic()
+    try:
+        yield
+    finally:
+        # Only asyncio's own loops are known to call `time` for every timer.
+        if isinstance(loop, asyncio.BaseEventLoop):
+            _set_back(loop, time.monotonic() - began)
+
+
+def _set_back(loop: asyncio.BaseEventLoop, seconds: float) -> None:
+    if loop not in _held_s:
+        _held_s[loop] = 0.0
+        earlier = loop.time
+        loop.time = lambda: earlier() - _held_s[loop]  # type: ignore[method-assign]  # replacing the clock is the point
+    _held_s[loop] += seconds

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve
 
@@ -16,7 +16,7 @@ from astuner.breakpoints.selection import is_selected, note_first, read_tags
 from astuner.breakpoints.terminal import TERMINAL
 
 if TYPE_CHECKING:
-    from astuner.protocols import RunInfo
+    from astuner.protocols import Control, RunInfo
 
 
 @define(eq=False)
@@ -31,32 +31,15 @@ class _RunHandle:
 _run = _RunHandle()
 
 
-class Stoppable(Protocol):
-    """The control of a run, as a debugger needs it."""
-
-    @property
-    def stop(self) -> bool:
-        """Whether a stop was asked for."""
-        ...
-
-    def request_stop(self) -> None:
-        """Ask for a stop."""
-        ...
-
-    def on_stop(self, callback: Callable[[], object]) -> None:
-        """Call back when a stop is asked for."""
-        ...
-
-
 @contextmanager
-def connect_run(control: Stoppable, say: Callable[[str], object]) -> Iterator[None]:
+def connect_run(control: Control, end: Callable[[], object], say: Callable[[str], object]) -> Iterator[None]:
     """Let debuggers in this process end the run on quit, and report messages through `say`."""
 
     def report_prompt() -> None:
         if TERMINAL.in_use:
             say("a debugger is still at its prompt: press Enter there to leave it")
 
-    _run.end, _run.say, _run.ending = control.request_stop, say, lambda: control.stop
+    _run.end, _run.say, _run.ending = end, say, lambda: control.stop
     control.on_stop(report_prompt)
     try:
         yield

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import click
 
-from astuner.cli.commands import CORE_COMMANDS, LazyGroup
+from astuner.cli.commands import LazyGroup
 from astuner.errors import AstunerError, ConfigError
+from astuner.plugins.core_commands import CORE_COMMANDS
 
 TRACEBACK = "ASTUNER_TRACEBACK"
 

@@ -11,21 +11,10 @@ import click
 from astuner.cli.lazy import LazySubcommands
 from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, Problem, UsageError
+from astuner.plugins.core_commands import CORE_COMMANDS
 
 if TYPE_CHECKING:
-    from astuner.plugins.catalog import Candidate
-
-CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
-    "run": ("astuner.cli.run:run", "Train the model behind an agent."),
-    "eval": ("astuner.cli.evaluate:evaluate", "Run only the validation pass."),
-    "export": ("astuner.cli.export:export", "Write a checkpoint as a Hugging Face model."),
-    "ps": ("astuner.cli.ps:ps", "List the runs, services and servers that are running."),
-    "stop": ("astuner.cli.stop:stop", "Stop runs, services and servers."),
-    "plugin": ("astuner.cli.plugin:plugin", "List, show, check and create plugins."),
-    "config": ("astuner.cli.config:config", "Check, show and explain a configuration."),
-    "doctor": ("astuner.cli.doctor:doctor", "Show what is installed, what can run and what is missing."),
-}
-"""Target and help text by name."""
+    from astuner.protocols import Candidate
 
 
 class LazyGroup(LazySubcommands):

@@ -14,8 +14,8 @@ from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import align_columns, print_json
 
 if TYPE_CHECKING:
-    from astuner.config.explain import ExplainedKey, Explanation
     from astuner.errors import Problem
+    from astuner.planning.explanation import ExplainedKey, Explanation
 
 LONGEST_VALUE = 60
 """Characters; a longer value is cut in the table, but not in the JSON."""
@@ -27,12 +27,12 @@ LONGEST_VALUE = 60
 @click.option("--all", "everything", is_flag=True, help="Also show keys that hold their default.")
 def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool, everything: bool) -> int:
     """Show where each value comes from and what acts on it, down to the backbone's own keys. Nothing is started."""
-    from astuner.config.explain import explain as explain_config
-    from astuner.config.key_coverage import HonourTable, check_honoured
     from astuner.config.loading import load_config
     from astuner.errors import ConfigError
     from astuner.planning.chooser import Chooser
     from astuner.planning.engine_choice import choose_engine
+    from astuner.planning.explanation import explain as explain_config
+    from astuner.planning.key_coverage import HonourTable, check_honoured
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.component import Component
     from astuner.plugins.drivers import load

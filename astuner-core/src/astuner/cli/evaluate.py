@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from astuner.cli.options import add_service_options
-from astuner.runs.launch import evaluate_run
+from astuner.driver.launch import evaluate_run
 
 
 @click.command(name="eval")

@@ -9,11 +9,13 @@ from typing import Any, TypeVar
 
 import click
 
+from astuner.published import read_published
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 SHORT: Mapping[str, str] = {
     "ray": "a Ray cluster on this machine, for this run only",
-    "appworld": "AppWorld's server, from APPWORLD_PATH and APPWORLD_SCRIPT",
+    **read_published().short_services,
     "logview": "the viewer for logs and episodes",
 }
 """The services that have their own option."""

@@ -15,7 +15,7 @@ plugin = LazySubcommands(
     subcommands={
         "list": ("astuner.cli.plugin:list_", "List every installed component, without importing any."),
         "show": ("astuner.cli.plugin_show:show", "Show one component: origin, needs, options."),
-        "check": ("astuner.cli.plugin_check:check", "Check an installed distribution against the contracts."),
+        "check": ("astuner.testing.check_command:check", "Check an installed distribution against the contracts."),
         "new": ("astuner.cli.plugin_new:new", "Create a small working package to start a plugin from."),
     },
 )

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from astuner.config.structure_errors import find_closest
 from astuner.errors import Problem, UsageError
+from astuner.plugins.core_commands import CORE_COMMANDS
 
 if TYPE_CHECKING:
-    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.plugins.catalog import Catalog
+    from astuner.protocols import Candidate
 
 
 def find_kind(text: str, command: str) -> str:
@@ -53,8 +55,6 @@ def describe_status(row: Mapping[str, Any]) -> str:
 
 def _find_conflicts(candidate: Candidate, catalog: Catalog) -> list[str]:
     """Return the other distributions that offer the name for the kind."""
-    from astuner.cli.commands import CORE_COMMANDS
-
     if candidate.source == "path":
         return []
     others = [c.provider for c in catalog.candidates(candidate.kind) if c.name == candidate.name and c != candidate]

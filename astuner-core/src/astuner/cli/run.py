@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from astuner.cli.options import add_service_options
-from astuner.runs.launch import RunOutcome, start_run
+from astuner.driver.launch import RunOutcome, start_run
 
 __all__ = ["RunOutcome", "run", "start_run"]
 

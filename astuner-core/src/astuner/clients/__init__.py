@@ -1,1 +1,1 @@
-"""Clients of services outside of the run, shared by readers, judges and trackers."""
+"""Clients of services outside the run, shared by readers, judges and trackers."""

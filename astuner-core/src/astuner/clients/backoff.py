@@ -1,8 +1,8 @@
 """Pauses between retries: how long, spread at random, and what a server asks for by `Retry-After`.
 
-The loops around them stay with their clients, since each decides otherwise what is tried again: another key at once, a wait for
-a place that is no retry, a reset after a lost session. The library `tenacity` would take over these lines only, and its stops
-and waits would have to be written by hand for every one of those loops; so it is no dependency.
+Each client keeps its own retry loop, since each retries differently: another key at once, a wait for a free place that does not
+count as a retry, a reset after a lost session. The library `tenacity` would replace only these lines, and every loop would still
+need its own stop and wait; so it is not a dependency.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def pause_before_retry(retries: int, *, first_s: float, longest_s: float, asked_
 
 
 def spread(pause_s: float) -> float:
-    """Return a pause up to a fifth longer or shorter: clients that lost a server together do not come back in one moment."""
+    """Return a pause up to a fifth longer or shorter: clients that lost a server together do not all return at once."""
     return pause_s * random.uniform(0.8, 1.2)
 
 

@@ -15,9 +15,9 @@ from attrs import define, field
 T = TypeVar("T")
 
 MOMENT_S = 0.1
-"""Between two looks at whether a wait is still wanted."""
+"""Interval between checks whether a wait is still wanted."""
 GIVING_UP_S = 5.0
-"""Longest time for work to end that is not wanted any more."""
+"""Longest time for cancelled work to end."""
 
 
 class Run(Protocol):
@@ -35,9 +35,9 @@ def run_blocking(work: Coroutine[Any, Any, T]) -> T:
 def call_with_runner(work: Callable[[Run], T]) -> T:
     """Return what `work` returns, called with a function that runs its coroutines.
 
-    Where no event loop runs, it is called right here. Where one does (some backbones make their judges and read their tasks in
-    theirs), it is called in another thread, which is waited for. Where that wait is interrupted, its coroutines are cancelled,
-    and have ended before the caller goes on to close what they use.
+    Without a running event loop, it is called in this thread. With one (some backbones make their judges and read their tasks in
+    theirs), it is called in another thread, and this one waits. If the wait is interrupted, its coroutines are cancelled, and
+    have ended before the caller closes what they use.
     """
     try:
         asyncio.get_running_loop()
@@ -45,7 +45,7 @@ def call_with_runner(work: Callable[[Run], T]) -> T:
         return work(asyncio.run)
     done: Future[T] = Future()
     runner = _Runner()
-    # Counted before the thread starts: a Ctrl-C that comes in its first moment is seen too.
+    # Counted before the thread starts: a Ctrl-C right at the start counts too.
     cancelled = _count_cancellations()
 
     def call() -> None:
@@ -54,7 +54,7 @@ def call_with_runner(work: Callable[[Run], T]) -> T:
         except BaseException as error:  # noqa: BLE001 - handed to the caller
             done.set_exception(error)
 
-    # A daemon, so that a process that ends does not wait for work that is not wanted any more.
+    # A daemon, so that a process that exits does not wait for cancelled work.
     threading.Thread(target=call, name="astuner-blocking", daemon=True).start()
     try:
         wait_until(lambda moment_s: bool(wait_for([done], moment_s).done), cancelled)
@@ -66,10 +66,10 @@ def call_with_runner(work: Callable[[Run], T]) -> T:
 
 
 def wait_until(has_come: Callable[[float], bool], cancelled: int | None = None) -> None:
-    """Call `has_come` with the seconds that it may take until it returns true.
+    """Call `has_come`, with the seconds that it may take, until it returns true.
 
-    Raises `CancelledError` when the task that this is called in is cancelled meanwhile, beyond the `cancelled` times that it
-    was before: so `asyncio.run` answers the first Ctrl-C, which would not be noticed in a wait that holds its loop up.
+    Raises `CancelledError` when the calling task is cancelled more often than the `cancelled` times before the call: so
+    `asyncio.run` answers the first Ctrl-C, which a wait that blocks its loop would otherwise miss.
     """
     before = _count_cancellations() if cancelled is None else cancelled
     while not has_come(MOMENT_S):
@@ -97,7 +97,7 @@ class _Runner:
         return asyncio.run(self._watch(work))
 
     def cancel(self) -> None:
-        """End what is running, and begin nothing more."""
+        """Cancel what is running, and start nothing more."""
         self._cancelled = True
         if self._cancel is not None:
             # The loop may have ended already.
@@ -109,7 +109,7 @@ class _Runner:
         if task is None:
             raise AssertionError("a coroutine runs in a task")
         self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
-        # Looked at after the way to be cancelled is there, so that one of the two sides sees the other.
+        # Checked only once cancelling is possible, so that one of the two sides sees the other.
         if self._cancelled:
             work.close()
             raise asyncio.CancelledError

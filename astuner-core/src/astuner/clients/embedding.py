@@ -34,7 +34,7 @@ class Embedding(Protocol):
 class NgramEmbedding:
     """Hashed character n-grams, weighted by how rare they are among the texts: offline and deterministic.
 
-    Cosine similarity of these vectors is that of spelling, not of meaning.
+    The cosine similarity of these vectors measures spelling, not meaning.
     """
 
     def __init__(self, dimensions: int = 2048, sizes: Sequence[int] = (3, 4, 5)) -> None:
@@ -146,14 +146,14 @@ class EmbeddingOptions:
     """Texts of one request to the API."""
 
     def __attrs_post_init__(self) -> None:
-        # Checks two fields together, which a validator of one field cannot.
+        # Checks two fields together, which a field's validator cannot.
         if self.kind == "api" and not self.model_name:
             raise ValueError("kind: api needs model_name, the embedding model to ask")
 
     def make_embedding(
         self, wanted_by: str, environ: Mapping[str, str] | None = None, *, beside: LLMClient | None = None
     ) -> Embedding:
-        """Make the embedding; with `beside`, an API is asked on the budget, and through the cache, of that client."""
+        """Make the embedding; with `beside`, requests to an API use the budget and cache of that client."""
         if self.kind == "ngram":
             return NgramEmbedding(self.dimensions)
         return ApiEmbedding(str(self.model_name), wanted_by, batch=self.batch_size, environ=environ, beside=beside)

@@ -12,8 +12,8 @@ _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 def fence(text: str, name: str = "untrusted") -> str:
     """Return a text between `<name-ID>` and `</name-ID>`, where ID is a digest of the two.
 
-    Whoever writes the text cannot write the digest of it into it, so that only we close the tag; the same text gets the same
-    tags, so that answers to it can be cached. Lone surrogates, which no API takes, become U+FFFD.
+    The author of a text cannot include its digest, so only we can close the tag. The same text gets the same tags, so answers can
+    be cached. Lone surrogates, which no API takes, become U+FFFD.
     """
     text = _LONE_SURROGATE.sub("\ufffd", text)
     identity = _identify(name, text)

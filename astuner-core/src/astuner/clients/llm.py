@@ -44,7 +44,7 @@ class LLMClient:
         cache: LLMCache | None = None,
         always: Mapping[str, Any] | None = None,
     ) -> None:
-        """Before the first question nothing is sent, and the library `openai` is not imported.
+        """Nothing is sent, and the library `openai` not imported, before the first question.
 
         `budget` may be shared by several clients; `always` are fields of every request.
         """

@@ -1,4 +1,4 @@
-"""What asking an LLM may cost: counted per request, and limited before a request is sent."""
+"""The cost of requests to an LLM: counted per request, and limited before a request is sent."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Budget:
         return wanted
 
     def settle(self, reserved: Usage, prompt_tokens: int = 0, completion_tokens: int = 0, requests: int = 1) -> float:
-        """Replace the reservation of a request by what it took; return its cost."""
+        """Replace the reservation of a request by its actual usage; return its cost."""
         cost = self._limits.compute_cost(prompt_tokens, completion_tokens)
         taken = Usage(requests=requests, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost)
         with self._lock:

@@ -27,7 +27,7 @@ class LLMFailed(AstunerError):
 
 @frozen(kw_only=True)
 class Patience:
-    """How hard a client tries."""
+    """Time limits and retries of a client."""
 
     concurrency: int = field(default=16, validator=ge(1))
     """Requests under way at once."""
@@ -36,7 +36,7 @@ class Patience:
     first_pause_s: float = field(default=0.5, validator=ge(0))
     """Before the first retry; each further one waits twice as long, or as long as the API asks for."""
     timeout_s: float = field(default=180.0, validator=gt(0))
-    """For one question with all its retries, the wait for a place not counted."""
+    """For one question with all its retries, without the wait for a place."""
 
 
 @define(kw_only=True)
@@ -46,7 +46,7 @@ class Taken:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     untold: int = 0
-    """Requests that may have been answered, and of which the API has not told what they took."""
+    """Requests that may have been answered, but whose usage the API has not reported."""
 
     def add(self, usage: Any) -> None:
         """Count the usage that came with an answer."""
@@ -56,7 +56,7 @@ class Taken:
         self.completion_tokens += completion
 
     def tokens(self, most: Usage) -> tuple[int, int]:
-        """Return the tokens of prompts and answers; where the API did not tell, the most that they may be."""
+        """Return the tokens of prompts and answers; what the API did not report counts at its maximum."""
         return (
             self.prompt_tokens + self.untold * most.prompt_tokens,
             self.completion_tokens + self.untold * most.completion_tokens,
@@ -64,7 +64,7 @@ class Taken:
 
 
 class _Keys:
-    """The keys of one question: each is tried before anything is waited for, and none that was refused is tried again."""
+    """The keys of one question: each is tried before any pause, and a refused one is not tried again."""
 
     def __init__(self, endpoint: Endpoint, request: int) -> None:
         self._in_turn = endpoint.iterate_keys(request)
@@ -80,7 +80,7 @@ class _Keys:
 
     @property
     def has_another(self) -> bool:
-        """Whether one is left that was not tried since the last pause."""
+        """Whether a key is left that was not tried since the last pause."""
         return not self._all <= self._refused | self._tried
 
     def refuse(self, key: str) -> None:
@@ -88,7 +88,7 @@ class _Keys:
         self._refused.add(key)
 
     def rest(self) -> None:
-        """Let those that were not refused be tried again."""
+        """Allow those that were not refused again."""
         self._tried.clear()
 
 
@@ -140,7 +140,7 @@ class Sender:
                 passing = failed
             if status in (*_REFUSED, 429) and keys.has_another:
                 continue
-            # That one key is refused is no reason to give up while another only asks for patience.
+            # A refused key is no reason to give up while another is only rate-limited.
             failed = passing or failed
             pause_s = _pause(failed)
             if pause_s is None or retries >= self._patience.max_retries:
@@ -170,7 +170,7 @@ class Sender:
 
 
 class _InLoop:
-    """What belongs to one event loop."""
+    """The slots and client of one event loop."""
 
     def __init__(self, endpoint: Endpoint, patience: Patience) -> None:
         try:
@@ -183,22 +183,22 @@ class _InLoop:
             api_key=endpoint.keys[0],
             max_retries=0,
             timeout=patience.timeout_s,
-            # Trackers and judges come and go with their loops; connections that are not kept need nobody to close them.
+            # Trackers and judges come and go with their loops; connections that are not kept need no closing.
             default_headers={"Connection": "close"},
         )
 
 
 def _cost_nothing(error: Exception) -> bool:
-    """Whether a failed request surely took no tokens: it was refused, or did not reach the API."""
+    """Whether a failed request certainly took no tokens: it was refused, or did not reach the API."""
     status = getattr(error, "status_code", None)
     if status is not None:
         return int(status) >= 400
-    # The SDK's own HTTP library is not ours to import; the names of its errors are older than it.
+    # The SDK's HTTP library is not a dependency of ours, so its errors are matched by name.
     return type(error.__cause__).__name__ in ("ConnectError", "ConnectTimeout", "PoolTimeout")
 
 
 def _pause(error: Exception) -> float | None:
-    """Return how long to wait at least before a retry (s); None when one is no use."""
+    """Return how long to wait at least before a retry (s); None if a retry is pointless."""
     status = getattr(error, "status_code", None)
     if status is None:
         from openai import APIConnectionError
@@ -210,6 +210,6 @@ def _pause(error: Exception) -> float | None:
 
 
 def _without_password(url: str) -> str:
-    """Return an address without what stands before its host: messages are kept with the episodes."""
+    """Return an address without user and password: messages are kept with the episodes."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

@@ -1,4 +1,4 @@
-"""Prompts as files, with named slots that are checked before anything is asked."""
+"""Prompts as files, with named slots that are checked before the first request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SECTION_MARK = re.compile(r"\{\{[#/]\w+\}\}")
 
 @frozen
 class Prompt:
-    """A text with slots `{{name}}`, and sections `{{#name}}…{{/name}}` that are left out where the slot is empty."""
+    """A text with slots `{{name}}`, and sections `{{#name}}…{{/name}}` that are left out if the slot is empty."""
 
     text: str = field(repr=False)
     source: str
@@ -38,9 +38,9 @@ class Prompt:
         return frozenset(_MARK.findall(self.text))
 
     def fill(self, slots: Mapping[str, str]) -> str:
-        """Return the text with its slots filled; one that is not given raises `ValueError`, further ones are not used.
+        """Return the text with its slots filled; a missing value raises `ValueError`, further ones are not used.
 
-        Values go in as they are: a slot written in one is not filled.
+        Values go in as they are: a slot inside a value is not filled.
         """
         missing = self.slots - slots.keys()
         if missing:
@@ -59,7 +59,7 @@ def load_prompt(package: str, name: str, language: Language) -> Prompt:
 
 
 def fill_prompt(package: str, name: str, language: Language, **slots: str) -> str:
-    """Return the text of such a prompt with its slots filled; raises `ValueError` where the slots are not those of the file."""
+    """Return the text of such a prompt with its slots filled; raises `ValueError` if they are not the slots of the file."""
     template = load_prompt(package, name, language)
     unknown = slots.keys() - template.slots
     if unknown:
@@ -68,7 +68,7 @@ def fill_prompt(package: str, name: str, language: Language, **slots: str) -> st
 
 
 def load_user_prompt(file: Path, key: str, *, required: Collection[str], known: Collection[str]) -> Prompt:
-    """Return a user's prompt; raises `DataError`, naming the key of the YAML, for one that cannot be read or filled."""
+    """Return a user's prompt; raises `DataError`, naming the key of the YAML, if it cannot be read or filled."""
     try:
         text = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -27,7 +27,7 @@ class ConfigFile:
 
     text: str
     roots: Tree
-    """By root: `{"astuner": {...}, "local": {...}}`."""
+    """By root: `{"astuner": {...}, "acme": {...}}`."""
     written_root: str
     """What the file calls the root `astuner`."""
     places: dict[str, Place]

@@ -73,7 +73,7 @@ class Debug:
     debug_first_n_tasks: int = field(default=2, validator=ge(1))
     """How many tasks are played."""
     debug_vllm_port: int = field(default=18000, validator=and_(ge(1), le(65535)))
-    """Port of the vLLM server that is used or started."""
+    """Port of the inference server that is used or started."""
     debug_vllm_seed: int = field(default=12345, validator=ge(0))
     """Seed of its sampling."""
     debug_tensor_parallel_size: int = field(default=4, validator=ge(1))

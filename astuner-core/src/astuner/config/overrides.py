@@ -25,7 +25,7 @@ class Overrides:
     native_roots: Sequence[str] = ()
     """Roots below which raw native keys stand."""
     tree: Tree = field(factory=dict)
-    """By root: `{"astuner": {...}, "local": {...}}`."""
+    """By root: `{"astuner": {...}, "acme": {...}}`."""
     places: dict[str, Place] = field(factory=dict)
     """Of each key and of the sections around it."""
     problems: list[Problem] = field(factory=list)

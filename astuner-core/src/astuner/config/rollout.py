@@ -84,7 +84,7 @@ class Rollout(OpenSection):
     tensor_model_parallel_size: int = field(default=1, validator=ge(1))
     """GPUs that one inference engine is spread over."""
     n_vllm_engine: int = field(default=2, validator=ge(1))
-    """Inference engines: servers of the engine `vllm`, or those that a backbone places itself."""
+    """How many inference engines: servers of one engine, or those that a backbone places itself."""
     max_num_seqs: int = field(default=10, validator=ge(1))
     """Sequences that one inference engine works on at the same time."""
     name: str = "auto"

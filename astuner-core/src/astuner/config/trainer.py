@@ -117,7 +117,7 @@ class TrainerCommon:
     n_gpus_per_node: int = field(default=8, validator=ge(0))
     """GPUs in each of them."""
     logger: tuple[LoggerChoice, ...] = field(default=(LoggerChoice(name="console"),), metadata={ONE_OR_MANY: True})
-    """Where metrics go: `console`, `[console, wandb]`, `[console, {swanlab: {mode: local}}]`."""
+    """Where metrics go: `console`, `[console, NAME]`, `[console, {NAME: {OPTION: VALUE}}]`."""
     algorithm: Algorithm = field(factory=Algorithm)
     mini_batch_num: int = field(default=1, validator=ge(1))
     """Optimiser steps that a batch is divided into."""

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from astuner.config.loading import LoadedConfig, load_config
 from astuner.doctor.backbones import backbone_rows, find_common_problems, try_backbones
-from astuner.doctor.environments import environment_rows
-from astuner.doctor.extensions import extension_rows
 from astuner.doctor.model import model_rows
+from astuner.doctor.packages import environment_rows, extension_rows
 from astuner.doctor.ports import port_rows
 from astuner.doctor.rows import Row
 from astuner.doctor.space import space_rows

@@ -1,18 +1,20 @@
-"""Python, astuner-core, the distributions that offer components, and the packages that engines need. Imports none of them."""
+"""Python, astuner-core, the distributions that offer components, extensions, and the packages that engines need."""
 
 from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution, version
-from itertools import groupby
+from itertools import combinations, groupby
+from typing import Any
 
 from astuner.doctor.rows import Row
-from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.catalog import Catalog
 from astuner.plugins.compat import find_incompatibility
-from astuner.plugins.install_hints import install_command
+from astuner.plugins.install_hints import install_command, is_installed
 from astuner.plugins.requirements import CORE, Installed
+from astuner.protocols import Candidate
 from astuner.published import read_published
 
 
@@ -104,3 +106,34 @@ def _ambiguous_rows(catalog: Catalog) -> Iterator[Row]:
                 detail=f"offered by {', '.join(c.provider for c in candidates)}",
                 remedy=f"write {' or '.join(f'{c.dist}/{c.name}' for c in candidates)}",
             )
+
+
+def extension_rows(catalog: Catalog, options: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
+    """Yield whether all extensions load as in a run, or the problem of each that does not."""
+    from astuner.plugins.hooks import Hooks
+
+    found = catalog.candidates("hook")
+    problems = Hooks(catalog, on_listener_error=lambda _: None, options=options).problems
+    remedy = "fix or uninstall it, or list it in plugins.disabled"
+    for problem in problems:
+        yield Row(area="extensions", what=problem.key or "hook", status="broken", detail=str(problem), remedy=remedy)
+    if not problems:
+        listed = ", ".join(f"{candidate.name} ({candidate.provider})" for candidate in found)
+        yield Row(area="extensions", what="hooks", detail=listed or "none installed")
+
+
+def environment_rows(wanted: Collection[str] = ()) -> Iterator[Row]:
+    """Yield a warning for two packages that exclude each other, if each is installed or among the `wanted` backbones."""
+    known = read_published()
+    asked = {package for name in wanted if (package := known.package_of("backbone", name)) is not None}
+    relevant = {package for package in known.excludes if package in asked or is_installed(package)}
+    pairs = [(one, other) for one, other in combinations(sorted(relevant), 2) if other in known.excludes[one]]
+    for first, second in pairs:
+        yield Row(
+            area="engines",
+            what=f"{first} and {second}",
+            status="warning",
+            detail=f"they exclude each other: {known.excludes[first][second]}",
+            remedy=f"a virtual environment each: pip install astuner-core {first} in one, pip install astuner-core {second} in "
+            "the other; a project runs from either without a change",
+        )

@@ -21,7 +21,7 @@ def port_rows(config: Config) -> Iterator[Row]:
         yield Row(area="ports", what=what, detail=free)
     what = "debug.debug_vllm_port"
     if reason := _find_refusal("127.0.0.1", server):
-        remedy = "fine if it is your vLLM server; otherwise set another"
+        remedy = "fine if it is your inference server; otherwise set another"
         yield Row(area="ports", what=what, status="warning", detail=f"127.0.0.1:{server}: {reason}", remedy=remedy)
     else:
         yield Row(area="ports", what=what, detail=f"127.0.0.1:{server} is free")

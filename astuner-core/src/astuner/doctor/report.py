@@ -10,10 +10,8 @@ from attrs import evolve, frozen
 from astuner.config.redaction import redact_tree
 from astuner.doctor.cluster import ray_rows
 from astuner.doctor.configuration import configuration_rows
-from astuner.doctor.environments import environment_rows
-from astuner.doctor.extensions import extension_rows
 from astuner.doctor.gpu import gpu_rows
-from astuner.doctor.packages import distribution_rows, engine_rows, python_rows
+from astuner.doctor.packages import distribution_rows, engine_rows, environment_rows, extension_rows, python_rows
 from astuner.doctor.rows import Row
 from astuner.doctor.secrets import Variables, key_rows
 from astuner.doctor.space import space_rows

@@ -12,14 +12,14 @@ from attrs import frozen
 from astuner.config.redaction import is_secret
 from astuner.config.secrets import Secrets
 from astuner.doctor.rows import Row
+from astuner.published import read_published
 
 WELL_KNOWN = (
     "OPENAI_API_KEY",
     "ANTHROPIC_API_KEY",
     "DASHSCOPE_API_KEY",
     "HF_TOKEN",
-    "WANDB_API_KEY",
-    "SWANLAB_API_KEY",
+    *(name for names in read_published().api_keys.values() for name in names),
 )
 """The usual keys of models, judges, data sets and loggers."""
 

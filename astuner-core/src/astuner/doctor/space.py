@@ -27,18 +27,15 @@ def space_rows(run_directory: Path) -> Iterator[Row]:
         else:
             yield Row(area="space", what="disk", detail=detail)
     available = measure_available_memory_bytes()
-    if available is not None:
-        little = available < LITTLE_MEMORY_BYTES
-        yield Row(area="space", what="memory", status="warning" if little else "ok", detail=f"{_format_gib(available)} available")
+    little = available < LITTLE_MEMORY_BYTES
+    yield Row(area="space", what="memory", status="warning" if little else "ok", detail=f"{_format_gib(available)} available")
 
 
-def measure_available_memory_bytes(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return the memory still available, within the container's limit if any; None where the system does not report it."""
-    try:
-        lines = (proc / "meminfo").read_text(encoding="utf-8").splitlines()
-        available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):
-        return None
+def measure_available_memory_bytes(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the memory still available, within the container's limit if any."""
+    import psutil
+
+    available = psutil.virtual_memory().available
     try:
         limit = (cgroup / "memory.max").read_text(encoding="utf-8").strip()
         used = int((cgroup / "memory.current").read_text(encoding="utf-8"))

@@ -7,11 +7,13 @@ import json
 import logging
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
 
 from astuner.gateway.api_keys import Caller, read_key
 from astuner.gateway.dialects import DIALECTS, Dialect, Writer
-from astuner.gateway.dialects.anthropic_messages import AnthropicMessages, error_body, read_anthropic_key
+from astuner.gateway.dialects.anthropic_messages import ANTHROPIC_MESSAGES, error_body, read_anthropic_key
 from astuner.gateway.dialects.anthropic_request import messages_request
 from astuner.gateway.dialects.fields import parse_body
 from astuner.gateway.recording.choice_events import Answer, Delta, Done
@@ -33,15 +35,11 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 log = logging.getLogger(__name__)
 
 
-class Episodes(Protocol):
-    """Looks up the episode of a key."""
-
-    def recorder(self, secret: str) -> EpisodeRecorder | None:
-        """Return the open episode with this secret."""
-        ...
+FindRecorder = Callable[[str], "EpisodeRecorder | None"]
+"""Returns the open episode with a secret."""
 
 
-def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App:
+def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: int) -> App:
     """Make the application."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
@@ -54,18 +52,18 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
         return JSONResponse({"status": "ok"})
 
     async def list_models(request: Request) -> Response:
-        authorise(episodes, read_anthropic_key(request.scope["headers"]))
+        authorise(find_recorder, read_anthropic_key(request.scope["headers"]))
         return JSONResponse({"object": "list", "data": [the_model]})
 
     async def show_model(request: Request) -> Response:
-        authorise(episodes, read_anthropic_key(request.scope["headers"]))
+        authorise(find_recorder, read_anthropic_key(request.scope["headers"]))
         name = request.path_params["name"]
         if name != model_name:
             raise ApiError(404, f"Model '{name}' is not served here; '{model_name}' is.", code="model_not_found", param="model")
         return JSONResponse(the_model)
 
     async def count_tokens(request: Request) -> Response:
-        recorder, caller = authorise(episodes, read_anthropic_key(request.scope["headers"]))
+        recorder, caller = authorise(find_recorder, read_anthropic_key(request.scope["headers"]))
         raw = await read_body(request.scope, request.receive, max_body_bytes)
         return JSONResponse({"input_tokens": recorder.count(messages_request(parse_body(raw), counting=True), caller)})
 
@@ -83,11 +81,20 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
         return JSONResponse(_error_body(request, ApiError(status, text)), status, headers)
 
     turnstile = asyncio.Lock()
-    generations = {dialect.path: Generation(episodes, dialect, model_name, max_body_bytes, turnstile) for dialect in DIALECTS}
+    generations = {
+        dialect.path: Generation(
+            dialect=dialect,
+            find_recorder=find_recorder,
+            model_name=model_name,
+            max_body_bytes=max_body_bytes,
+            turnstile=turnstile,
+        )
+        for dialect in DIALECTS
+    }
     others = Starlette(
         routes=[
             *(Route(path, generation, methods=["POST"]) for path, generation in generations.items()),
-            Route(f"{AnthropicMessages.path}/count_tokens", count_tokens, methods=["POST"]),
+            Route(f"{ANTHROPIC_MESSAGES.path}/count_tokens", count_tokens, methods=["POST"]),
             Route("/v1/models", list_models, methods=["GET"]),
             Route("/v1/models/{name:path}", show_model, methods=["GET"]),
             Route("/healthz", report_health, methods=["GET"]),
@@ -108,31 +115,29 @@ def make_app(episodes: Episodes, *, model_name: str, max_body_bytes: int) -> App
     return app
 
 
+@frozen(kw_only=True, eq=False)
 class Generation:
     """Answers the requests of one API. A separate ASGI application, so that nothing is buffered or parsed twice."""
 
-    def __init__(
-        self, episodes: Episodes, dialect: Dialect, model_name: str, max_body_bytes: int, turnstile: asyncio.Lock
-    ) -> None:
-        """See `make_app`; all APIs share the turnstile."""
-        self._episodes = episodes
-        self._dialect = dialect
-        self._model_name = model_name
-        self._max_body_bytes = max_body_bytes
-        self._turnstile = turnstile
+    dialect: Dialect
+    find_recorder: FindRecorder
+    model_name: str
+    max_body_bytes: int
+    turnstile: asyncio.Lock
+    """Shared by all APIs."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; every failure is answered in the API's own error shape."""
         try:
-            recorder, caller = authorise(self._episodes, self._dialect.key(scope["headers"]))
-            body = await read_body(scope, receive, self._max_body_bytes)
-            await self._turnstile.acquire()
+            recorder, caller = authorise(self.find_recorder, self.dialect.read_key(scope["headers"]))
+            body = await read_body(scope, receive, self.max_body_bytes)
+            await self.turnstile.acquire()
             try:
-                request = self._dialect.read(body, recorder.read_messages)
+                request = self.dialect.read(parse_body(body), recorder.read_messages)
                 turn = recorder.begin(request, caller)
             finally:
                 # With many concurrent requests, each reaches the engine before the next one is read.
-                asyncio.get_running_loop().call_soon(self._turnstile.release)
+                asyncio.get_running_loop().call_soon(self.turnstile.release)
         except ApiError as error:
             await self._refuse(send, error)
         except RecursionError:
@@ -145,7 +150,7 @@ class Generation:
 
     async def _serve(self, turn: Turn, request: ChatRequest, receive: Receive, send: Send) -> None:
         watch = asyncio.create_task(_watch(receive, turn))
-        writer = self._dialect.writer(request, id_=turn.id, model=self._model_name)
+        writer = self.dialect.make_writer(request, turn.id, self.model_name)
         try:
             if request.stream:
                 await _stream(turn, request.choices, writer, send)
@@ -160,7 +165,7 @@ class Generation:
             await turn.cancel()
 
     async def _refuse(self, send: Send, error: ApiError) -> None:
-        await _send_reply(send, error.status, json.dumps(self._dialect.error(error)).encode(), error.headers)
+        await _send_reply(send, error.status, json.dumps(self.dialect.format_error(error)).encode(), error.headers)
 
 
 def _log(error: Exception) -> None:
@@ -171,13 +176,13 @@ def _log(error: Exception) -> None:
 
 def _error_body(request: Request, error: ApiError) -> Mapping[str, Any]:
     """Return a refusal in the shape of the API of the request's path."""
-    return error_body(error) if request.url.path.startswith(AnthropicMessages.path) else error.body
+    return error_body(error) if request.url.path.startswith(ANTHROPIC_MESSAGES.path) else error.body
 
 
-def authorise(episodes: Episodes, key: str) -> tuple[EpisodeRecorder, Caller]:
+def authorise(find_recorder: FindRecorder, key: str) -> tuple[EpisodeRecorder, Caller]:
     """Find the episode and the agent of a key; raises ApiError (401)."""
     caller = read_key(key)
-    recorder = episodes.recorder(caller.secret) if caller is not None else None
+    recorder = find_recorder(caller.secret) if caller is not None else None
     if recorder is None or caller is None:
         text = "This API key belongs to no open episode. Keys come from the tuner of a workflow and end with its episode."
         raise ApiError(401, text, code="invalid_api_key", retry=False)

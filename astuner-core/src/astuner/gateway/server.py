@@ -19,7 +19,7 @@ from astuner.gateway.tuner import GatewayTuner
 if TYPE_CHECKING:
     from astuner.gateway.recording.episode_spec import EpisodeSpec
     from astuner.protocols import Engine
-    from astuner.rendering import Renderer
+    from astuner.rendering import TemplateRenderer
 
 
 LONGEST_IDLE_S = 600
@@ -33,7 +33,7 @@ class Gateway:
     def __init__(
         self,
         engine: Engine,
-        renderer: Renderer | None,
+        renderer: TemplateRenderer | None,
         *,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -85,7 +85,7 @@ class Gateway:
                 yield
 
         self._loop = asyncio.get_running_loop()
-        self._app = make_app(self, model_name=self._model_name, max_body_bytes=self._max_body_bytes)
+        self._app = make_app(self.recorder, model_name=self._model_name, max_body_bytes=self._max_body_bytes)
         self._socket = _listen(self._host, self._port)
         config = uvicorn.Config(
             self._app,
@@ -123,7 +123,8 @@ class Gateway:
     def open_episode(self, spec: EpisodeSpec) -> EpisodeRecorder:
         """Start recording an episode; its keys are valid until its recorder is closed."""
         secret = new_secret()
-        tuner = GatewayTuner(self.base_url, secret, self._model_name, spec.trainable_targets, self._http_client)
+        targets = None if spec.trainable_targets is None else tuple(spec.trainable_targets)
+        tuner = GatewayTuner(self.base_url, secret, self._model_name, targets, http_client=self._http_client)
         recorder = EpisodeRecorder(
             spec,
             self._engine,

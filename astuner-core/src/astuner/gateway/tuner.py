@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import define, field, frozen
@@ -44,14 +44,15 @@ class RemoteTuner:
         import openai
 
         found = self.as_oai_baseurl_apikey(agent_name, target_tag)
-        return openai.AsyncOpenAI(**{"base_url": found.base_url, "api_key": found.api_key, "max_retries": 0, **kwargs})
+        known = {"base_url": found.base_url, "api_key": found.api_key, "max_retries": 0, **self._client_settings("openai")}
+        return openai.AsyncOpenAI(**{**known, **kwargs})
 
     def as_raw_anthropic_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
         """Return an `anthropic.AsyncAnthropic` client; `kwargs` go to its constructor. It does not retry by default."""
         anthropic = import_anthropic()
         found = self.as_oai_baseurl_apikey(agent_name, target_tag)
         known = {"base_url": found.anthropic_base_url, "api_key": found.api_key, "max_retries": 0}
-        return anthropic.AsyncAnthropic(**{**known, **kwargs})
+        return anthropic.AsyncAnthropic(**{**known, **self._client_settings("anthropic"), **kwargs})
 
     def as_agentscope_model(
         self, agent_name: str = "agent", target_tag: str | None = None, debug_model: Any = None, **kwargs: Any
@@ -60,54 +61,36 @@ class RemoteTuner:
 
         `debug_model` is returned instead when it is given and this agent is not trained.
         """
-        if debug_model is not None and not _trains(self.trainable_targets, target_tag or agent_name):
+        targets = self.trainable_targets
+        if debug_model is not None and targets is not None and (target_tag or agent_name) not in targets:
             return debug_model
-        return make_agentscope_model(self.as_oai_baseurl_apikey(agent_name, target_tag), {}, kwargs)
+        endpoint = self.as_oai_baseurl_apikey(agent_name, target_tag)
+        return make_agentscope_model(endpoint, self._client_settings("openai"), kwargs)
+
+    def _client_settings(self, sdk: str) -> Mapping[str, Any]:
+        """Return what the client of an SDK, named by its module, is made with in this process."""
+        return {}
 
 
-class GatewayTuner:
-    """The tuner of a workflow in the gateway's process. Pickling it, as `remote()`, gives a `RemoteTuner`."""
+@frozen(eq=False)
+class GatewayTuner(RemoteTuner):
+    """The tuner of a workflow in the gateway's process, whose clients skip the socket.
 
-    def __init__(
-        self, base_url: str, secret: str, model: str, trainable_targets: Sequence[str] | None, http_client: Callable[[str], Any]
-    ) -> None:
-        """`http_client` returns a client that skips the socket, of the library that an SDK, named by its module, uses."""
-        targets = None if trainable_targets is None else tuple(trainable_targets)
-        self._remote = RemoteTuner(base_url, secret, model, targets)
-        self._http_client = http_client
+    Pickling it, as `remote()`, gives a `RemoteTuner`.
+    """
+
+    http_client: Callable[[str], Any] = field(kw_only=True, repr=False)
+    """Returns the HTTP client of the library that an SDK, named by its module, uses."""
 
     def remote(self) -> RemoteTuner:
         """Return what a workflow in another process needs."""
-        return self._remote
+        return RemoteTuner(self.base_url, self.secret, self.model, self.trainable_targets)
 
-    def as_oai_baseurl_apikey(self, agent_name: str = "agent", target_tag: str | None = None) -> Endpoint:
-        """Return `.base_url`, `.api_key` and `.model`; without a target tag the agent's name is its target."""
-        return self._remote.as_oai_baseurl_apikey(agent_name, target_tag)
-
-    def as_raw_openai_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
-        """Return an `openai.AsyncOpenAI` client that skips the socket; `kwargs` go to its constructor."""
-        return self._remote.as_raw_openai_sdk_client(
-            agent_name, target_tag, **{"http_client": self._http_client("openai"), **kwargs}
-        )
-
-    def as_raw_anthropic_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
-        """Return an `anthropic.AsyncAnthropic` client that skips the socket; `kwargs` go to its constructor."""
-        import_anthropic()
-        given = {"http_client": self._http_client("anthropic"), **kwargs}
-        return self._remote.as_raw_anthropic_sdk_client(agent_name, target_tag, **given)
-
-    def as_agentscope_model(
-        self, agent_name: str = "agent", target_tag: str | None = None, debug_model: Any = None, **kwargs: Any
-    ) -> Any:
-        """Return an `OpenAIChatModel` of the installed AgentScope that skips the socket; see `RemoteTuner`."""
-        if debug_model is not None and not _trains(self._remote.trainable_targets, target_tag or agent_name):
-            return debug_model
-        client_kwargs = {"http_client": self._http_client("openai")}
-        return make_agentscope_model(self.as_oai_baseurl_apikey(agent_name, target_tag), client_kwargs, kwargs)
+    def _client_settings(self, sdk: str) -> Mapping[str, Any]:
+        return {"http_client": self.http_client(sdk)}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        found = self._remote
-        return RemoteTuner, (found.base_url, found.secret, found.model, found.trainable_targets)
+        return RemoteTuner, (self.base_url, self.secret, self.model, self.trainable_targets)
 
 
 def import_anthropic() -> Any:
@@ -140,7 +123,3 @@ def make_agentscope_model(endpoint: Endpoint, client_kwargs: Mapping[str, Any], 
     )
     defaults = {"credential": credential, "model": endpoint.model, "client_kwargs": to_client, "max_retries": 0}
     return model(**{**defaults, **given})
-
-
-def _trains(targets: Sequence[str] | None, target_tag: str) -> bool:
-    return targets is None or target_tag in targets

@@ -18,7 +18,8 @@ from astuner.protocols.optional import HasAlignment, find_offer
 if TYPE_CHECKING:
     from astuner.config.alignment import Alignment
     from astuner.config.loading import LoadedConfig
-    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.plugins.catalog import Catalog
+    from astuner.protocols import Candidate
 
 
 class Chooser:
@@ -81,7 +82,7 @@ class Chooser:
 
     def check_honoured(self, backbone: Component, engine: Component | None) -> list[str]:
         """Note the keys that the user set and neither backbone nor engine honours; return what to tell of inapplicable ones."""
-        from astuner.config.key_coverage import HonourTable, check_honoured
+        from astuner.planning.key_coverage import HonourTable, check_honoured
         from astuner.plugins.drivers import load
 
         chosen = None if engine is None else load(engine.candidate)

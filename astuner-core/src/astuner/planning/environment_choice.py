@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from astuner.config.env_variables import BY_TASK, NO_ENVIRONMENT
 from astuner.config.places import make_problem
 from astuner.errors import ConfigError
+from astuner.protocols.optional import PrefersActions, find_offer
 from astuner.rollout.environments.selection import KEY, EnvironmentChoice, check_shape
 
 if TYPE_CHECKING:
+    from astuner.config.env_variables import ActionPreference, Environment
     from astuner.config.loading import LoadedConfig
     from astuner.planning.chooser import Chooser
     from astuner.plugins.catalog import Catalog
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 WORDS = (BY_TASK, NO_ENVIRONMENT)
 
 
-def choose_environments(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog) -> EnvironmentChoice | None:
+def choose_environments(
+    chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, reader: Component | None
+) -> EnvironmentChoice | None:
     """Return what the configuration says of environments, None where no task has one; problems are left with the chooser."""
     section, rollout = loaded.config.environment, loaded.config.rollout
     leads, shared = not rollout.use_agentscope_protocol, rollout.isolation != "process"
@@ -27,15 +31,27 @@ def choose_environments(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog
     chooser.attempt(lambda: _check(loaded, catalog))
     if named == NO_ENVIRONMENT:
         return None
+    preference = choose_action_preference(section, reader)
     if named != BY_TASK:
         component = _choose(chooser, named, KEY, section.get_options(named))
-        return EnvironmentChoice(everywhere=component, leads=leads, shared=shared)
+        return EnvironmentChoice(everywhere=component, preference=preference, leads=leads, shared=shared)
     given = {
         name: component
         for name, options in section.sections.items()
         if (component := _choose(chooser, name, f"astuner.environment.{name}", options)) is not None
     }
-    return EnvironmentChoice(given=given, reader=loaded.config.task_reader.type, leads=leads, shared=shared)
+    own = loaded.config.task_reader.type
+    return EnvironmentChoice(given=given, reader=own, preference=preference, leads=leads, shared=shared)
+
+
+def choose_action_preference(section: Environment, reader: Component | None) -> ActionPreference:
+    """Return how actions are read off answers: as the configuration says, or else as the reader prefers."""
+    from astuner.plugins.drivers import load
+
+    if section.env_action_preference is not None:
+        return section.env_action_preference
+    preferring = None if reader is None else find_offer(load(reader.candidate), PrefersActions)
+    return "text" if reader is None or preferring is None else preferring.prefer_actions(reader.options)
 
 
 def _choose(chooser: Chooser, name: str, key: str, options: Mapping[str, Any]) -> Component | None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
-from astuner.config.key_coverage import find_changed_keys, format_idle_keys
 from astuner.config.rewards import JudgeChoice
+from astuner.planning.key_coverage import find_changed_keys, format_idle_keys
 from astuner.plugins.component import Component
 from astuner.protocols.optional import Honours, MadeFromRun, find_offer
 

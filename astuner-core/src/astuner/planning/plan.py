@@ -114,7 +114,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     chosen_judges = [named.choose(chooser) for named in list_named_judges(config.task_judge)]
     judges = tuple(judge for judge in chosen_judges if judge is not None)
     notices += find_judge_notices(loaded, judges)
-    environments = choose_environments(chooser, loaded, catalog)
+    environments = choose_environments(chooser, loaded, catalog, reader)
     detectors = choose_detectors(chooser, loaded)
     native = chooser.align(chosen_backbone) if chosen_backbone is not None else None
     notices += native.notices if native else ()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from astuner.config.key_coverage import find_changed_keys, format_idle_keys
 from astuner.config.places import ROOT, make_problem
 from astuner.config.sections import TRACKERS
 from astuner.errors import ConfigError
+from astuner.planning.key_coverage import find_changed_keys, format_idle_keys
 
 if TYPE_CHECKING:
     from astuner.config.components import ContextTracker

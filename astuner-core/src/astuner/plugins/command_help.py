@@ -9,9 +9,9 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import resolve_name
 from pathlib import Path
 
-from astuner.plugins.catalog import Candidate
 from astuner.plugins.requirements import Facts
 from astuner.plugins.source_names import find_source, walk_statements
+from astuner.protocols import Candidate
 
 MOST_HOPS = 5
 """Imports that are followed from module to module."""

@@ -8,7 +8,7 @@ from attrs import frozen
 
 if TYPE_CHECKING:
     from astuner.config.rewards import JudgeChoice
-    from astuner.plugins.catalog import Candidate
+    from astuner.protocols import Candidate
 
 
 @frozen(kw_only=True)

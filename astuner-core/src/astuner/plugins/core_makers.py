@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     import click
 
     from astuner.judging.weighted_judge import WeightedJudge
-    from astuner.plugins.catalog import Candidate
-    from astuner.protocols import Detector, Estimator, Judge, MakeEnvironment, RunInfo
+    from astuner.protocols import Candidate, Detector, Estimator, Judge, MakeEnvironment, RunInfo
     from astuner.services import Definition
 
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from stevedore import DriverManager
 
 from astuner.errors import PluginError
-from astuner.plugins.catalog import Candidate
 from astuner.plugins.compat import require_compatible
 from astuner.plugins.extension import explain_errors
 from astuner.plugins.kinds import GROUPS
 from astuner.plugins.paths import make_entry_point
-from astuner.protocols import MakeEnvironment, RunInfo
+from astuner.protocols import Candidate, MakeEnvironment, RunInfo
 from astuner.protocols.optional import MadeFromRun, find_offer
 
 if TYPE_CHECKING:

@@ -15,11 +15,12 @@ from attrs import frozen
 from astuner.config.structure_errors import find_closest
 from astuner.errors import AstunerError, ConfigError, PluginError, Problem
 from astuner.hookspecs import PROJECT, SPECS
-from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.catalog import Catalog
 from astuner.plugins.core_makers import CoreMakers
 from astuner.plugins.extension import DECIDING, Extension, explain_errors, guard_extension
 from astuner.plugins.requirements import CORE
 from astuner.plugins.tracing import trace_if_asked
+from astuner.protocols import Candidate
 
 if TYPE_CHECKING:
     import click

@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 
-from astuner.plugins.catalog import Candidate
+from astuner.protocols import Candidate
 
 
 def make_entry_point(candidate: Candidate) -> EntryPoint:

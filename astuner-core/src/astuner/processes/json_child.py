@@ -34,10 +34,10 @@ class JsonProgram:
     path: Path
     """A Python file; it runs with this interpreter."""
     name: str
-    """For messages, as in `reasoning-gym`."""
+    """What messages call the program."""
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(factory=dict)
-    """On top of the few variables of ours that it gets (`KEPT`)."""
+    """On top of the few inherited variables (`KEPT`)."""
 
 
 class JsonChild:
@@ -50,20 +50,20 @@ class JsonChild:
         self._is_closed = False
 
     def ask(self, question: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any]:
-        """Return the answer. Raises `TimeoutError` when there is none in time, and `RuntimeError` when the process ends."""
+        """Return the answer. Raises `TimeoutError` if it is late, and `RuntimeError` if the process ends."""
         with self._turn:
             process = self._ensure_running()
             try:
                 return process.ask(question, timeout_s)
             except BaseException:
-                # Whatever happened, an answer that comes late must not be taken for that of the next question.
+                # Whatever happened, a late answer must not be taken for the next question's.
                 with self._guard:
                     self._process = None
                 process.kill()
                 raise
 
     def close(self) -> None:
-        """End the process, also in the middle of a question; those who wait, and those who come later, get a `RuntimeError`."""
+        """End the process, also in the middle of a question; waiting and later callers get a `RuntimeError`."""
         with self._guard:
             self._is_closed = True
             if self._process is not None:
@@ -89,7 +89,7 @@ class _Process:
                 stdout=theirs.fileno(),
                 stderr=subprocess.DEVNULL,
                 env={**{name: os.environ[name] for name in KEPT if name in os.environ}, **program.environment},
-                # A Ctrl-C in the terminal is for the run, which asks it what it still needs to know.
+                # A Ctrl-C in the terminal is for the run, which may still ask it something.
                 process_group=0,
             )
         self._lines = JsonLines(ours)

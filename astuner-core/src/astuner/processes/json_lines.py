@@ -1,4 +1,4 @@
-"""What is needed to talk to a child process in lines of JSON: framing, time limits, and its end."""
+"""Talking to a child process in lines of JSON: framing, time limits, ending it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEAST_S = 0.001
 class JsonLines:
     """Our end of a socket to a child. One thread talks, any may close.
 
-    After an error the next line may be a late one, or half of one: then the child is to be ended.
+    After an error the next line may be late or incomplete: end the child.
     """
 
     def __init__(self, channel: socket.socket) -> None:
@@ -28,13 +28,13 @@ class JsonLines:
         self._in_use = threading.Lock()
 
     def send(self, message: Mapping[str, Any], timeout_s: float) -> None:
-        """Write a line; raises `TimeoutError`, and another `OSError` where the child has ended."""
+        """Write a line; raises `TimeoutError`, or another `OSError` if the child has ended."""
         with self._in_use:
             self._channel.settimeout(max(timeout_s, _LEAST_S))
             self._channel.sendall(json.dumps(message).encode() + b"\n")
 
     def receive(self, timeout_s: float) -> Mapping[str, Any]:
-        """Read a line; raises `TimeoutError`, and another `OSError` where the child has ended."""
+        """Read a line; raises `TimeoutError`, or another `OSError` if the child has ended."""
         deadline_s = time.monotonic() + timeout_s
         with self._in_use:
             while b"\n" not in self._received:
@@ -49,7 +49,7 @@ class JsonLines:
 
     def close(self) -> None:
         """Hang up, which the child sees as the end of its input. A thread that waits for a line gets an `OSError`."""
-        # Its number must not go to another file while somebody still reads from it.
+        # Its number must not be reused while another thread reads from it.
         with suppress(OSError):
             self._channel.shutdown(socket.SHUT_RDWR)
         with self._in_use:
@@ -57,7 +57,7 @@ class JsonLines:
 
 
 def end_child(process: subprocess.Popen[Any], grace_s: float = 0.0) -> None:
-    """Wait for a process that leads its process group, and kill the group where it takes longer than `grace_s`."""
+    """Wait for a process that leads its process group, and kill the group if it takes longer than `grace_s`."""
     try:
         process.wait(grace_s)
     except subprocess.TimeoutExpired:

@@ -26,8 +26,8 @@ def find_members(program: str, guard: int) -> list[psutil.Process]:
     """Return the living processes of a program: all that it started, including other groups and sessions.
 
     They are known by the mark in their environment. One whose environment cannot be read, or was overwritten by a changed process
-    title, belongs where its parent does, and one that lost its parent where its session does. A program that another
-    one started through astuner carries another mark, and is left alone.
+    title, belongs with its parent, and an orphan with its session. A program that one of them started through astuner carries
+    another mark, and is left alone.
     """
     table = {process.pid: process for process in psutil.process_iter()}
     marks = {pid: read_mark(process) for pid, process in table.items()}
@@ -88,7 +88,7 @@ def is_living(process: psutil.Process) -> bool:
 
 
 def read_mark(process: psutil.Process) -> str | None:
-    """Return the mark that a process carries; None without one, or where its environment cannot be read."""
+    """Return the mark that a process carries; None without one, or if its environment cannot be read."""
     try:
         return process.environ().get(MARK)
     except (psutil.Error, OSError):

@@ -39,7 +39,7 @@ def launch(
     facts: Mapping[str, Any] | None = None,
     scratch: Path | None = None,
 ) -> ProgramHandle:
-    """Start a program that ends with this process, however that ends, unless it is leased; raises if it cannot be started.
+    """Start a program that ends with this process, however it ends, unless leased; raises if it cannot be started.
 
     Its output is appended to `log`. `env` goes on top of this process's environment; `port`, `url` and `facts` are recorded
     for other processes. `scratch` is a directory that is created before the program starts and removed after it ends.

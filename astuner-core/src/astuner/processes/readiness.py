@@ -67,7 +67,7 @@ def describe_last_lines(launched: ProgramHandle) -> str:
 
 def _find_refusal(url: str) -> str | None:
     """Return why an address does not count as answering, or None."""
-    # A proxy has no business between two programs of one machine.
+    # Programs on one machine do not need a proxy.
     direct = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
     opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if direct else []))
     try:

@@ -12,6 +12,7 @@ What a component may offer beyond its kind, and need not, is a small Protocol in
 from __future__ import annotations
 
 from astuner.protocols.backbone import Backbone
+from astuner.protocols.candidate import Candidate
 from astuner.protocols.components import Detector, Estimator, Judge, Logger, Reader, Sampled
 from astuner.protocols.engine import Engine, MakeEngine
 from astuner.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
@@ -20,6 +21,7 @@ from astuner.protocols.workflow import ChatModel, Environment, MakeEnvironment, 
 
 __all__ = [
     "Backbone",
+    "Candidate",
     "ChatModel",
     "ComponentMaker",
     "ContextPolicy",

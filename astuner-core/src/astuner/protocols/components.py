@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Reader(Protocol):
     """Yields tasks. Runs in the driver; made once per run.
 
-    It may offer `WouldGenerate`, if it has to make its tasks first, and `ReportsProgress` (`astuner.protocols.optional`).
+    It may offer `WouldGenerate`, if it has to make its tasks first, and `ReportsProgress`, and its class `PrefersActions`
+    (`astuner.protocols.optional`).
     """
 
     def read(self, split: Split) -> Iterator[Task]:

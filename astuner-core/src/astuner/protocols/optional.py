@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cas
 
 if TYPE_CHECKING:
     from astuner.config.alignment import Alignment
+    from astuner.config.env_variables import ActionPreference
     from astuner.protocols.run import RunInfo
     from astuner.schema import Episode, Group, Split, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 
@@ -171,6 +172,14 @@ class WouldGenerate(Protocol):
 
         `astuner run --dry-run` asks it, and then reads no task.
         """
+        ...
+
+
+class PrefersActions(Protocol):
+    """The class of a reader says how actions are read off answers to its tasks, where an environment leads."""
+
+    def prefer_actions(self, options: Any) -> ActionPreference:
+        """Return the form, for configurations that name none; a classmethod. `options` is None without `Options`."""
         ...
 
 

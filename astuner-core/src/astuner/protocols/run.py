@@ -16,7 +16,7 @@ from astuner.schema import Episode, Group, Task
 
 if TYPE_CHECKING:
     from astuner.config.model import Config
-    from astuner.plugins.catalog import Candidate
+    from astuner.protocols.candidate import Candidate
 
 
 @frozen(kw_only=True)

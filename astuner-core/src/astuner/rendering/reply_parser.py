@@ -53,8 +53,8 @@ class CallFormat(Protocol):
     """How a family of models writes tool calls."""
 
     @property
-    def openers(self) -> Sequence[str]:
-        """The strings that begin a call, or a section of calls."""
+    def opener(self) -> str:
+        """The string that begins a call, or a section of calls."""
         ...
 
     @property
@@ -74,13 +74,13 @@ class CallFormat(Protocol):
 
 @frozen(kw_only=True)
 class Style:
-    """How a family writes its answers."""
+    """How a family writes its answers; makes the parsers of them."""
 
     calls: CallFormat
     think: tuple[str, str] = field(default=("<think>", "</think>"))
     """The markers around the reasoning, at the start of an answer."""
 
-    def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
+    def __call__(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
         """Return a parser for the answer to a rendered prompt."""
         thinking = prompt.rstrip().endswith(self.think[0])
         return AnswerParser(self, tools=tools, parallel=parallel, thinking=thinking)
@@ -173,14 +173,13 @@ class AnswerParser:
         if not self._tools:
             certain, self._held = self._held, ""
         else:
-            openers = self._format.openers
-            place = min((place for place in map(self._held.find, openers) if place >= 0), default=-1)
+            place = self._held.find(self._format.opener)
             if place >= 0:
                 certain = self._held[:place].rstrip()
                 self._enter_call(place)
                 self._gap = self._gap[len(certain) :]
             else:
-                certain = self._held[: len(self._held) - partial_marker_length(self._held, openers)].rstrip()
+                certain = self._held[: len(self._held) - partial_marker_length(self._held, (self._format.opener,))].rstrip()
                 self._held = self._held[len(certain) :]
         if self._calls and not self._has_text:
             certain = certain.lstrip()

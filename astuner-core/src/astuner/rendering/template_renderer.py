@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
@@ -11,7 +12,6 @@ import numpy as np
 
 from astuner.errors import AstunerError
 from astuner.rendering.compiled_template import CompiledTemplate
-from astuner.rendering.dropped_messages import check_contents
 from astuner.rendering.encoding import PartwiseEncoder
 from astuner.rendering.errors import bad_request
 from astuner.rendering.template_shape import PROBE, USER, TemplateShape, find_shape
@@ -27,7 +27,7 @@ LONGEST_CACHED = 1 << 15
 
 
 class TemplateRenderer:
-    """Renders through the chat template of a Hugging Face tokenizer.
+    """Renders through the chat template of a Hugging Face tokenizer. One per gateway, shared by all episodes.
 
     What a template does not support is moved to where the model still sees it: tool calls into the text of the assistant,
     tool results into a user message. A message that would still vanish is refused.
@@ -50,23 +50,15 @@ class TemplateRenderer:
         found = self._find_ends()
         # A message of gpt-oss ends with <|end|> after each channel; only the other two end its turn.
         inner = {"<|end|>"} if {"<|channel|>", "<|return|>"} <= self.specials.keys() else set()
-        self._closers = {**found, **{number: self.decode((number,)) for number in turn_ends}}
-        self._turn_ends = {number: word for number, word in self._closers.items() if word not in inner}
+        self.closers: Mapping[int, str] = {**found, **{number: self.decode((number,)) for number in turn_ends}}
+        """The token ids that close an answer in a rendered conversation, with their text."""
+        self.turn_ends: Mapping[int, str] = {number: word for number, word in self.closers.items() if word not in inner}
+        """The token ids with which the model ends its turn, with their text: generation stops at them."""
         self.shape: TemplateShape = find_shape(lambda messages: self._apply(messages, (), False, {}))
         if tool_call_format == "auto":
             tool_call_format = recognise(self.shape.called, self.specials)
         self.tool_call_format = tool_call_format
-        self._style = STYLES[tool_call_format]
-
-    @property
-    def turn_ends(self) -> Mapping[int, str]:
-        """The tokenizer's end-of-sequence token and the end-of-turn tokens that its template writes."""
-        return self._turn_ends
-
-    @property
-    def closers(self) -> Mapping[int, str]:
-        """The turn ends, and for gpt-oss the token that its template writes in their place."""
-        return self._closers
+        self._make_parser = STYLES[tool_call_format]
 
     @cached_property
     def vocabulary(self) -> int:
@@ -76,7 +68,10 @@ class TemplateRenderer:
     def render(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], *, generate: bool, kwargs: Mapping[str, Any]
     ) -> str:
-        """Return the text of a conversation; see `Renderer`."""
+        """Return the text of a conversation, with the header of the next answer if `generate`.
+
+        Raises ApiError (400) when the template refuses the messages or would lose one.
+        """
         self._refuse_parallel(messages)
         try:
             text = self._apply(self.shape.prepare(messages), tools, generate, kwargs)
@@ -86,11 +81,11 @@ class TemplateRenderer:
             text.encode()
         except UnicodeEncodeError:
             raise bad_request("'messages' hold half a surrogate pair, which no tokenizer can encode.", "messages") from None
-        check_contents(messages, text)
+        _check_contents(messages, text)
         return text
 
     def encode(self, text: str) -> Ids:
-        """Return the ids of a text; see `Renderer`."""
+        """Return the ids of a text; special tokens in it become their ids, none is added. The array is read-only."""
         return self._encode_cached(text) if len(text) <= LONGEST_CACHED else self._encode(text)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -100,11 +95,11 @@ class TemplateRenderer:
         return str(self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
     def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
-        """Return a parser of the model's own tool calls and reasoning.
+        """Return a parser for the answer to a rendered prompt; `tools` are those whose calls are read.
 
         If the template shows only one call of an answer, the parser reads only one.
         """
-        return self._style.parser(prompt, tools=tools, parallel=parallel and self.shape.many_calls)
+        return self._make_parser(prompt, tools=tools, parallel=parallel and self.shape.many_calls)
 
     def _encode(self, text: str) -> Ids:
         if self._in_parts is not None:
@@ -159,3 +154,30 @@ class TemplateRenderer:
         found.update(token for token in specials if re.fullmatch(ends, token))
         numbers = {token: specials.get(token, self.tokenizer.convert_tokens_to_ids(token)) for token in found}
         return {int(number): token for token, number in sorted(numbers.items()) if number is not None}
+
+
+def _check_contents(messages: Sequence[Message], text: str) -> None:
+    """Check that a rendered conversation holds every message; raises ApiError (400) for the first that it drops."""
+    reached = 0
+    for number, message in enumerate(messages):
+        content = message["content"].strip()
+        if message["role"] == "assistant":
+            # A template may strip old reasoning, and the text next to tool calls; the answer itself must stay.
+            content = "" if message.get("tool_calls") else content.rpartition("</think>")[2].strip()
+        if content:
+            place = _find_content(content, text, reached)
+            if place < 0:
+                raise bad_request(
+                    f"The model's chat template drops messages[{number}] (role {message['role']}), "
+                    "so the model would never see it.",
+                    f"messages[{number}]",
+                )
+            reached = max(reached, place)
+
+
+def _find_content(content: str, text: str, reached: int) -> int:
+    """Return where a content appears, preferably after the earlier messages; -1 if it is missing."""
+    place = text.find(content, reached)
+    if place < 0:
+        place = text.find(content)
+    return place if place >= 0 else text.find(json.dumps(content, ensure_ascii=False)[1:-1])

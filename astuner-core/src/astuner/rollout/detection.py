@@ -1,4 +1,4 @@
-"""Watching an episode with the detectors of abnormal behaviour, and what their findings make of its reward."""
+"""Watching an episode with the detectors of abnormal behaviour, and how their findings change its reward."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from astuner.schema import Finding, Verdict
 T = TypeVar("T")
 
 LONGEST_EVIDENCE = 500
-"""Characters that are kept of it."""
+"""Characters of evidence that are kept."""
 
 
 @frozen
@@ -23,7 +23,7 @@ class NamedDetector:
 
     name: str
     blame: str
-    """Begins what is said about its failures."""
+    """The prefix of messages about its failures."""
     detector: Detector
 
 
@@ -48,7 +48,7 @@ class Watch:
         return {name: tuple(found) for name, found in self._found.items()}
 
     def examine(self, output: Sampled) -> str | None:
-        """Ask every detector about a call; return why the episode ends here, or None when it goes on."""
+        """Ask every detector about a call; return why the episode ends here, or None when it continues."""
         found = {}
         for named in self._detectors:
             evidence = self._ask(named, output)
@@ -72,7 +72,7 @@ class Watch:
                 return work.result()
             raise EpisodeEnded
         finally:
-            # Its end is waited for: what it holds is released before the episode is closed.
+            # Wait for its end: what it holds is released before the episode is closed.
             work.cancel()
             ending.cancel()
             await asyncio.gather(work, ending, return_exceptions=True)

@@ -25,7 +25,7 @@ def clip_environment_message(message: Message, max_tokens: int, count_tokens: Ca
 
 
 def _fits(text: str, room: int, count_tokens: Callable[[str], int]) -> bool:
-    # If a prefix is too long, the text is: an environment may return megabytes.
+    # If a prefix is too long, so is the text: an environment may return megabytes.
     length = 8 * room
     while length < len(text):
         if count_tokens(text[:length]) > room:

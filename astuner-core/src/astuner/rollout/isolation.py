@@ -1,4 +1,4 @@
-"""Where a workflow runs: on the gateway's event loop, in a thread of its own, or in a process of its own.
+"""Where a workflow runs: on the gateway's event loop, in its own thread, or in its own process.
 
 A blocking workflow on the loop freezes every other episode; a thread keeps the rest going; only a process can be ended.
 """
@@ -39,7 +39,7 @@ class OnLoop:
     """On the gateway's event loop: cheapest, and what an async workflow wants."""
 
     def __init__(self, make: Callable[[], Workflow]) -> None:
-        """Make the workflow anew for each episode."""
+        """Make a new workflow for each episode."""
         self._make = make
 
     async def run(self, workflow_task: WorkflowTask, tuner: Any) -> WorkflowOutput:
@@ -51,7 +51,7 @@ class OnLoop:
 
 
 class InThread:
-    """In a thread with an event loop of its own. A thread that hangs after its time limit is left behind, and counted."""
+    """In a thread with its own event loop. A thread that hangs after its time limit is abandoned and counted."""
 
     def __init__(self, make: Callable[[], Workflow], workers: int) -> None:
         """Use at most `workers` threads."""

@@ -116,7 +116,7 @@ def _compute_means(prefix: str, mappings: Iterable[object]) -> dict[str, float]:
 def compute_validation_metrics(groups: Sequence[Group]) -> dict[str, float]:
     """Return the `val/…` numbers of a validation pass; pass@k is the unbiased estimate of Chen et al. 2021 (arXiv 2107.03374).
 
-    Where tasks name several sources in their metadata (`data_source`), each has numbers of its own: `val/{source}/pass@1`.
+    Where tasks name several sources in their metadata (`data_source`), each has its own numbers: `val/{source}/pass@1`.
     """
     episodes = [episode for group in groups for episode in group.episodes]
     metrics = {f"val/{name}": value for name, value in compute_madness_metrics(episodes).items()}

@@ -62,7 +62,7 @@ class Recipe:
         judges = [_weigh(judge, hooks.make_judge(judge.candidate, judge.options, run_info)) for judge in self.judges]
         judge = hooks.make_reward(judges, run_info)
         make_tracker = hooks.make_tracker(self.tracker.candidate, self.tracker.options, run_info)
-        # What a tracker lacks, the key of an LLM for example, is said before the first episode.
+        # What a tracker lacks, such as the key of an LLM, is reported before the first episode.
         make_tracker()
         return Parts(
             make_workflow=loaded.make if loaded else None,

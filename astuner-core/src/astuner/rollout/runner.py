@@ -168,7 +168,7 @@ class RolloutRunner:
                 seed=derive_seed(config.seed if config.seed is not None else self._run_info.seed, blank.id, attempt),
                 sampling=round_.sampling,
                 max_model_len=config.max_model_len,
-                # A view that starts over is not the first prompt of an episode; the loop itself checks the first one.
+                # A view that starts over is not the first prompt of an episode; the loop checks the first one itself.
                 max_prompt_length=None if views else self._run_info.config.data.max_prompt_length,
                 max_response_length=self._run_info.config.data.max_response_length,
                 disable_tools=config.agentscope_disable_toolcalls,

@@ -45,7 +45,7 @@ class SampleLimit:
         return kept
 
     def take_notice(self) -> str | None:
-        """Return a notice the first time something was left out; the metric of the reason goes on counting."""
+        """Return a notice the first time something was left out; the metric of the reason keeps counting."""
         if self._notified or not self._samples:
             return None
         self._notified = True

@@ -57,7 +57,7 @@ class LoopWatchdog:
         if not entries:
             return  # something other than a workflow holds the loop, such as an engine's own step
         if any(entry.filename == _IMPORT for entry in stack[entries[-1] :]):
-            return  # a library imported on first use; that happens once, and awaiting it would not help
+            return  # a library imported on first use: this happens once, and awaiting it would not help
         culprit = next(entry for entry in reversed(stack[entries[-1] :]) if entry.name == "execute" or not _is_installed(entry))
         place = f"{culprit.filename}:{culprit.lineno}"
         if place not in self._named:

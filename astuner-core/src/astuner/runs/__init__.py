@@ -1,1 +1,1 @@
-"""A run on disk and its life: directory, lock, episode store, state, the loop that logs and ends it."""
+"""A run on disk: the directory and its lock, checkpoints, the store of episodes."""

@@ -13,7 +13,7 @@ from astuner.errors import RunFailed
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file's content: write beside it, fsync, rename."""
+    """Replace a file's content: write a temporary file next to it, fsync, rename."""
     with explain_os_errors(path):
         beside = path.with_name(path.name + ".part")
         with beside.open("w", encoding="utf-8") as file:

@@ -62,7 +62,7 @@ class StoredEpisodes:
                 if step == latest:
                     failed -= found.keys()
                     failed |= {key for key, verdict in found.items() if isinstance(verdict, Unjudged)}
-        # Nothing was sampled after the last step, so what its judge failed at can be judged again: an API was down, or a limit
+        # Nothing was sampled after the last step, so its failed judgements can be repeated: an API was down, or a limit
         # was reached. Earlier steps are replayed as they were.
         for identity in failed:
             del self._verdicts[identity]

@@ -12,6 +12,7 @@ from attrs import fields, frozen, has
 from packaging.utils import canonicalize_name
 
 from astuner.errors import Problem, UsageError
+from astuner.plugins.core_commands import CORE_COMMANDS
 from astuner.plugins.requirements import CORE
 from astuner.published import read_published
 from astuner.scaffold.kinds import SCAFFOLDS
@@ -117,11 +118,8 @@ def _check_free(kind: str, name: str, *, given: bool) -> None:
 
     place, suggestion = f"the name {name!r}", f"acme_{name}"
     remedy = "Choose another one." if given else "Choose another one with --name."
-    if kind == "command":
-        from astuner.cli.commands import CORE_COMMANDS
-
-        if name in CORE_COMMANDS:
-            raise _make_error(f"{place}: `astuner {name}` is a command of astuner-core. {remedy}", suggestion)
+    if kind == "command" and name in CORE_COMMANDS:
+        raise _make_error(f"{place}: `astuner {name}` is a command of astuner-core. {remedy}", suggestion)
     if any(candidate.name == name and candidate.dist == CORE for candidate in Catalog.discover(kinds=(kind,)).all()):
         raise _make_error(f"{place}: {CORE} has a {kind} of that name, and two make it ambiguous. {remedy}", suggestion)
     if (owner := read_published().package_of(kind, name)) is not None:

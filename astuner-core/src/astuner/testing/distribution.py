@@ -8,18 +8,21 @@ import re
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 EntryPoints = Mapping[str, Mapping[str, str]]
+
+EMPTY: Mapping[str, Any] = {}
 
 
 def write_distribution(
     directory: Path,
     name: str,
-    version: str,
-    files: Mapping[str, str],
-    entry_points: EntryPoints,
+    version: str = "1.0",
+    files: Mapping[str, str] = EMPTY,
+    entry_points: EntryPoints = EMPTY,
     requires: Sequence[str] = (),
-    metadata: Mapping[str, str] | None = None,
+    metadata: Mapping[str, str] = EMPTY,
 ) -> Path:
     """Lay out an installed distribution in `directory`, as `pip install --target` would, and return the directory for `sys.path`.
 
@@ -29,7 +32,7 @@ def write_distribution(
     """
     info = _info_directory(name, version)
     texts = {
-        **_texts(name, version, files, entry_points, _metadata(name, version, requires, metadata or {})),
+        **_texts(name, version, files, entry_points, _metadata(name, version, requires, metadata)),
         f"{info}/INSTALLER": "astuner.testing\n",
     }
     texts[f"{info}/RECORD"] = _record(texts, f"{info}/RECORD")
@@ -43,15 +46,15 @@ def write_distribution(
 def write_wheel(
     directory: Path,
     name: str,
-    version: str,
-    files: Mapping[str, str],
-    entry_points: EntryPoints,
+    version: str = "1.0",
+    files: Mapping[str, str] = EMPTY,
+    entry_points: EntryPoints = EMPTY,
     requires: Sequence[str] = (),
-    metadata: Mapping[str, str] | None = None,
+    metadata: Mapping[str, str] = EMPTY,
 ) -> Path:
     """Write the wheel of such a distribution into `directory`, and return the file for `pip install`."""
     info = _info_directory(name, version)
-    texts = _texts(name, version, files, entry_points, _metadata(name, version, requires, metadata or {}))
+    texts = _texts(name, version, files, entry_points, _metadata(name, version, requires, metadata))
     texts[f"{info}/RECORD"] = _record(texts, f"{info}/RECORD")
     directory.mkdir(parents=True, exist_ok=True)
     wheel = directory / f"{info.removesuffix('.dist-info')}-py3-none-any.whl"

@@ -9,7 +9,8 @@ from attrs import frozen
 from packaging.utils import canonicalize_name
 
 from astuner.errors import PluginError, Problem, UsageError
-from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.catalog import Catalog
+from astuner.protocols import Candidate
 from astuner.testing.contracts import CONTRACTS, Outcome, PackageContract, list_rules, run_contract
 
 IMPORTED = "test_it_is_imported"

@@ -37,15 +37,8 @@ def fake_distribution(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call
 
     site = tmp_path_factory.mktemp("site")
 
-    def install(
-        name: str,
-        version: str = "1.0",
-        files: Mapping[str, str] | None = None,
-        entry_points: Mapping[str, Mapping[str, str]] | None = None,
-        requires: Sequence[str] = (),
-        metadata: Mapping[str, str] | None = None,
-    ) -> Path:
-        write_distribution(site, name, version, files or {}, entry_points or {}, requires, metadata)
+    def install(*described: Any, **further: Any) -> Path:
+        write_distribution(site, *described, **further)
         refresh_imports()
         return site
 
@@ -143,27 +136,15 @@ def run(tmp_path: Path, own_state: Path) -> Iterator[Callable[..., PlayedRun]]:
     def start(
         judge: str | None = None,
         *,
-        tasks: Sequence[Mapping[str, Any]] | None = None,
-        replies: Sequence[str] = ("4",),
-        workflow: str | None = None,
-        backbone: str = "debug",
         settings: Mapping[str, Any] | None = None,
         overrides: Sequence[str] = (),
+        **project: Any,
     ) -> PlayedRun:
         from astuner.testing.project import write_project
         from astuner.testing.run_in_process import add_recorder, play
 
-        conf = write_project(
-            tmp_path,
-            judge,
-            tasks=tasks,
-            replies=replies,
-            workflow=workflow,
-            backbone=backbone,
-            settings=add_recorder(settings or {}),
-            name=f"run{next(numbers)}",
-        )
-        return play(conf, overrides)
+        name = f"run{next(numbers)}"
+        return play(write_project(tmp_path, judge, settings=add_recorder(settings or {}), name=name, **project), overrides)
 
     with undo_after(tmp_path):
         yield start

@@ -50,7 +50,7 @@ def add_recorder(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def play(conf: Path, overrides: Sequence[str] = ()) -> PlayedRun:
     """Play a project whose settings come from `add_recorder`; raises the `AstunerError` of a run that fails."""
-    from astuner.runs.launch import start_run
+    from astuner.driver.launch import start_run
 
     return read_run(start_run(conf, overrides=overrides).directory)
 

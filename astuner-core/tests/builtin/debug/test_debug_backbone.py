@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from astuner.driver.launch import start_run
 from astuner.errors import Interrupted, RunFailed
-from astuner.runs.launch import start_run
 from astuner.testing.project import write_project
 from astuner.testing.run_in_process import PlayedRun, read_run
 

@@ -136,7 +136,7 @@ ADD = function_tool(
 PLAIN = {"type": "function", "function": {"name": "now"}}
 
 
-def calling(name: str, arguments: object, **more: object) -> str | None:
+def detect(name: str, arguments: object, **more: object) -> str | None:
     return WrongToolcall().look(make_sampled("…", tools=(ADD, PLAIN), tool_calls=[(name, arguments)], **more))  # type: ignore[arg-type]
 
 
@@ -151,7 +151,7 @@ def calling(name: str, arguments: object, **more: object) -> str | None:
     ],
 )
 def test_a_call_that_its_tool_can_take_is_right(name: str, arguments: object) -> None:
-    assert calling(name, arguments) is None
+    assert detect(name, arguments) is None
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_call_that_its_tool_can_take_is_right(name: str, arguments: object) ->
     ],
 )
 def test_a_call_that_its_tool_cannot_take_is_wrong(name: str, arguments: object, evidence: str) -> None:
-    assert evidence in (calling(name, arguments) or "")
+    assert evidence in (detect(name, arguments) or "")
 
 
 def test_a_call_that_cannot_be_read_is_wrong() -> None:

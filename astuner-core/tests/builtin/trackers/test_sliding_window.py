@@ -63,7 +63,7 @@ def play(policy: Any, turns: int, room: ContextRoom) -> list[list[str]]:
     return asyncio.run(shown())
 
 
-def summarising() -> AutoContextTracker:
+def make_tracker() -> AutoContextTracker:
     """Summarises above 7 messages, and keeps one turn."""
     options = AutoContextTracker.Options(train_sp_action=True, token_num_trigger_clip=7)
     return AutoContextTracker(options, summarise=make_model_summariser(50), summary_tokens=0)

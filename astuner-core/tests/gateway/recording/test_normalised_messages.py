@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.gateway.recording.messages import normalise
-from astuner.gateway.recording.normalised_messages import KEPT, MessageReader
+from astuner.gateway.recording.messages import KEPT_CONVERSATIONS, MessageReader, normalise
 from astuner.rendering.errors import ApiError
 
 ARGUMENTS = st.sampled_from([{"a": 1}, {"a": True}, {"a": 1.0}, '{"a": 1}', '{"a": true}', None])
@@ -89,7 +88,7 @@ def test_what_cannot_be_served_is_refused_with_the_same_words(messages: Any) -> 
 def test_the_oldest_conversations_are_forgotten() -> None:
     said = MessageReader()
     first = said([{"role": "user", "content": "0"}])
-    for number in range(KEPT):
+    for number in range(KEPT_CONVERSATIONS):
         said([{"role": "user", "content": str(number + 1)}])
 
     assert first[0] is not said([{"role": "user", "content": "0"}])[0]

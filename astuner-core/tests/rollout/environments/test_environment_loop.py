@@ -17,7 +17,7 @@ from astuner.builtin.trackers.linear import LinearTracker
 from astuner.builtin.trackers.linear_think import LinearThinkTracker
 from astuner.builtin.trackers.sliding_window import SlidingWindowTracker
 from astuner.builtin.trackers.timeline import TimelineTracker
-from astuner.config.components import ContextTracker, TaskReader
+from astuner.config.components import ContextTracker
 from astuner.config.env_variables import Environment
 from astuner.protocols import Judge, Workflow
 from astuner.schema import Capabilities, Verdict, WorkflowOutput
@@ -104,12 +104,6 @@ def test_an_action_is_read_off_the_answer_as_preferred(games: Any, preference: s
     episode = games.play("Guess", reply)
     assert games.log("Guess")[1] == "step 7"
     assert episode.output.metadata["messages"][2]["content"] == reply
-
-
-def test_the_reader_of_an_env_service_says_how_actions_are_written_where_nothing_else_does(games: Any):
-    games.config = {"task_reader": TaskReader(sections={"env_service": {"env_action_preference": "box"}})}
-    games.play("Guess", r"\boxed{7} ```7```")
-    assert games.log("Guess")[1] == "step 7"
 
 
 def test_a_full_context_ends_the_episode_with_what_there_is(games: Any):

@@ -8,13 +8,9 @@ from typing import Any
 
 import pytest
 
-from astuner.config.components import TaskReader
-from astuner.config.env_variables import Environment
-from astuner.config.model import Config
 from astuner.errors import AstunerError, ConfigError, DataError
 from astuner.planning.plan import plan_run
 from astuner.plugins.catalog import Catalog
-from astuner.rollout.environments.loop_factory import choose_action_preference
 from astuner.testing import write_project
 
 GAMES = (Path(__file__).parents[1] / "environment_games.py").read_text()
@@ -197,21 +193,27 @@ def test_a_preference_of_actions_has_no_effect_beside_a_workflow(tmp_path):
     assert any("environment.env_action_preference: without effect" in notice for notice in plan.notices)
 
 
+PREFERRING = """
+class Preferring:
+    def read(self, split):
+        return iter(())
+
+    @classmethod
+    def prefer_actions(cls, options):
+        return "box"
+"""
+
+
 @pytest.mark.parametrize(
-    ("own", "reader", "section", "preference"),
-    [
-        (None, "dataset_file", {"env_action_preference": "box"}, "text"),
-        (None, "env_service", {"env_action_preference": "box"}, "box"),
-        (None, "acme/env_service", {}, "code"),
-        ("text", "env_service", {"env_action_preference": "box"}, "text"),
-    ],
+    ("own", "reader", "preference"),
+    [(None, "dataset_file", "text"), (None, "./readers.py:Preferring", "box"), ("code", "./readers.py:Preferring", "code")],
 )
-def test_the_preference_falls_back_to_that_of_the_env_service_reader(own, reader, section, preference):
-    config = Config(
-        environment=Environment(env_action_preference=own),
-        task_reader=TaskReader(type=reader, sections={"env_service": section}),
-    )
-    assert choose_action_preference(config) == preference
+def test_the_preference_of_actions_falls_back_to_that_of_the_reader(tmp_path, settings, own, reader, preference):
+    (tmp_path / "readers.py").write_text(PREFERRING)
+    chosen = settings({"environment_type": "./games.py:Guess", "env_action_preference": own}) | {"task_reader": {"type": reader}}
+    plan = plan_run(write_project(tmp_path, settings=chosen))
+    assert plan.recipe.environments is not None
+    assert plan.recipe.environments.preference == preference
 
 
 def test_an_environment_that_cannot_be_made_is_counted_under_its_reason(run, settings):

@@ -1,4 +1,4 @@
-"""Evaluates arithmetic that a model wrote: exactly, in bounded time, and nothing but arithmetic."""
+"""Evaluates arithmetic that a model wrote: exactly, in bounded time, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attrs import frozen
 LONGEST = 400
 """Characters of an expression."""
 LARGEST = 10**60
-"""Of every value on the way, numerator and denominator."""
+"""Of every intermediate value, numerator and denominator."""
 
 _SAME = {"×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", "：": "/"}
 
@@ -21,11 +21,11 @@ class NotArithmetic(ValueError):
 
 @frozen
 class Value:
-    """What an expression comes to."""
+    """The value of an expression."""
 
     number: Fraction
     used: tuple[Fraction, ...]
-    """The numbers that it is written with, in order."""
+    """The numbers that it contains, in order."""
 
     def __str__(self) -> str:
         return str(self.number)
@@ -76,7 +76,7 @@ def _combine(op: ast.operator, left: Fraction, right: Fraction) -> Fraction:
 
 def _number(node: ast.Constant, text: str, used: list[Fraction]) -> Fraction:
     written = ast.get_source_segment(text, node) or ""
-    # A bool or a complex is a constant of Python too, and 1_000 a spelling of a number.
+    # Python's constants include bool and complex, and its numbers 1_000.
     if not written.replace(".", "", 1).isdecimal() or not written.isascii():
         raise NotArithmetic(f"{written!r} is not a plain number")
     number = _check_bounds(Fraction(written))

@@ -126,7 +126,7 @@ def list_(in_json: bool) -> None:
 
 
 def parse_served(names: Sequence[str], values: Sequence[str], files: Sequence[str]) -> tuple[ServedWorld, ...]:
-    """Return what is to be served; raises `UsageError` for a name that is there twice, or an option of none of them."""
+    """Return what to serve; raises `UsageError` for a name given twice, or an option that fits none of them."""
     from attrs import evolve
 
     from astuner.config.yaml_lines import read_yaml
@@ -146,7 +146,7 @@ def parse_served(names: Sequence[str], values: Sequence[str], files: Sequence[st
 
 
 def _split(item: str, worlds: dict[str, ServedWorld], option: str) -> tuple[str, str, str]:
-    """Return environment, key and text of `NAME.KEY=TEXT`; the name may be left out where only one is served."""
+    """Return environment, key and text of `NAME.KEY=TEXT`; the name may be left out if only one is served."""
     left, equals, text = item.partition("=")
     name, dot, key = left.rpartition(".")
     if not dot and len(worlds) == 1:

@@ -1,4 +1,4 @@
-"""Which tasks an environment has: what a reader and a server ask besides what core asks of every environment."""
+"""Which tasks an environment has: what a reader and a server need beyond core's protocol."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_DRAWS = 20_000
 
 @runtime_checkable
 class ListsTasks(Protocol):
-    """An environment class that knows its own tasks. An id identifies each, so that a server needs nothing else."""
+    """An environment class that lists its own tasks. An id is all that a server needs of a task."""
 
     @classmethod
     def list_tasks(cls, options: Any, split: Split) -> Iterator[Task]:
@@ -36,9 +36,9 @@ class NumberedTasks:
     seed: int = 0
     """Of all tasks; another seed gives other tasks under the same ids."""
     training_tasks: int = field(default=1000, validator=ge(0))
-    """How many there are to train on."""
+    """Number of training tasks."""
     validation_tasks: int = field(default=100, validator=ge(0))
-    """How many there are to validate on; none of them is trained on."""
+    """Number of validation tasks; none of them is trained on."""
 
 
 def list_numbered(env_type: str, options: NumberedTasks, split: Split) -> Iterator[Task]:
@@ -48,7 +48,7 @@ def list_numbered(env_type: str, options: NumberedTasks, split: Split) -> Iterat
 
 
 def locate_task(task_id: str, options: NumberedTasks) -> tuple[Split, int]:
-    """Return what an id stands for; raises `DataError` for one that is not listed."""
+    """Return split and number of an id; raises `DataError` for one that is not listed."""
     for split in SPLITS:
         head, _, number = task_id.rpartition("-")
         if head == split and number.isdecimal() and str(int(number)) == number and int(number) < _size(options, split):
@@ -58,14 +58,14 @@ def locate_task(task_id: str, options: NumberedTasks) -> tuple[Split, int]:
 
 
 def make_random(name: str, options: NumberedTasks, split: Split, number: int) -> random.Random:
-    """Return the random numbers of one task, which depend on nothing else."""
+    """Return the random numbers of one task, which depend only on it."""
     return random.Random(f"{name}/{options.seed}/{split}/{number}")
 
 
 def draw_for_split(name: str, split: Split, draw: Callable[[], T | None], content: Callable[[T], object]) -> T:
-    """Draw until something comes that is a task, and belongs to the split; None from `draw` is no task.
+    """Draw until the result is a task of the split; None from `draw` is not a task.
 
-    Raises `DataError` where the options leave too few different tasks.
+    Raises `DataError` if the options allow too few different tasks.
     """
     for _ in range(MOST_DRAWS):
         drawn = draw()
@@ -75,8 +75,8 @@ def draw_for_split(name: str, split: Split, draw: Callable[[], T | None], conten
 
 
 def belongs_to_split(content: object, split: Split) -> bool:
-    """Whether something may be a task of a split: one in eight is for validation, and never for training."""
-    # Drawn from the content, so that no task is in both splits however few different ones there are.
+    """Whether something may be a task of a split: one in eight is for validation only."""
+    # Drawn from the content, so that no task is in both splits, however few there are.
     return (random.Random(f"split/{content!r}").randrange(8) == 0) == (split == "validation")
 
 

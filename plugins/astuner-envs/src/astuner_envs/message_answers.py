@@ -1,4 +1,4 @@
-"""What a model puts forward in a message: what is in its last box or tag, or else its last line."""
+"""The answer in a model's message: its last box or tag, or else its last line."""
 
 from __future__ import annotations
 

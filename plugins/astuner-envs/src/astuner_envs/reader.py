@@ -18,7 +18,7 @@ from astuner_envs.listing import ListsTasks
 
 
 class EnvironmentTasksReader:
-    """Reads the tasks off the environment's own class; its options stand in `environment.NAME`, where core takes them too."""
+    """Reads the tasks from the environment's class, with its options in `environment.NAME`, which core reads too."""
 
     @frozen(kw_only=True)
     class Options:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 READER = "env_service"
 START_S = 180.0
-"""Importing what some environments need takes long on a busy machine."""
+"""Some environments import slowly on a busy machine."""
 
 
 def environments(run_info: RunInfo) -> Definition:
-    """Define the server at the reader's `env_url`, which is on this machine; the token is this run's own unless one is set.
+    """Define the server at the reader's `env_url`, on this machine; with a new token unless one is set.
 
-    The environment has the options of the run's section `environment.NAME`, as if it were played in process.
+    The environment gets the run's section `environment.NAME`, as when played in process.
     """
     reader = run_info.config.task_reader
     section = reader.get_options(READER)

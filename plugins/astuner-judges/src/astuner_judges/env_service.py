@@ -1,4 +1,4 @@
-"""The judge `env_service`: the score that the episode's environment gives itself, while it lives."""
+"""The judge `env_service`: the score from the episode's own environment, while it lives."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def _check_finite(_: Any, attribute: Any, value: float) -> None:
 
 
 class EnvServiceJudge(Judge):
-    """Asks the environment for its score when the episode is over, and makes the reward of it by the weights of its options.
+    """Asks the environment for its score when the episode is over, and turns it into the reward by its options' weights.
 
-    It works with every environment, in a server or not. An episode whose environment gave no score stays unjudged.
+    Works with every environment, in a server or not. An episode whose environment gave no score stays unjudged.
     """
 
     @frozen(kw_only=True)
@@ -33,13 +33,13 @@ class EnvServiceJudge(Judge):
         sparse: bool = False
         """Ask only for right or wrong, if the environment can give it."""
         score_weight: float = field(default=1.0, validator=_check_finite)
-        """What the score is multiplied with."""
+        """Factor of the score."""
         success_threshold: float = field(default=1.0, validator=_check_finite)
         """Score from which an episode is a success."""
         success_bonus: float = field(default=0.0, validator=_check_finite)
         """Added to the reward of a success."""
         failure_penalty: float = field(default=0.0, validator=_check_finite)
-        """Taken off the reward of any other episode."""
+        """Subtracted from the reward of any other episode."""
 
     def __init__(self, options: Options | None = None) -> None:
         self._options = options or self.Options()
@@ -61,7 +61,7 @@ class EnvServiceJudge(Judge):
         return {SCORE: float(await environment.evaluate())}
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
-        """Return the verdicts on what was observed."""
+        """Return the verdicts on the observed scores."""
         return [self._verdict(episode) for episode in group.episodes if episode.completed]
 
     def _verdict(self, episode: Episode) -> Verdict | Unjudged:

@@ -1,7 +1,7 @@
-r"""The final answer in what a model wrote, found as a reader would find it.
+r"""The final answer in what a model wrote, found as a reader would.
 
 In this order: the last `\boxed{…}`; what follows the last `####`; what follows `Answer:`, `A:` or "the answer is"; else the
-number that the last sentence with a number states, not counting numbers of the question that it only repeats.
+number that the last sentence with a number states, not counting numbers repeated from the question.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ANSWER = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _SUBJECT = re.compile(r"(?:\b(?:the|final|correct|our|my|your|overall)\s+|(?:^|[\n.!?:;,])\s*)[*_`#\s]*$", re.IGNORECASE)
-"""What stands before `answer is`, where it is the answer to the whole question and not to the third part of it."""
+"""What precedes `answer is` when it answers the whole question and not its third part."""
 _ANSWER_TITLE = re.compile(r"[\W_]*(?:the\s+)?(?:final\s+)?answer[\W_]*", re.IGNORECASE)
 _LETTER_A = re.compile(r"A[*_]* ?[:：]")
 _MARKUP = re.compile(r"[ \t*_#>`-]*")
@@ -49,15 +49,15 @@ _CHECK = re.compile(
 )
 _EXPLANATION = re.compile(r"\n[ \t*_#>(-]*(?:explanation|reasoning)\b[^\n:]{0,30}[:*_]", re.IGNORECASE)
 _SHORT = 120
-"""An explanation within this many characters explains a given answer; further on, it may be the solution itself."""
+"""An explanation within this many characters explains a given answer; a later one may be the solution itself."""
 _LONGEST = 50_000
-"""Characters that are read, from the end: a model that repeats itself must not take long to judge."""
+"""Characters that are read, from the end, so that a model that repeats itself is judged quickly."""
 _SPACE = re.compile(r"[ \t]{3,}|\n{3,}")
 _LEADING_LINES = 20
 _DIGIT = re.compile(r"[0-9½¼¾⅓⅔０-９]")
 _WORD = re.compile(r"[^\W\d_]{3}")
 _SHORT_WORD = re.compile(r"\b(?:it|is|so|we|he|be)\b", re.IGNORECASE)
-"""Of a sentence, which no expression is: `It is 7`."""
+"""Marks a sentence, not an expression: `It is 7`."""
 _REASON = re.compile(r"\s*[(*_\x01]*(?:this is because|this is since|that is because|explanation|note)\b", re.IGNORECASE)
 
 
@@ -66,13 +66,13 @@ class Answer:
     """A final answer."""
 
     text: str
-    """The place where it stands."""
+    """The passage that holds it."""
     quantity: Quantity | None = None
-    """Its number; None where it is no number."""
+    """Its number; None if it is not a number."""
 
 
 def find_final_answer(text: str, question: str = "") -> Answer | None:
-    """Return the final answer in a model's text; None when it gives none. `question` tells given numbers from found ones."""
+    """Return the final answer in a model's text; None if there is none. `question` shows which numbers were given."""
     stripped = text[-_LONGEST:].strip()
     if any(run in stripped for run in ("   ", "\t", "\n\n\n")):
         stripped = _SPACE.sub(lambda match: match[0][:2], stripped)
@@ -101,7 +101,7 @@ def parse_gold_answer(text: str) -> Answer:
 
 
 def parse_expression(text: str, question: str = "") -> Answer:
-    """Return what a text of nothing but the answer says; without a quantity where it is not one number (`x^2`, `1 or 2`)."""
+    """Return the answer of a text that holds nothing else; without a quantity if it is not one number (`x^2`, `1 or 2`)."""
     rewritten = to_plain(text)
     quantity = parse_only_number(rewritten)
     if quantity is None and "=" in rewritten:
@@ -113,7 +113,7 @@ def parse_expression(text: str, question: str = "") -> Answer:
 
 
 def _cut_to_answer(text: str) -> str:
-    """Leave out thinking, what follows the end of the turn, and a next question that the model asked itself."""
+    """Leave out thinking, text after the end of the turn, and a next question that the model asked itself."""
     if "<" in text:
         text = text.rpartition("</think>")[2]
         if end := _END_OF_TURN.search(text):
@@ -135,7 +135,7 @@ def _find_after_hashes(text: str, question: str) -> Answer | None:
 
 
 def _find_after_marker(text: str, question: str) -> Answer | None:
-    """Answer what follows the last `Answer:`, `A:` or "the answer is"."""
+    """Return what follows the last `Answer:`, `A:` or "the answer is"."""
     marked = _find_last_marker(text)
     if marked is None:
         return None
@@ -158,12 +158,12 @@ def _find_after_marker(text: str, question: str) -> Answer | None:
 
 
 def _opens_solution(text: str, marked: tuple[int, int]) -> bool:
-    """Whether a marker stands before the whole solution, several lines of it, and not before its result."""
+    """Whether a marker precedes a whole solution of several lines, and not its result."""
     start, end = marked
     following = text[end:].strip().partition("\n")[2]
     if not following or (_DIGIT.search(text, 0, start) and not _QUESTION_FIRST.match(text)):
         return False
-    # `A:` is how a prompt asks for a solution; after `Answer:` and a sentence, lines that compute nothing explain it.
+    # `A:` in a prompt asks for a solution; after `Answer:` and a sentence, lines that compute nothing explain it.
     return "=" in following or not _ANSWER.match(text, start)
 
 
@@ -193,7 +193,7 @@ def _find_last_marker(text: str) -> tuple[int, int] | None:
 
 
 def _find_in_free_text(text: str, question: str) -> Answer | None:
-    """Answer the last sentence with a number, without what explains or checks it afterwards."""
+    """Return the number of the last sentence that has one, ignoring later explanations and checks."""
     text = _drop_afterthought(text)
     lines = text.split("\n")
     reason: Answer | None = None

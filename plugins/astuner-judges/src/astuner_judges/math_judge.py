@@ -18,10 +18,10 @@ from astuner_judges.symbolic import SymbolicComparer, is_available
 
 
 class MathAnswerAsJudge:
-    """Compares the workflow's final answer with the task's, as numbers, and as expressions where one of them is no number.
+    """Compares the workflow's final answer with the task's, as numbers, or as expressions if one of them is not a number.
 
-    Both may be whole solutions: the final answer is looked for in them (see `astuner_judges.final_answer`). An answer that is not
-    given is wrong; a right answer that is not given, or an expression that cannot be compared in time, raises.
+    Both may be whole solutions: the final answer is looked for in them (see `astuner_judges.final_answer`). A missing
+    answer is wrong; a missing right answer, or an expression that cannot be compared in time, raises.
     """
 
     @frozen(kw_only=True)
@@ -39,7 +39,7 @@ class MathAnswerAsJudge:
         success_reward: float = 1.0
         """Of a right answer."""
         failure_reward: float = 0.0
-        """Of a wrong one, and of none."""
+        """Of a wrong or missing answer."""
 
     def __init__(self, options: Options | None = None) -> None:
         self._options = options or self.Options()
@@ -71,7 +71,7 @@ class MathAnswerAsJudge:
     def _is_right(self, gold_text: str, given: Any, question: str) -> bool:
         gold = _parse_gold(gold_text)
         if isinstance(given, float) and gold.quantity is not None:
-            # A number that was computed carries rounding errors, which one that was written down does not.
+            # A computed number carries rounding errors; a written one does not.
             return any(math.isclose(given, reading, rel_tol=1e-9) for reading in gold.quantity.readings)
         text = _text(given)
         answer = find_final_answer(text, question) if text is not None else None
@@ -94,7 +94,7 @@ def _parse_gold(text: str) -> Answer:
 
 
 def _text(value: Any) -> str | None:
-    """Return an answer as text; None where there is none."""
+    """Return an answer as text; None if there is none."""
     if value is None or isinstance(value, str):
         return value if value and value.strip() else None
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 BOLD, UNBOLD = "\x01", "\x02"
-"""What stands around bold text in the result of `plain`."""
+"""Encloses bold text in the result of `plain`."""
 
 _CHARACTERS = str.maketrans(
     {
@@ -84,7 +84,7 @@ def to_plain(text: str) -> str:
 
 def _rewrite_latex(text: str) -> str:
     text = _DEGREES.sub(" degrees ", _SPACED_THOUSANDS.sub("", text)).replace("{,}", ",")
-    # From the inside out; what is nested deeper than this is no plain number.
+    # From the inside out; anything nested deeper is not a plain number.
     for _ in range(4):
         before = text
         text = _TEXT.sub(r" \1 ", _FRACTION.sub(_rewrite_fraction, _POWER.sub(r"^\1", text)))
@@ -110,7 +110,7 @@ def find_last_boxed(text: str) -> str | None:
 
 
 def _read_braces(text: str) -> str | None:
-    """Return what a command is applied to that `text` follows."""
+    """Return the argument of a command, at the start of `text`."""
     if not text.startswith("{"):
         bare = re.match(r"[0-9.,]*[0-9]", text)
         return bare[0] if bare else None

@@ -40,13 +40,13 @@ _NUMBER = re.compile(rf"\b(?:{_WORD})\b(?:(?:[\s-]+(?:and\s+)?)(?:{_WORD})\b)*",
 
 
 def parse_leading_number_word(text: str) -> tuple[int, int] | None:
-    """Return the number that a text begins with, and where it ends: `Twenty-one days` gives (21, 10)."""
+    """Return the number at the start of a text, and its end: `Twenty-one days` gives (21, 10)."""
     match = _NUMBER.match(text)
     return (_value(match[0]), match.end()) if match else None
 
 
 def find_number_words(text: str) -> list[int]:
-    """Return the numbers in a text that are written as words; `one` by itself is mostly a pronoun and is left out."""
+    """Return the numbers in a text that are written as words; `one` alone is mostly a pronoun and left out."""
     return [_value(match[0]) for match in _NUMBER.finditer(text) if match[0].lower() != "one"]
 
 

@@ -1,4 +1,4 @@
-"""Numbers as people write them: finding them in plain text, and saying whether two are the same."""
+"""Numbers as people write them: finding them in plain text, and comparing two."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attrs import frozen
 from astuner_judges.number_words import parse_leading_number_word
 
 _MOST_DIGITS = 200
-"""A longer number is taken for text: nothing here may take long."""
+"""A longer number counts as text: nothing here may take long."""
 
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12, "k": 10**3}
 _NUMBER = re.compile(
@@ -62,17 +62,17 @@ class Quantity:
     """Written as a fraction."""
     percent: bool = False
     scale: int = 1
-    """What the word after it stands for: 1000 in `70 thousand`. Not part of `value`."""
+    """The value of the word after it: 1000 in `70 thousand`. Not part of `value`."""
 
     @property
     def readings(self) -> frozenset[Fraction]:
-        """What the number may mean where the other side is written without percent sign or scale."""
+        """What the number may mean if the other side has no percent sign or scale."""
         return frozenset((self.value, self.value * self.scale, self.value / 100 if self.percent else self.value))
 
 
 @frozen
 class FoundNumber:
-    """A number in a text, and where it stands."""
+    """A number in a text, and its position."""
 
     quantity: Quantity
     start: int
@@ -80,7 +80,7 @@ class FoundNumber:
 
 
 def are_equal(one: Quantity, other: Quantity) -> bool:
-    """Whether two numbers are equal: exactly, but for a decimal that rounds a fraction without an end (33.33 and 100/3)."""
+    """Whether two numbers are equal: exactly, except for a decimal that rounds a repeating fraction (33.33 and 100/3)."""
     if one.percent == other.percent and one.scale == other.scale:
         return one.value == other.value or _rounds(one, other) or _rounds(other, one)
     if one.scale > 1 and other.scale > 1:
@@ -102,7 +102,7 @@ def _is_finite_decimal(denominator: int) -> bool:
 
 
 def find_numbers(text: str) -> list[FoundNumber]:
-    """Return the numbers of a plain text (see `notation.plain`) in order. Times, exponents and parts of words are none."""
+    """Return the numbers of a plain text (see `notation.plain`) in order. Times, exponents and parts of words do not count."""
     found = []
     for match in _NUMBER.finditer(text):
         quantity = _quantity(match, text)
@@ -112,7 +112,7 @@ def find_numbers(text: str) -> list[FoundNumber]:
 
 
 def parse_only_number(text: str) -> Quantity | None:
-    """Return the number that a plain text is: perhaps with a label before (`x =`) and a unit after it, but no other number."""
+    """Return the number of a plain text that holds only that, perhaps with a label before (`x =`) and a unit after it."""
     text = text.strip(_EDGES).rstrip(".,;:!")
     if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS:
         return Quantity(Fraction(int(text)))

@@ -1,4 +1,4 @@
-"""The judge `reasoning_gym`: the score that the family of a puzzle gives to an answer."""
+"""The judge `reasoning_gym`: the score of an answer by the puzzle's family."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from astuner.processes.json_child import JsonChild
 from astuner.schema import Verdict, WorkflowOutput, WorkflowTask
 
 _KEY = "reasoning_gym"
-"""Where the reader of the same name keeps what a puzzle is scored by."""
+"""Where the reader of the same name stores what scoring a puzzle needs."""
 
 
 def _check_tag_name(_: Any, attribute: Attribute[Any], value: str | None) -> None:
@@ -27,8 +27,8 @@ def _check_tag_name(_: Any, attribute: Attribute[Any], value: str | None) -> Non
 class ReasoningGymJudge:
     """Scores answers to tasks of the reader `reasoning_gym`, from 0 to 1, in child processes.
 
-    An answer that is not given, or that the scorer cannot read, is worth 0. A scorer that fails on the puzzle itself, or takes
-    too long, raises.
+    A missing answer, or one that the scorer cannot read, is worth 0. A scorer that fails on the puzzle itself, or takes too long,
+    raises.
     """
 
     @frozen(kw_only=True)
@@ -38,16 +38,16 @@ class ReasoningGymJudge:
         final_answer_key: str = "final_answer"
         """Where the workflow's output metadata holds its answer."""
         answer_tag: str | None = field(default="answer", validator=_check_tag_name)
-        """What stands last between <answer> and </answer> is the answer, where there are such; null takes the text as it is."""
+        """Read the answer from the last <answer>…</answer>, if there is one; null takes the text as it is."""
         success_threshold: float = field(default=1.0, validator=and_(gt(0), le(1)))
-        """Score from which an answer is right: some families give parts of the whole."""
+        """Score from which an answer is right: some families give partial scores."""
         timeout_s: float = field(default=10.0, validator=gt(0))
         """Longest time for one score; one that takes longer gives no verdict."""
         processes: int = field(default=2, validator=ge(1))
         """How many scores are computed at the same time."""
 
     def __init__(self, options: Options | None = None, children: Sequence[JsonChild] = ()) -> None:
-        """`children` are shared with other judges, and not ended by `close`; by default this judge has its own."""
+        """Shared `children` are not ended by `close`; by default this judge has its own."""
         self._options = options or self.Options()
         if not is_installed():
             raise PluginError(
@@ -94,7 +94,7 @@ class ReasoningGymJudge:
             self._idle.put(child)
 
     def _answer(self, given: Any) -> str | None:
-        """Return the answer as text; None where there is none."""
+        """Return the answer as text; None if there is none."""
         if given is None:
             return None
         if isinstance(given, bool) or not isinstance(given, str | int | float):

@@ -1,4 +1,4 @@
-"""Which of the numbers in a sentence is the one that the sentence states."""
+"""Finding the number that a sentence states."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CLAUSE_END = re.compile(
 _OPERATOR = re.compile(r"\s*[-+*/x^]\s*[$(]?[0-9]")
 _EITHER = re.compile(r"\s+or\s+\$?")
 _LONGEST = 2000
-"""Characters of a sentence that are read: from its beginning where that counts, else from its end."""
+"""Characters of a sentence that are read: from its beginning if that counts, else from its end."""
 _LEAD = re.compile(
     r"[\s*_`\"'(\[:\x01\x02]*(?:(?:≈|~|about|approximately|around|roughly|exactly|only|just|a total of)\s*)?[\x01*\s]*",
     re.IGNORECASE,
@@ -36,7 +36,7 @@ _LEAD = re.compile(
 
 @frozen
 class Surroundings:
-    """What helps to tell a given number or a step on the way from the answer."""
+    """Context that tells given numbers and intermediate steps from the answer."""
 
     question: str = ""
     before: str = ""
@@ -58,9 +58,9 @@ class Surroundings:
 
 
 def find_stated_number(sentence: str, around: Surroundings, *, leading: bool = False) -> FoundNumber | None:
-    """Return the number that a plain sentence states; None when there is none, or when it says "18 or 20".
+    """Return the number that a plain sentence states; None if there is none, or several ("18 or 20").
 
-    `leading` is for a sentence that is said to be the answer: a number at its beginning counts more than a later one.
+    `leading` is for a sentence marked as the answer: a number at its beginning counts more than a later one.
     """
     sentence = sentence[:_LONGEST] if leading else sentence[-_LONGEST:]
     found = [one for one in find_numbers(sentence) if not _NOT.search(sentence[max(0, one.start - 20) : one.start])]
@@ -93,7 +93,7 @@ def _choose_result(sentence: str, behind: list[FoundNumber], around: Surrounding
 
 
 def _choose_new(found: list[FoundNumber], around: Surroundings) -> FoundNumber:
-    """Choose the last number, or one that the question does not have when it has the last."""
+    """Choose the last number, or if that is in the question, one that is not."""
     if not around.question:
         return found[-1]
     given = around.find_given_numbers()
@@ -105,7 +105,7 @@ def _choose_new(found: list[FoundNumber], around: Surroundings) -> FoundNumber:
 
 
 def _drop_asides(sentence: str, found: list[FoundNumber]) -> list[FoundNumber]:
-    """Leave out what stands in brackets, the number of a list item, and reasons given after the number."""
+    """Leave out brackets, the number of a list item, and reasons given after the number."""
     reason = _BEHIND.search(sentence)
     if reason and found[0].end <= reason.start():
         found = [one for one in found if one.end <= reason.start()]

@@ -1,4 +1,4 @@
-"""The program of the child process: compares the pairs of expressions that come in, a line of JSON each, with math-verify."""
+"""The program of the child process: compares pairs of expressions, one line of JSON each, with math-verify."""
 
 from __future__ import annotations
 

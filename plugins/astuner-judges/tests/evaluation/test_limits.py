@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve, frozen
 
 from astuner.schema import Task, Unjudged, Verdict
-from astuner_judges.evaluation.judging import Finding, Findings
+from astuner_judges.evaluation.judging import JudgedExample, Judgement
 from astuner_judges.evaluation.labelled import LabelledAnswer, LabelledExample
 from astuner_judges.evaluation.limits import find_limits
 
@@ -26,10 +26,10 @@ class OnlyAThreshold:
     success_threshold: float
 
 
-def found(labels: Sequence[float], rewards: Sequence[float | bool | None], *, scored: bool = True) -> list[Findings]:
-    """Findings on one answer each; a bool is a verdict that says whether it is a success, None is none."""
+def found(labels: Sequence[float], rewards: Sequence[float | bool | None], *, scored: bool = True) -> list[JudgedExample]:
+    """Return judged examples of one answer each; a bool is a verdict that says whether it is a success, None is unjudged."""
 
-    def finding(reward: float | bool | None) -> Finding:
+    def make_verdict(reward: float | bool | None) -> Judgement:
         if reward is None:
             return Unjudged(reason="judge_error")
         return Verdict(float(reward), reward if isinstance(reward, bool) else None)
@@ -37,7 +37,7 @@ def found(labels: Sequence[float], rewards: Sequence[float | bool | None], *, sc
     made = []
     for label, reward in zip(labels, rewards, strict=True):
         example = LabelledExample(task=Task("q"), query="q", answers=(LabelledAnswer(text="a", label=label),), scored=scored)
-        made.append(Findings(example=example, forwards=(finding(reward),)))
+        made.append(JudgedExample(example=example, forwards=(make_verdict(reward),)))
     return made
 
 

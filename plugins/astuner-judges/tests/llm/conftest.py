@@ -19,7 +19,7 @@ from astuner.testing.run_infos import run_info
 from astuner.testing.scripted_api import Reply, ScriptedApi, scripted_api
 from astuner_judges.llm.judge import LlmAsJudge
 
-Finding = Verdict | Unjudged
+Judgement = Verdict | Unjudged
 
 WORK = re.compile(r"<answer-([0-9a-f]{16})>\n(.*?)\n</answer-\1>", re.DOTALL)
 
@@ -69,14 +69,14 @@ class Bench:
         episodes = tuple(_sibling(self.task, repeat, answer) for repeat, answer in enumerate(answers))
         return Group(task=self.task, step=1, split="train", episodes=episodes)
 
-    def __call__(self, *answers: Any, **options: Any) -> list[Finding]:
-        """Findings of a new judge on siblings with these answers."""
+    def __call__(self, *answers: Any, **options: Any) -> list[Judgement]:
+        """What a new judge says of siblings with these answers."""
         return self.by(self.judge(options), *answers)
 
-    def by(self, judge: Any, *answers: Any) -> list[Finding]:
-        """Findings of a judge, which is closed then."""
+    def by(self, judge: Any, *answers: Any) -> list[Judgement]:
+        """What a judge says; it is closed afterwards."""
 
-        async def judged() -> list[Finding]:
+        async def judged() -> list[Judgement]:
             try:
                 return list(await judge.judge(self.group(*answers)))
             finally:

@@ -1,4 +1,4 @@
-"""What the judges that ask an LLM have in common."""
+"""Shared parts of the judges that ask an LLM."""
 
 from __future__ import annotations
 

@@ -67,14 +67,14 @@ def test_what_is_expected_and_what_came_out_is_told(workplace: Any, world: Any) 
     assert f"The expert's assessment: {expected}\nWhat the rubric led to: {got}" in text
 
 
-def failing(noisy: Any, fails: Callable[[str], bool]) -> Callable[[Mapping[str, Any], int], Any]:
+def fail_where(noisy: Any, fails: Callable[[str], bool]) -> Callable[[Mapping[str, Any], int], Any]:
     refused = Reply(400, {"error": {"message": "no"}})
     return lambda body, number: refused if fails(body["messages"][1]["content"]) else noisy(body, number)
 
 
 def test_a_failed_evaluation_is_no_verdict(workplace: Any, world: Any, noisy: Any) -> None:
     # Every evaluation fails: bad examples must not count as verified because a failure looks like the lowest score.
-    workplace.api.script = failing(noisy, lambda text: '"verdicts"' in text)
+    workplace.api.script = fail_where(noisy, lambda text: '"verdicts"' in text)
     with pytest.raises(
         PluginError, match=r"no rubric was learnt \(8 examples, 8 proposed, 8 failed\); the first failure: .* 400"
     ):
@@ -84,7 +84,7 @@ def test_a_failed_evaluation_is_no_verdict(workplace: Any, world: Any, noisy: An
 
 def test_evidence_that_failed_says_nothing(workplace: Any, world: Any, noisy: Any) -> None:
     rows = world.rows(8, 1)
-    workplace.api.script = failing(noisy, lambda text: '"verdicts"' in text and rows[0]["final_answer"] in text)
+    workplace.api.script = fail_where(noisy, lambda text: '"verdicts"' in text and rows[0]["final_answer"] in text)
     kept = learnt(workplace, rows, evidence_samples=7)
     assert kept.held.learnt is not None
     assert all(one.verdicts + one.failed == 7 for one in kept.held.learnt.rubrics)
@@ -130,7 +130,7 @@ def test_similar_rubrics_are_merged_into_themes_that_keep_each_of_them(workplace
 
 
 def test_rubrics_that_the_llm_does_not_sort_are_put_together_by_likeness(workplace: Any, world: Any, noisy: Any) -> None:
-    workplace.api.script = failing(noisy, lambda text: '"themes"' in text)
+    workplace.api.script = fail_where(noisy, lambda text: '"themes"' in text)
     said: list[str] = []
     options = workplace.options(world.rows(8, 1), aggregation_mode="merge_similar", **SMALL)
     held = load_or_learn(options, workplace.run_info(), say=said.append).held

@@ -29,11 +29,11 @@ def test_chosen_rubrics_agree_with_held_out_labels_where_no_single_proposal_does
     rows = examples(held_out, workplace)
     assert not {digest for row in rows for digest in row.digests} & judge.learnt_from
 
-    findings = asyncio.run(ask(judge, rows, "final_answer", both_orders=False))
+    judged_examples = asyncio.run(ask(judge, rows, "final_answer", both_orders=False))
     right = [
-        isinstance(finding, Verdict) and finding.is_success == (answer.label >= options.success_threshold)
-        for found in findings
-        for finding, answer in zip(found.forwards, found.example.answers, strict=True)
+        isinstance(judgement, Verdict) and judgement.is_success == (answer.label >= options.success_threshold)
+        for judged in judged_examples
+        for judgement, answer in zip(judged.forwards, judged.example.answers, strict=True)
     ]
     proposals = {
         rubric

@@ -1,4 +1,4 @@
-"""From our keys to the options of the local trainer. Imports no torch: it is read when a run is planned."""
+"""From our keys to the options of the local trainer. Imports no torch: a run's planning reads it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from astuner.config.structuring import make_converter
 from astuner_local.trainer.options import TrainerOptions
 
 AT_START = {"total_steps": "the tasks decide", "dtype": "model.dtype decides"}
-"""Options of the trainer that are known when the run starts, with what decides them."""
+"""Options of the trainer that are known when the run starts, with their sources."""
 
 SAMPLERS = "rollout.{0} decides it: the trainer has to compute the distribution that was sampled from"
 
@@ -27,7 +27,7 @@ def _check_temperature(temperature: float) -> float:
 
 def _defaults() -> Mapping[str, Any]:
     fields: dict[str, Any] = {item.name: item.default for item in attrs.fields(TrainerOptions) if item.name not in AT_START}
-    # Without a choice of the user, the estimator's own aggregation is taken.
+    # Unless the user chooses one, the estimator's own aggregation is used.
     trainer: dict[str, Any] = {**fields, "betas": list(fields["betas"]), "loss_agg_mode": None}
     return {"trainer": trainer, "model": {"dtype": "auto", "lora_rank": 0, "lora_alpha": 16.0, "target_modules": "all-linear"}}
 

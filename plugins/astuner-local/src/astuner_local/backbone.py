@@ -66,4 +66,4 @@ class LocalBackbone:
         export(checkpoint, out, merge_lora=merge_lora)
 
     def close(self) -> None:
-        """Nothing outlives `train`, which closes what it opened on every path."""
+        """Nothing to do: `train` closes what it opened on every path."""

@@ -1,4 +1,4 @@
-"""The model, its tokenizer, and what updates it; made from `model.path` or a checkpoint."""
+"""The model, its tokenizer and its trainer; made from `model.path` or a checkpoint."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAY_DIFFER = ("total_steps",)
 
 @frozen(kw_only=True, eq=False)
 class Learner:
-    """What learns, and what it is served with."""
+    """The model that learns, and its engine."""
 
     model: Any
     renderer: TemplateRenderer
@@ -47,12 +47,12 @@ class Learner:
 
     @property
     def step(self) -> int:
-        """The last step that was trained."""
+        """The last trained step."""
         return self.trainer.step
 
     @property
     def overlaps(self) -> bool:
-        """One process has one thing to do at a time."""
+        """One process does one thing at a time."""
         return False
 
     def own_engine(self) -> LocalEngine | None:
@@ -60,7 +60,7 @@ class Learner:
         chosen, rollout = self.recipe.engine, self.run.config.rollout
         if chosen is not None and chosen.candidate.name not in OWN_ENGINES:
             return None
-        # max_num_seqs has a default meant for servers; in process every episode of a step can decode at once.
+        # The default of max_num_seqs is for servers; in process every episode of a step can decode at once.
         sequences = rollout.max_num_seqs if "rollout.max_num_seqs" in self.run.user_keys else rollout.max_env_worker
         options = engine_options(self.recipe)
         return LocalEngine.from_module(
@@ -92,14 +92,14 @@ class Learner:
                 save_hf(self.model, self.renderer.tokenizer, directory)
                 self.trainer.save(directory / TRAINER_STATE)
             except SafetensorError as error:
-                # It reports a full disk in a class of its own.
+                # It reports a full disk with its own class.
                 raise OSError(errno.EIO, str(error)) from error
 
 
 def open_learner(
     run: RunInfo, recipe: Recipe, control: Control, *, checkpoint: Path | None, total_steps: int, trains: bool = True
 ) -> Learner:
-    """Load everything; with a checkpoint, go on from it bit for bit. `trains` False leaves out what only updates need."""
+    """Load everything; with a checkpoint, continue from it bit for bit. `trains` False leaves out what only updates need."""
     from astuner.rendering import load_renderer
 
     config = run.config
@@ -118,7 +118,7 @@ def open_learner(
     if engine.threads is not None:
         torch.set_num_threads(engine.threads)
     control.notify(f"loading {checkpoint or config.model.path}", "info")
-    torch.manual_seed(run.seed)  # fresh adapters are drawn
+    torch.manual_seed(run.seed)  # new adapters are drawn at random
     path = str(checkpoint or config.model.path)
     model = load_model(path, device=device, **settings)
     whole = settings["lora_rank"] == 0

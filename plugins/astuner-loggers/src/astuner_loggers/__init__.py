@@ -1,1 +1,1 @@
-"""Loggers for astuner: where the numbers and episodes of a run can be looked at."""
+"""Loggers for astuner: tracking services that show the numbers and episodes of a run."""

@@ -1,4 +1,4 @@
-"""What the loggers show of the episodes of a step: how the rewards are distributed, and what was said in a few of them."""
+"""What the loggers show of the episodes of a step: the distribution of rewards, and a few transcripts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EpisodeSummary:
     """The episodes of a step, or of a validation, that have a reward."""
 
     prefix: str
-    """`val/` for those of a validation, as in the names of its metrics."""
+    """`val/` for a validation, as in the names of its metrics."""
     rewards: tuple[float, ...]
     """Ascending."""
     shown: tuple[ShownEpisode, ...]
@@ -33,7 +33,7 @@ class EpisodeSummary:
 
 
 def summarise(groups: Sequence[Group], count: int, secrets: Secrets) -> EpisodeSummary | None:
-    """Return the summary, with the transcripts of at most `count` episodes, without the secrets; None where none has a reward."""
+    """Return the summary, with the transcripts of at most `count` episodes, without the secrets; None if none has a reward."""
     rewarded = [(episode.reward, episode) for group in groups for episode in group.episodes if episode.reward is not None]
     ranked = sorted(rewarded, key=lambda pair: pair[0])
     if not ranked:
@@ -49,7 +49,7 @@ def summarise(groups: Sequence[Group], count: int, secrets: Secrets) -> EpisodeS
 
 
 def to_encodable(text: str) -> str:
-    """Return a text that every service takes: models sample halves of characters, which JSON can spell and UTF-8 cannot."""
+    """Return a text that every service accepts: models sample halves of characters, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 

@@ -48,15 +48,15 @@ class MlflowLogger(ProcessLogger):
         project: str | None = None
         """The experiment, as MLflow calls it; by default the configuration's `project_name`."""
         name: str | None = None
-        """What the run is called there; by default the configuration's `experiment_name`."""
+        """The run's name there; by default the configuration's `experiment_name`."""
         directory: str = "mlflow"
         """Where its files go; relative to the run directory."""
         tags: Mapping[str, str] = field(factory=dict)
         """Labels of the run, with their values."""
         episodes: int = field(default=3, validator=ge(0))
-        """How many episodes of a step are written as text, from the lowest to the highest reward; with 0 nothing of them."""
+        """How many episodes of a step are written as text, from the lowest to the highest reward; 0 for none."""
         timeout_s: float = field(default=60.0, validator=gt(0))
-        """Longest wait for one report, the start included; a server that is slower is left out and the run goes on."""
+        """Longest wait for one report, the start included; a slower server is left out and the run continues."""
 
     @classmethod
     def from_run(cls, options: Options | None, run_info: RunInfo) -> Self:
@@ -90,7 +90,7 @@ class MlflowLogger(ProcessLogger):
 
 
 def _environment(options: MlflowLogger.Options) -> dict[str, str]:
-    # Left to itself MLflow tries for a quarter of an hour. One try of half the wait leaves room for a second one.
+    # By default MLflow retries for a quarter of an hour. A timeout of half the wait leaves time for a second try.
     tries = {"MLFLOW_HTTP_REQUEST_TIMEOUT": str(max(1, int(options.timeout_s / 2))), "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2"}
     chosen = {name: os.environ.get(name, value) for name, value in tries.items()}
     return {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet", **chosen}

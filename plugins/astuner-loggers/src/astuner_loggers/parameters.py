@@ -20,7 +20,7 @@ def collect_secrets(run_info: RunInfo) -> Secrets:
 
 
 def build_parameters(run_info: RunInfo) -> dict[str, Any]:
-    """Return the resolved configuration as plain nested values, and the version of core that runs it."""
+    """Return the resolved configuration as plain nested values, and the version of core."""
     tree: Mapping[str, Any] = redact_tree(make_converter().unstructure(run_info.config))
     plain = json.loads(json.dumps(tree, default=str))
     hidden: dict[str, Any] = _hide_repeats(plain, collect_secrets(run_info))
@@ -28,7 +28,7 @@ def build_parameters(run_info: RunInfo) -> dict[str, Any]:
 
 
 def _hide_repeats(value: Any, secrets: Secrets) -> Any:
-    """Take a secret out that is repeated under a key which does not look like one."""
+    """Remove a secret that is repeated under an innocuous key."""
     if isinstance(value, dict):
         return {key: _hide_repeats(item, secrets) for key, item in value.items()}
     if isinstance(value, list):

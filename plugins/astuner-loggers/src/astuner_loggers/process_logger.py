@@ -1,4 +1,4 @@
-"""What the loggers of tracking services have in common: each hands everything to a writer in a process of its own."""
+"""Base of the loggers of tracking services: each passes everything to a writer in a separate process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from astuner_loggers.parameters import build_parameters, collect_secrets
 from astuner_loggers.writer_process import WriterProcess
 
 INTERRUPTED_WAIT_S = 10.0
-"""A user who has pressed Ctrl-C waits no longer than this for a service."""
+"""After Ctrl-C, the longest wait for a service."""
 _STATUS = {0: "finished", 130: "interrupted"}
 
 
@@ -28,27 +28,27 @@ class Service:
     """Where and how one logger writes."""
 
     name: str
-    """Of the logger."""
+    """The logger's name."""
     packages: tuple[str, ...]
-    """What has to be importable."""
+    """The module that must be importable."""
     requirement: str
-    """What brings them."""
+    """The extra that installs it."""
     writer: str
     """`module:Class` of the writer."""
     directory: Path
-    """Where its files lie."""
+    """The directory of its files."""
     project: str
     experiment: str
     where: str
-    """The mode or the server; a resumed run that writes elsewhere begins a new tracked run there."""
+    """The mode or the server; a resumed run that writes elsewhere starts a new tracked run there."""
     settings: Mapping[str, Any] = field(factory=dict)
-    """For the writer alone."""
+    """Options of the writer."""
     environment: Mapping[str, str] = field(factory=dict)
-    """Variables of the process, besides those that are inherited."""
+    """Variables of the process, in addition to inherited ones."""
     dropped: tuple[str, ...] = ()
-    """Beginnings of the variables that are not inherited."""
+    """Prefixes of variables that are not inherited."""
     private_home: bool = True
-    """Whether the home directory of the process lies in `directory`; a service that one logs in to needs the real one."""
+    """Whether the home directory of the process is in `directory`; a service with a login needs the real one."""
     episodes: int
     timeout_s: float
 
@@ -78,28 +78,28 @@ class ProcessLogger:
             self._ask("log", step=int(step), metrics=numbers)
 
     def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
-        """Write how the rewards are distributed, and the transcripts of a few episodes."""
+        """Write the distribution of rewards, and the transcripts of a few episodes."""
         if self._service.episodes == 0 or (summary := summarise(groups, self._service.episodes, self._secrets)) is None:
             return
         shown = [{"id": one.id, "reward": one.reward, "text": one.text} for one in summary.shown]
         self._ask("log_episodes", step=int(step), prefix=summary.prefix, rewards=summary.rewards, shown=shown)
 
     def truncate_after(self, step: int) -> None:
-        """Go on with the tracked run of the earlier attempt, from the checkpoint of `step`."""
+        """Continue the tracked run of the earlier attempt, from the checkpoint of `step`."""
         self._begin(after=step)
 
     @hookimpl
     def astuner_run_started(self) -> None:
-        """Begin the tracked run, so that it is seen before its first step."""
+        """Start the tracked run, so that it is visible before its first step."""
         self._begin()
 
     @hookimpl
     def astuner_run_finished(self, exit_code: int) -> None:
-        """Remember how the run ended: the service shows it."""
+        """Store how the run ended, for the service to show."""
         self._status = _STATUS.get(exit_code, "failed")
 
     def close(self) -> None:
-        """End the tracked run and the process; raises `PluginError` where the service did not take what was left."""
+        """End the tracked run and the process; raises `PluginError` if the service did not accept the rest."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -116,7 +116,7 @@ class ProcessLogger:
         self._process.post(
             "open",
             directory=str(service.directory),
-            # Several runs may share the directory of a service; what was written of this one is its own.
+            # Several runs may share the directory of a service; each has its own ledger.
             ledger=str((self._run_info.directory / service.name).absolute()),
             project=service.project,
             experiment=service.experiment,
@@ -136,7 +136,7 @@ class ProcessLogger:
             self._process = None
             raise
         except Exception:
-            # Of what cannot be sent nothing arrived; no process is left behind for that.
+            # Nothing arrived of what cannot be sent; no process is left running for it.
             process, self._process = self._process, None
             process.end()
             raise

@@ -21,9 +21,9 @@ class SwanlabLogger(ProcessLogger):
         project: str | None = None
         """Its project; by default the configuration's `project_name`."""
         name: str | None = None
-        """What the run is called there; by default the configuration's `experiment_name`."""
+        """The run's name there; by default the configuration's `experiment_name`."""
         mode: Literal["offline", "local", "online"] = "offline"
-        """`offline` writes to the directory alone, for `swanlab sync`; `local` writes what `swanlab watch` shows, and needs the
+        """`offline` writes only to the directory, for `swanlab sync`; `local` writes what `swanlab watch` shows, and needs the
         package `swanlab[dashboard]`; `online` needs `SWANLAB_API_KEY`, or a login before."""
         directory: str = "swanlab"
         """Where its files go; relative to the run directory."""
@@ -32,9 +32,9 @@ class SwanlabLogger(ProcessLogger):
         tags: tuple[str, ...] = ()
         """Labels of the run."""
         episodes: int = field(default=3, validator=ge(0))
-        """How many episodes of a step are written as text, from the lowest to the highest reward; with 0 nothing of them."""
+        """How many episodes of a step are written as text, from the lowest to the highest reward; 0 for none."""
         timeout_s: float = field(default=60.0, validator=gt(0))
-        """Longest wait for one report, the start included; a service that is slower is left out and the run goes on."""
+        """Longest wait for one report, the start included; a slower service is left out and the run continues."""
 
     @classmethod
     def from_run(cls, options: Options | None, run_info: RunInfo) -> Self:
@@ -53,7 +53,7 @@ class SwanlabLogger(ProcessLogger):
                 experiment=options.name or run_info.experiment_name,
                 where=options.mode,
                 settings={"mode": options.mode, "workspace": options.workspace, "tags": options.tags},
-                # Its variables reach as far as the id of the run; offline, no key lies in the process at all.
+                # Its variables can set even the id of the run; offline, the process has no key at all.
                 dropped=("SWANLAB_RUN", "SWANLAB_MODE", "SWANLAB_EXP", "SWANLAB_PROJ") if online else ("SWANLAB_",),
                 private_home=not online,
                 episodes=options.episodes,

@@ -52,7 +52,7 @@ class TensorboardLogger:
         self._writer.flush()
 
     def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
-        """Write how the rewards are distributed, and the transcripts of a few episodes."""
+        """Write the distribution of rewards, and the transcripts of a few episodes."""
         from tensorboard.plugins.histogram.summary_v2 import histogram_pb
         from tensorboard.plugins.text.summary_v2 import text_pb
 
@@ -65,7 +65,7 @@ class TensorboardLogger:
         self._writer.flush()
 
     def truncate_after(self, step: int) -> None:
-        """Tell readers to forget what was written of later steps, as a run does that goes on from the checkpoint of `step`."""
+        """Make readers discard later steps: the run continues from the checkpoint of `step`."""
         self._start(step + 1)
         self._writer.flush()
 
@@ -74,13 +74,13 @@ class TensorboardLogger:
         self._writer.close()
 
     def _begin(self) -> None:
-        # A run that is not resumed replaces another in the same directory. The first start of all is not taken for a restart;
-        # without it, that of a resumed run would not be either.
+        # A run that is not resumed replaces another in the same directory. TensorBoard ignores the first start event of all;
+        # without it, it would ignore that of a resumed run.
         if not self._begun:
             self._start(0)
 
     def _start(self, step: int) -> None:
-        """Say that what is written from here on replaces everything from `step` on."""
+        """Mark that later events replace everything from `step` on."""
         from tensorboard.compat.proto.event_pb2 import SessionLog
 
         self._begun = True
@@ -103,5 +103,5 @@ def _writer(directory: Path) -> EventFileWriter:
 
 
 def _as_markdown(text: str) -> str:
-    """Indent, which makes it a code block whatever marks it contains."""
+    """Indent a text: that makes it a code block, whatever marks it contains."""
     return "\n".join(f"    {line}" for line in text.splitlines())

@@ -1,4 +1,4 @@
-"""The logger `trackio`: a SQLite database in the run directory, with a dashboard of its own."""
+"""The logger `trackio`: a SQLite database in the run directory, with its own dashboard."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class TrackioLogger(ProcessLogger):
         project: str | None = None
         """Its project; by default the configuration's `project_name`."""
         name: str | None = None
-        """What the run is called there; by default the configuration's `experiment_name`."""
+        """The run's name there; by default the configuration's `experiment_name`."""
         directory: str = "trackio"
         """Where the database goes; relative to the run directory."""
         episodes: int = field(default=3, validator=ge(0))
-        """How many episodes of a step are written as text, from the lowest to the highest reward; with 0 nothing of them."""
+        """How many episodes of a step are written as text, from the lowest to the highest reward; 0 for none."""
         timeout_s: float = field(default=60.0, validator=gt(0))
-        """Longest wait for one report, the start included; after that the logger is left out and the run goes on."""
+        """Longest wait for one report, the start included; after that the logger is left out and the run continues."""
 
     @classmethod
     def from_run(cls, options: Options | None, run_info: RunInfo) -> Self:
@@ -44,7 +44,7 @@ class TrackioLogger(ProcessLogger):
                 project=options.project or run_info.project_name,
                 experiment=options.name or run_info.experiment_name,
                 where="local",
-                # It asks the Hugging Face hub who one is, and a variable is enough to make it write there.
+                # It asks the Hugging Face hub for the user, and one variable suffices to make it write there.
                 environment={"TRACKIO_DIR": str(place), "HF_HUB_OFFLINE": "1"},
                 dropped=("TRACKIO_", "HF_", "HUGGING_FACE_"),
                 episodes=options.episodes,

@@ -22,22 +22,22 @@ class WandbLogger(ProcessLogger):
         project: str | None = None
         """Its project; by default the configuration's `project_name`."""
         name: str | None = None
-        """What the run is called there; by default the configuration's `experiment_name`."""
+        """The run's name there; by default the configuration's `experiment_name`."""
         mode: Literal["offline", "online"] | None = None
-        """`offline` writes to the directory alone, for `wandb sync`. By default what `WANDB_MODE` says, else `online` where
+        """`offline` writes only to the directory, for `wandb sync`. By default the value of `WANDB_MODE`, else `online` if
         `WANDB_API_KEY` is set."""
         directory: str = "wandb"
         """Where its files go; relative to the run directory."""
         entity: str | None = None
         """The user or team that the project belongs to."""
         group: str | None = None
-        """Gathers runs under one heading."""
+        """Groups runs under one heading."""
         tags: tuple[str, ...] = ()
         """Labels of the run."""
         episodes: int = field(default=3, validator=ge(0))
-        """How many episodes of a step are written as text, from the lowest to the highest reward; with 0 nothing of them."""
+        """How many episodes of a step are written as text, from the lowest to the highest reward; 0 for none."""
         timeout_s: float = field(default=60.0, validator=gt(0))
-        """Longest wait for one report, the start included; a service that is slower is left out and the run goes on."""
+        """Longest wait for one report, the start included; a slower service is left out and the run continues."""
 
     @classmethod
     def from_run(cls, options: Options | None, run_info: RunInfo) -> Self:
@@ -56,7 +56,7 @@ class WandbLogger(ProcessLogger):
                 where=mode,
                 settings={"mode": mode, "entity": options.entity, "group": options.group, "tags": options.tags},
                 environment=_environment(run_info, options),
-                # What another run of this process may have left; offline, no key lies in the process at all.
+                # Variables that another run of this process may have left; offline, the process has no key at all.
                 dropped=("WANDB_SERVICE", "WANDB_RUN", "WANDB_RESUME", "WANDB_MODE") if mode == "online" else ("WANDB_",),
                 private_home=mode == "offline",
                 episodes=options.episodes,

@@ -1,8 +1,7 @@
-"""A process in which the library of a tracking service lives, and how it is talked to.
+"""A process for the library of a tracking service, and the messages to it.
 
 Such libraries print, replace the handlers of signals and of the exit, keep threads and programs of their own, read and write in
-the home directory, and wait for servers that may be gone. In a process of their own they can do all of that without the run
-noticing.
+the home directory, and wait for servers that may be gone. In a separate process they do not affect the run.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from astuner.errors import PluginError
 from astuner.processes.json_lines import JsonLines, end_child
 
 GRACE_S = 5.0
-"""How long a process that failed may take to save what it has, before it is killed."""
+"""How long a failed process may take to save its data before it is killed."""
 
 
 class WriterProcess:
-    """One writer (`astuner_loggers.writers`), told in JSON lines what to write; it answers each of them."""
+    """One writer (`astuner_loggers.writers`), which answers each order, a line of JSON."""
 
     def __init__(
         self, name: str, writer: str, *, directory: Path, log: Path, environment: Mapping[str, str], timeout_s: float
     ) -> None:
-        """Start it in `directory`; what it prints is appended to `log`. Nothing is waited for."""
+        """Start it in `directory`; its output is appended to `log`. Does not wait."""
         self._name, self._log, self._timeout_s = name, log, timeout_s
         self._unanswered, self._broken, self._hangs = 0, "", False
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -37,7 +36,7 @@ class WriterProcess:
         self._lines = JsonLines(ours)
         with theirs, log.open("ab") as output:
             self._process = subprocess.Popen(
-                # Its directory may hold one that is named as a library is.
+                # Its directory may contain one with the name of a library.
                 [sys.executable, "-P", "-m", "astuner_loggers.writers", writer, str(theirs.fileno())],
                 cwd=directory,
                 env=dict(environment),
@@ -45,12 +44,12 @@ class WriterProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs.fileno(),),
-                # Ctrl-C is for the run alone, which then tells how it ended.
+                # Ctrl-C is for the run only, which then reports how it ended.
                 start_new_session=True,
             )
 
     def post(self, do: str, **what: Any) -> None:
-        """Send an order without waiting; that it failed is told by the next `ask`."""
+        """Send an order without waiting; the next `ask` reports its failure."""
         if self._broken:
             return
         try:
@@ -61,7 +60,7 @@ class WriterProcess:
             self._unanswered += 1
 
     def ask(self, do: str, *, within_s: float | None = None, **what: Any) -> None:
-        """Send an order and wait until all is done; raises `PluginError` for what was not, and has then ended the process."""
+        """Send an order and wait until all are done; on a failure ends the process and raises `PluginError`."""
         limit_s = self._timeout_s if within_s is None else min(within_s, self._timeout_s)
         deadline = time.monotonic() + limit_s
         self.post(do, **what)
@@ -78,7 +77,7 @@ class WriterProcess:
             raise PluginError(f"{self._broken}; what it printed is in {self._log}")
 
     def end(self, grace_s: float = GRACE_S) -> None:
-        """Let it save what it has, and end it; nothing of it is left."""
+        """Let it save its data, and end it completely."""
         self._lines.close()
         end_child(self._process, grace_s)
 

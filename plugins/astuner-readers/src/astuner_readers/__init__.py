@@ -1,1 +1,1 @@
-"""Task readers for astuner: where tasks come from, other than a local file of JSON rows."""
+"""Task readers for astuner: sources of tasks other than a local file of JSON rows."""

@@ -1,4 +1,4 @@
-"""Where a repository of the Hugging Face hub is read from: the hub at one commit, or the copy that an earlier run has left."""
+"""The source of a Hugging Face repository: the hub at one commit, or the cached copy of an earlier run."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _TIMEOUT_S = 20.0
 
 @frozen(kw_only=True)
 class HubCopy:
-    """What `datasets.load_dataset` is given for a repository."""
+    """The arguments of `datasets.load_dataset` for a repository."""
 
     path: str
     """The repository's id, or the directory of a copy."""
     revision: str | None = None
-    """The commit, on the hub; None for a copy, which is of one commit already."""
+    """The commit on the hub; None for a copy, which has one commit."""
     data_files: Mapping[str, Any] | None = None
-    """The files of the configuration, by split, where they have to be named."""
+    """The files of the configuration, by split, if they must be named."""
 
 
 def locate(repository: str, config_name: str | None, revision: str | None, key: str) -> HubCopy:
-    """Return the commit of a repository on the hub, or its copy in the cache where the hub is off or out of reach.
+    """Return the commit of a repository on the hub, or its cached copy if the hub is off or unreachable.
 
-    Asked before anything is downloaded, so that all splits are of one commit, and what is wrong is said at once. Raises
-    `DataError`, under `key`, for a repository or a revision that does not exist, and if there is neither hub nor copy.
+    Called before any download, so that all splits have one commit and mistakes are reported at once. Raises `DataError`, under
+    `key`, for a repository or a revision that does not exist, and if there is neither hub nor copy.
     """
     from huggingface_hub import HfApi, constants, errors, hf_hub_download
 
@@ -41,7 +41,7 @@ def locate(repository: str, config_name: str | None, revision: str | None, key: 
     try:
         found = HfApi().dataset_info(repository, revision=revision, timeout=_TIMEOUT_S)
         with contextlib.suppress(errors.EntryNotFoundError):
-            # Leaves in the cache which commit the revision was, which reading by the commit does not.
+            # Stores in the cache which commit the revision was; reading by the commit does not.
             hf_hub_download(repository, "README.md", repo_type="dataset", revision=revision, etag_timeout=_TIMEOUT_S)
     except errors.GatedRepoError as error:
         raise DataError(
@@ -78,12 +78,12 @@ def _copy(repository: str, config_name: str | None, revision: str | None, key: s
             f"{key}.dataset_path: '{repository}' is not a local path; {reason}, and there is no copy of it{at} in "
             f"{constants.HF_HUB_CACHE}. Check the network and HF_ENDPOINT, or download it where there is a network: {command}"
         ) from error
-    # A run downloads the files of its configuration alone. `datasets` wants those of the first one too, unless they are named.
+    # Download only the files of the configuration. `datasets` also fetches those of the first one, unless they are named.
     return HubCopy(path=str(home), data_files=_find_files(home, config_name))
 
 
 def _find_files(home: Path, config_name: str | None) -> Mapping[str, Any] | None:
-    """Return the files by split that the card gives to a configuration; None where it says nothing of it."""
+    """Return the files by split that the card lists for a configuration; None if it does not."""
     from huggingface_hub import DatasetCard
 
     card = home / "README.md"
@@ -99,7 +99,7 @@ def _find_files(home: Path, config_name: str | None) -> Mapping[str, Any] | None
 
 
 def _endpoint() -> str:
-    """Return the address of the hub without what may be a name and a password in it."""
+    """Return the address of the hub without user and password."""
     from huggingface_hub import constants
 
     parts = urlsplit(constants.ENDPOINT)

@@ -1,4 +1,4 @@
-"""Tasks from a data set of the Hugging Face hub, or from a local directory or file that its library reads."""
+"""Tasks from a data set of the Hugging Face hub, or from a local directory or file that `datasets` reads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 class HuggingFaceReader:
-    """Reads a data set through the library `datasets`; rows become tasks with unique ids as those of a JSON file do."""
+    """Reads a data set through the library `datasets`; rows become tasks with unique ids, as for a JSON file."""
 
     Options = HuggingFaceOptions
 
@@ -46,7 +46,7 @@ class HuggingFaceReader:
         return cls(options, run_info.config_dir)
 
     def read(self, split: Split) -> Iterator[Task]:
-        """Yield the tasks of a split; nothing when it is null. Raises `DataError` at once for a split that does not exist."""
+        """Yield the tasks of a split; nothing if it is null. Raises `DataError` at once for a split that does not exist."""
         options = self._options
         name = options.training_split if split == "train" else options.validation_split
         if name is None:
@@ -73,7 +73,7 @@ class HuggingFaceReader:
 
     def _load_saved(self, datasets: Any) -> Mapping[str, Any]:
         saved = datasets.load_from_disk(str(self._local))
-        # A single data set that was saved has no splits, and so is the one that is trained on.
+        # A single saved data set has no splits: it is the training split.
         return saved if isinstance(saved, datasets.DatasetDict) else {"train": saved}
 
     def _stream(self, datasets: Any, name: str, key: str) -> Rows:
@@ -86,7 +86,7 @@ class HuggingFaceReader:
         whole = self._open(datasets)
         for part in parts:
             if part.name not in whole:
-                raise _missing_split_error(key, part.name, self._options.dataset_path, list(whole))
+                raise _build_missing_split_error(key, part.name, self._options.dataset_path, list(whole))
         return PartsOfStreams((part, whole[part.name]) for part in parts)
 
     def _open(self, datasets: Any, **more: Any) -> Any:
@@ -116,14 +116,14 @@ class HuggingFaceReader:
         return self._copy
 
     def _explain(self, datasets: Any, name: str, key: str, error: Exception) -> None:
-        """Raise what an error of the library comes from, where that can be found out: a configuration or a split that is not."""
+        """Raise the known cause of a library error: a configuration or a split that does not exist."""
         try:
             splits = self._splits(datasets)
         except Exception:  # noqa: BLE001 - asked only to explain an error, which is then raised as it is
             self._explain_configuration(datasets, error)
             return
         if not all(part.partition("[")[0].strip() in splits for part in name.split("+")):
-            raise _missing_split_error(key, name, self._options.dataset_path, splits) from error
+            raise _build_missing_split_error(key, name, self._options.dataset_path, splits) from error
 
     def _splits(self, datasets: Any) -> list[str]:
         if self._local is not None and self._local.is_file():
@@ -173,7 +173,7 @@ def _plain_rows(loaded: Rows, place: str) -> Iterator[Row]:
         try:
             values = next(source, None)
         except Exception as error:
-            # The network in the middle of a stream, a file that is cut off, a picture that needs a library.
+            # A network failure in a stream, a truncated file, an image that needs a library.
             raise DataError(f"{where}: the row cannot be read: {type(error).__name__}: {error}") from error
         if values is None:
             return
@@ -182,17 +182,17 @@ def _plain_rows(loaded: Rows, place: str) -> Iterator[Row]:
 
 
 def _is_path(text: str) -> bool:
-    """Whether a text can only be meant as a local path: a repository is `name` or `owner/name`."""
+    """Whether a text must be a local path: a repository is `name` or `owner/name`."""
     return text.startswith((".", "/", "~")) or text.count("/") > 1 or Path(text).suffix.lower() in _BUILDERS
 
 
 def _is_saved(path: Path) -> bool:
-    """Whether the directory is the work of `save_to_disk`, which `load_dataset` refuses."""
+    """Whether `save_to_disk` wrote the directory, which `load_dataset` refuses."""
     return (path / "dataset_dict.json").is_file() or (path / "state.json").is_file()
 
 
 def _check_has_effect(options: HuggingFaceOptions, local: Path) -> None:
-    """Raise `DataError` for options that say nothing of a local path."""
+    """Raise `DataError` for options that do not apply to a local path."""
     saved = _is_saved(local)
     idle = {
         "revision": options.revision is not None,
@@ -206,7 +206,7 @@ def _check_has_effect(options: HuggingFaceOptions, local: Path) -> None:
 
 
 def _select_part(datasets: Any, splits: Mapping[str, Any], name: str) -> Rows:
-    """Return a split, or the parts that the name asks for, counted as `load_dataset` counts them."""
+    """Return a split, or the parts that the name asks for, counted as by `load_dataset`."""
     if name in splits:
         return splits[name]  # type: ignore[no-any-return]  # datasets is not typed
     parts = datasets.ReadInstruction.from_spec(name).to_absolute({split: len(rows) for split, rows in splits.items()})
@@ -214,7 +214,7 @@ def _select_part(datasets: Any, splits: Mapping[str, Any], name: str) -> Rows:
     return datasets.concatenate_datasets(chosen)  # type: ignore[no-any-return]  # likewise
 
 
-def _missing_split_error(key: str, name: str, dataset: str, splits: list[str]) -> DataError:
+def _build_missing_split_error(key: str, name: str, dataset: str, splits: list[str]) -> DataError:
     return DataError(
         f"{_KEY}.{key}: '{dataset}' has no split '{name}'; there are: {', '.join(splits)}. Name one of them, or null"
     )

@@ -15,15 +15,15 @@ class HuggingFaceOptions:
     dataset_path: str = field(validator=min_len(1))
     """A repository of the hub, or a local directory or file (csv, tsv, parquet, json, jsonl, arrow), relative to the YAML."""
     config_name: str | None = None
-    """Which configuration, for a data set that has several, such as `main` of `openai/gsm8k`."""
+    """The configuration of a data set with several, such as `main` of `openai/gsm8k`."""
     training_split: str | None = "train"
-    """Which split is trained on; also a part of one, `train[:1000]`, or several, `train+test`."""
+    """The training split; also a part of one, `train[:1000]`, or several, `train+test`."""
     validation_split: str | None = "validation"
-    """Which split is validated on; null for none."""
+    """The validation split; null for none."""
     columns: Mapping[str, str] = field(factory=dict)
     """Which column is which: field of a task, or name in its metadata → column of the data set."""
     json_columns: tuple[str, ...] = ()
-    """Columns of text that is read as JSON."""
+    """Columns of text to parse as JSON."""
     revision: str | None = None
     """Branch, tag or commit of the repository."""
     streaming: bool = False

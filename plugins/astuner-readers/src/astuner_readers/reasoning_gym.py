@@ -1,4 +1,4 @@
-"""Tasks from reasoning-gym: puzzles of about a hundred families, made from a seed, each of which scores its own answers."""
+"""Tasks from reasoning-gym: puzzles of about a hundred families, made from a seed, with a scorer for their answers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from astuner.schema import Split, Task
 
 _KEY = "astuner.task_reader.reasoning_gym"
 _VALIDATION = 2**31
-"""What the validation's seeds are above those of training."""
+"""Added to the training seeds for validation."""
 _MOST = 10**9
-"""Largest seed, and most tasks: with these, the sum of all is below 2³², where numpy's seeds end."""
+"""Largest seed, and most tasks: their sum stays below 2³², numpy's limit for seeds."""
 
 
 def _check_no_seed(_: Any, attribute: Attribute[Any], value: Mapping[str, Any]) -> None:
@@ -39,7 +39,7 @@ class GymDataset:
     weight: float = field(default=1.0, validator=gt(0))
     """Its share of the tasks, relative to the others'."""
     config: Mapping[str, Any] = field(factory=dict, validator=_check_no_seed)
-    """Settings of the family, in place of the library's."""
+    """Settings of the family, instead of the library's."""
 
 
 def _check_not_below_start(instance: Any, _: Any, value: int | None) -> None:
@@ -49,7 +49,7 @@ def _check_not_below_start(instance: Any, _: Any, value: int | None) -> None:
 
 @frozen(kw_only=True)
 class Curriculum:
-    """From easy to hard: the tasks of a split are divided evenly among the levels, in their order."""
+    """From easy to hard: the tasks of a split are divided evenly among the levels, in order."""
 
     start_level: int = field(default=0, validator=ge(0))
     """Level of the first tasks."""
@@ -77,31 +77,31 @@ def _check_apart(instance: Any, _: Any, value: int | None) -> None:
 
 
 class ReasoningGymReader:
-    """Makes tasks in a fixed order, each when it is asked for; the same options give the same tasks in every process."""
+    """Makes tasks in a fixed order, on demand; the same options give the same tasks in every process."""
 
     @frozen(kw_only=True)
     class Options:
         """Options of the reader `reasoning_gym`."""
 
         datasets: tuple[str | GymDataset, ...] = field(validator=and_(min_len(1), _check_distinct))
-        """Families by name, or as `{name: …, weight: …, config: {…}}`; they take turns, as often as their weights say."""
+        """Families by name, or as `{name: …, weight: …, config: {…}}`; they take turns according to their weights."""
         size: int = field(default=1000, validator=and_(ge(1), le(_MOST)))
-        """How many training tasks there are."""
+        """Number of training tasks."""
         validation_size: int = field(default=100, validator=and_(ge(0), le(_MOST)))
-        """How many validation tasks there are; 0 for none."""
+        """Number of validation tasks; 0 for none."""
         seed: int = field(default=42, validator=and_(ge(0), le(_MOST)))
-        """Names the training tasks, independently of the run's own seed: the same tasks in each run."""
+        """The seed of the training tasks, independent of the run's: the same tasks in each run."""
         validation_seed: int | None = field(default=None, validator=and_(optional(and_(ge(0), le(3 * _MOST))), _check_apart))
-        """The same for validation; null takes one that shares no puzzle with training."""
+        """The same for validation; null takes one without puzzles in common with training."""
         curriculum: Curriculum | None = None
-        """From easy to hard, by the library's levels of difficulty; null makes all tasks as the library does by default."""
+        """From easy to hard, by the library's levels of difficulty; null uses the library's default for all tasks."""
         prompt_suffix: str | None = None
-        """Follows each question, after an empty line; null asks for the answer between <answer> and </answer>, "" for nothing."""
+        """Follows each question after an empty line; null asks for the answer between <answer> and </answer>, "" adds nothing."""
         timeout_s: float = field(default=60.0, validator=gt(0))
         """Longest time for making one task."""
 
     def __init__(self, options: Options, child: JsonChild | None = None) -> None:
-        """Check the datasets; `child` is one that several readers share, and by default this reader's own."""
+        """Check the datasets; `child` may be shared by several readers; by default this reader has its own."""
         if not is_installed():
             raise PluginError(
                 "reader 'reasoning_gym' needs the package reasoning-gym: pip install \"astuner-readers[reasoning-gym]\""
@@ -115,11 +115,11 @@ class ReasoningGymReader:
 
     @classmethod
     def from_run(cls, options: Options, run_info: RunInfo) -> ReasoningGymReader:
-        """Make the reader; it needs nothing of the run."""
+        """Make the reader; it uses nothing of the run."""
         return cls(options)
 
     def read(self, split: Split) -> Iterator[Task]:
-        """Yield the tasks of a split. Raises `DataError` for one that cannot be made, or not in time."""
+        """Yield the tasks of a split. Raises `DataError` for one that cannot be made in time."""
         seed, size = self._seed_and_size(split)
         made = [0] * len(self._datasets)
         for position in range(size):
@@ -132,7 +132,7 @@ class ReasoningGymReader:
         return (options.seed, options.size) if split == "train" else (_validation_seed(options), options.validation_size)
 
     def _choose_dataset(self, position: int, made: Sequence[int]) -> int:
-        """Return the dataset that is furthest behind its share, the first of several."""
+        """Return the dataset furthest behind its share, the first of several."""
         total = sum(dataset.weight for dataset in self._datasets)
         behind = [dataset.weight / total * (position + 1) - count for dataset, count in zip(self._datasets, made, strict=True)]
         return behind.index(max(behind))
@@ -165,7 +165,7 @@ class ReasoningGymReader:
         )
 
     def _check(self) -> None:
-        """Raise `DataError` with everything that is wrong with the datasets."""
+        """Raise `DataError` with all mistakes in the datasets."""
         curriculum = self._options.curriculum
         levels = None if curriculum is None else (curriculum.start_level, _end_of(curriculum))
         problems = []
@@ -195,6 +195,6 @@ def _end_of(curriculum: Curriculum) -> int:
 
 
 def _short_digest(source: Mapping[str, Any]) -> str:
-    """Return 8 hex digits for what changes a puzzle besides dataset, seed and index."""
+    """Return 8 hex digits of what else changes a puzzle than dataset, seed and index."""
     settings = {key: source[key] for key in ("config", "size", "level")}
     return blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=4).hexdigest()

@@ -1,4 +1,4 @@
-"""Parts of splits, as in `train[:1000]+test`, of data that is streamed."""
+"""Parts of splits, as in `train[:1000]+test`, of streamed data."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PART = re.compile(r"\s*([\w.]+)\s*(?:\[\s*(\d*)\s*:\s*(\d*)\s*\]\s*)?")
 
 @frozen
 class SplitPart:
-    """Some rows of a split, from the first to before the last; None is its end."""
+    """Some rows of a split, from the first up to but excluding the last; None is its end."""
 
     name: str
     first: int = 0
@@ -22,12 +22,12 @@ class SplitPart:
 
     @property
     def length(self) -> int | None:
-        """How many rows there are at most."""
+        """The maximum number of rows."""
         return None if self.last is None else max(self.last - self.first, 0)
 
 
 def split_parts(text: str) -> list[SplitPart] | None:
-    """Return the parts that a text names; None for one that cannot be streamed, since it counts from the end or in percent."""
+    """Return the parts that a text names; None if it cannot be streamed, counting from the end or in percent."""
     found = []
     for part in text.split("+"):
         match = _PART.fullmatch(part)
@@ -39,14 +39,14 @@ def split_parts(text: str) -> list[SplitPart] | None:
 
 
 class PartsOfStreams:
-    """The rows of several parts, one after the other, from the beginning each time."""
+    """The rows of several parts, one after the other; each iteration starts from the beginning."""
 
     def __init__(self, parts: Iterable[tuple[SplitPart, Any]]) -> None:
         """Each part comes with the stream of its whole split."""
         self._parts = tuple(parts)
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the rows; what comes before a part is skipped where it lies, and what comes after it is not fetched."""
+        """Yield the rows; those before a part are skipped at the source, and those after it not fetched."""
         return chain.from_iterable(
             islice(stream.skip(part.first) if part.first else stream, part.length) for part, stream in self._parts
         )

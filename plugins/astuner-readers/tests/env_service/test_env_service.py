@@ -277,3 +277,7 @@ class TestEnvironment(EnvironmentContract):
 
     def task(self) -> Task:
         return Task(task_id="2", env_type="counter")
+
+
+def test_the_section_says_how_actions_are_read() -> None:
+    assert EnvServiceReader.prefer_actions(EnvServiceOptions(env_action_preference="box")) == "box"

@@ -173,7 +173,7 @@ def test_evidence_that_is_made_up_is_dropped_and_counted(
 def test_training_repeats_nothing_of_validation(llm: ScriptedApi, reader: Read, both: Any, author: Callable[..., str]) -> None:
     asked: list[dict[str, str]] = []
 
-    def copying(body: Mapping[str, Any], number: int) -> str:
+    def copy_questions(body: Mapping[str, Any], number: int) -> str:
         rows = json.loads(author(body, number))["questions"]
         if "write tasks for training" in body["messages"][-1]["content"]:
             evidence = rows[0]["evidence"] if rows else ""
@@ -181,7 +181,7 @@ def test_training_repeats_nothing_of_validation(llm: ScriptedApi, reader: Read, 
         asked.extend(rows)
         return json.dumps({"questions": rows})
 
-    llm.script = copying
+    llm.script = copy_questions
     source = reader(**both)
     train, validation = list(source.read("train")), list(source.read("validation"))
     assert not set(queries(train)) & set(queries(validation))

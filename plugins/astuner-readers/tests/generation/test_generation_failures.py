@@ -43,10 +43,6 @@ def asked(small: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def failing(author: Author, which: Callable[[int], bool], reply: str | Reply) -> Callable[..., str | Reply]:
-    return lambda body, number: reply if which(number) else author(body, number)
-
-
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
@@ -82,12 +78,12 @@ def test_a_failure_costs_one_request_and_is_counted(
 def test_an_llm_that_hangs_is_given_up_after_its_time(llm: ScriptedApi, reader: Read, asked: Any, author: Author) -> None:
     release = threading.Event()
 
-    def hanging(body: Mapping[str, Any], number: int) -> str:
+    def hang_once(body: Mapping[str, Any], number: int) -> str:
         if number == 0:
             release.wait(30)
         return author(body, number)
 
-    llm.script = hanging
+    llm.script = hang_once
     try:
         source = reader(**{**asked, "llm": {"max_retries": 0, "timeout_s": 3}})
         assert len(list(source.read("validation"))) == 8

@@ -1,1 +1,1 @@
-"""The backbone `trinity`: Trinity-RFT's explorer and trainer, each in its own processes over Ray."""
+"""The backbone `trinity`: Trinity-RFT's explorer and trainer, in separate processes over Ray."""

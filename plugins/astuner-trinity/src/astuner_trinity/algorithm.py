@@ -8,7 +8,7 @@ from trinity.algorithm.algorithm import AlgorithmType
 
 
 class GroupRelative(AlgorithmType):
-    """Without a divergence from the reference in the loss."""
+    """For a loss without a divergence from the reference."""
 
     use_critic = False
     use_reference = False
@@ -18,7 +18,7 @@ class GroupRelative(AlgorithmType):
 
     @classmethod
     def default_config(cls) -> dict[str, Any]:
-        """Return what is not in the configuration."""
+        """Return the defaults of the configuration."""
         return {
             "repeat_times": 2,
             "advantage_fn": "astuner_trinity.explorer.row_counts.StepStamp",
@@ -31,6 +31,6 @@ class GroupRelative(AlgorithmType):
 
 
 class GroupRelativeWithReference(GroupRelative):
-    """With it: Trinity computes the reference's log-probabilities."""
+    """For a loss with one: Trinity computes the reference's log-probabilities."""
 
     use_reference = True

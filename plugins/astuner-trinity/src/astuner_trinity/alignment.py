@@ -1,7 +1,7 @@
 """From our keys to Trinity's configuration (the dataclasses of 0.6.0). Imports neither Trinity nor torch.
 
-What depends on the machine stands as `auto` in the native configuration of a plan; `astuner_trinity.native_configuration`
-puts a value in its place when the run begins.
+Values that depend on the machine are `auto` in the native configuration of a plan; `astuner_trinity.native_configuration`
+sets them when the run starts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from astuner_trinity.refused_keys import FROZEN, find_refused_keys, find_stage_f
 
 NEVER = 10**9
 TOKENS_PER_PASS = 16384
-"""A longer context is a pass of its own."""
+"""A longer context gets its own pass."""
 OURS = "core and its parts inside of Trinity decide it"
 
 
@@ -60,7 +60,7 @@ def _lora(rank: int, alpha: float, modules: Any) -> Any:
 
 
 def _prompt(prompt: int, response: int, context: int) -> int:
-    """Trinity refuses a prompt and an answer that together exceed the context; it reads them for chats of its own alone."""
+    """Trinity refuses a prompt and an answer that together exceed the context; it reads them only for its own chats."""
     return max(1, min(prompt, context - _response(response, context)))
 
 
@@ -77,7 +77,7 @@ def _tokens_per_pass(context: int) -> int:
 
 
 def groups_at_once(workers: int, repeats: int, batch: int) -> int:
-    """Return how many groups are played at a time: as many as there may be episodes, and no more than a step has."""
+    """Return how many groups are played at a time: up to the limit of episodes, and to a step's groups."""
     return max(1, min(batch, math.ceil(workers / repeats)))
 
 
@@ -144,7 +144,7 @@ def _validation(temperature: float, top_p: float, top_k: int, samples: bool, rep
 
 
 def _defaults() -> Mapping[str, Any]:
-    """Return Trinity's own, with the number of engines left open, as many as the GPUs are for, and a server for this machine."""
+    """Return Trinity's defaults, with the number of engines left to the GPUs, and a server for this machine."""
     found = dict(trinity_defaults())
     explorer = found["explorer"]
     engine = {**explorer["rollout_model"], "engine_num": AUTO}
@@ -152,7 +152,7 @@ def _defaults() -> Mapping[str, Any]:
 
 
 def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
-    """Return what Trinity says of the configuration, and what would be read and have no effect, or another one."""
+    """Return Trinity's complaints about the configuration, and keys without effect, or with an unexpected one."""
     found = find_refused_keys(native, ours=native["algorithm"]["algorithm_type"] in ALGORITHMS)
     return found or find_loader_faults(fill_open_values(native)) or find_stage_faults(native, ours=ALGORITHMS)
 
@@ -188,7 +188,7 @@ ALIGNMENT = Alignment(
         Row(
             ("rollout.max_env_worker", "rollout.num_repeat", "data.train_batch_size"),
             "explorer.runner_per_model",
-            # Shared out once the number of engines is known.
+            # Divided once the number of engines is known.
             value=lambda workers, repeats, batch: AUTO,
         ),
         Row("rollout.temperature", "model.temperature", value=_check_temperature),

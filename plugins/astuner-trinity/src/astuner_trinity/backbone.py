@@ -1,4 +1,4 @@
-"""The backbone `trinity`: an explorer and a trainer that need not wait for each other. Imports light."""
+"""The backbone `trinity`: an explorer and a trainer that need not wait for each other. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -54,4 +54,4 @@ class TrinityBackbone:
         export_model(checkpoint, out, merge_lora=merge_lora, leave_out=(STATE,))
 
     def close(self) -> None:
-        """Nothing outlives `train`, which closes what it opened on every path."""
+        """Nothing to do: `train` closes what it opened on every path."""

@@ -1,4 +1,4 @@
-"""Trinity's checkpoints as checkpoints of the run, and its directory as it was when one was saved."""
+"""Trinity's checkpoints as checkpoints of the run, and restoring its directory to one."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from astuner.runs.directory import RunDirectory
 LATEST = "latest_checkpointed_iteration.txt"
 LATEST_WEIGHTS = "latest_state_dict_iteration.txt"
 STATE = "trinity.json"
-"""In a checkpoint: where Trinity keeps what training needs to go on."""
+"""In a checkpoint: where Trinity stores the state for continuing."""
 
 
 def read_saved_step(job: Path) -> int:
-    """Return the step of the last checkpoint that Trinity has finished; 0 when there is none."""
+    """Return the step of the last checkpoint that Trinity has finished; 0 if there is none."""
     try:
         return int((job / LATEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -26,10 +26,10 @@ def read_saved_step(job: Path) -> int:
 
 
 def adopt(directory: RunDirectory, job: Path, step: int, *, named: int | None = None) -> Path | None:
-    """Make a checkpoint of the run of one of Trinity's; None where its model is not there, as on another machine's disk.
+    """Make a checkpoint of the run from one of Trinity's; None if its model is missing, as on another machine's disk.
 
-    Files are linked where the file system can, so that they take no room twice. `named` is the run's step, where stages come
-    before it.
+    Files are linked if the file system allows, to save space. `named` is the run's step, if there are earlier
+    stages.
     """
     source = _find_model(job / f"global_step_{step}" / "actor")
     if source is None:
@@ -44,9 +44,9 @@ def adopt(directory: RunDirectory, job: Path, step: int, *, named: int | None = 
 
 
 def turn_back(job: Path, step: int, *, explorer: str, trainer: str) -> None:
-    """Let Trinity go on from a step: the weights of its checkpoint, the next step's tasks, nothing of what came later.
+    """Let Trinity continue from a step: the weights of its checkpoint, the next step's tasks, nothing later.
 
-    Raises `UsageError` when Trinity's own part of the checkpoint is gone.
+    Raises `UsageError` if Trinity's part of the checkpoint is gone.
     """
     kept = job / f"global_step_{step}"
     if not (kept / "actor").is_dir():
@@ -68,7 +68,7 @@ def turn_back(job: Path, step: int, *, explorer: str, trainer: str) -> None:
 
 
 def start_over(job: Path) -> None:
-    """Remove what Trinity would take for a beginning: checkpoints and positions."""
+    """Remove what Trinity would continue from: checkpoints and positions."""
     for left in ("global_step_*", "*_meta.json", "latest_*.txt", "*_server_url.txt"):
         for path in job.glob(left):
             if path.is_dir():

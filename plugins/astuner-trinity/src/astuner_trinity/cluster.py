@@ -1,4 +1,4 @@
-"""What a cluster that is there has. Ray is asked in a separate process, which ends if its key is refused."""
+"""The resources of an existing cluster. Ray is asked in a separate process, which ends if its key is refused."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ print(json.dumps([int(node["Resources"].get("GPU", 0)) for node in ray.nodes() i
 
 
 def adopt_cluster_gpus(machine: Machine, address: str) -> Machine:
-    """Return a machine as those of a cluster are, as far as it says; raises `UsageError` for a cluster without GPUs."""
+    """Return a cluster's kind of machine, as far as it reports; raises `UsageError` for a cluster without GPUs."""
     gpus = count_gpus(address)
     if gpus is None:
-        # Trinity asks once more, and the run says what came of it.
+        # Trinity asks again, and the run reports the result.
         return machine
     if not any(gpus):
         raise UsageError(
@@ -36,7 +36,7 @@ def adopt_cluster_gpus(machine: Machine, address: str) -> Machine:
 
 
 def count_gpus(address: str) -> list[int] | None:
-    """Return how many GPUs each node has; None for a cluster that does not answer."""
+    """Return the GPUs of each node; None if the cluster does not answer."""
     command = [sys.executable, "-c", _ASK, address]
     try:
         asked = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_S, check=True)

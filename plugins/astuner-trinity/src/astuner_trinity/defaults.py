@@ -1,4 +1,4 @@
-"""Trinity's configuration as it ships it, and its own check of one. Imports no torch."""
+"""Trinity's default configuration, and its own check of one. Imports no torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from astuner.errors import PluginError
 
 
 def trinity_defaults() -> Mapping[str, Any]:
-    """Return the configuration of Trinity's dataclasses, nested; raises `PluginError` where Trinity is not installed."""
+    """Return the configuration of Trinity's dataclasses, nested; raises `PluginError` if Trinity is not installed."""
     return copy.deepcopy(dict(_defaults()))
 
 
@@ -42,7 +42,7 @@ def to_plain(value: Any) -> Any:
 
 
 def find_loader_faults(native: Mapping[str, Any]) -> tuple[Fault, ...]:
-    """Return what Trinity's own loader says of a configuration."""
+    """Return the errors of Trinity's own loader for a configuration."""
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
     from trinity.common.config import Config
@@ -58,7 +58,7 @@ def find_loader_faults(native: Mapping[str, Any]) -> tuple[Fault, ...]:
 
 
 def drop_defaults(native: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what differs from the defaults: a configuration that can be read."""
+    """Return what differs from the defaults: a readable configuration."""
     found: dict[str, Any] = {}
     for key, value in native.items():
         default = defaults.get(key)

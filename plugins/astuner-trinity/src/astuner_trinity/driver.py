@@ -1,4 +1,4 @@
-"""From what Trinity's processes write to the events of a run: steps, validations, checkpoints, in their order."""
+"""From the files of Trinity's processes to the events of a run: steps, validations, checkpoints, in order."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.2
 LAG_TOLD = 1
-"""Steps by which training may lag before a warning, on top of what the configuration asks for."""
+"""Steps by which training may lag before a warning, beyond those configured."""
 NO_RAY = "Ray is not running"
-"""What Trinity says of a cluster that it cannot ask, whatever the reason."""
+"""Trinity's message for a cluster that it cannot query, for any reason."""
 PLAYING = ("both", "colocate", "explore")
 STEPPING = ("both", "colocate", "explore", "train")
 TRAINING = ("both", "colocate", "train")
@@ -38,7 +38,7 @@ TRAINING = ("both", "colocate", "train")
 
 @define(eq=False, kw_only=True)
 class _Stage:
-    """One stage of Trinity's, or the whole run."""
+    """A stage of Trinity, or the whole run."""
 
     name: str
     mode: str
@@ -46,11 +46,11 @@ class _Stage:
     trainer: Lines
     explorer: Lines
     offset: int
-    """The run's step that the stage begins after."""
+    """The run's step before the stage."""
     step: int = 0
-    """The last that was reported, in the stage's own count."""
+    """The last reported step, counted within the stage."""
     at: float | None = None
-    """When that was, in seconds of the epoch."""
+    """Its time, in seconds since the epoch."""
     saved: int = 0
     validated: set[int] = field(factory=set)
     measured: dict[int, Mapping[str, float]] = field(factory=dict)
@@ -59,7 +59,7 @@ class _Stage:
 
 @define(eq=False, kw_only=True)
 class Driver:
-    """Follows one run of Trinity's."""
+    """Follows one run of Trinity."""
 
     run: RunInfo
     control: Control
@@ -71,7 +71,7 @@ class Driver:
     tasks: int
     """In a validation pass."""
     offsets: Mapping[str, tuple[int, int]] = field(factory=dict)
-    """For each stage, the run's step that it begins after and how many it has."""
+    """For each stage, the run's step before it and its number of steps."""
     reported: frozenset[int] = frozenset()
     """Validations that an earlier attempt of the run has reported."""
     _groups: dict[tuple[Split, int], list[Group]] = field(factory=dict, init=False)
@@ -83,7 +83,7 @@ class Driver:
     _fault: str | None = field(default=None, init=False)
 
     def follow(self, program: Program) -> Generator[Event]:
-        """Yield events until Trinity has ended; raises `RunFailed` with what went wrong, where anything did."""
+        """Yield events until Trinity has ended; raises `RunFailed` with the reason if it failed."""
         tail = self._tail = SpoolTail(self.layout.played, self.earlier)
         launched = Lines(self.layout.records / "launch.jsonl")
         while True:
@@ -95,7 +95,7 @@ class Driver:
             self._take(tail)
             for record in launched.new():
                 yield from self._enter_stage(record, program)
-            # Logged before the step that it spoils is on record.
+            # Logged before the step that it affects is recorded.
             fault = None if self.control.stop else program.find_fault()
             self._fault = self._fault or fault
             yield from self._collect_events(program)
@@ -107,7 +107,7 @@ class Driver:
                         f"{program.read_last_lines()}"
                     )
             if status is None and self.control.stop and (self._stage is None or self._stage.mode == "serve"):
-                return  # nothing was played yet, or it would serve on
+                return  # nothing was played yet, or it would keep serving
             if status is not None:
                 break
             time.sleep(LOOK_S)
@@ -118,18 +118,18 @@ class Driver:
         self._conclude(status, program)
 
     def finish(self) -> None:
-        """Store what was finished while Trinity ended, and remove what is stored."""
+        """Store episodes that finished while Trinity ended, and remove their files."""
         if self._tail is not None:
             self._take(self._tail)
         shutil.rmtree(self.layout.played, ignore_errors=True)
 
     def _conclude(self, status: int, program: Program) -> None:
-        """Raise `RunFailed` when the run did not come to its end."""
+        """Raise `RunFailed` if the run is incomplete."""
         if self.control.stop:
             return
         stage = self._stage
         if status == 0 and stage is not None and stage.mode in STEPPING and self._stage_length(stage) <= stage.step:
-            return  # faults on the way were reported and recovered from
+            return  # earlier faults were reported and recovered from
         kept = "Finished episodes and checkpoints are kept: go on with --resume"
         if self._fault is not None and NO_RAY in self._fault:
             raise RunFailed(describe_foreign_cluster())
@@ -177,7 +177,7 @@ class Driver:
                 )
 
     def _take(self, tail: SpoolTail) -> None:
-        """Store what was played, and keep what is whole."""
+        """Store finished episodes, and keep complete groups."""
         for one in tail.new():
             keep(one, self.control.store)
             match one:
@@ -197,8 +197,8 @@ class Driver:
         stage = self._stage
         if stage is None:
             return
-        # What was played of a step is on disk before the step is on record: a reader of the records finds all of it,
-        # however long ago it looked.
+        # The episodes of a step are on disk before the step is recorded: after reading the records, all of them can
+        # be read.
         trained, explored = stage.trainer.new() if stage.mode in TRAINING else [], stage.explorer.new()
         if self._tail is not None:
             self._take(self._tail)
@@ -227,7 +227,7 @@ class Driver:
 
     def _report_training(self, stage: _Stage, step: int, trainer: Mapping[str, float], at: float) -> Iterator[Event]:
         if step <= stage.step:
-            # The save after the last step is on record once more.
+            # The save after the last step is recorded twice.
             return
         yield from self._report_validation(stage, step - 1)
         if stage.mode != "train" and not self._may_lack_groups:
@@ -253,7 +253,7 @@ class Driver:
         yield from self._report_checkpoint(stage)
 
     def _report_exploration(self, stage: _Stage) -> Iterator[Event]:
-        """An explorer alone: its steps are those of the run, on its own clock."""
+        """Only an explorer: its steps are those of the run, on its own clock."""
         while stage.step + 1 in stage.measured:
             step = stage.step + 1
             groups = self._take_complete("train", step)
@@ -267,14 +267,14 @@ class Driver:
             yield StepReport(step=stage.offset + step, metrics=metrics, groups=tuple(groups), clock="explorer")
 
     def _report_validation(self, stage: _Stage, step: int) -> Iterator[Event]:
-        """Report the validation of the weights after a step, once all of it was played."""
+        """Report the validation of the weights after a step, once it is complete."""
         due = sorted(of for split, of in self._groups if split == "validation" and of <= step)
         for of in due:
             groups = self._groups["validation", of]
             if len(groups) < self.tasks:
                 continue
             del self._groups["validation", of]
-            # Of weights as old as they were: an explorer that does not wait may not have had those that were due.
+            # The actual age of the weights: an explorer that does not wait may lack those that were due.
             weights = min((span.version for span in list_spans(groups)), default=of)
             check_failure_budget(groups, self.run.config.rollout.failure_budget)
             if stage.offset + weights not in self.reported and weights not in stage.validated:
@@ -284,7 +284,7 @@ class Driver:
                 )
 
     def _report_bench(self, stage: _Stage, *, last: bool) -> Iterator[Event]:
-        """Report what a bench played of each checkpoint; of the model that it began with as step 0."""
+        """Report a bench's validation of each checkpoint; that of the initial model as step 0."""
         for split, step in sorted(self._groups):
             groups = self._groups[split, step]
             if split == "validation" and (len(groups) >= self.tasks or last):
@@ -313,12 +313,12 @@ class Driver:
         yield CheckpointSaved(step=number, path=str(path))
 
     def _take_complete(self, split: Split, step: int) -> list[Group]:
-        """Take the groups up to a step: with a replay buffer, a step trains on rows of earlier ones."""
+        """Take the groups up to a step: with a replay buffer, it trains on rows of earlier ones too."""
         found = [self._groups.pop(key) for key in sorted(self._groups) if key[0] == split and key[1] <= step]
         return [group for groups in found for group in groups]
 
     def _check_complete(self, stage: _Stage, step: int, *, at_least: int | None = None) -> None:
-        """Raise `RunFailed` when an explorer's step is over and groups of it are missing: the trainer would wait for them."""
+        """Raise `RunFailed` if a finished explorer step lacks groups: the trainer would wait for them."""
         asked, found = self.run.config.data.train_batch_size, len(self._groups.get(("train", step), ()))
         if step > self._stage_length(stage) or found >= (at_least or asked) or self.control.stop:
             return
@@ -330,7 +330,7 @@ class Driver:
 
     @property
     def _may_lack_groups(self) -> bool:
-        """Whether the user asked for steps that do without some, or train on rows of others."""
+        """Whether the user allows steps without some groups, or with rows of other steps."""
         buffer = self.native["buffer"]["trainer_input"]["experience_buffer"] or {}
         explorer = self.native["explorer"]
         return bool(
@@ -362,7 +362,7 @@ class Driver:
 
 
 def list_spans(groups: list[Group]) -> Iterator[WeightSpan]:
-    """Yield which weights sampled what, over all calls."""
+    """Yield the weight spans of all calls."""
     for group in groups:
         for episode in group.episodes:
             for call in episode.calls:

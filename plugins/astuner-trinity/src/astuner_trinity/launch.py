@@ -1,7 +1,7 @@
-"""The program that Trinity runs in: `trinity run`, with an exit status that shows whether it went well.
+"""The program that Trinity runs in: `trinity run`, with an exit status that shows failures.
 
-Trinity's own command ends with 0 whatever became of its stages, waits up to an hour for a trainer whose explorer has failed, and
-ends an explorer that still plays the last validation.
+Trinity's own command always exits with 0, waits up to an hour for a trainer whose explorer has failed, and ends an explorer
+during the last validation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOOK_S = 1.0
 
 
 def run_both(config: Config) -> launcher.StageStatus:
-    """Let explorer and trainer work until both have come to their end; raises what one of them raises."""
+    """Run explorer and trainer until both have ended; raises what one of them raises."""
     from trinity.explorer.explorer import Explorer
     from trinity.manager.synchronizer import Synchronizer
     from trinity.trainer.trainer import Trainer
@@ -49,7 +49,7 @@ def run_both(config: Config) -> launcher.StageStatus:
         elif between_gpus:
             ray.get([explorer.sync_weight.remote(), trainer.sync_weight.remote()])
         else:
-            # An explorer that asks before the trainer of a resumed run has handed its weights over plays with the first ones.
+            # Otherwise an explorer may play with the initial weights before the trainer of a resumed run hands over its own.
             ray.get(trainer.sync_weight.remote())
             ray.get(explorer.sync_weight.remote())
         working = {explorer.explore.remote(): "explorer", trainer.train.remote(): "trainer"}
@@ -60,7 +60,7 @@ def run_both(config: Config) -> launcher.StageStatus:
                 if working.pop(one) == "trainer":
                     _mark_trained(config)
                 else:
-                    # Whoever waits for rows learns that no more come: an explorer that failed says nothing to the trainer.
+                    # Ends the wait for rows: a failed explorer does not notify the trainer.
                     ray.get(explorer.shutdown.remote(), timeout=SHUTDOWN_S)
         return launcher.StageStatus(stage="both", success=True, total_time_sec=time.perf_counter() - began)
     finally:
@@ -72,7 +72,7 @@ def run_both(config: Config) -> launcher.StageStatus:
 
 
 def run(path: Path, layout: Layout) -> int:
-    """Run a configuration, stage by stage, and return the exit status; what went wrong is on record."""
+    """Run a configuration, stage by stage, and return the exit status; errors are recorded."""
     launcher.MODE_MAP["both"] = launcher.MODE_MAP["colocate"] = run_both
     Config.check_and_update = wrap_check(Config.check_and_update)
     run_stage = launcher.run_stage
@@ -89,7 +89,7 @@ def run(path: Path, layout: Layout) -> int:
             raise StageFailed(f"{error.type_name}: {error.message}" if error else f"{status.stage} failed")
         trained, wanted = read_saved_step(Path(config.checkpoint_job_dir)), config.trainer.total_steps
         if config.mode in TRAINING and wanted and trained < wanted:
-            # Trinity would begin the next stage with what there is.
+            # Trinity would start the next stage regardless.
             raise StageFailed(f"{config.name} ended after step {trained} of {wanted}")
         _record(layout, ended=config.name)
         return status
@@ -104,7 +104,7 @@ def run(path: Path, layout: Layout) -> int:
 
 
 class StageFailed(RuntimeError):
-    """A stage of Trinity's came to no good end."""
+    """A stage of Trinity failed."""
 
 
 def wrap_check(check_and_update: Callable[[Config], Config]) -> Callable[[Config], Config]:
@@ -114,7 +114,7 @@ def wrap_check(check_and_update: Callable[[Config], Config]) -> Callable[[Config
     def check(config: Config) -> Config:
         asked = config.mode
         if asked == "bench":
-            # A stage has the style of its run, and Trinity measures in this one alone.
+            # A stage has the style of its run, and Trinity measures only in this one.
             config.synchronizer.sync_style = SyncStyle.FIXED
         found = check_and_update(config)
         if config.mode != asked:
@@ -128,7 +128,7 @@ def wrap_check(check_and_update: Callable[[Config], Config]) -> Callable[[Config
 
 
 def _await_weights(explorer: Any, synchronizer: Any, timeout: float) -> None:
-    """Wait for an explorer that looks for new weights on its own; asked to fetch as well, it may wait for a second version."""
+    """Wait for an explorer that fetches new weights itself; a second request might make it wait for another version."""
     handed_over = ray.get(synchronizer.get_latest_model_version.remote())
     until = time.monotonic() + timeout
     while ray.get(explorer.__ray_call__.remote(_model_version)) < handed_over:
@@ -142,7 +142,7 @@ def _model_version(explorer: Any) -> int:
 
 
 def _settle(config: Config) -> None:
-    """Say what is known only once Trinity has looked at the cluster, and what its stages change of what was asked."""
+    """Report what Trinity found out about the cluster, and what its stages change in the configuration."""
     if config.mode in TRAINING:
         config.trainer.save_hf_checkpoint = "always"
         arguments = config.algorithm.sample_strategy_args

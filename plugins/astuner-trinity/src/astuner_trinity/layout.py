@@ -1,4 +1,4 @@
-"""Where things are in the run directory. Trinity's processes find them from the file that its configuration names."""
+"""Paths in the run directory. Trinity's processes derive them from the file that its configuration names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attrs import frozen
 
 @frozen
 class Layout:
-    """The places of one run."""
+    """The paths of one run."""
 
     run: Path
 
@@ -22,7 +22,7 @@ class Layout:
 
     @property
     def home(self) -> Path:
-        """What the driver and Trinity's processes share, and Trinity's own directories."""
+        """Files shared by the driver and Trinity's processes, and Trinity's own directories."""
         return self.run / "trinity"
 
     @property
@@ -32,41 +32,41 @@ class Layout:
 
     @property
     def plan(self) -> Path:
-        """How a process plans the run again."""
+        """For planning the run again in a process."""
         return self.home / "plan.json"
 
     @property
     def stop(self) -> Path:
-        """There once the run is to stop: nothing more is played, and what is trained is saved."""
+        """Exists once the run must stop: no more episodes are played, and the trained weights are saved."""
         return self.home / "stop"
 
     @property
     def trained(self) -> Path:
-        """There once the trainer has made its last step: only the validation after it is left to play."""
+        """Exists once the trainer has made its last step: only the final validation remains."""
         return self.home / "trained"
 
     def clear_signs(self) -> None:
-        """Take `stop` and `trained` away."""
+        """Remove `stop` and `trained`."""
         self.stop.unlink(missing_ok=True)
         self.trained.unlink(missing_ok=True)
 
     @property
     def played(self) -> Path:
-        """What each process that plays episodes has finished, a file each."""
+        """Finished episodes, one file per playing process."""
         return self.home / "played"
 
     @property
     def records(self) -> Path:
-        """What Trinity measures, a file for each of its roles."""
+        """Trinity's measurements, one file per role."""
         return self.home / "records"
 
     @property
     def log(self) -> Path:
-        """What all processes print."""
+        """The output of all processes."""
         return self.run / "logs" / "trinity.log"
 
     def make_private(self) -> None:
-        """Let none but the owner read the configuration, in which a key may stand, and the log, in which Trinity prints it."""
+        """Make the configuration, which may contain a key, and the log, which shows it, readable only by their owner."""
         for path in (self.config, self.log):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.touch(mode=0o600)
@@ -78,5 +78,5 @@ class Layout:
 
 
 def record_of(records: Path, stage: str, role: str) -> Path:
-    """Return the file of what one of Trinity's roles measures in a stage."""
+    """Return the file of a role's measurements in a stage."""
     return records / f"{stage.replace('/', '_')}.{role}.jsonl"

@@ -1,4 +1,4 @@
-"""What Trinity measures, on its way to core's loggers: a line per step and role, and Trinity's own monitors next to it."""
+"""Passes Trinity's measurements to core's loggers, a line per step and role, and to Trinity's own monitors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from astuner_trinity.layout import record_of
 class FanOut(Monitor):
     """Writes a file per stage and role, which the driver reads.
 
-    `monitor_args.also` names monitors of Trinity's with their arguments.
+    `monitor_args.also` names Trinity's monitors with their arguments.
     """
 
     def __init__(self, project: str, group: str, name: str, role: str, config: Any = None) -> None:
@@ -43,7 +43,7 @@ class FanOut(Monitor):
             other.log(data, step, commit)
 
     def log_table(self, table_name: str, experiences_table: Any, step: int) -> None:
-        """Hand a table on."""
+        """Pass a table on."""
         for other in self._others:
             other.log_table(table_name, experiences_table, step)
 

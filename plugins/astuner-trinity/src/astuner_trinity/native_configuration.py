@@ -1,4 +1,4 @@
-"""Trinity's configuration of a run, once it is known what there is: every `auto` gets its value. Imports no Trinity."""
+"""Trinity's configuration of a run on a known machine: every `auto` gets its value. Imports no Trinity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from astuner_trinity.open_values import AUTO, as_plain_tree
 from astuner_trinity.process_environment import Machine
 
 ENGINES = 2
-"""Engines where there are GPUs enough, as `rollout.n_vllm_engine` says without being set."""
+"""Engines if there are enough GPUs, the default of `rollout.n_vllm_engine`."""
 RUNNERS_ON_CPU = 2
 OWN_FUNCTIONS = ("advantage_fn", "policy_loss_fn", "kl_penalty_fn", "kl_loss_fn", "entropy_loss_fn")
 STRATEGY = ("sample_strategy", "sample_strategy_args")
@@ -30,20 +30,20 @@ COPIES = {
     "trainer.grad_clip": ("algorithm.optimizer.clip_grad",),
     "trainer.ulysses_sequence_parallel_size": (f"{LOSS}.sequence_parallel", f"{BATCHES}.sequence_parallel"),
 }
-"""Where else a value is read: by our parts, or by verl's optimizer in the place of Trinity's own key."""
+"""Other keys to which a value is copied: read by our parts, or by verl's optimizer instead of Trinity's key."""
 OF_OUR_LOSS = {key for row in ALIGNMENT.rows for key in row.native if key.startswith(LOSS)} | {f"{LOSS}.sequence_parallel"}
 
 
 @frozen(kw_only=True)
 class Wanted:
-    """What a run wants besides its configuration."""
+    """What a run needs besides its configuration."""
 
     layout: Layout
     model: str
-    """Where the weights are read."""
+    """The source of the weights."""
     total_steps: int
     loss_agg_mode: str
-    """The estimator's."""
+    """The estimator's aggregation."""
     groups_at_once: int = 1
 
 
@@ -64,13 +64,13 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
         put(tree, "synchronizer.sync_style", "fixed")
         tree["explorer"] = _enable_measuring(tree["explorer"])
     elif get(tree, "synchronizer.sync_style") == "fully_async":
-        # Trinity refuses them there; validation is played among the training tasks anyway.
+        # Trinity refuses them there; validation is played with the training tasks anyway.
         put(tree, "buffer.explorer_input.eval_tasksets", [])
     buffer = get(tree, "buffer.trainer_input.experience_buffer")
     if tree["mode"] in ("both", "colocate"):
         buffer.setdefault("max_read_timeout", float(LONG_S))
     if not tree["stages"]:
-        # Two runs of one name on one cluster, or a run and its evaluation, would take each other's actors.
+        # Two runs with one name on one cluster, or a run and its evaluation, would share actors.
         tree["ray_namespace"] = tree["ray_namespace"] or f"{tree['project']}/{tree['name']}/{secrets.token_hex(4)}"
     if get(tree, "trainer.use_remove_padding") == AUTO:
         put(tree, "trainer.use_remove_padding", machine.flash_attention and not stand_in)
@@ -85,7 +85,7 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
         "plan": plan,
         "total_steps": wanted.total_steps,
         "loss_agg_mode": wanted.loss_agg_mode if arguments.get("loss_agg_mode", AUTO) == AUTO else arguments["loss_agg_mode"],
-        # The divergence, or a loss of Trinity's own, moves the weights by rows without an advantage too.
+        # The divergence, or one of Trinity's losses, also trains on rows without an advantage.
         "every_row": get(tree, "algorithm.algorithm_type") not in ALGORITHMS
         or get(tree, "algorithm.algorithm_type") == WITH_REFERENCE,
         "gpus": get(tree, "cluster.node_num") * get(tree, "cluster.gpu_per_node") or None,
@@ -96,13 +96,13 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
 
 
 def _place(tree: dict[str, Any], machine: Machine, groups: int) -> None:
-    """Share out the GPUs between engines and trainer, and the groups among runners; raises `ConfigError` for too few GPUs."""
+    """Divide the GPUs between engines and trainer, and the groups among runners; raises `ConfigError` for too few GPUs."""
     _place_gpus(tree, machine)
     explorer = tree["explorer"]
     if explorer["runner_per_model"] == AUTO:
         explorer["runner_per_model"] = max(1, math.ceil(groups / explorer["rollout_model"]["engine_num"]))
     if machine.stand_in:
-        # Each runner is a process that imports Trinity, and there is one engine on one core.
+        # Each runner is a process that imports Trinity, and the one engine has one core.
         explorer["runner_per_model"] = min(RUNNERS_ON_CPU, explorer["runner_per_model"])
 
 
@@ -119,7 +119,7 @@ def _place_gpus(tree: dict[str, Any], machine: Machine) -> None:
         cluster["gpu_per_node"] = cluster["gpu_per_node"] or spread * engine["engine_num"] + 1
         return
     if machine.gpus:
-        # Left open, Trinity counts them itself, and makes `colocate` of every mode where it finds a single one.
+        # By default Trinity counts them itself, and changes every mode to `colocate` if it finds only one.
         cluster["node_num"] = cluster["node_num"] or machine.nodes
         cluster["gpu_per_node"] = cluster["gpu_per_node"] or machine.gpus
     there = (cluster["node_num"] or 1) * cluster["gpu_per_node"]
@@ -137,7 +137,7 @@ def _place_gpus(tree: dict[str, Any], machine: Machine) -> None:
 
 
 def _mode(mode: str, tree: Mapping[str, Any]) -> str:
-    """Return the mode that an explorer and a trainer have where there is one GPU for the two."""
+    """Return the mode of an explorer and a trainer that share one GPU."""
     cluster = tree["cluster"]
     return "colocate" if mode == "both" and (cluster["node_num"] or 1) * cluster["gpu_per_node"] == 1 else mode
 
@@ -153,13 +153,13 @@ def _sync_method(tree: Mapping[str, Any], stand_in: bool) -> str:
     if tree["model"]["lora_configs"]:
         return "checkpoint"
     if tree["mode"] not in ("both", "colocate"):
-        # Explorer and trainer are not there at the same time.
+        # Explorer and trainer do not run at the same time.
         return "checkpoint"
     return "memory" if stand_in or tree["mode"] == "colocate" else "nccl"
 
 
 def _precision(tree: dict[str, Any], machine: Machine) -> None:
-    """Compute in the same precision in both places, and with what is installed."""
+    """Use the same precision in engine and trainer, and what is installed."""
     dtype = get(tree, "explorer.rollout_model.dtype")
     if dtype == AUTO:
         dtype = "float32" if machine.stand_in else "bfloat16"
@@ -179,7 +179,7 @@ def _precision(tree: dict[str, Any], machine: Machine) -> None:
         put(tree, "trainer.trainer_config.ref.fsdp_config.model_dtype", "fp32")
         for part in ("actor", "ref"):
             put(tree, f"trainer.trainer_config.{part}.fsdp_config.use_torch_compile", False)
-    # What the user wrote wins.
+    # The user's values take precedence.
     tree["trainer"]["trainer_config"] = merge(get(tree, "trainer.trainer_config"), own)
 
 
@@ -190,12 +190,12 @@ def _monitor(tree: dict[str, Any], layout: Layout) -> None:
 
 
 def _algorithm(tree: dict[str, Any]) -> None:
-    """Leave to an algorithm of Trinity's own what is ours, as far as the user did not choose it."""
+    """Let one of Trinity's algorithms replace our settings, except those that the user chose."""
     algorithm = tree["algorithm"]
     if algorithm["algorithm_type"] in ALGORITHMS:
         return
     if algorithm["algorithm_type"].startswith("mix"):
-        # It mixes rows of an auxiliary buffer in, which its own strategy reads.
+        # It mixes in rows of an auxiliary buffer, which its own strategy reads.
         algorithm |= {"sample_strategy": None, "sample_strategy_args": None}
     algorithm["policy_loss_fn_args"] = {
         name: value for name, value in algorithm["policy_loss_fn_args"].items() if f"{LOSS}.{name}" not in OF_OUR_LOSS
@@ -208,7 +208,7 @@ def _algorithm(tree: dict[str, Any]) -> None:
 
 
 def _stamp_advantages(algorithm: dict[str, Any]) -> None:
-    """Have rows say how many their step has once an algorithm of Trinity's own has its advantages, which may leave rows out."""
+    """Count the rows of a step after Trinity's algorithm has computed advantages, which may drop rows."""
     algorithm["advantage_fn_args"] = {
         "algorithm": algorithm["algorithm_type"],
         "advantage_fn": algorithm.get("advantage_fn"),
@@ -218,30 +218,30 @@ def _stamp_advantages(algorithm: dict[str, Any]) -> None:
 
 
 def _add_stamp(data_processor: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section with the same at its end, for algorithms whose advantages the trainer computes."""
+    """Return the section with this count at its end, for algorithms whose advantages the trainer computes."""
     operators = [one for one in get(data_processor, "experience_pipeline.operators") or () if one["name"] != STAMP]
     return merge(data_processor, {"experience_pipeline": {"operators": [*operators, {"name": STAMP}]}})
 
 
 def _copy(tree: dict[str, Any]) -> None:
-    """Take values to wherever else they are read."""
+    """Copy values to the other keys where they are read."""
     for key, copies in COPIES.items():
         for copied in copies:
             reader = get(tree, copied.rpartition(".")[0].removesuffix("_args"))
-            # A function of Trinity's own takes no arguments of ours.
+            # Trinity's own function takes no arguments of ours.
             if isinstance(reader, Mapping) or str(reader).startswith("astuner_trinity."):
                 put(tree, copied, get(tree, key))
 
 
 def _enable_measuring(explorer: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the section of an explorer that measures: it waits for every task, which Trinity has in the style `fixed` alone."""
+    """Return the section of a measuring explorer: it waits for every task, which Trinity supports only in the style `fixed`."""
     return merge(explorer, {"eval_on_startup": True, "over_rollout": {"ratio": 0.0, "return_partial_tasks": False}})
 
 
 def _stage(stage: Mapping[str, Any], tree: Mapping[str, Any], validation: Any) -> dict[str, Any]:
-    """Return a stage whole: Trinity takes each of its sections in place of the run's, so what it does not say is added.
+    """Return a complete stage: Trinity replaces the run's sections by the stage's, so missing values are added.
 
-    A section `algorithm` of another type gets the optimizer alone.
+    A section `algorithm` of another type gets only the optimizer.
     """
     found = {name: value for name, value in stage.items() if value is not None}
     mode = _mode(found.get("mode") or tree["mode"], tree)

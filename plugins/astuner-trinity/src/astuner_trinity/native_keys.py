@@ -1,4 +1,4 @@
-"""Keys of Trinity's configuration, and values of ours for some of them."""
+"""Keys of Trinity's configuration, and our values for some of them."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ ALGORITHMS = (PLAIN, WITH_REFERENCE)
 TASKSET = "astuner_trinity.explorer.taskset.Taskset"
 MONITOR = "astuner_trinity.monitor.FanOut"
 LONG_S = 30 * 86400
-"""In the place of limits of Trinity's that count a whole step, however many episodes it has: core's own end single episodes."""
+"""For Trinity's limits on a whole step, however many episodes it has: core's limits end single episodes."""

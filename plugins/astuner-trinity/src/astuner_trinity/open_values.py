@@ -1,4 +1,4 @@
-"""Values of a native configuration that stay open until a run knows its machine. Imports no Trinity."""
+"""Values of a native configuration that are open until a run knows its machine. Imports no Trinity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AUTO: Final = "auto"
 
 
 def fill_open_values(native: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration with some value of the right type for each that is open, for Trinity's loader to look at."""
+    """Return the configuration with a placeholder of the right type for each open value, for Trinity's loader."""
     tree: dict[str, Any] = copy.deepcopy(dict(native))
     for key, value in (
         ("explorer.rollout_model.engine_num", 1),

@@ -1,4 +1,4 @@
-"""Versions that are driven, and the environment of Trinity's processes. Imports nothing heavy."""
+"""Supported versions, and the environment of Trinity's processes. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from astuner.errors import PluginError, UsageError
 from astuner.processes.gpus import gpu_count
 
 WANTED: Mapping[str, str] = {"trinity-rft": "==0.6.0", "verl": ">=0.8,<0.9"}
-"""What this package drives."""
+"""The supported versions."""
 
 SILENCE = "ASTUNER_TRINITY_SILENCE_S"
-"""How long all processes may write nothing before the run is given up, in seconds."""
+"""Seconds without output of any process after which the run fails."""
 SILENCE_S = 1800.0
-"""Where it is not set and episodes end sooner than that."""
+"""The default, if episodes end sooner."""
 
 STAND_INS = "astuner_trinity.stand_ins"
-"""Entry point group of what tests put in the place of GPUs and vLLM: functions that return variables for Trinity's processes."""
+"""Entry point group of the tests' replacements for GPUs and vLLM: functions that return variables for Trinity's processes."""
 
 
 @frozen(kw_only=True)
 class Machine:
-    """What a run finds on this machine, which is taken for one of those that compute."""
+    """The resources of a computing node: those found on this machine."""
 
     gpus: int
     nodes: int = 1
-    """GPUs of each."""
+    """Nodes with this many GPUs each."""
     stand_in: str | None = None
-    """The distribution that stands in for GPUs and vLLM; None where they are real."""
+    """The distribution that replaces GPUs and vLLM in tests; None if they are real."""
     flash_attention: bool = False
 
 
 def check_versions() -> None:
-    """Raise `UsageError` for versions that were not made for this package; nothing heavy is imported."""
+    """Raise `UsageError` for unsupported versions; imports nothing heavy."""
     for name, wanted in WANTED.items():
         try:
             found = version(name)
@@ -62,9 +62,9 @@ def check_versions() -> None:
 
 
 def look_at_machine() -> tuple[Machine, dict[str, str]]:
-    """Return what is here, and variables for Trinity's processes; raises `UsageError` where neither vLLM nor a stand-in is."""
+    """Return this machine, and variables for Trinity's processes; raises `UsageError` without vLLM or a replacement."""
     variables = {
-        # Trinity finds Ray's commands on the path, also where the environment is not activated.
+        # Trinity needs Ray's commands on the path, even if the environment is not activated.
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         "TOKENIZERS_PARALLELISM": "false",
     }
@@ -86,15 +86,15 @@ def look_at_machine() -> tuple[Machine, dict[str, str]]:
             "the backbone 'trinity' needs a GPU: Trinity's trainer and vLLM compute on nothing else. Set RAY_ADDRESS to a "
             "cluster that has some, or train with the backbone 'local' or 'verl', which compute on a CPU too"
         )
-    # What another cluster has, it says itself.
+    # Another cluster reports its own resources.
     there = 0 if os.environ.get("RAY_ADDRESS") else gpus
     return Machine(gpus=there, flash_attention=flash), variables
 
 
 def silence_s(rollout: Rollout) -> float:
-    """Return how long silence is borne; raises `UsageError` for a value that is no number of seconds.
+    """Return the limit on silence; raises `UsageError` if it is not a number of seconds.
 
-    An episode may say nothing until its last attempt has ended, and its judge for as long again.
+    An episode may be silent until its last attempt has ended, and its judge for the same time again.
     """
     text = os.environ.get(SILENCE)
     if text is None:

@@ -1,4 +1,4 @@
-"""Trinity's program under our run: its cluster, its environment, and what it says when it goes wrong."""
+"""Trinity's program in our run: its cluster, its environment, and its errors."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ FAULTS = re.compile(
     r"Error in (Explorer|Trainer|scheduler loop)|Error during explorer preparation|Failed to create experience operators|"
     r"WorkflowRunner run task error|Task execution attempt \d+ failed|Task \S+ failed:"
 )
-"""What Trinity's processes log before they end, or wait, as if all were well."""
+"""Errors that Trinity's processes log before they end, or wait, as if nothing had happened."""
 LOST = re.compile(r"Task \S+ failed:.*")
-"""Of a task for a process that had died while it was idle: the reason stands in the line, and names no exception."""
+"""For a task of a process that died while idle: the line has the reason, and names no exception."""
 DIED = re.compile(r"ActorDied|ActorUnavailable|Task \S+ failed:")
-"""Of a process that played: Trinity forgets its task, and waits for it as long as a task may take."""
+"""For a process that was playing: Trinity forgets its task, and waits for it until the task's time limit."""
 WAITING = re.compile(rb"Waiting for \d+ more experiences|\[scheduler\.py:\d+\].*( \| |-\+-)|\(autoscaler ")
-"""What is logged again and again by those who wait: rows, what each runner does, resources that are not there."""
+"""Repeated messages of waiting processes: rows, the state of each runner, missing resources."""
 LOGGED = re.compile(r"^[A-Z]+ \d\d-\d\d [\d:]+ \[[\w.]+:\d+\] ?")
 RAISED = re.compile(r"^[A-Za-z_][\w.]*(Error|Exception|Interrupted|Timeout|Failed|Lost)\b.*")
 NOISE = re.compile(r"^\s*$|\(raylet\)|FutureWarning|UserWarning|DeprecationWarning|warnings\.warn")
@@ -48,24 +48,24 @@ NOISE = re.compile(r"^\s*$|\(raylet\)|FutureWarning|UserWarning|DeprecationWarni
 
 @define(eq=False, kw_only=True)
 class Program:
-    """Trinity, started."""
+    """The running Trinity."""
 
     layout: Layout
     launched: ProgramHandle
     home: Path
-    """Where Trinity's directories are."""
+    """The parent of Trinity's directories."""
     limit_s: float
-    """How long silence is borne."""
+    """The limit on silence."""
     _seen: int = 0
     _since: float = field(factory=time.monotonic)
     _read: dict[Path, int] = field(factory=dict)
-    """How far each log was read; what an earlier attempt has left in one is not looked at."""
+    """How far each log was read, starting after the lines of earlier attempts."""
     _counted: int = 0
-    """How far the log of what all print was read, and the lines that it has but for `WAITING`."""
+    """How far the common log was read, and its number of lines other than `WAITING`."""
     _lines: int = 0
 
     def poll(self) -> int | None:
-        """Return how it ended; None while it lives. Raises `RunFailed` when nothing was written anywhere for too long."""
+        """Return how it ended; None while it lives. Raises `RunFailed` if nothing was written anywhere for too long."""
         status = self.launched.poll()
         if status is not None:
             return status
@@ -84,7 +84,7 @@ class Program:
         self.limit_s = math.inf
 
     def find_fault(self) -> str | None:
-        """Return what Trinity's explorer or trainer logged as its error since the last call, in a line."""
+        """Return in one line the error that Trinity's explorer or trainer logged since the last call."""
         for path in find_logs(self.home):
             start = self._read.get(path, 0)
             with path.open("rb") as file:
@@ -94,7 +94,7 @@ class Program:
                 self._read[path] = start + len(text.encode())
                 return f"{path.stem}: {lost.group()[:400]}"
             if FAULTS.search(text):
-                # The traceback may still be on its way.
+                # The traceback may be incomplete.
                 if not _find_exception(text) and self.launched.poll() is None:
                     continue
                 self._read[path] = start + len(text.encode())
@@ -103,12 +103,12 @@ class Program:
         return None
 
     def read_last_lines(self) -> str:
-        """Return the end of what it printed."""
+        """Return the end of its output."""
         lines = [line for line in self.launched.tail(200).splitlines() if not NOISE.search(line)]
         return f". The last lines of {self.layout.log}:\n" + "\n".join(lines[-LINES:]) if lines else ""
 
     def _count_written(self) -> int:
-        """Return how much was written, apart from lines that only report waiting."""
+        """Return how much was written, except lines that only report waiting."""
         total = self._count_lines()
         for path in (*self.layout.records.glob("*.jsonl"), *self.layout.played.glob("*.jsonl")):
             try:
@@ -127,7 +127,7 @@ class Program:
         whole = text[: text.rfind(b"\n") + 1]
         self._counted += len(whole)
         self._lines += sum(not WAITING.search(line) for line in whole.split(b"\n")[:-1])
-        # A bar of progress is a line that is written over.
+        # A progress bar overwrites its line.
         return self._lines + text[len(whole) :].count(b"\r")
 
 
@@ -161,9 +161,9 @@ def open_cluster(run: RunInfo, control: Control) -> Iterator[Machine]:
 
 @contextmanager
 def start_program(layout: Layout, home: Path, limit_s: float) -> Iterator[Program]:
-    """Start Trinity with the configuration that lies in the run directory; it is ended with the block.
+    """Start Trinity with the configuration in the run directory; it ends with the block.
 
-    `home` is where its own directories are, `limit_s` how long it may say nothing.
+    `home` is the parent of its directories, `limit_s` the limit on silence.
     """
     before = {path: path.stat().st_size for path in find_logs(home)}
     words = [sys.executable, "-m", "astuner_trinity.launch", str(layout.config), str(layout.run)]
@@ -176,7 +176,7 @@ def start_program(layout: Layout, home: Path, limit_s: float) -> Iterator[Progra
 
 
 def describe_foreign_cluster() -> str:
-    """Say what is wrong with a cluster that takes connections and answers nothing."""
+    """Explain a cluster that accepts connections and does not answer."""
     mode = os.environ.get("RAY_AUTH_MODE", "none is set")
     return (
         f"the Ray cluster at {os.environ.get(ADDRESS, '?')} takes connections and refuses this process: its key (RAY_AUTH_TOKEN) "

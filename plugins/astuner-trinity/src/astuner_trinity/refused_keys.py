@@ -1,4 +1,4 @@
-"""What is reported for native keys that our keys decide, that 0.6.0 has renamed or ignores, and that do not go together."""
+"""Errors for native keys that our keys decide, that 0.6.0 has renamed or ignores, or that contradict each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SET_BY_TRINITY = "Trinity sets it itself"
 NO_CRITIC = "no algorithm here trains a critic"
 
 FROZEN: Mapping[str, str] = {
-    # Named otherwise since the guide was written.
+    # Renamed since the guide was written.
     "buffer.default_workflow_type": "it is called buffer.explorer_input.default_workflow_type; rollout.user_workflow decides it",
     "buffer.default_reward_fn_type": "it is called buffer.explorer_input.default_reward_fn_type; task_judge decides it",
     "buffer.explorer_input.taskset.task_selector*": "it is called data_selector, and the tasks come in core's order",
@@ -111,7 +111,7 @@ FROZEN: Mapping[str, str] = {
     "synchronizer.ray_namespace": SET_BY_TRINITY,
     "synchronizer.wait_for_checkpoint": "0.6.0 reads it nowhere",
     "data_processor.task_pipeline*": "the tasks come from task_reader; run Data-Juicer over the file that it reads, beforehand",
-    # verl's keys that Trinity's FROZEN_KEYS leave out without an error, and those that nothing reads.
+    # verl's keys that Trinity's FROZEN_KEYS omit without an error, and those that nothing reads.
     **{
         f"trainer.trainer_config*{key}": IGNORED
         for key in (
@@ -161,7 +161,7 @@ FROZEN: Mapping[str, str] = {
 MODES = ("both", "colocate", "explore", "train", "bench", "serve")
 STYLES = ("fixed", "explorer_driven", "trainer_driven", "fully_async")
 TOGETHER = ("both", "colocate")
-"""Modes in which a trainer waits for rows that are being played."""
+"""Modes in which a trainer waits for new rows."""
 FIXED_NUMBER = (
     "a fixed number of rows (buffer.train_batch_size), however many a step has: the trainer would wait for those of an episode "
     "that failed, or mix steps."
@@ -170,12 +170,12 @@ RENAMED_PRIORITY = {"linear_decay_use_count_control_randomization": "decay_limit
 BUFFER = "buffer.trainer_input.experience_buffer"
 SHAPING = "reward_shaping_mapper"
 WRITTEN = ("sft", "cpt", "dpo")
-"""Algorithms that train on what others wrote, with Trinity's own optimizer steps."""
+"""Algorithms that train on given data, with Trinity's own optimizer steps."""
 OWN_FUNCTIONS = ("advantage_fn", "policy_loss_fn", "kl_loss_fn", "kl_penalty_fn", "entropy_loss_fn", "sample_strategy")
 
 
 def find_refused_keys(native: Mapping[str, Any], *, ours: bool) -> tuple[Fault, ...]:
-    """Return what is wrong with values that Trinity itself would take; `ours` for our own algorithm."""
+    """Return errors in values that Trinity itself would accept; `ours` for our algorithm."""
     return tuple(
         Fault(path=tuple(path.split(".")), message=message, suggestion=suggestion)
         for path, message, suggestion in _check_run(native, ours)
@@ -183,7 +183,7 @@ def find_refused_keys(native: Mapping[str, Any], *, ours: bool) -> tuple[Fault, 
 
 
 def find_stage_faults(native: Mapping[str, Any], *, ours: Collection[str]) -> tuple[Fault, ...]:
-    """Return what is wrong with stages, each laid over the run, and their keys that cannot be set; `ours` are our algorithms."""
+    """Return errors in stages, each merged with the run, and their keys that cannot be set; `ours` are our algorithms."""
     of_the_run = set(_check_run(native, native["algorithm"]["algorithm_type"] in ours))
     return tuple(
         Fault(path=(f"stages[{place}]", *fault[0].split(".")), message=fault[1], suggestion=fault[2])
@@ -332,7 +332,7 @@ def _check_buffer(native: Mapping[str, Any]) -> Iterator[tuple[str, str, str | N
 
 
 def _takes_turns(native: Mapping[str, Any]) -> bool:
-    """Whether no step is played before the one before it was trained."""
+    """Whether each step is played only after the previous one was trained."""
     synchronizer = native["synchronizer"]
     intervals = {synchronizer[f"{who}sync_interval"] for who in ("", "explorer_", "trainer_")} - {None}
     replay = native["buffer"]["trainer_input"]["experience_buffer"].get("replay_buffer") or {}

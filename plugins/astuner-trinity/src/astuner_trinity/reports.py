@@ -1,4 +1,4 @@
-"""What Trinity measured of a step, under the names of every backbone."""
+"""Trinity's measurements of a step, under the names common to all backbones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from astuner.training.signal import compute_signal_metrics, compute_update_metri
 from astuner_trinity.rows import MEASURED
 
 NATIVE = "trinity/"
-"""Before the names of Trinity's own numbers."""
+"""The prefix of Trinity's own metrics."""
 
 
 def step_metrics(
@@ -25,7 +25,7 @@ def step_metrics(
     by_agent: bool,
     kl_in_loss: bool,
 ) -> dict[str, float]:
-    """Return the metrics of a training step: episodes, rows, loss, times; and everything that Trinity measured itself."""
+    """Return the metrics of a training step: episodes, rows, loss, times, and all of Trinity's own."""
     found: dict[str, float] = {}
     measured, own = split_measured(trainer)
     norm = own.get("actor/grad_norm", math.nan)
@@ -47,13 +47,13 @@ def step_metrics(
 
 
 def loss_metrics(measured: Mapping[str, float], norms: Sequence[float], *, kl_in_loss: bool) -> dict[str, float]:
-    """Return losses, clipping, and how far trainer and sampler lie apart; empty for a loss of Trinity's own."""
+    """Return losses, clipping, and the distance of trainer and sampler; empty for one of Trinity's losses."""
     if not measured.get("tokens"):
         return {}
     sums = dict(measured)
     found = compute_update_metrics(sums, norms, 1)
     found["ratio/off_one_max"] = measured["update_ratio"]
-    # k1 of the sampler's divergence from the trainer, over the trained tokens: nothing in a synchronous run.
+    # k1 of the sampler's divergence from the trainer, over the trained tokens: about 0 in a synchronous run.
     found["mismatch/mean"] = -measured["drift"] / measured["tokens"]
     if kl_in_loss:
         found["kl/mean"] = measured["kl"] / measured["tokens"]
@@ -71,7 +71,7 @@ def explorer_metrics(
 
 
 def split_measured(trainer: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-    """Part what our loss and batches measured from Trinity's own numbers; Trinity puts prefixes of its own before ours."""
+    """Separate our metrics from Trinity's own; Trinity puts its own prefixes before ours."""
     ours: dict[str, float] = {}
     own: dict[str, float] = {}
     for name, value in trainer.items():

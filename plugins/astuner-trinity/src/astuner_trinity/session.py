@@ -1,4 +1,4 @@
-"""One use of Trinity, from a plan to its end: what is written before it starts, and what is cleared away after it."""
+"""One run of Trinity, from a plan to its end: files written before the start and removed afterwards."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class Session:
         common = self.run.config.trainer_common
         schedule = Schedule(total=self.tasks.total_steps, every=common.test_freq, before=common.val_before_train)
         if self.run.native["mode"] == "explore" and not self.run.native["stages"]:
-            # Its weights never change: there is nothing to follow.
+            # Its weights never change: there are no events to follow.
             schedule = Schedule(total=self.tasks.total_steps, every=0, before=False)
         yield from self._run(dict(self.run.native), schedule, self.run.config.model.path)
 
     def evaluate(self, checkpoint: Path | None) -> Generator[Event]:
         """Play the validation tasks once, with the weights of a checkpoint or of `model.path`.
 
-        With `trinity: {mode: bench}` and no checkpoint named, once with `model.path` and with each that the run has saved.
+        With `trinity: {mode: bench}` and no checkpoint named, once with `model.path` and with each checkpoint of the run.
         """
         if checkpoint is not None and (checkpoint / ADAPTER).is_file():
             raise UsageError(
@@ -75,7 +75,7 @@ class Session:
         yield from self._run(native | {"mode": "bench"}, Schedule(total=1, every=0, before=True), model, checkpoints)
 
     def _run(self, native: dict[str, Any], schedule: Schedule, model: str, checkpoints: Path | None = None) -> Generator[Event]:
-        """Run Trinity; `checkpoints` is the directory of the run whose checkpoints a bench goes through."""
+        """Run Trinity; `checkpoints` is the directory of the run whose checkpoints a bench plays."""
         control, run = self.control, self.run
         layout, estimator = Layout(run.directory), self.recipe.make_estimator(run, control.hooks)
         if run.config.rollout.top_p < 1 or run.config.rollout.top_k > 0:
@@ -127,13 +127,13 @@ class Session:
                     yield from driver.follow(program)
             finally:
                 driver.finish()
-                # `trinity.yaml` run on its own begins without them.
+                # A separate run of `trinity.yaml` starts without them.
                 layout.clear_signs()
 
     def _prepare(self, layout: Layout, tree: dict[str, Any], offsets: dict[str, tuple[int, int]]) -> int | None:
-        """Remove what an earlier attempt left, and turn Trinity back to the checkpoint that the run goes on from.
+        """Remove the files of an earlier attempt, and reset Trinity to the checkpoint that the run continues from.
 
-        Returns the step after which finished episodes are taken from the run store; None for a run that has none.
+        Returns the step after which finished episodes are taken from the run store; None if it has none.
         """
         step = self.control.resume_step
         if layout.played.is_dir():
@@ -147,24 +147,24 @@ class Session:
                 if own > 0 and (own < length or not stage):
                     turn_back(layout.job_directory(tree, stage), own, **roles)
                 elif own <= 0:
-                    # No checkpoint of the run counts yet: what Trinity has of it would be taken for one.
+                    # The run has no checkpoint yet: an unfinished one of Trinity's would be taken for one.
                     start_over(layout.job_directory(tree, stage))
         if step:
             self.control.notify(f"going on from step {step}: {LOST}", "info")
         if tree["stages"]:
-            # Trinity counts a stage as done as soon as the next one has begun, or would have.
+            # Trinity counts a stage as done as soon as the next one has started, or would have.
             layout.job_directory(tree).mkdir(parents=True, exist_ok=True)
             latest = stage_after(step, offsets)
             (layout.job_directory(tree) / STAGES).write_text(json.dumps({"latest_stage": latest}), encoding="utf-8")
         for part in (layout.home, layout.played, layout.records):
             part.mkdir(parents=True, exist_ok=True)
         if self.run.attempt < 2 or tree["stages"]:
-            # Each stage counts its steps from 1, so the ids of its episodes do not tell it from another.
+            # Each stage counts its steps from 1, so episode ids repeat between stages.
             return None
         return step or -1
 
     def _check(self, tree: dict[str, Any], schedule: Schedule, layout: Layout, offsets: dict[str, tuple[int, int]]) -> None:
-        """Raise for what does not go together, and report what may surprise."""
+        """Raise for contradictory options, and report surprising ones."""
         if self.run.attempt > 1:
             check_buffers(
                 tree, stage_after(self.control.resume_step, offsets), last_begun_stage(layout.job_directory(tree) / STAGES)
@@ -199,12 +199,12 @@ class Session:
 
 
 def _write_text(tree: dict[str, Any]) -> str:
-    """Return the configuration as `trinity run --config` takes it, without what is Trinity's default."""
+    """Return the configuration for `trinity run --config`, without Trinity's defaults."""
     return yaml.safe_dump(drop_defaults(tree, trinity_defaults()), sort_keys=False, allow_unicode=True)
 
 
 def _read_reported_steps(directory: RunDirectory) -> frozenset[int]:
-    """Return the steps whose validation an earlier attempt has reported, and whose row was kept."""
+    """Return the steps whose validation an earlier attempt has reported and recorded."""
     if not directory.metrics.exists():
         return frozenset()
     rows = (json.loads(line) for line in directory.metrics.read_text(encoding="utf-8").splitlines())

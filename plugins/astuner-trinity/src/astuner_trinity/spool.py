@@ -1,4 +1,4 @@
-"""Finished episodes on their way from the processes that play to the driver: a file per process, read while it grows."""
+"""Passes finished episodes from the playing processes to the driver: a file per process, read while it grows."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class EarlierEpisodes(Protocol):
 
 
 class Spool:
-    """The writing end, as the store of the process that plays; each line reaches the operating system before the next."""
+    """The writing end, as the store of a playing process; each line reaches the operating system before the next."""
 
     def __init__(self, path: Path, earlier: EarlierEpisodes) -> None:
-        """Append to a file of this process's own; what earlier attempts finished is taken from there."""
+        """Append to a file of this process's own; episodes of earlier attempts are taken from there."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._earlier = path, earlier
         self._file = path.open("ab", buffering=0)
@@ -42,21 +42,21 @@ class Spool:
         self._write("episode", episode=dump_episode(episode))
 
     def add_verdicts(self, group: Group) -> None:
-        """Write the findings on a group."""
+        """Write the verdicts on a group."""
         found = {episode.id: dump_verdict(episode.verdict) for episode in group.episodes if episode.verdict is not None}
         self._write("verdicts", verdicts=found)
 
     def add_group(self, group: Group) -> None:
-        """Write that a group is whole: nothing more comes of it."""
+        """Write that a group is complete."""
         ids = [episode.id for episode in group.episodes]
         self._write("group", task=dump_plain(group.task), step=group.step, split=group.split, episodes=ids)
 
     def say(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
-        """Write what the user should read."""
+        """Write a message for the user."""
         self._write("notice", text=text, level=level)
 
     def sync(self) -> None:
-        """Nothing is kept back."""
+        """Nothing to do: lines are not buffered."""
 
     def close(self) -> None:
         """Close the file."""
@@ -70,13 +70,13 @@ class Spool:
 
 @define
 class Lines:
-    """JSON lines of a file that others append to."""
+    """Reads JSON lines of a file that others append to."""
 
     path: Path
     _read: int = field(default=0, init=False)
 
     def new(self) -> list[dict[str, Any]]:
-        """Return those that came since the last call; one that is not whole yet comes later."""
+        """Return the lines since the last call, without an incomplete one."""
         if not self.path.exists():
             return []
         with self.path.open("rb") as file:
@@ -89,14 +89,14 @@ class Lines:
 
 @frozen
 class PlayedEpisode:
-    """A finished episode that has to be stored."""
+    """A finished episode to store."""
 
     episode: Episode
 
 
 @frozen
 class JudgedGroup:
-    """A whole group, and whether its verdicts have to be stored."""
+    """A complete group, and whether its verdicts must be stored."""
 
     group: Group
     fresh: bool
@@ -104,7 +104,7 @@ class JudgedGroup:
 
 @frozen
 class Notice:
-    """Something for the user."""
+    """A message for the user."""
 
     text: str
     level: Literal["info", "warning"]
@@ -116,13 +116,13 @@ class SpoolTail:
 
     directory: Path
     earlier: EarlierEpisodes
-    """Where episodes are that a process took from there too."""
+    """The store from which processes take episodes too."""
     _files: dict[Path, Lines] = field(factory=dict, init=False)
     _open: dict[str, Episode] = field(factory=dict, init=False)
     _fresh: set[str] = field(factory=set, init=False)
 
     def new(self) -> Iterator[PlayedEpisode | JudgedGroup | Notice]:
-        """Yield what came since the last call, in the order of each process."""
+        """Yield records since the last call, in the order of each process."""
         for path in sorted(self.directory.glob("*.jsonl")):
             for record in self._files.setdefault(path, Lines(path)).new():
                 yield from self._parse(record)
@@ -159,9 +159,9 @@ class SpoolTail:
 
 
 def store_leftovers(directory: Path, episodes: Path, store: EpisodeStore) -> None:
-    """Store what the processes of a driver that was killed finished, and it did not come to store; their files are then removed.
+    """Store the episodes that a killed driver had not stored yet, and remove the files of its processes.
 
-    `episodes` is where the store's files lie.
+    `episodes` is the directory of the store.
     """
     stored = {episode.id: episode.verdict for split in SPLITS for episode in read_episodes(episodes, split)}
     for one in SpoolTail(directory, store).new():
@@ -176,7 +176,7 @@ def store_leftovers(directory: Path, episodes: Path, store: EpisodeStore) -> Non
 
 
 def keep(one: PlayedEpisode | JudgedGroup | Notice, store: EpisodeStore) -> None:
-    """Store an episode or its verdicts. One that is stored already is stored again, and the last record counts."""
+    """Store an episode or its verdicts. Storing twice is harmless: the last record counts."""
     if isinstance(one, PlayedEpisode):
         store.add_episode(one.episode)
     elif isinstance(one, JudgedGroup) and one.fresh:

@@ -1,4 +1,4 @@
-"""The stages of a run in its own steps, and whether one that has begun can go on."""
+"""The stages of a run in its own steps, and whether an unfinished one can continue."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from astuner.config.trees import get
 from astuner.errors import UsageError
 
 STAGES = "stage_meta.json"
-"""Where Trinity keeps which stage it has come to."""
+"""Where Trinity stores its current stage."""
 STEPPING = ("both", "colocate", "train", "explore")
 BUFFER = "buffer.trainer_input.experience_buffer"
 
 
 def stage_offsets(tree: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
-    """Return, for each stage, the run's step that it begins after and how many it has; empty for a run without stages."""
+    """Return, for each stage, the run's step before it and its number of steps; empty for a run without stages."""
     found: dict[str, tuple[int, int]] = {}
     after = 0
     for stage in tree["stages"]:
@@ -29,12 +29,12 @@ def stage_offsets(tree: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
 
 
 def stage_after(step: int, offsets: Mapping[str, tuple[int, int]]) -> int:
-    """Return the place of the first stage that is not over after a step of the run."""
+    """Return the index of the first stage that is unfinished after a step of the run."""
     return next((at for at, (after, own) in enumerate(offsets.values()) if step < after + own or not own), len(offsets))
 
 
 def last_begun_stage(path: Path) -> int:
-    """Return the place of the last stage that Trinity has begun."""
+    """Return the index of the last stage that Trinity has started."""
     try:
         return int(json.loads(path.read_text(encoding="utf-8"))["latest_stage"])
     except (OSError, ValueError, KeyError):
@@ -42,9 +42,9 @@ def last_begun_stage(path: Path) -> int:
 
 
 def check_buffers(tree: Mapping[str, Any], first: int, last: int) -> None:
-    """Raise `UsageError` where rows were written or read since the checkpoint, and cannot be once more.
+    """Raise `UsageError` if rows were written or read since the checkpoint, and cannot be again.
 
-    `first` and `last` are the places of the stage that the run goes on with and of the one that it had come to.
+    `first` is the index of the stage that the run continues with, `last` of the one that it had reached.
     """
     for stage in tree["stages"][first : last + 1] if tree["stages"] else [{}]:
         mode = stage.get("mode") or tree["mode"]

@@ -17,7 +17,10 @@ from quickstart_project import START_S, QuickstartProject
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and find_spec("trinity") is None:
+        if here not in item.path.parents:
+            continue
+        item.add_marker(pytest.mark.long)
+        if find_spec("trinity") is None:
             item.add_marker(pytest.mark.skip(reason="Trinity is not installed"))
 
 

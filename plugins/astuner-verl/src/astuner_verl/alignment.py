@@ -1,7 +1,7 @@
 """From our keys to verl's configuration (`ppo_trainer.yaml` of 0.9.1). Imports neither verl nor torch.
 
-What depends on the machine stands as `auto` in the native configuration of a plan; `astuner_verl.native_configuration`
-puts a value in its place when the cluster is known.
+Values that depend on the machine are `auto` in the native configuration of a plan; `astuner_verl.native_configuration`
+sets them when the cluster is known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MODE = "trainer.v1.trainer_mode"
 SYNC, SEPARATE = "sync", "separate_async"
 PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}
 TOKENS_PER_PASS = 16384
-"""verl's own default of the tokens in one pass; a longer context is a pass of its own."""
+"""verl's default for the tokens in one pass; a longer context gets its own pass."""
 
 OURS = "astuner's loop decides it"
 NO_PROFILER = "verl's own loop would start the profiler, and it does not run here"
@@ -63,13 +63,13 @@ def _kl_in_loss(wanted: bool, coefficient: float) -> bool:
 
 
 def _defaults() -> Mapping[str, Any]:
-    """Return verl's own, with the workers of a node left open: as many as it has GPUs, at most 8; one without a GPU."""
+    """Return verl's defaults, with the workers of a node left open: one per GPU, at most 8; one without a GPU."""
     found = verl_defaults()
     return {**found, "trainer": {**found["trainer"], "n_gpus_per_node": AUTO}}
 
 
 def find_indivisible(native: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the native keys that do not fit the number of workers, which is known, with what is wrong."""
+    """Return the native keys that do not fit the known number of workers, with the reasons."""
     trained, trainer = native["actor_rollout_ref"], native["trainer"]
     workers, nodes = trainer["n_gpus_per_node"], trainer["nnodes"]
     if workers < 1:
@@ -90,7 +90,7 @@ def find_indivisible(native: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
-    """Return what verl could not start with, as far as that can be told without it."""
+    """Return settings with which verl could not start, as far as can be checked without it."""
     trained = native["actor_rollout_ref"]
     actor, rollout, ref, trainer = trained["actor"], trained["rollout"], trained["ref"], native["trainer"]
     faults: list[Fault] = []

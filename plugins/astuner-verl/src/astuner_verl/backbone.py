@@ -1,4 +1,4 @@
-"""The backbone `verl`: rollouts and training spread over Ray's workers. Imports light."""
+"""The backbone `verl`: rollouts and training spread over Ray's workers. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -60,4 +60,4 @@ class VerlBackbone:
         export_model(checkpoint, out, merge_lora=merge_lora)
 
     def close(self) -> None:
-        """Nothing outlives `train`, which closes what it opened on every path."""
+        """Nothing to do: `train` closes what it opened on every path."""

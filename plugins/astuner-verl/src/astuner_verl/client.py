@@ -1,4 +1,4 @@
-"""verl's client of the engines, with requests that end when they are cancelled."""
+"""verl's client of the engines, with requests that can be cancelled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from verl.workers.rollout.llm_server import LLMServerClient
 
 
 class CancellingClient(LLMServerClient):
-    """Sends the calls of a session to one server, the sessions to where there is least to do."""
+    """Sends all calls of a session to one server, and new sessions to the least busy one."""
 
     async def generate(self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any) -> Any:
         """Return the answer; when the caller is cancelled, so is the request."""

@@ -21,7 +21,7 @@ from astuner_verl.process_environment import WANTED, Device, build_environment
 
 CLIENT = "ray://"
 CPUS_A_WORKER = 3
-"""What verl's placement groups ask for with each GPU."""
+"""CPUs that verl's placement groups request per GPU."""
 
 
 @frozen(kw_only=True)
@@ -30,13 +30,13 @@ class Cluster:
 
     device: Device
     gpus_per_node: int
-    """Of the node that has fewest; 0 without an accelerator."""
+    """Of the node with the fewest; 0 without an accelerator."""
     logs: Path | None
-    """Where its processes write, for one on this machine."""
+    """The logs of its processes, if it is on this machine."""
 
 
 def check_versions() -> None:
-    """Raise `UsageError` for a verl that was not made for this package; nothing heavy is imported."""
+    """Raise `UsageError` for an unsupported verl; imports nothing heavy."""
     from importlib.metadata import PackageNotFoundError, version
 
     from packaging.specifiers import SpecifierSet
@@ -51,7 +51,7 @@ def check_versions() -> None:
 
 @contextmanager
 def attach(run: RunInfo, control: Control) -> Iterator[Cluster]:
-    """Attach this process to a cluster, which is started where none is named; it ends with the block."""
+    """Attach this process to a cluster; if none is named, start one that ends with the block."""
     check_versions()
     with ExitStack() as stack:
         address = os.environ.get(ADDRESS, "")
@@ -90,7 +90,7 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
     own = DIRECTORY in os.environ
     found: Device = "cuda" if accelerated else "cpu"
     if found != device and not own:
-        # The driver may run on a node without GPUs, a head node for example.
+        # The driver may run on a node without GPUs, such as a head node.
         _detach()
         device = found
         ray.init(address=address, runtime_env={"env_vars": dict(build_environment(device))}, **options)
@@ -104,7 +104,7 @@ def _attach(address: str, stack: ExitStack) -> Cluster:
 
 
 def check_room(native: dict[str, Any], device: Device) -> None:
-    """Raise `ConfigError` when the cluster has less than the run asks for: Ray would wait for it without an end."""
+    """Raise `ConfigError` if the cluster has less than the run requests: Ray would wait forever."""
     import ray
 
     nodes, workers = native["trainer"]["nnodes"], native["trainer"]["n_gpus_per_node"]

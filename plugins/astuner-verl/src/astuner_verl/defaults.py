@@ -1,4 +1,4 @@
-"""verl's configuration as it ships it, read without importing verl."""
+"""verl's default configuration, read without importing verl."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def _compose_defaults() -> Mapping[str, Any]:
 
 
 def verl_defaults() -> Mapping[str, Any]:
-    """Return `ppo_trainer.yaml`, nested, interpolations unresolved; raises `PluginError` where verl is not installed."""
+    """Return `ppo_trainer.yaml`, nested, interpolations unresolved; raises `PluginError` if verl is not installed."""
     import copy
 
     return copy.deepcopy(dict(_compose_defaults()))
 
 
 def config_directory() -> Path:
-    """Return where verl keeps its YAML files."""
+    """Return the directory of verl's YAML files."""
     spec = find_spec("verl")
     for place in spec.submodule_search_locations or () if spec is not None else ():
         directory = Path(place) / "trainer" / "config"

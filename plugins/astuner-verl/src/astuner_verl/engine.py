@@ -9,14 +9,14 @@ from typing import Any
 from astuner.schema import Capabilities, Chunk, FinishReason, Request
 
 SEEDS = 2**63
-"""vLLM keeps a seed in 64 signed bits."""
+"""vLLM stores a seed in 64 signed bits."""
 
 
 class VerlEngine:
     """Asks verl's client; the calls of a session go to one server, which keeps its prefix."""
 
     def __init__(self, client: Any, *, max_model_len: int, seeds: bool, version: int, serve: Callable[[int], None]) -> None:
-        """Take the client of engines that run, whether they take seeds, their weights' version, and what gives them others."""
+        """Take a client of running engines, whether they support seeds, their weights' version, and what updates them."""
         self._client, self._seeds, self._serve = client, seeds, serve
         self._version = version
         self._under_way, self._since = 0, 0.0
@@ -29,10 +29,10 @@ class VerlEngine:
         return self._busy_s + (time.perf_counter() - self._since if self._under_way else 0.0)
 
     async def start(self) -> None:
-        """They run."""
+        """Nothing to do: they are running."""
 
     async def generate(self, request: Request) -> AsyncIterator[Chunk]:
-        """Yield the whole answer at once: verl hands out nothing before."""
+        """Yield the whole answer at once: verl does not stream."""
         sampling = request.sampling
         params = {
             "temperature": sampling.temperature,
@@ -71,10 +71,10 @@ class VerlEngine:
             self._busy_s += time.perf_counter() - self._since
 
     async def release(self, session: str) -> None:
-        """Servers forget by themselves."""
+        """Nothing to do: servers evict sessions."""
 
     async def update_weights(self, ref: Any, version: int) -> None:
-        """Let the trainer hand its weights over. Nothing is generated while it does."""
+        """Let the trainer hand over its weights. Nothing is generated meanwhile."""
         self._serve(version)
         self._version = version
 
@@ -82,10 +82,10 @@ class VerlEngine:
         """Nothing is generated while weights change: the loop waits for the episodes first."""
 
     async def resume(self) -> None:
-        """Nothing was stopped."""
+        """Nothing to do: `pause` stops nothing."""
 
     async def close(self) -> None:
-        """They end with the cluster."""
+        """Nothing to do: they end with the cluster."""
 
 
 def _finish_reason(said: str | None, ids: list[int], request: Request) -> FinishReason:

@@ -1,4 +1,4 @@
-"""The actor that holds the trainer: what the driver asks of it is a call each, and nothing happens between them."""
+"""The actor that holds the trainer: the driver makes one call after the other, and nothing happens in between."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from astuner_verl.rows import TrainRow, balance, to_tensors
 STATE = "trainer"
 """The folder of a checkpoint next to the model's files."""
 DYNAMIC = (("actor", ""), ("rollout", "log_prob_"), ("ref", "log_prob_"))
-"""Sections of verl's configuration, with what stands before `use_dynamic_bsz` in each."""
+"""Sections of verl's configuration, with each one's prefix of `use_dynamic_bsz`."""
 
 
 @frozen(kw_only=True, eq=False)
 class Update:
-    """One step's rows, in the mini-batches that make an optimizer step each."""
+    """One step's rows in mini-batches, one per optimizer step."""
 
     mini_batches: Sequence[Sequence[TrainRow]]
-    """Only rows that have a gradient; one that is empty makes no step."""
+    """Only rows with a gradient; an empty one makes no step."""
     rate: float
     """The learning rate."""
 
@@ -35,7 +35,7 @@ class Host:
     """Ray actor. Its methods raise what verl raises."""
 
     def __init__(self, native: dict[str, Any], loss: LossOptions) -> None:
-        """Take verl's configuration, whole; `start` starts."""
+        """Take verl's complete configuration; `start` starts."""
         self._native, self._loss = native, loss
         self._trainer: Any = None
         self._asleep, self._version = False, 0
@@ -44,7 +44,7 @@ class Host:
         self._timings: dict[str, float] = {}
 
     def start(self) -> Any:
-        """Start workers and engines, and return verl's client of the engines when all of them are up."""
+        """Start workers and engines, and return verl's client of the engines once all of them are up."""
         import verl  # noqa: F401  # its plugins come first
         from omegaconf import OmegaConf
         from verl.trainer.ppo.utils import need_critic, need_reference_policy
@@ -54,20 +54,20 @@ class Host:
         from astuner_verl.trainer import SteppedTrainer
 
         config = OmegaConf.create(self._native)
-        # Overlapping is the driver's doing: verl itself takes one step after the other.
+        # The driver overlaps steps: verl itself makes one after the other.
         config.trainer.v1.trainer_mode = "sync"
         OmegaConf.resolve(config)
-        # What its loop divides by fixed sizes of passes is laid out here instead.
+        # Passes are laid out here, not by the fixed sizes of verl's loop.
         checked = OmegaConf.merge(config, {"actor_rollout_ref": {part: {f"{log}use_dynamic_bsz": True} for part, log in DYNAMIC}})
         validate_config(checked, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
         self._trainer = SteppedTrainer(config=config)
         self._trainer.init()
-        self._asleep = True  # verl ends its start with engines that sleep
+        self._asleep = True  # verl's start leaves the engines asleep
         self._trainer.actor_rollout_wg.set_weighed_loss(self._loss)
         return self._trainer.llm_server_manager.get_client(client_cls=CancellingClient)
 
     def serve(self, version: int) -> dict[str, float]:
-        """Give the engines the weights as they are now, and wake them; return what took how many seconds."""
+        """Give the engines the current weights, and wake them; return the times in seconds."""
         self._sleep()
         with self._time("update_weights"):
             self._trainer.checkpoint_manager.update_weights(version)
@@ -75,12 +75,12 @@ class Host:
         return self.take_timings()
 
     def prepare(self, step: Update) -> int:
-        """Lay out a step's rows, compute what its loss is held against, and return the number of mini-batches to train."""
+        """Lay out a step's rows, compute their reference values, and return the number of mini-batches to train."""
         self._sleep()
         trainer, self._rate = self._trainer, step.rate
         self._batches = [self._lay_out(rows) for rows in step.mini_batches if rows]
         if len(self._batches) > 1:
-            # The ratio is taken to the weights that the step began with.
+            # The ratio is to the weights at the step's start.
             with self._time("old_log_prob"):
                 for batch in self._batches:
                     self._add(batch, "old_log_probs", trainer.actor_rollout_wg.compute_log_prob(self._build_query(batch)))
@@ -91,8 +91,8 @@ class Host:
         return len(self._batches)
 
     def train(self, number: int) -> dict[str, float]:
-        """Train on one of the prepared mini-batches, and return what the loss and verl measured."""
-        # verl's own schedule moves after each mini-batch.
+        """Train on one of the prepared mini-batches, and return the metrics of the loss and of verl."""
+        # verl's own schedule advances after each mini-batch.
         self._trainer.actor_rollout_wg.set_learning_rate(self._rate)
         with self._time("update_actor"):
             found = self._train_batch(self._batches[number])
@@ -101,7 +101,7 @@ class Host:
         return found
 
     def take_timings(self) -> dict[str, float]:
-        """Return what took how many seconds since the last call."""
+        """Return the times in seconds since the last call."""
         timings, self._timings = self._timings, {}
         return timings
 
@@ -125,10 +125,10 @@ class Host:
         return totals, k3
 
     def save(self, directory: str, base: str) -> None:
-        """Write a checkpoint: the model as other tools load it, and what training needs; `base` is the model of adapters."""
+        """Write a checkpoint: the model for other tools, and the trainer's state; `base` is the model under adapters."""
         group, home = self._trainer.actor_rollout_wg, Path(directory)
         state = home / STATE
-        # Whole tensors are gathered, for which there is no memory while engines are awake.
+        # Gathering whole tensors needs the memory of the engines, so they must sleep.
         awake = not self._asleep
         self._sleep()
         group.save_checkpoint(str(state), None, 0)
@@ -143,7 +143,7 @@ class Host:
             self.serve(self._version)
 
     def restore(self, directory: str) -> None:
-        """Go on from what `save` wrote."""
+        """Continue from what `save` wrote."""
         self._trainer.actor_rollout_wg.load_checkpoint(local_path=str(Path(directory) / STATE), del_local_after_load=False)
 
     def _sleep(self) -> None:
@@ -161,7 +161,7 @@ class Host:
         return to_tensors(rows, order, temperature=float(rollout.temperature), global_batch_size=len(order))
 
     def _build_query(self, batch: Any) -> Any:
-        """Return what is sent for log-probabilities alone."""
+        """Return the fields needed for log-probabilities."""
         from verl.utils import tensordict_utils as tu
 
         sent = batch.select("prompts", "responses", "input_ids", "position_ids", "response_mask", "loss_mask", "temperature")
@@ -169,7 +169,7 @@ class Host:
         return sent
 
     def _add(self, batch: Any, name: str, found: Any) -> None:
-        """Put log-probabilities of whole rows into a batch, as those of its answers."""
+        """Add the answers' part of whole rows' log-probabilities to a batch."""
         from verl.workers.utils.padding import response_from_nested
 
         batch[name] = response_from_nested(found["log_probs"].float(), batch["response_mask"])

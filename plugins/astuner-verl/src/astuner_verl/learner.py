@@ -1,4 +1,4 @@
-"""The trainer as the training loop sees it: plain calls, each watched."""
+"""The trainer for the training loop: plain calls, each watched."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ TIMING = "verl/timing_s/"
 
 @define(eq=False, kw_only=True)
 class VerlLearner:
-    """Holds the handle of the actor in which verl's trainer lives."""
+    """Holds the handle of the actor with verl's trainer."""
 
     run: RunInfo
     native: dict[str, Any]
     host: Any
     watch: Watch
     client: Any
-    """verl's, of its engines."""
+    """verl's client of its engines."""
     renderer: TemplateRenderer
     estimator: Estimator
     total_steps: int
@@ -60,7 +60,7 @@ class VerlLearner:
 
     @property
     def overlaps(self) -> bool:
-        """Whether the run asked for the mode in which engines go on while the trainer works."""
+        """Whether engines continue while the trainer works."""
         return bool(get(self.native, MODE) == SEPARATE)
 
     def own_engine(self) -> VerlEngine:
@@ -69,7 +69,7 @@ class VerlLearner:
         return VerlEngine(
             self.client,
             max_model_len=self.run.config.rollout.max_model_len,
-            # SGLang has none of its own name.
+            # SGLang has none with its own name.
             seeds=get(self.native, f"{ROLLOUT}.name") != "sglang",
             version=self.step,
             serve=self.serve,
@@ -79,7 +79,7 @@ class VerlLearner:
         """The trainer hands them over itself."""
 
     def serve(self, version: int) -> None:
-        """Give the engines the weights as they are now."""
+        """Give the engines the current weights."""
         found = self.watch.get(self.host.serve.remote(version), "handing over the weights")
         self._timings = {f"{TIMING}{name}": value for name, value in found.items()}
 
@@ -171,7 +171,7 @@ class VerlLearner:
 def open_learner(
     run: RunInfo, recipe: Recipe, control: Control, *, checkpoint: Path | None, total_steps: int, trains: bool = True
 ) -> Iterator[VerlLearner]:
-    """Attach to the cluster, start the trainer, and go on from a checkpoint; everything ends with the block."""
+    """Attach to the cluster, start the trainer, and continue from a checkpoint; everything ends with the block."""
     from astuner.rendering import load_renderer
 
     config, estimator = run.config, recipe.make_estimator(run, control.hooks)
@@ -186,7 +186,7 @@ def open_learner(
             tree = copy.deepcopy(dict(run.native))
             if adapter is not None:
                 put(tree, f"{MODEL}.lora_adapter_path", str(adapter))
-                # verl loads adapters only where their rank is set.
+                # verl loads adapters only if their rank is set.
                 put(tree, f"{MODEL}.lora_rank", json.loads((adapter / ADAPTER).read_text(encoding="utf-8"))["r"])
             native = resolve_configuration(
                 tree,
@@ -228,7 +228,7 @@ def open_learner(
 
 
 def _sums(found: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Add up what the loss measured in each mini-batch."""
+    """Add up the loss's metrics of each mini-batch."""
     sums: dict[str, float] = {}
     for one in found:
         for name, value in one.items():
@@ -241,14 +241,14 @@ def _sums(found: Sequence[dict[str, float]]) -> dict[str, float]:
 
 
 def _native_means(found: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the means of what verl measured itself."""
+    """Return the means of verl's own metrics."""
     names = dict.fromkeys(name for one in found for name in one if not name.startswith(PREFIX))
     values = {name: [one[name] for one in found if name in one] for name in names}
     return {f"verl/{name}": sum(own) / len(own) for name, own in values.items()}
 
 
 def _weights(model: str, checkpoint: Path | None, trains: bool) -> tuple[str, Path | None]:
-    """Return the model to load, and the adapters on it: a resumed run begins with the model that it began with."""
+    """Return the model to load, and the adapters on it: a resumed run starts from its original model."""
     if checkpoint is None or trains:
         return model, None
     return (model, checkpoint) if (checkpoint / ADAPTER).is_file() else (str(checkpoint), None)
@@ -259,7 +259,7 @@ def _workers(native: Mapping[str, Any]) -> int:
 
 
 def _check_state(checkpoint: Path, native: dict[str, Any]) -> None:
-    """Raise `UsageError` for a checkpoint that these workers cannot go on from."""
+    """Raise `UsageError` for a checkpoint that these workers cannot continue from."""
     state = checkpoint / STATE
     shards = list(state.glob("model_world_size_*_rank_*.pt"))
     if not shards:
@@ -292,7 +292,7 @@ def _host(native: dict[str, Any], loss: LossOptions) -> Any:
 
 
 def _keep_logs(cluster: Cluster, directory: Path) -> None:
-    """Copy what the processes wrote into the run directory: their own place goes with the cluster."""
+    """Copy the processes' logs to the run directory: the cluster's own directory is removed."""
     if cluster.logs is None or not cluster.logs.is_dir():
         return
     kept = directory / "logs" / "ray"

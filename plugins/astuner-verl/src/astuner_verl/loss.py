@@ -1,4 +1,4 @@
-"""The loss on verl's workers: that of the other backbones, token for token, whatever rows share a pass or a worker."""
+"""The loss on verl's workers: that of the other backbones, token for token, however rows are divided into passes."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 PREFIX = "astuner/"
-"""Before the names of what the loss measures, which come back among verl's own metrics."""
+"""The prefix of the loss's metrics, which come back among verl's own."""
 
 
 @frozen(kw_only=True)
 class LossOptions:
-    """What the loss of a run is made of."""
+    """Options of a run's loss."""
 
     clip_ratio_low: float
     clip_ratio_high: float
     rollout_is_threshold: float | None = None
-    """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None weighs nothing."""
+    """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None applies no weights."""
     kl_loss_coef: float = 0.0
-    """Weight of the divergence from the reference; 0 leaves it out."""
+    """Weight of the divergence from the reference; 0 for none."""
     kl_loss_type: KlType = "low_var_kl"
     entropy_coeff: float = 0.0
-    """Weight of the entropy, which is taken off the loss."""
+    """Weight of the entropy, which is subtracted from the loss."""
 
 
 def compute_weighed_loss(
@@ -73,7 +73,7 @@ def compute_weighed_loss(
 
     live = mask & (shares > 0)
     measured = {"tokens": live, "entropy": spread.detach(), **terms.measured}
-    # Sums of workers are averaged on their way back.
+    # verl averages the sums of workers.
     metrics = {
         f"{PREFIX}{name}": Metric(value=float((value * live).sum()) * workers, aggregation=AggregationType.SUM)
         for name, value in measured.items()

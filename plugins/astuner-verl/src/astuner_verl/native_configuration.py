@@ -1,4 +1,4 @@
-"""The native configuration of a run, once it is known what the cluster has: every `auto` gets its value. Imports no verl."""
+"""The native configuration of a run on a known cluster: every `auto` gets its value. Imports no verl."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from astuner_verl.process_environment import Device
 
 @frozen(kw_only=True)
 class Machine:
-    """What a run finds."""
+    """What a run finds on its cluster."""
 
     device: Device
     gpus_per_node: int = 0
-    """Of the node that has fewest; 0 without an accelerator."""
+    """Of the node with the fewest; 0 without an accelerator."""
     flash_attention: bool = False
     vllm: bool = False
     sglang: bool = False
 
     @classmethod
     def here(cls, device: Device, gpus_per_node: int) -> Machine:
-        """Look at what is installed in this environment, which is also that of the workers."""
+        """Check what is installed in this environment, which the workers share."""
         return cls(
             device=device,
             gpus_per_node=gpus_per_node,
@@ -43,7 +43,7 @@ def resolve_configuration(
 ) -> dict[str, Any]:
     """Return the configuration with a value for every `auto`; raises `ConfigError` for what the machine cannot do.
 
-    `model` is where the weights are read, `loss_agg_mode` the estimator's, `steps` those of the run.
+    `model` is the source of the weights, `loss_agg_mode` the estimator's, `steps` those of the run.
     """
     tree: dict[str, Any] = copy.deepcopy(dict(native))
     cuda = machine.device == "cuda"
@@ -51,12 +51,12 @@ def resolve_configuration(
     precision = ("bf16" if cuda else "fp32") if precision == AUTO else precision
     engine = get(tree, f"{ROLLOUT}.name")
     engine = ("vllm" if machine.vllm and cuda else "transformers") if engine == AUTO else engine
-    # It computes in half precision only.
+    # It computes only in half precision.
     flash = cuda and machine.flash_attention and precision != "fp32"
     attention = get(tree, f"{MODEL}.override_config.attn_implementation")
     packed = get(tree, f"{MODEL}.use_remove_padding")
     packed = (flash and attention in (AUTO, "flash_attention_2")) if packed == AUTO else packed
-    # verl fills a pass up to a number of tokens without counting padding, of which there may be thirty times as many.
+    # verl fills a pass up to a number of tokens without counting padding, which may be thirty times as much.
     shared = packed or not cuda
     lora = bool(get(tree, f"{MODEL}.lora_rank"))
     values = {

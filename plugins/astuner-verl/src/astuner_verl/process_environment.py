@@ -1,4 +1,4 @@
-"""The environment variables by which the processes of a run know that they belong to it. Imports nothing heavy."""
+"""The environment variables that mark the processes of a run. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Literal
 Device = Literal["cpu", "cuda"]
 
 RUN = "ASTUNER_VERL_RUN"
-"""Set in every process of a run to the device that it computes on; `verl_plugin` does nothing without it."""
+"""Set in every process of a run to its device; `verl_plugin` does nothing without it."""
 
 WANTED = "verl>=0.9.1,<0.10"
-"""What this package drives."""
+"""The supported versions."""
 
 SILENCE = "ASTUNER_VERL_SILENCE_S"
-"""How long the workers may say and do nothing before the run is given up, in seconds."""
+"""Seconds of silence and inactivity of the workers after which the run fails."""
 SILENCE_S = 1800.0
 
 
 def build_environment(device: Device) -> Mapping[str, str]:
-    """Return what every process of a run has in its environment."""
+    """Return the environment variables of every process of a run."""
     found = {
         RUN: device,
-        # Somebody may have switched plugins off for other uses of verl.
+        # The user may have disabled plugins for other uses of verl.
         "VERL_USE_EXTERNAL_PLUGINS": "auto",
         "TOKENIZERS_PARALLELISM": "false",
         # Without it Ray hides the GPUs from actors that ask for none, as the servers of a colocated engine do.
@@ -30,7 +30,7 @@ def build_environment(device: Device) -> Mapping[str, str]:
         "VERL_LOGGING_LEVEL": "WARN",
     }
     if device == "cuda":
-        # As verl's own runs have it; the cache of compiled graphs is left out since replicas of one node would share it.
+        # As in verl's own runs, except for the cache of compiled graphs, which replicas of one node would share.
         found |= {
             "HSA_NO_SCRATCH_RECLAIM": "1",
             "NCCL_DEBUG": "WARN",

@@ -1,4 +1,4 @@
-"""Samples as the tensors that verl's workers take: rows without padding, in an order that gives each worker as much to do."""
+"""Samples as tensors for verl's workers: rows without padding, in an order that balances the workers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True, eq=False)
 class TrainRow:
-    """One sample as it travels to the trainer: numpy only."""
+    """One sample on its way to the trainer: numpy only."""
 
     ids: NDArray[np.int64]
     """[n], up to the last trained token"""
     start: int
-    """The first trained one; at least 1."""
+    """Index of the first trained token; at least 1."""
     mask: NDArray[np.bool_]
     """[n - start]"""
     logprobs: NDArray[np.float32]
@@ -32,7 +32,7 @@ class TrainRow:
 
 
 def train_row(sample: Sample, advantage: float = 0.0, share: float = 0.0) -> TrainRow:
-    """Make a row of a sample with at least one trained token; what follows the last of these is left out.
+    """Make a row from a sample with at least one trained token; tokens after the last of these are dropped.
 
     Raises `ValueError` for a first id that is trained: nothing precedes it.
     """
@@ -51,9 +51,9 @@ def train_row(sample: Sample, advantage: float = 0.0, share: float = 0.0) -> Tra
 
 
 def balance(lengths: Sequence[int], workers: int) -> list[int | None]:
-    """Return which row stands where, so that equal parts, one after the other, have about as many tokens; None is padding.
+    """Return the order of rows such that consecutive parts of equal length have about as many tokens; None is padding.
 
-    Longest first, each row goes to the part that has the fewest tokens of those with room.
+    Longest first, each row goes to the part with the fewest tokens that has room.
     """
     size = -(-len(lengths) // workers)
     parts: list[list[int | None]] = [[] for _ in range(workers)]
@@ -66,7 +66,7 @@ def balance(lengths: Sequence[int], workers: int) -> list[int | None]:
 
 
 def to_tensors(rows: Sequence[TrainRow], order: Sequence[int | None], **settings: Any) -> Any:
-    """Return a TensorDict of the rows in an order, together with `settings`; padding is the shortest row, untrained.
+    """Return a TensorDict of the rows in an order, with `settings`; padding is the shortest row, untrained.
 
     Fields are nested tensors: `input_ids`, `position_ids` [n], and over the answer, [n - start], `prompts`' counterpart
     `responses`, `response_mask`, `loss_mask`, `rollout_log_probs`, `advantages`, `shares`.

@@ -1,4 +1,4 @@
-"""verl's synchronous trainer, driven step by step: it brings workers, engines and weights together, and decides nothing else."""
+"""verl's synchronous trainer, driven step by step: it connects workers, engines and weights, and decides nothing else."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class SteppedTrainer(PPOTrainerSync):
     """Starts what verl starts, with our worker; tasks, episodes, rewards and advantages come from outside."""
 
     def _build_replay_buffer(self) -> None:
-        """Episodes do not wait here."""
+        """Nothing to do: episodes do not wait here."""
 
     def _init_dataloader(self) -> None:
-        """Tasks do not come from here."""
+        """Nothing to do: tasks do not come from here."""
         self.train_dataloader = self.val_dataloader = None
         self.steps_per_epoch = self.total_training_steps = self.config.trainer.total_training_steps
 
@@ -29,11 +29,11 @@ class SteppedTrainer(PPOTrainerSync):
             self.role_worker_mapping[role] = ray.remote(Actor)
 
     def _load_checkpoint(self) -> None:
-        """Begin with the weights of the model; `Host.restore` reads a checkpoint."""
+        """Start with the weights of the model; `Host.restore` reads a checkpoint."""
         self.global_steps = 0
 
     def on_init_end(self) -> None:
-        """The engines are given weights when it is known which."""
+        """The engines get weights once it is known which."""
 
     def data_parallel_size(self) -> int:
         """Return how many parts a batch is cut into."""

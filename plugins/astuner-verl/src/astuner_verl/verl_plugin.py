@@ -1,7 +1,7 @@
-"""What verl imports in each of its processes (entry point group `verl.plugins`): our parts put into its registries.
+"""Imported by verl in each of its processes (entry point group `verl.plugins`): registers our parts.
 
-Nothing happens unless the process belongs to one of our runs. verl hides what fails here in a log, so a failure ends
-the process with its reason instead.
+Nothing happens unless the process belongs to one of our runs. verl hides failures here in a log, so a failure ends the
+process with its reason instead.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from astuner_verl.process_environment import RUN
 
 
 def register(device: str) -> None:
-    """Put our parts into verl's registries; those for machines without an accelerator only on such a one."""
-    # The modules have to be imported for what they register, and import verl themselves.
+    """Register our parts; those for machines without an accelerator only on these."""
+    # The modules are imported for their registrations, and import verl themselves.
     from astuner_verl.transformers_rollout.registration import register_rollout
 
     register_rollout()

@@ -1,4 +1,4 @@
-"""Waiting for the trainer without trusting that it answers: deaths and silence become errors with the last lines of its logs."""
+"""Waiting for the trainer with a limit: deaths and silence become errors with the last lines of its logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOISE = re.compile(r"^(:actor_name:|:task_name:|:job_id:)|Warning: |warnings\.wa
 
 
 def silence_s() -> float:
-    """Return how long silence is borne; raises `UsageError` for a value that is no number of seconds."""
+    """Return the limit on silence; raises `UsageError` if it is not a number of seconds."""
     text = os.environ.get(SILENCE)
     if text is None:
         return SILENCE_S
@@ -37,13 +37,13 @@ class Watch:
     """Waits for answers of Ray's actors."""
 
     logs: Path | None
-    """Where the cluster's processes write; None where that is another machine."""
+    """The logs of the cluster's processes; None if they are on another machine."""
     limit_s: float = field(factory=silence_s)
 
     def get(self, answer: Any, what: str) -> Any:
-        """Return the result; raises `RunFailed` with the reason if there is no result, or nothing happens for too long.
+        """Return the result; raises `RunFailed` with the reason if there is none, or nothing happens for too long.
 
-        Anything that the workers write counts as happening.
+        Any output of the workers counts as activity.
         """
         import ray
         from ray.exceptions import RayActorError, RayError, RayTaskError
@@ -92,7 +92,7 @@ class Watch:
         return total
 
     def _last_lines(self) -> str:
-        """Return what the process that wrote last has written last; empty where its log is not here."""
+        """Return the last lines of the process that wrote last; empty without its log."""
         if self.logs is None:
             return ""
         files = []
@@ -110,7 +110,7 @@ class Watch:
 
 
 def _find_cause(error: Any) -> BaseException:
-    """Return what was raised first: Ray wraps it in an error for each actor that it came through."""
+    """Return the original exception: Ray wraps it in an error for each actor that it passed."""
     cause: BaseException = error
     while isinstance(inner := getattr(cause, "cause", None), BaseException):
         cause = inner

@@ -1,4 +1,4 @@
-"""verl's worker with the three things that our runs need in addition. Lives in Ray's processes, one per GPU."""
+"""verl's worker with three additions for our runs. Lives in Ray's processes, one per GPU."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from verl.workers.engine_workers import ActorRolloutRefWorker
 from astuner_verl.loss import LossOptions, compute_weighed_loss
 
 
-# verl finds the base class that its colocated workers share by the name "Worker": none of our classes may have that name.
+# verl finds the common base class of its colocated workers by the name "Worker", so no class of ours may have that name.
 class PacedActor(ActorRolloutRefWorker):
-    """Trains at the given rate, with the loss of the other backbones, and writes models that other tools load."""
+    """Trains at the given rate, with the loss of the other backbones, and writes models for other tools."""
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def set_learning_rate(self, rate: float) -> None:
-        """Use a rate in the next updates, whatever verl's schedule says."""
+        """Use a rate in the next updates, regardless of verl's schedule."""
         for group in self.actor.engine.optimizer.param_groups:
             group["lr"] = rate
 
@@ -31,7 +31,7 @@ class PacedActor(ActorRolloutRefWorker):
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def save_adapter(self, path: str, base: str) -> None:
-        """Write the adapters as peft does, naming the model that they belong to. All workers take part, the first writes."""
+        """Write the adapters as peft does, naming their base model. All workers take part, the first writes."""
         from safetensors.torch import save_file
 
         module = self.actor.engine.module

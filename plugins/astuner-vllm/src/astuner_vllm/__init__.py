@@ -1,1 +1,1 @@
-"""The engine `vllm`: rollouts from vLLM servers that are started, fed with new weights, and survived."""
+"""The engine `vllm`: rollouts from vLLM servers that are started, updated with new weights, and replaced when they die."""

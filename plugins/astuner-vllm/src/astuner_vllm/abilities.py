@@ -1,4 +1,4 @@
-"""What a server can do, found out by asking it."""
+"""The abilities of a server, found by querying it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Abilities:
 
     weight_updates: bool
     logprobs: bool
-    """Of the sampling distribution; vLLM gives those of the model by default."""
+    """Whether they are of the sampling distribution; vLLM gives those of the model by default."""
     max_model_len: int
 
 
 async def query_abilities(member: Member, run_info: RunInfo, *, attached: bool) -> Abilities:
-    """Ask a server; raises `ConfigError` for an external one that cannot be used."""
+    """Query a server; raises `ConfigError` for an external one that cannot be used."""
     client, wanted = member.client, run_info.config.rollout.max_model_len
     try:
         offered = [model for model in await client.list_models() if not model.get("parent")]
@@ -53,7 +53,7 @@ async def query_abilities(member: Member, run_info: RunInfo, *, attached: bool) 
 
 
 def _find_model(offered: list[Mapping[str, Any]], path: str, where: str) -> Mapping[str, Any]:
-    """Return the model that is meant: by its path, or by its name, which is all that another machine may have in common."""
+    """Return the intended model: by its path, or by its name, which is all that another machine may share."""
     for same in (lambda name: name == path, lambda name: PurePath(name).name == PurePath(path).name):
         for model in offered:
             if same(str(model.get("root"))) or same(str(model.get("id"))):
@@ -71,7 +71,7 @@ async def _takes_weights(client: ServerClient) -> bool:
 
 
 async def _gives_logprobs(client: ServerClient) -> bool:
-    """Whether log-probabilities are of the sampling distribution: the most likely token alone then has one of 0."""
+    """Whether log-probabilities are of the sampling distribution: with top-k 1, the most likely token then has one of 0."""
     probe = Request(id="probe", session="probe", prompt_ids=[1, 2, 3], sampling=Sampling(top_k=1, max_tokens=1))
     try:
         found = [value async for chunk in client.generate(probe) for value in chunk.logprobs]

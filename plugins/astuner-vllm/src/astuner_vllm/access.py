@@ -1,4 +1,4 @@
-"""Who may talk to our servers: clients that have the key. Runs in vLLM's server."""
+"""Access to our servers: only for clients with the key. Runs in vLLM's server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 KEY = "VLLM_API_KEY"
 """The environment variable of vLLM's own key."""
 OPEN_PATHS = ("/health", "/ping", "/version")
-"""Say that the server lives, and no more."""
+"""Reports only that the server is alive."""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -19,9 +19,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class RequireKey:
-    """ASGI middleware that wants the key for every path.
+    """ASGI middleware that requires the key for every path.
 
-    vLLM's own check covers what lies below `/v1` and `/inference`, and neither `/update_weights` nor `/collective_rpc`,
+    vLLM's own check covers paths below `/v1` and `/inference`, and neither `/update_weights` nor `/collective_rpc`,
     which any user of the machine could call otherwise.
     """
 

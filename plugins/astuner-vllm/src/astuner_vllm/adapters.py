@@ -11,17 +11,17 @@ METHOD = "replace_adapter"
 
 
 class ReplacesAdapters:
-    """A method for vLLM's workers, which their class inherits.
+    """A method that the class of vLLM's workers inherits.
 
-    vLLM's own loading in place marks the adapter as one to be read from its files again: in every step of every request that asks
-    for it, until the next one is loaded, and with an engine that dies when the files are gone. Here they are read once.
+    vLLM's own loading in place makes it read the files again in every step of every request for the adapter, until the next one
+    is loaded, and the engine dies if they are gone. Here they are read once.
     """
 
     list_loras: Any
     add_lora: Any
 
     def replace_adapter(self, path: str) -> None:
-        """Let the one adapter that is loaded have the values of other files; requests under way go on with them."""
+        """Give the loaded adapter the values of other files; requests under way continue with them."""
         from vllm.lora.request import LoRARequest
 
         (number,) = self.list_loras()

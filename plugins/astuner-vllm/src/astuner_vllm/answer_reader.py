@@ -1,4 +1,4 @@
-"""Reading one answer of a server while it comes."""
+"""Reading one answer of a server as it arrives."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     import httpx
 
 DRAIN_S = 5.0
-"""For the rest of the body after the end of an answer."""
+"""Limit for the rest of the body after the end of an answer."""
 
 
 class AnswerReader:
-    """Reads the events of one answer in its own task, so that all that have arrived are handed over at once."""
+    """Reads the events of one answer in its own task, so that all that have arrived are handed over together."""
 
     def __init__(self, http: httpx.AsyncClient, url: str, body: Mapping[str, Any], silence: SilenceWatch) -> None:
-        """Ask at once; `silence` hears each part."""
+        """Send the request at once; `silence` is notified of each part."""
         self._http, self._url, self._body, self._silence = http, url, body, silence
         self._events: list[bytes] = []
         self._failure: Exception | None = None
         self._over = False
         self.finished = False
-        """Whether the answer came to its end."""
+        """Whether the answer is complete."""
         self._news = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
         silence.add_waiter(self._give_up)
 
     async def take(self) -> list[bytes]:
-        """Return the events that came, at least one; none when the answer is over. Raises what went wrong after them."""
+        """Return the events that arrived, at least one; none at the end of the answer. Then raises its error, if any."""
         while not self._events:
             if self._failure is not None:
                 raise self._failure
@@ -49,7 +49,7 @@ class AnswerReader:
         """End the request if it is still running: the server notices the closed connection."""
         self._silence.remove_waiter(self._give_up)
         if self.finished and not self._task.done():
-            # Once the end of the body is read the connection can be used again.
+            # Once the body is read to its end, the connection can be reused.
             asyncio.get_running_loop().call_later(DRAIN_S, self._task.cancel)
         elif not self._task.done():
             self._task.cancel()

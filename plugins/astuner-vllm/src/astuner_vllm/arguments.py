@@ -1,4 +1,4 @@
-"""The user's own arguments of `vllm serve`: which there are, which are ours, and how they are written on a command line."""
+"""The user's arguments of `vllm serve`: which exist, which are ours, and their form on a command line."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ OURS: Mapping[str, str] = {
     "grpc": "servers are talked to over HTTP",
     "config": "write the arguments here",
 }
-"""Arguments that the user does not set, with what to do instead."""
+"""Arguments that the user must not set, with what to do instead."""
 
 _SOURCES = {
     "engine/arg_utils.py": ("EngineArgs", "AsyncEngineArgs"),
@@ -59,7 +59,7 @@ _PLAIN: Mapping[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float
 
 
 def explain_reserved(name: str) -> str | None:
-    """Return what to do instead of setting an argument that is ours; None for one that the user may set."""
+    """Return what to do instead of setting an argument of ours; None for one that the user may set."""
     return OURS.get(_normalise(name))
 
 
@@ -82,10 +82,10 @@ def command_words(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def check_arguments(arguments: Mapping[str, Any], package: Path) -> None:
-    """Raise `ConfigError` for names that the installed vLLM does not know, and values of another type than it declares.
+    """Raise `ConfigError` for names that the installed vLLM does not know, and for values of a wrong type.
 
-    The declarations are read from its sources: importing it takes seconds and torch. Its own parser has the last word on
-    values, when the server starts, and on all of it for a vLLM that keeps its declarations elsewhere.
+    The declarations are read from its sources: importing it takes seconds and torch. Its own parser checks values when the
+    server starts, and names too for a vLLM with its declarations elsewhere.
     """
     known = read_declared_arguments(package) if arguments else {}
     if known and (problems := list(_problems(arguments, known))):
@@ -105,15 +105,15 @@ def _problems(arguments: Mapping[str, Any], known: Mapping[str, tuple[type, ...]
 
 
 def _fits(value: Any, kinds: tuple[type, ...]) -> bool:
-    # bool is a kind of int to Python, and not to vLLM's command line.
+    # bool is an int in Python, but not on vLLM's command line.
     return value is None or type(value) in kinds
 
 
 @cache
 def read_declared_arguments(package: Path) -> Mapping[str, tuple[type, ...]]:
-    """Return the arguments that a vLLM package declares, each with its plain types: no types where they are not plain ones.
+    """Return the arguments that a vLLM package declares, each with its types, if these are plain ones.
 
-    Empty when a file of the declarations is not where it is expected.
+    Empty if a file of the declarations is not in its expected place.
     """
     if not all((package / source).is_file() for source in _SOURCES):
         return {}

@@ -1,4 +1,4 @@
-"""What the `config.json` of a model says before anything is loaded."""
+"""The `config.json` of a model, read before anything is loaded."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def read_model_config(model: str) -> Mapping[str, Any]:
 
 
 def read_saved_dtype(config: Mapping[str, Any]) -> str | None:
-    """Return the precision that a checkpoint was saved in, as in `float32`; None when it does not say."""
+    """Return the precision of a checkpoint, as in `float32`; None if it is not recorded."""
     found = config.get("dtype", config.get("torch_dtype"))
     return found.removeprefix("torch.") if isinstance(found, str) else None
 
 
 def choose_trained_dtype(config: Mapping[str, Any]) -> str:
-    """Return what the backbone `local` computes in where the user does not say: bfloat16 for a checkpoint in half precision."""
+    """Return the default precision of the backbone `local`: bfloat16 for a checkpoint in half precision."""
     return "bfloat16" if read_saved_dtype(config) in ("bfloat16", "float16") else "float32"
 
 
 def longest_context(config: Mapping[str, Any]) -> int | None:
-    """Return how many tokens the model's positions reach; None when it does not say, or stretches them."""
+    """Return the number of the model's positions; None if it is not recorded, or positions are scaled."""
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if rope.get("rope_type", rope.get("type", "default")) != "default":
         return None

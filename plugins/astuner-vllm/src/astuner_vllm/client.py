@@ -1,4 +1,4 @@
-"""One vLLM server over HTTP: generation, weights, and what it says of itself."""
+"""One vLLM server over HTTP: generation, weights, and its status."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     import httpx
 
 WeightSync = Literal["keep", "wait", "abort"]
-"""What becomes of requests under way when weights are exchanged: frozen and continued, waited for, ended."""
+"""What happens to requests under way when weights are exchanged: frozen and continued, awaited, ended."""
 
 UNCHANGED = "default"
-"""vLLM's label for the weights that it was started with."""
+"""vLLM's label for its initial weights."""
 CONNECT_S = 10.0
 SHORT_S = 20.0
-"""For questions that cost the server nothing."""
+"""For cheap requests."""
 LONG_S = 600.0
-"""For loading weights, and for requests under way that are waited for."""
+"""For loading weights, and for awaiting requests under way."""
 
 
 class ServerClient:
-    """Speaks to one server. Lives in the event loop in which `open` is called.
+    """Talks to one server. Lives in the event loop in which `open` is called.
 
-    A request whose connection breaks raises `ServerLost`: whoever knows whether anything of the answer was used decides what
+    A request whose connection breaks raises `ServerLost`: the caller knows whether any of the answer was used, and decides what
     follows.
     """
 
@@ -52,7 +52,7 @@ class ServerClient:
         api_key: str | None = None,
         salt: int = 0,
     ) -> None:
-        """`silence_s` is how long the server may say nothing to anybody while it owes answers, `salt` changes all seeds."""
+        """`silence_s` is how long the server may send nothing at all while it owes answers, `salt` changes all seeds."""
         self.url = url.rstrip("/")
         self.versions = Versions()
         self._vocab_size = vocab_size
@@ -70,7 +70,7 @@ class ServerClient:
         return is_loopback(self.url)
 
     async def open(self) -> None:
-        """Take connections; none is made yet."""
+        """Create the session; no connection is made yet."""
         import httpx
 
         if self._http is None:
@@ -82,7 +82,7 @@ class ServerClient:
                 headers=headers,
                 timeout=httpx.Timeout(None, connect=CONNECT_S),
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=4.0),
-                trust_env=not self.loopback,  # no proxy stands between us and ourselves
+                trust_env=not self.loopback,  # no proxy for a server on this machine
             )
 
     async def close(self) -> None:
@@ -94,14 +94,14 @@ class ServerClient:
             await http.aclose()
 
     def serve_as(self, model: str) -> None:
-        """Ask for this model, or adapter, from now on."""
+        """Request this model, or adapter, from now on."""
         self._model = model
 
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Yield the tokens of a request as they come; closing the iterator ends it in the server too.
 
-        Each chunk carries the version of the weights that sampled it. The server says which they were only at the end of an
-        answer, so the tokens that come after an exchange of weights began are held back until then.
+        Each chunk carries the version of the weights that sampled it. The server reports it only at the end of an
+        answer, so tokens after the start of an exchange of weights are held back until then.
         """
         body = build_body(request, self._model, salt=self._salt)
         tops = request.sampling.top_logprobs
@@ -132,7 +132,7 @@ class ServerClient:
             await reading.close()
 
     async def meet(self) -> None:
-        """Take the weights that the server has when it is first met for version 0."""
+        """Treat the server's weights at the first contact as version 0."""
         self._adapter = None
         try:
             self.versions.begin_with(await self.get_weight_label())
@@ -145,7 +145,7 @@ class ServerClient:
         return tuple(said.get("data", ()))
 
     async def is_healthy(self) -> bool:
-        """Whether the server says that it works."""
+        """Whether the server reports itself healthy."""
         try:
             await self._ask("GET", "/health", SHORT_S)
         except ServerError:
@@ -153,7 +153,7 @@ class ServerClient:
         return True
 
     async def get_weight_label(self) -> str:
-        """Return the label of the weights that are served; raises `Refused` where weights cannot be exchanged."""
+        """Return the label of the served weights; raises `Refused` if weights cannot be exchanged."""
         return str((await self._ask("GET", "/weight_info", SHORT_S))["weight_version"])
 
     async def get_settings(self) -> Mapping[str, Any]:
@@ -181,7 +181,7 @@ class ServerClient:
         try:
             await self._ask("POST", "/start_weight_update", LONG_S)
         except Refused:
-            # Somebody was cut off in the middle of an exchange.
+            # An earlier client was cut off during an exchange.
             await self._ask("POST", "/finish_weight_update", LONG_S)
             await self._ask("POST", "/start_weight_update", LONG_S)
         await self._ask("POST", "/update_weights", LONG_S, {"update_info": {"path": str(directory)}})
@@ -190,9 +190,9 @@ class ServerClient:
         self.versions.version = version
 
     async def load_adapter(self, name: str, directory: Path, version: int) -> None:
-        """Serve a LoRA adapter, in place of the one that was loaded before; the server is paused."""
+        """Serve a LoRA adapter, instead of the one loaded before; the server is paused."""
         if self._adapter is None:
-            # An earlier run may have left one of this name.
+            # An earlier run may have left one with this name.
             with suppress(Refused):
                 await self._ask("POST", "/v1/unload_lora_adapter", SHORT_S, {"lora_name": name})
             await self._ask("POST", "/v1/load_lora_adapter", LONG_S, {"lora_name": name, "lora_path": str(directory)})
@@ -204,7 +204,7 @@ class ServerClient:
         self.versions.version = version
 
     async def _forget_prefixes(self) -> None:
-        # Requests under way hold keys and values of the old weights; theirs are computed again with the new ones.
+        # Requests under way hold keys and values of the old weights, which are computed again with the new ones.
         said = await self._ask("POST", "/reset_prefix_cache?reset_running_requests=true", LONG_S)
         if not said.get("success", True):
             raise Refused(f"{self.url} keeps the keys and values of the old weights: /reset_prefix_cache did not succeed", 500)
@@ -218,7 +218,7 @@ class ServerClient:
                 path,
                 json=body,
                 timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
-                # After an internal error, vLLM closes the connection without saying so.
+                # After an internal error, vLLM closes the connection silently.
                 headers={"connection": "close"},
             )
         except httpx.HTTPError as error:

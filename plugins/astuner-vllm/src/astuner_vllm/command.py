@@ -20,22 +20,22 @@ from astuner_vllm.options import VllmOptions
 from astuner_vllm.registration import BACKEND, ENABLED
 
 SERVED_NAME = "policy"
-"""What requests call the model; its LoRA adapters have their own names."""
+"""The model's name in requests; its LoRA adapters have their own names."""
 LORA_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
 """Sizes of vLLM's adapter slots; an adapter takes the next larger one."""
 SHARED_GPU_MEMORY = 0.4
-"""Share of a GPU for a server next to a trainer."""
+"""Share of a GPU's memory for a server next to a trainer."""
 
 
 @frozen(kw_only=True)
 class ServerCommand:
-    """How one server is started."""
+    """The command of one server."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)
-    """On top of the environment that it is started from; holds the key."""
+    """Added to the environment of this process; holds the key."""
     facts: Mapping[str, Any]
-    """What a server must have in common with this one to stand in for it; JSON, without port and key."""
+    """What a server must share with this one to replace it; JSON, without port and key."""
 
 
 def server_command(
@@ -52,7 +52,7 @@ def server_command(
 ) -> ServerCommand:
     """Return the command of a server that listens on a port of this machine, with weights of `model` (default `model.path`).
 
-    `seed` and `tensor_parallel_size` stand in for those of the configuration; `gpus` are the devices that it may see, all when
+    `seed` and `tensor_parallel_size` replace those of the configuration; `gpus` are the visible devices, all if
     empty. Raises `ConfigError` for a model without configuration and for wrong `engine_args`.
     """
     check_arguments(options.engine_args, vllm.directory)
@@ -85,22 +85,22 @@ def server_command(
 
 
 def _list_fixed_arguments() -> Iterator[str]:
-    # Those of the sampling distribution: raw ones cannot be turned into them when top-p or top-k cut it.
+    # Those of the sampling distribution: they cannot be computed from raw ones if top-p or top-k cut it.
     yield from ("--logprobs-mode", "processed_logprobs")
-    # Without this, a temperature or a penalty in the checkpoint's generation_config.json would reach every request.
+    # Without this, a temperature or a penalty in the checkpoint's generation_config.json would affect every request.
     yield from ("--generation-config", "vllm")
     # Opens /inference/v1/generate: token ids in, token ids and weight versions out.
     yield "--enable-scale-out"
     yield from ("--weight-transfer-config", json.dumps({"backend": BACKEND}))
     # The endpoints of VLLM_SERVER_DEV_MODE load weights and call methods of the workers. That is safe here: the server listens on
-    # loopback, and this asks for the run's key at every path, which vLLM's own check does not.
+    # loopback, and this requires the run's key for every path, unlike vLLM's own check.
     yield from ("--middleware", "astuner_vllm.access.RequireKey")
     yield "--enable-prefix-caching"
     yield "--disable-uvicorn-access-log"
 
 
 def _dtype(run_info: RunInfo, checkpoint: Mapping[str, Any]) -> str:
-    # vLLM's own `auto` would halve a checkpoint in float32, and the trainer does not.
+    # vLLM's `auto` would halve the precision of a float32 checkpoint, unlike the trainer.
     dtype = run_info.config.model.dtype
     if dtype != "auto":
         return dtype
@@ -112,7 +112,7 @@ def _seed(run_info: RunInfo) -> int:
 
 
 def _context(run_info: RunInfo, checkpoint: Mapping[str, Any]) -> int:
-    # A length that the user wrote is vLLM's to refuse; the default only says "long enough", so it gives way to a short model.
+    # vLLM may refuse a length that the user wrote; the default only means "long enough", so it yields to a short model.
     wanted, reach = run_info.config.rollout.max_model_len, longest_context(checkpoint)
     return wanted if reach is None or "rollout.max_model_len" in run_info.user_keys else min(wanted, reach)
 
@@ -129,7 +129,7 @@ def _memory(options: VllmOptions, run_info: RunInfo, vllm: VllmInstalled) -> Ite
 
 
 def trains_adapters(run_info: RunInfo) -> bool:
-    """Return whether the run trains LoRA adapters, which a server then loads and changes as it goes."""
+    """Whether the run trains LoRA adapters, which a server then loads and updates."""
     return run_info.config.model.lora_rank > 0 and run_info.backbone != "debug"
 
 
@@ -152,10 +152,10 @@ def _environment(options: VllmOptions, run_info: RunInfo, vllm: VllmInstalled) -
         yield "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1"
     if vllm.cpu:
         yield "VLLM_CPU_KVCACHE_SPACE", str(options.cpu_kv_cache_gib)
-        # vLLM would bind each thread to a core of its own choice, where trainer, gateway and other servers run too.
+        # vLLM would bind each thread to a core that trainer, gateway and other servers use too.
         yield "VLLM_CPU_OMP_THREADS_BIND", "nobind"
         yield "OMP_NUM_THREADS", str(_threads(options))
-        # A helper of its sampler is compiled whatever `enforce_eager` says: many seconds, in the middle of the first requests.
+        # A helper of its sampler is compiled despite `enforce_eager`: many seconds, during the first requests.
         if options.enforce_eager is not False:
             yield "TORCH_COMPILE_DISABLE", "1"
 

@@ -1,4 +1,4 @@
-"""The engine `vllm`: servers that the run starts, finds warm, or is pointed at."""
+"""The engine `vllm`: servers that the run starts, finds warm, or gets by URL."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class VllmEngine:
 
     @classmethod
     def lacks(cls, options: Mapping[str, Any]) -> str | None:
-        """Return why a backbone that takes the first engine that can be used would pass this one over."""
+        """Return why a backbone that takes the first usable engine would skip this one."""
         from astuner_vllm.gpus import has_no_gpu
         from astuner_vllm.installed import NOT_INSTALLED, installed
 
@@ -65,15 +65,15 @@ class VllmEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this engine can do; of servers that run already it is known once it is started."""
+        """What this engine can do; for running servers this is known after `start`."""
         return self._capabilities
 
     def report_to(self, say: Say) -> None:
-        """Tell the user there how starting and restarting goes."""
+        """Report the progress of starts and restarts there."""
         self._say = say
 
     async def start(self) -> None:
-        """Start or find the servers, and wait until they serve."""
+        """Start or find the servers, and wait until they are ready."""
         from astuner_vllm.fleet import Fleet
         from astuner_vllm.layout import find_served_dtype, make_attached_members, make_own_members
         from astuner_vllm.weights import MEMORY, remove_leftovers
@@ -106,27 +106,27 @@ class VllmEngine:
         return self._require_fleet().generate(request)
 
     async def release(self, session: str) -> None:
-        """Forget which server a session was on; the servers give up its keys and values when they need the room."""
+        """Forget a session's server; servers evict its keys and values when they need the room."""
         self._require_fleet().release(session)
 
     async def update_weights(self, ref: Any, version: int) -> None:
         """Let all servers serve the weights of a module (also a peft-wrapped one) or a directory.
 
-        `rollout.vllm.weight_sync` says what becomes of requests under way; their chunks say which weights sampled them. A server
-        that is started again is given the weights of `ref` as it is then.
+        `rollout.vllm.weight_sync` decides what happens to requests under way; their chunks name the weights that sampled them. A
+        restarted server gets the weights of `ref` at that time.
         """
         await self._require_fleet().update(ref, version)
 
     async def pause(self) -> None:
-        """Start no new request until `resume`; those under way go on."""
+        """Start no new request until `resume`; those under way continue."""
         self._require_fleet().pause()
 
     async def resume(self) -> None:
-        """Go on after `pause`."""
+        """Start requests again after `pause`."""
         self._require_fleet().resume()
 
     async def close(self) -> None:
-        """End our servers, all but one that is kept; requests under way end with an error."""
+        """End our servers, except one that is kept; requests under way end with an error."""
         if self._fleet is not None:
             fleet, self._fleet = self._fleet, None
             await fleet.close()
@@ -137,7 +137,7 @@ class VllmEngine:
         return self._fleet
 
     async def _learn(self, members: Sequence[Member]) -> None:
-        """Ask the servers what they can do."""
+        """Query the servers' abilities."""
         from astuner_vllm.abilities import query_abilities
 
         found = [await query_abilities(member, self._run_info, attached=bool(self._options.url)) for member in members]
@@ -150,4 +150,4 @@ class VllmEngine:
 
 
 def _ignore_notice(text: str, level: Literal["info", "warning"]) -> None:
-    """Nobody listens."""
+    """Discard the message."""

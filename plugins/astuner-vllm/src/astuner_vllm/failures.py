@@ -1,4 +1,4 @@
-"""What can go wrong with a server, by what has to follow."""
+"""Failures of a server, by their consequences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from astuner.errors import AstunerError
 
 
 class ServerError(AstunerError):
-    """A vLLM server did not do what was asked; says which server and why."""
+    """A vLLM server failed a request; the message names the server and the reason."""
 
 
 class ServerLost(ServerError):
@@ -14,11 +14,11 @@ class ServerLost(ServerError):
 
 
 class ServerSilent(ServerLost):
-    """Nothing was heard for too long."""
+    """Nothing was received for too long."""
 
 
 class BadAnswer(ServerError):
-    """What the server sent cannot be an answer."""
+    """The server sent an invalid answer."""
 
 
 class Refused(ServerError):

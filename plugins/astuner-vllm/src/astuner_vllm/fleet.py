@@ -1,4 +1,4 @@
-"""Several servers as one: sessions stay where their prefixes are, the dead are replaced, and all serve the same weights."""
+"""Several servers as one: sessions stay with their prefixes, dead servers are replaced, and all serve the same weights."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from astuner_vllm.server import Say
 from astuner_vllm.weights import StoredWeights, place_for, store_weights
 
 RESETS = 3
-"""How often a request is sent again whose connection broke before anything of its answer was used."""
+"""How often a request is retried if its connection breaks before any of its answer was used."""
 RESET_PAUSE_S = 0.1
 ADAPTER_NAME = "policy-adapter"
-"""What requests call the LoRA adapter that is trained."""
+"""The trained LoRA adapter's name in requests."""
 
 
 @define(eq=False, kw_only=True)
@@ -32,15 +32,15 @@ class Fleet:
     members: Sequence[Member]
     say: Say
     max_restarts: int
-    """Of all servers together."""
+    """Limit for all servers together."""
     sync: WeightSync
     directory: Path
     """The run directory."""
     dtype: str | None = None
-    """What the servers compute in."""
+    """The servers' precision."""
     _sessions: dict[str, Member] = field(factory=dict, init=False)
     _weights: tuple[Any, int] | None = field(default=None, init=False)
-    """What a server that is started again has to be given, with its version."""
+    """The weights for a restarted server, with their version."""
     _running: asyncio.Event = field(factory=asyncio.Event, init=False)
     _paused: bool = field(default=False, init=False)
     _exchanging: asyncio.Lock = field(factory=asyncio.Lock, init=False)
@@ -50,7 +50,7 @@ class Fleet:
     _closed: bool = field(default=False, init=False)
 
     async def open(self) -> None:
-        """Start all servers; raises when one of them does not, leaving none behind."""
+        """Start all servers; if one fails, ends the others and raises."""
         starting = [asyncio.ensure_future(member.start(self.say)) for member in self.members]
         try:
             await asyncio.gather(*starting)
@@ -66,8 +66,8 @@ class Fleet:
     async def generate(self, request: Request) -> AsyncGenerator[Chunk, None]:
         """Yield the tokens of a request.
 
-        A connection that breaks before anything was yielded is made again, here or at another server. Later it is the call that
-        fails; where that ends the episode, `rollout.max_retries` plays it again.
+        A connection that breaks before anything was yielded is made again, to this or another server. Later the call fails;
+        if that ends the episode, `rollout.max_retries` plays it again.
         """
         attempt, given = 0, False
         while True:
@@ -92,13 +92,13 @@ class Fleet:
                 member.load -= 1
 
     def release(self, session: str) -> None:
-        """Forget where a session is served."""
+        """Forget a session's server."""
         member = self._sessions.pop(session, None)
         if member is not None:
             member.sessions -= 1
 
     async def update(self, ref: Any, version: int) -> None:
-        """Let all servers serve new weights: all are paused before the first of them gets any, and go on when all have them."""
+        """Let all servers serve new weights: all are paused before the first one gets any, and continue when all have them."""
         async with self._exchanging:
             self._running.clear()
             self._weights = (ref, version)
@@ -154,7 +154,7 @@ class Fleet:
             await self._changed.wait()
 
     async def _watch(self) -> None:
-        """Notice servers that ended."""
+        """Detect servers that ended."""
         while True:
             for member in self.members:
                 if member.up and (status := member.exit_status()) is not None:
@@ -162,7 +162,7 @@ class Fleet:
             await asyncio.sleep(0.5)
 
     async def _check_member(self, member: Member, client: ServerClient, error: ServerError) -> None:
-        """Find out whether a broken connection means a lost server."""
+        """Check whether a broken connection means a lost server."""
         if not member.up or member.client is not client or self._closed:
             return
         if isinstance(error, ServerSilent) or not await client.is_healthy():
@@ -174,7 +174,7 @@ class Fleet:
             self._begin(self._revive(member, why))
 
     async def _revive(self, member: Member, why: str) -> None:
-        """Bring a lost server back, with the weights that the others serve."""
+        """Restore a lost server, with the weights of the others."""
         try:
             while True:
                 if member.plan is not None:
@@ -190,7 +190,7 @@ class Fleet:
                         try:
                             served = await self._exchange([member])
                         finally:
-                            # `resume` leaves it to the exchange of weights.
+                            # The exchange of weights resumes it.
                             if not self._paused:
                                 self._running.set()
                     if served:
@@ -210,7 +210,7 @@ class Fleet:
             self._tell()
 
     async def _exchange(self, members: Sequence[Member]) -> list[Member]:
-        """Give servers the current weights, and return those that have them; raises when one refuses them."""
+        """Give servers the current weights, and return those that have them; raises if one refuses."""
         if self._weights is None or not members:
             return list(members)
         ref, version = self._weights
@@ -232,13 +232,13 @@ class Fleet:
         return list(reached)
 
     async def _run_on_each(self, members: Sequence[Member], act: Callable[[Member], Awaitable[None]]) -> Sequence[Member]:
-        """Do something with all servers at once, and return those that could be reached."""
+        """Run an action on all servers at once, and return the reachable ones."""
 
         async def reach(member: Member) -> None:
             try:
                 await act(member)
             except ServerLost:
-                # A connection breaks, or is not made in time, on a busy machine too.
+                # Connections also break, or time out, on a busy machine.
                 if not await member.client.is_healthy():
                     raise
                 await act(member)
@@ -267,5 +267,5 @@ class Fleet:
 
 
 async def _is_dead(client: ServerClient, error: Refused) -> bool:
-    """Whether a server answers with errors because its engine has died; it ends itself some seconds later."""
+    """Whether a server answers with errors because its engine has died; it exits some seconds later."""
     return error.status >= 500 and not await client.is_healthy()

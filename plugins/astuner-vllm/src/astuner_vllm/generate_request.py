@@ -9,17 +9,17 @@ from typing import Any
 from astuner.schema import Request
 
 CONSTRAINTS = ("json_object", "json_schema")
-"""Kinds of `Request.constraint` that are understood. How a model writes tool calls is not known here."""
+"""Supported kinds of `Request.constraint`. A model's form of tool calls is not known here."""
 MOST_LOGPROBS = 20
-"""What a server gives by default."""
+"""A server's default."""
 TOKENS_AT_ONCE = 64
-"""In one part of an answer that is not streamed: parts of one token each take half of a server's time."""
+"""Tokens per part of an answer: parts of one token take half of a server's time."""
 
 
 def build_body(request: Request, model: str | None, *, salt: int = 0) -> dict[str, Any]:
     """Return the body; only `stop_token_ids` end an answer, as the gateway expects it.
 
-    The same requests with another `salt` are sampled with other seeds.
+    Another `salt` gives the same requests other seeds.
     """
     sampling = request.sampling
     tops = sampling.top_logprobs
@@ -30,9 +30,9 @@ def build_body(request: Request, model: str | None, *, salt: int = 0) -> dict[st
         "max_tokens": sampling.max_tokens,
         "stop_token_ids": list(sampling.stop_token_ids),
         "seed": _mix_seed(sampling.seed ^ salt),
-        # The sampled token takes a place of its own among those that are sent.
+        # The sampled token counts separately among those sent.
         "logprobs": min(tops + 1, MOST_LOGPROBS) if tops else 0,
-        # Text is made by the gateway.
+        # The gateway makes the text.
         "detokenize": False,
         "ignore_eos": request.constraint is None,
         "stream_interval": 1 if request.stream else TOKENS_AT_ONCE,
@@ -40,7 +40,7 @@ def build_body(request: Request, model: str | None, *, salt: int = 0) -> dict[st
     if request.constraint is not None:
         params["structured_outputs"] = translate_constraint(request.constraint)
     body = {
-        # A second attempt must not meet the first one's name.
+        # A retry must not have the same name.
         "request_id": f"{request.id}-{token_hex(4)}",
         "token_ids": list(request.prompt_ids),
         "sampling_params": params,
@@ -50,7 +50,7 @@ def build_body(request: Request, model: str | None, *, salt: int = 0) -> dict[st
 
 
 def translate_constraint(constraint: Mapping[str, Any]) -> dict[str, Any]:
-    """Return vLLM's form of a constraint; raises ValueError for one that `CONSTRAINTS` does not name."""
+    """Return vLLM's form of a constraint; raises ValueError for one not in `CONSTRAINTS`."""
     match constraint.get("type"):
         case "json_object":
             return {"json_object": True}
@@ -61,5 +61,5 @@ def translate_constraint(constraint: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _mix_seed(seed: int) -> int:
-    """Return a seed of 63 bits, as vLLM takes on a GPU; its lower half, all that counts on a CPU, depends on the whole."""
+    """Return a seed of 63 bits, as vLLM takes on a GPU; its lower half, all that a CPU uses, depends on the whole."""
     return (seed ^ (seed >> 32)) & (2**63 - 1)

@@ -1,4 +1,4 @@
-"""Reads what `/inference/v1/generate` streams, and believes nothing of it unchecked."""
+"""Reads and checks the stream of `/inference/v1/generate`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from astuner.schema import FinishReason
 from astuner_vllm.failures import BadAnswer, Refused
 
 DONE = b"[DONE]"
-"""What the stream ends with."""
+"""The end of the stream."""
 NO_LOGPROB = -9999.0
-"""What vLLM writes for a log-probability that is missing, not a number, or minus infinity."""
+"""vLLM's value for a log-probability that is missing, NaN, or minus infinity."""
 LONGEST_EVENT = 16 * 2**20
-"""Bytes."""
+"""In bytes."""
 ROUNDING = 1e-3
 """A log-probability may exceed 0 by this much; it then counts as 0."""
 
@@ -32,7 +32,7 @@ class Part:
     """Per id the most likely ids; empty when none were asked for."""
     finish: FinishReason | None = None
     spans: Sequence[tuple[str, int]] = field(factory=tuple)
-    """On the last part, which label of the weights sampled from which position on."""
+    """On the last part, the label of the weights from each position on."""
 
 
 class EventStream:
@@ -44,7 +44,7 @@ class EventStream:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the data of the events that are complete; raises `BadAnswer` when one has no end."""
+        """Return the data of complete events; raises `BadAnswer` if one does not end."""
         *events, self._rest = (self._rest + data).replace(b"\r\n", b"\n").split(b"\n\n")
         if len(self._rest) > LONGEST_EVENT:
             raise BadAnswer(f"{self._where} sent {LONGEST_EVENT} bytes without the end of an event")
@@ -64,7 +64,7 @@ def read_part(data: bytes, *, tops: int, vocab_size: int | None, where: str) -> 
         raise Refused(f"{where}: {read_reason(said)}", _read_status(said["error"]))
     try:
         (choice,) = said["choices"]
-        # An answer that was broken off ends with neither ids nor log-probabilities.
+        # An aborted answer ends with neither ids nor log-probabilities.
         ids, finish = choice["token_ids"] or [], choice["finish_reason"]
         content = (choice["logprobs"] or {"content": []})["content"]
         spans = tuple((str(span["version"]), int(span["start"])) for span in choice["weight_versions"] or ())
@@ -90,7 +90,7 @@ def read_part(data: bytes, *, tops: int, vocab_size: int | None, where: str) -> 
 
 
 def read_reason(said: Any) -> str:
-    """Return the message of an error of vLLM's, in either of the shapes it has."""
+    """Return the message of a vLLM error, in either of its two forms."""
     error = said.get("error", said.get("detail", said)) if isinstance(said, dict) else said
     return str(error.get("message", error) if isinstance(error, dict) else error)
 
@@ -110,7 +110,7 @@ def _logprob(number: int, entry: Mapping[str, Any], where: str) -> float:
 
 
 def _read_top_logprobs(entry: Mapping[str, Any], count: int) -> Mapping[int, float]:
-    """Return the `count` most likely ids, those that the distribution cannot give left out."""
+    """Return the `count` most likely ids, without impossible ones."""
     ranked = sorted((top["rank"], top["token_id"], top["logprob"]) for top in entry["top_logprobs"] if top["rank"])
     return {number: min(value, 0.0) for rank, number, value in ranked if rank <= count and value > NO_LOGPROB}
 

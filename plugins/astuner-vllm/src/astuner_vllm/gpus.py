@@ -1,4 +1,4 @@
-"""The GPUs that servers can be spread over. The driver is asked: importing torch for it takes seconds."""
+"""The GPUs for servers, as listed by the driver: importing torch for that takes seconds."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ DRIVER_TIMEOUT_S = 10
 
 
 def visible_gpus() -> tuple[str, ...]:
-    """Return the numbers, or names, of the GPUs that this process may use; none without a driver."""
+    """Return the numbers or names of the GPUs that this process may use; none without a driver."""
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if allowed is not None:
-        # A UUID or the name of a MIG slice is as good as a number.
+        # A UUID or the name of a MIG slice works like a number.
         return tuple(name for part in allowed.split(",") if (name := part.strip()) and name != "-1")
     command = shutil.which("nvidia-smi")
     if command is None:
@@ -33,6 +33,6 @@ def visible_gpus() -> tuple[str, ...]:
 
 
 def has_no_gpu() -> bool:
-    """Whether there is certainly no GPU: neither a driver's command nor one of the devices that drivers make."""
+    """Whether there is certainly no GPU: neither a driver's command nor any of its devices."""
     devices = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg")
     return shutil.which("nvidia-smi") is None and not any(Path(device).exists() for device in devices)

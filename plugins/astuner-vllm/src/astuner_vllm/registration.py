@@ -1,4 +1,4 @@
-"""Our part in vLLM's processes: every one of this environment calls `register`; only the servers that we start use it."""
+"""Our part in vLLM's processes: all in this environment call `register`; only servers that we start use it."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def register() -> None:
     try:
         WeightTransferEngineFactory.register_engine(BACKEND, "astuner_vllm.worker", "WeightFiles")
     except ValueError:
-        # It is there from the first call in this process.
+        # Registered by an earlier call in this process.
         return

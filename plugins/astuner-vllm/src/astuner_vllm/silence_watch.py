@@ -1,4 +1,4 @@
-"""Notices a server that says nothing at all while it owes answers."""
+"""Detects a server that sends nothing at all while it owes answers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 
 class SilenceWatch:
-    """Calls everybody who waits for a server when it has said nothing to any of them for too long.
+    """Calls back everyone waiting for a server that has sent nothing to any of them for too long.
 
-    A single slow request is not silence: it may wait for its turn in the server's queue.
+    A single slow request is not silence: it may be waiting in the server's queue.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -20,7 +20,7 @@ class SilenceWatch:
         self._excused = False
 
     def add_waiter(self, give_up: Callable[[], None]) -> None:
-        """Begin to wait for an answer; `give_up` is called when the server was silent for too long."""
+        """Start to wait for an answer; `give_up` is called if the server is silent for too long."""
         if not self._waiting:
             self.note_activity()
         self._waiting.add(give_up)
@@ -35,11 +35,11 @@ class SilenceWatch:
             self._timer = None
 
     def note_activity(self) -> None:
-        """Note that the server said something."""
+        """Note that the server sent something."""
         self._heard = asyncio.get_running_loop().time()
 
     def excuse(self) -> None:
-        """Begin a time in which the server is silent on request."""
+        """Start a time in which the server is silent on request."""
         self._excused = True
 
     def resume(self) -> None:

@@ -1,4 +1,4 @@
-"""Why a server did not start, read from its log, and which of our keys changes that."""
+"""Why a server did not start, from its log, and which of our keys to change."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from attrs import frozen
 
 @frozen(kw_only=True)
 class StartupFault:
-    """What a log says about a failed start."""
+    """The reason for a failed start in a log."""
 
     reason: str
-    """The server's own words, one line."""
+    """The server's message, one line."""
     remedy: str | None
     port_taken: bool = False
 
@@ -39,18 +39,18 @@ _REMEDIES: Mapping[str, str] = {
     r"[Mm]odel architectures .* (are not supported|failed)": "vLLM cannot serve the model of model.path",
     r"unrecognized arguments|error: argument|validation error for": "see rollout.vllm.engine_args",
 }
-"""By what appears in the log. The first that is found counts, in this order."""
+"""By a text in the log. The first match counts, in this order."""
 
 _ERROR = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception|error)\b:? .*")
 _PREFIX = re.compile(r"^\([^)]*\)\s*(?:(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^]]*\] ?)?")
 
 
 def find_startup_fault(log: str) -> StartupFault | None:
-    """Return what a log says; None where it names no error."""
+    """Return the reason in a log; None if it has no error."""
     lines = [strip_prefix(line) for line in log.splitlines()]
     for pattern, remedy in _REMEDIES.items():
         found = [line for line in lines if re.search(pattern, line)]
-        # What is raised is repeated by process after process; the bare message says it best.
+        # Each process repeats the exception; the bare message is the clearest.
         if found:
             return StartupFault(reason=min(found, key=len)[:400], remedy=remedy, port_taken=pattern == _PORT)
     errors = [line for line in lines if _ERROR.match(line) and "See root cause above" not in line]
@@ -58,5 +58,5 @@ def find_startup_fault(log: str) -> StartupFault | None:
 
 
 def strip_prefix(line: str) -> str:
-    """Return a line of vLLM's log without the process, the time and the place that it begins with."""
+    """Return a line of vLLM's log without the leading process, time and place."""
     return _PREFIX.sub("", line).strip()

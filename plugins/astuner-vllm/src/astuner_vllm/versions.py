@@ -1,4 +1,4 @@
-"""Which weights a server serves, as it labels them and as we count them."""
+"""The weights of a server: its labels and our version numbers."""
 
 from __future__ import annotations
 
@@ -11,61 +11,61 @@ from astuner_vllm.failures import BadAnswer
 
 @define(eq=False)
 class Versions:
-    """The labels under which a server has served weights, and the version that each of them is to us.
+    """The labels of the weights that a server has served, and the version of each.
 
     Our labels name their run by a random part, so that the weights of another run are noticed.
     """
 
     version: int = 0
-    """What is served."""
+    """The label being served."""
     exchanges: int = field(default=0, init=False)
-    """How often an exchange was begun."""
+    """The number of exchanges started."""
     exchanging: bool = field(default=False, init=False)
-    """Whether one is under way."""
+    """Whether an exchange is under way."""
     _run: str = field(factory=lambda: token_hex(4))
     _known: dict[str, int] = field(factory=dict)
 
     def begin_with(self, label: str) -> None:
-        """Take what a server serves when it is first met as version 0."""
+        """Treat a server's weights at the first contact as version 0."""
         self._known[label] = 0
 
     def assign_label(self, version: int) -> str:
-        """Return the label for weights that are to be served."""
+        """Return the label for new weights."""
         label = f"{self._run}.{version}"
         self._known[label] = version
         return label
 
     def resolve(self, label: str, where: str) -> int:
-        """Return the version that a label stands for; raises `BadAnswer` for weights that are not ours."""
+        """Return the version of a label; raises `BadAnswer` for weights that are not ours."""
         version = self._known.get(label)
         if version is None:
             raise BadAnswer(f"{where} answered with weights '{label}', which this run did not give it; does another run use it?")
         return version
 
     def begin_exchange(self) -> None:
-        """From now on it is open which weights sample the tokens of requests under way."""
+        """From now on it is unknown which weights sample the tokens of requests under way."""
         self.exchanges += 1
         self.exchanging = True
 
     def end_exchange(self) -> None:
-        """What is sent from now on is sampled by the weights of `version`."""
+        """Later requests are sampled by the weights of `version`."""
         self.exchanging = False
 
     def mark(self) -> Mark:
-        """Return what is known of the weights that sample a request which is sent now."""
+        """Return what is known of the weights for a request sent now."""
         return Mark(versions=self, version=self.version, exchanges=None if self.exchanging else self.exchanges)
 
 
 @frozen(kw_only=True, eq=False)
 class Mark:
-    """The weights at a moment."""
+    """The weights at one moment."""
 
     versions: Versions
     version: int
     exchanges: int | None
-    """None in the middle of an exchange."""
+    """None during an exchange."""
 
     @property
     def holds(self) -> bool:
-        """Whether they are certain: no exchange was under way, and none was begun since."""
+        """Whether they are certain: no exchange was under way, and none has started since."""
         return self.versions.exchanges == self.exchanges

@@ -1,4 +1,4 @@
-"""The server that the backbone `debug` keeps between runs: finding it again, and telling whether it may be used."""
+"""The server that the backbone `debug` keeps between runs: finding it again, and checking whether it may be used."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 PORT_KEY = "astuner.debug.debug_vllm_port"
 SERVER_KEY = "key"
-"""The fact of a record that holds the server's key. Records can be read by their user alone."""
+"""The fact of a record that holds the server's key. Only their user can read records."""
 
 
 def find_warm(
     port: int, facts: Mapping[str, Any], say: Say, *, fresh: bool = False, startup_timeout_s: float = 600.0
 ) -> ProgramHandle | None:
-    """Return the server at a port that has all of these facts, None when the port is free.
+    """Return the server at a port that has all of these facts, None if the port is free.
 
     It may still be starting. One of ours is stopped if it serves something else or does not answer after
-    `startup_timeout_s`, and always with `fresh`. Raises `ConfigError` when another run uses it, or a program that is not ours
-    has the port.
+    `startup_timeout_s`, and always with `fresh`. Raises `ConfigError` if another run uses it, or another program has the
+    port.
     """
     from astuner.processes import attach, list_programs
     from astuner.processes.ports import accepts
@@ -63,7 +63,7 @@ def _age_s(record: ProgramRecord) -> float:
 
 
 def fingerprint(model: str) -> str:
-    """Return what changes when the files of a model directory do; the name itself for a model of the hub."""
+    """Return a value that changes with the files of a model directory; the name for a model of the hub."""
     home = Path(model)
     if not home.is_dir():
         return model

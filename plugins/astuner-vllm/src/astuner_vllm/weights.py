@@ -1,4 +1,4 @@
-"""What a backbone hands over as weights, as files that a server loads."""
+"""A backbone's weights as files that a server can load."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import torch
 
 MEMORY = Path("/dev/shm")
-"""A file system in memory, where there is one."""
+"""A file system in memory, if there is one."""
 ADAPTER = "adapter_config.json"
 PREFIX = "astuner-weights-"
-"""Of our directories; the process that made one follows."""
+"""The prefix of our directories; the id of their process follows."""
 SPARE = 1.2
-"""Room that has to be there, as a multiple of the weights."""
+"""Required free space, as a multiple of the weights."""
 
 
 @frozen(kw_only=True)
@@ -31,15 +31,15 @@ class StoredWeights:
 
     directory: Path
     adapter: bool
-    """Whether they are a LoRA adapter, which goes on top of what the server has loaded."""
+    """Whether they are a LoRA adapter, on top of the server's model."""
 
 
 @asynccontextmanager
 async def store_weights(ref: Any, place: Path, *, dtype: str | None = None) -> AsyncIterator[StoredWeights]:
     """Yield the files of a module, peft-wrapped or not, or of a directory in transformers format.
 
-    Those of a module lie below `place`, in a directory that is complete when it appears and is removed at the end. `dtype` is
-    what the server computes in: nothing finer is written.
+    Those of a module are below `place`, in a directory that is complete when it appears and is removed at the end. `dtype` is the
+    server's precision: nothing finer is written.
     """
     if isinstance(ref, (str, Path)):
         yield _read_directory(Path(ref))
@@ -54,7 +54,7 @@ async def store_weights(ref: Any, place: Path, *, dtype: str | None = None) -> A
 
 
 def place_for(ref: Any, run_directory: Path, *, same_machine: bool) -> Path:
-    """Return where the files of a module go: into memory that the servers see, where it has room, else the run directory."""
+    """Return where to write the files of a module: memory that the servers share, if it has room, else the run directory."""
     if same_machine and hasattr(ref, "state_dict"):
         try:
             free = shutil.disk_usage(MEMORY).free
@@ -66,7 +66,7 @@ def place_for(ref: Any, run_directory: Path, *, same_machine: bool) -> Path:
 
 
 def remove_leftovers(place: Path) -> None:
-    """Remove what processes that were killed in the middle of an update have left in a directory."""
+    """Remove the files of processes that were killed during an update."""
     for home in place.glob(f"{PREFIX}*"):
         pid = home.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdigit() and not _is_alive(int(pid)):
@@ -93,7 +93,7 @@ def _write(module: Any, place: Path, dtype: str | None) -> Path:
     part = home / "part"
     try:
         if _is_adapted(module):
-            # peft would look on the hub for whether the vocabulary of the base has grown.
+            # peft would check on the hub whether the vocabulary of the base has grown.
             module.save_pretrained(part, save_embedding_layers=False)
         else:
             _write_whole(module, part, dtype)
@@ -107,7 +107,7 @@ def _write(module: Any, place: Path, dtype: str | None) -> Path:
 def _write_whole(module: Any, directory: Path, dtype: str | None) -> None:
     state = _cast(module.state_dict(), dtype)
     if hasattr(module, "save_pretrained"):
-        # It knows under which names the checkpoint had what the module has merged or renamed.
+        # It knows the checkpoint's names for what the module has merged or renamed.
         module.save_pretrained(directory, state_dict=state)
         return
     from safetensors.torch import save_file
@@ -127,7 +127,7 @@ def _cast(state: dict[str, torch.Tensor], dtype: str | None) -> dict[str, torch.
     def cast(tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point() or tensor.element_size() <= target.itemsize:
             return tensor
-        # Tied weights stay one tensor. Into main memory: the device is full of what training needs.
+        # Tied weights stay one tensor. Copied to main memory: training fills the device.
         if tensor.data_ptr() not in done:
             done[tensor.data_ptr()] = tensor.to(device="cpu", dtype=target)
         return done[tensor.data_ptr()]

@@ -17,7 +17,7 @@ from vllm.platforms import current_platform
 from astuner_vllm.seeded_draws import undo_discarded_draws
 
 if current_platform.is_cpu():
-    # Each of our workers imports this module while it loads its model, before the first step.
+    # Each of our workers imports this module while loading its model, before the first step.
     from vllm.v1.worker.cpu_model_runner import CPUModelRunner
 
     undo_discarded_draws(CPUModelRunner)
@@ -30,16 +30,16 @@ class NoInit(WeightTransferInitInfo):
 
 @dataclass
 class FileUpdate(WeightTransferUpdateInfo):
-    """Where the new weights are."""
+    """The location of the new weights."""
 
     path: str
     """A safetensors file, or a directory with one or several, as transformers saves a model."""
 
 
 class WeightFiles(WeightTransferEngine[NoInit, FileUpdate]):
-    """Loads all weights of a model from files that this machine can read, in one call.
+    """Loads all weights of a model from readable files, in one call.
 
-    The whole update happens in `update_weights`, so that a path that cannot be read leaves the served weights as they are.
+    The whole update happens in `update_weights`, so that an unreadable path leaves the served weights unchanged.
     """
 
     init_info_cls = NoInit
@@ -52,13 +52,13 @@ class WeightFiles(WeightTransferEngine[NoInit, FileUpdate]):
         """Prepare nothing."""
 
     def update_weights(self, update_info: dict[str, Any]) -> None:
-        """Load the files, and wait until the device has them."""
+        """Load the files, and wait until they are on the device."""
         self.receive_weights(self.parse_update_info(update_info))
         if torch.accelerator.is_available():
             torch.accelerator.synchronize()
 
     def receive_weights(self, update_info: FileUpdate) -> None:
-        """Load the files into the model. Raises `ValueError` for files that lack a weight of it."""
+        """Load the files into the model. Raises `ValueError` if a weight is missing."""
         files = weight_files(Path(update_info.path))
         expected = {_own_name(name) for name, _ in self.model.named_parameters()}
         initialize_layerwise_reload(self.model)
@@ -75,19 +75,19 @@ class WeightFiles(WeightTransferEngine[NoInit, FileUpdate]):
             raise ValueError(f"{update_info.path} lacks {len(missing)} weights of the model, {missing[0]} among them")
 
     def finish_weight_update(self) -> None:
-        """Everything is done already."""
+        """Nothing to do."""
 
     def shutdown(self) -> None:
-        """Hold nothing."""
+        """Nothing to release."""
 
 
 def _own_name(name: str) -> str:
-    # Where adapters may be loaded, vLLM wraps the layers that take them.
+    # If adapters may be loaded, vLLM wraps their layers.
     return name.replace(".base_layer.", ".")
 
 
 def weight_files(path: Path) -> list[Path]:
-    """Return the safetensors files of a path, opened once to see that they are whole."""
+    """Return the safetensors files of a path, opened once to check that they are complete."""
     files = sorted(path.glob("*.safetensors")) if path.is_dir() else [path]
     if not files:
         raise FileNotFoundError(f"no *.safetensors in {path}")
@@ -106,10 +106,10 @@ def read_tensors(files: list[Path]) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def pack_tied_heads(model: torch.nn.Module) -> None:
-    """Let heads that share the embedding's weight take it over again.
+    """Update heads that share the embedding's weight.
 
-    On a CPU each layer multiplies with a packed copy of its weight. A tied head has a copy of its own, which vLLM does not make
-    again when the embedding is loaded: it would keep the old weights. On a GPU there is no copy, and this changes nothing.
+    On a CPU each layer multiplies with a packed copy of its weight. vLLM does not renew a tied head's copy when the embedding is
+    loaded, so the head would keep the old weights. On a GPU there is no copy, and this changes nothing.
     """
     for module in model.modules():
         if isinstance(module, VocabParallelEmbedding) and getattr(module, "cpu_linear", None) is not None:

@@ -37,6 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
+            item.add_marker(pytest.mark.long)
             # One process has the shared servers, and one plays runs that start their own.
             fixtures = getattr(item, "fixturenames", ())
             item.add_marker(pytest.mark.xdist_group("vllm-runs" if "project" in fixtures else "vllm-servers"))
@@ -127,7 +128,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
 
 
 @contextmanager
-def serving(model: Path, home: Path, *, lora_rank: int = 0) -> Iterator[Server]:
+def serve(model: Path, home: Path, *, lora_rank: int = 0) -> Iterator[Server]:
     vllm = installed()
     assert vllm is not None
     port, key = free_port(), secrets.token_urlsafe(24)
@@ -148,14 +149,14 @@ def serving(model: Path, home: Path, *, lora_rank: int = 0) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def tied_server(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with `tied-0`; whoever loads other weights loads these again."""
-    with serving(models.path("tied-0"), tmp_path_factory.mktemp("tied")) as server:
+    with serve(models.path("tied-0"), tmp_path_factory.mktemp("tied")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def untied_server(models: Models, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with `untied-0` that takes adapters; whoever loads other weights loads these again."""
-    with serving(models.path("untied-0"), tmp_path_factory.mktemp("untied"), lora_rank=8) as server:
+    with serve(models.path("untied-0"), tmp_path_factory.mktemp("untied"), lora_rank=8) as server:
         yield server
 
 

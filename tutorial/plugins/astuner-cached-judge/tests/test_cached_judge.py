@@ -14,7 +14,7 @@ import pytest
 from attrs import evolve, frozen
 
 from astuner import Judge, Verdict, WorkflowOutput
-from astuner.plugins.catalog import Candidate
+from astuner.protocols import Candidate
 from astuner.schema import Episode, Failure, Group, Unjudged
 from astuner.testing import episode, group, run_info
 from astuner.testing.contracts import HooksContract, PackageContract
@@ -264,7 +264,7 @@ def test_a_judge_is_another_one_with_another_version_or_option_or_text(tmp_path:
 
 def test_a_judge_is_the_same_one_in_another_process() -> None:
     code = (
-        "from astuner.plugins.catalog import Candidate as C; from astuner_cached_judge.keys import judge_key as k;"
+        "from astuner.protocols import Candidate as C; from astuner_cached_judge.keys import judge_key as k;"
         "print(k(C(kind='judge', name='n', target='astuner.testing.judges:ExactAnswer'), None))"
     )
     made = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout for _ in range(2)}

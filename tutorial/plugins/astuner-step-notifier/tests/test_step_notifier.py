@@ -29,7 +29,7 @@ class TestPackage(PackageContract):
     distribution = "astuner-step-notifier"
 
 
-def listening(hooks: Any, url: str | None, **options: Any) -> Any:
+def attach(hooks: Any, url: str | None, **options: Any) -> Any:
     return hooks(StepNotifierHooks(StepNotifierHooks.Options(secret_url=url, **options)))
 
 
@@ -45,7 +45,7 @@ def told_everything(hooks: Any, directory: Path, *, steps: int = 3, exit_code: i
 
 def test_every_event_is_posted_in_order_as_json(hooks: Any, webhook: Any, tmp_path: Path) -> None:
     server = webhook()
-    told_everything(listening(hooks, server.url), tmp_path)
+    told_everything(attach(hooks, server.url), tmp_path)
     assert server.texts == [
         "math/small: step 1: reward 0.500, success 25.0%",
         "math/small: step 2: reward 0.500, success 25.0%",
@@ -60,26 +60,26 @@ def test_every_event_is_posted_in_order_as_json(hooks: Any, webhook: Any, tmp_pa
 
 def test_steps_are_thinned_out_and_the_rest_is_not(hooks: Any, webhook: Any, tmp_path: Path) -> None:
     server = webhook()
-    told_everything(listening(hooks, server.url, every_n_steps=2, events=("step", "checkpoint")), tmp_path, steps=5)
+    told_everything(attach(hooks, server.url, every_n_steps=2, events=("step", "checkpoint")), tmp_path, steps=5)
     assert [text.split(": ")[1] for text in server.texts] == ["step 2", "step 4", "checkpoint of step 5 saved"]
 
 
 @pytest.mark.parametrize(("code", "words"), [(1, "failed with exit code 1"), (130, "interrupted")])
 def test_the_end_says_how_it_came(hooks: Any, webhook: Any, tmp_path: Path, code: int, words: str) -> None:
     server = webhook()
-    told_everything(listening(hooks, server.url, events=("run_finished",)), tmp_path, exit_code=code)
+    told_everything(attach(hooks, server.url, events=("run_finished",)), tmp_path, exit_code=code)
     assert server.texts == [f"math/small: {words}"]
 
 
 def test_without_a_url_no_thread_is_started(hooks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extension, "Poster", None)
-    told_everything(listening(hooks, None), tmp_path)
+    told_everything(attach(hooks, None), tmp_path)
 
 
 def test_a_server_that_refuses_is_told_once_and_counted(
     hooks: Any, webhook: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told_everything(listening(hooks, webhook(500).url), tmp_path)
+    told_everything(attach(hooks, webhook(500).url), tmp_path)
     told = capfd.readouterr().err
     assert told.count("the server answered 500") == 1
     assert "6 messages were not posted" in told
@@ -93,7 +93,7 @@ def test_a_server_that_does_not_answer_stalls_no_step_and_an_end_only_so_long(
     server.may_answer.clear()
     monkeypatch.setattr(extension, "LAST_WAIT_S", 0.2)
     # The steps are through while the first post has no answer: this line would not be reached if one waited.
-    told_everything(listening(hooks, server.url, timeout_s=LIMIT_S), tmp_path)
+    told_everything(attach(hooks, server.url, timeout_s=LIMIT_S), tmp_path)
     assert "6 messages were not posted" in capfd.readouterr().err
     assert len(server.texts) <= 1
 
@@ -105,7 +105,7 @@ def test_a_full_queue_loses_messages_and_blocks_nobody(
     server.may_answer.clear()
     monkeypatch.setattr(extension, "LAST_WAIT_S", 0.2)
     monkeypatch.setattr(poster, "CAPACITY", 3)
-    told_everything(listening(hooks, server.url, timeout_s=LIMIT_S), tmp_path, steps=20)
+    told_everything(attach(hooks, server.url, timeout_s=LIMIT_S), tmp_path, steps=20)
     told = capfd.readouterr().err
     assert "3 messages wait already" in told
     assert "23 messages were not posted" in told
@@ -114,7 +114,7 @@ def test_a_full_queue_loses_messages_and_blocks_nobody(
 def test_what_waits_when_the_run_ends_is_still_posted(hooks: Any, webhook: Any, tmp_path: Path) -> None:
     server = webhook()
     server.may_answer.clear()
-    made = listening(hooks, server.url)
+    made = attach(hooks, server.url)
     for step in range(1, 4):
         made.step_finished(StepReport(step=step, metrics={}))
     assert server.arrived.wait(LIMIT_S)
@@ -161,7 +161,7 @@ def test_options_do_not_show_the_secret() -> None:
 
 def test_a_name_that_is_no_server_does_not_show_the_secret(hooks: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for url in ("http://127.0.0.1:very-secret/", "http://[very-secret/"):
-        told_everything(listening(hooks, url, timeout_s=1.0), tmp_path)
+        told_everything(attach(hooks, url, timeout_s=1.0), tmp_path)
     told = capfd.readouterr().err
     assert told.count("could not be posted") == 2
     assert "very-secret" not in told

@@ -11,6 +11,7 @@ from attrs import evolve
 
 from astuner.errors import UsageError
 from astuner.protocols import Control, RunInfo, TaskSource
+from astuner.published import read_published
 from astuner.schema import Episode, Event, Group, StepReport, Task, ValidationReport
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class DebugBackbone:
 
     name: ClassVar[str] = "debug"
     throwaway: ClassVar[bool] = True
-    default_engine: ClassVar[tuple[str, ...]] = ("vllm", "local", "openai")
+    default_engine: ClassVar[tuple[str, ...]] = read_published().engine_order
     honours: ClassVar[tuple[str, ...]] = (
         "debug.debug_max_parallel",
         "debug.debug_first_n_tasks",
@@ -42,9 +43,9 @@ class DebugBackbone:
         "rollout.n_vllm_engine": "debug uses one engine",
         "rollout.tensor_model_parallel_size": "debug uses one engine",
         "rollout.multi_turn.expected_steps": "debug builds no training batch",
-        "debug.debug_vllm_port": "only the engine 'vllm' has a server",
-        "debug.debug_vllm_seed": "only the engine 'vllm' has a server",
-        "debug.debug_tensor_parallel_size": "only the engine 'vllm' has a server",
+        "debug.debug_vllm_port": "only an engine that starts its own server reads it",
+        "debug.debug_vllm_seed": "only an engine that starts its own server reads it",
+        "debug.debug_tensor_parallel_size": "only an engine that starts its own server reads it",
     }
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:

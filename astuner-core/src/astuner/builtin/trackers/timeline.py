@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from astuner.builtin.trackers.branching import describe_branches
 from astuner.builtin.trackers.path_rows import AnswerFilter, Row, accept_every_answer, count_untrained, make_sample, take_row
 from astuner.builtin.trackers.text_merging import merge_by_text
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Sample
-from astuner.token_streams import Stretch, find_leaves, find_stretches, index_calls
+from astuner.token_streams import Stretch, find_leaves, find_stretches, index_calls, stream_length
 
 if TYPE_CHECKING:
     from astuner.protocols import RunInfo
@@ -64,3 +63,34 @@ def take_path_sample(path: Sequence[Stretch], done: dict[int, int], identity: Ep
     """
     row = take_row(path, done)
     return None if row is None else make_sample(row, identity)
+
+
+def describe_branches(calls: Sequence[Call], identity: EpisodeIdentity) -> dict[str, str]:
+    """Return, for each agent whose calls do not all lie on one path, where the first of them left it."""
+    # Calls through an engine without token ids are not in the tree.
+    known = index_calls([call for call in calls if stream_length(call)])
+    seen: set[str] = set()
+    continued: set[int] = set()
+    found: dict[str, str] = {}
+    for index in sorted(known):
+        call = known[index]
+        parent = None if call.parent is None else known[call.parent]
+        whole = parent is not None and call.kept == stream_length(parent) and parent.index not in continued
+        if whole and parent is not None:
+            continued.add(parent.index)
+        elif call.agent in seen:
+            found.setdefault(f"timeline_snap/{call.agent}", _describe_branch(call, parent, identity))
+        seen.add(call.agent)
+    return found
+
+
+def _describe_branch(call: Call, parent: Call | None, identity: EpisodeIdentity) -> str:
+    place = (
+        "which starts a new conversation"
+        if parent is None
+        else f"which keeps {call.kept} of the {stream_length(parent)} tokens of call {parent.index}"
+    )
+    return (
+        f"context_tracker.detect_timeline_snap: the conversation of agent '{call.agent}' branches, first in episode "
+        f"{identity.episode_id} with call {call.index}, {place}; each branch is a sample of its own (signal/branches counts them)"
+    )

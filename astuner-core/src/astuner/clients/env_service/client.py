@@ -1,4 +1,4 @@
-"""The endpoints of an EnvService server, asked with patience."""
+"""The endpoints of an EnvService server, with retries."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BLANK: Mapping[str, Any] = {"env_type": "default", "task_id": None, "instance_id
 
 
 class EnvServiceClient:
-    """Speaks to one server, from one event loop. Every failure is an `EnvServiceFailed` that names server and endpoint."""
+    """Talks to one server, from one event loop. Every failure is an `EnvServiceFailed` that names server and endpoint."""
 
     def __init__(self, url: str, *, token: str | None = None, patience: Patience | None = None) -> None:
         """Nothing is sent, and the library `httpx` not imported, before the first request. `token` is sent as a bearer's."""
@@ -52,7 +52,7 @@ class EnvServiceClient:
     async def create(self, env_type: str, task_id: str, instance_id: str, params: Mapping[str, Any] | None = None) -> State:
         """Make an instance; waits for a server, and a place in it, for as long as `Patience.place_timeout_s` says.
 
-        Sent again under the same id, it makes no second one that nobody knows.
+        A retry has the same id, so it creates no second instance.
         """
         data = await self._post(
             "create",
@@ -67,12 +67,12 @@ class EnvServiceClient:
     async def step(
         self, instance_id: str, action: Message, params: Mapping[str, Any] | None = None, *, repeat: Repeat = "undelivered"
     ) -> State:
-        """Act. By default sent again only when it surely did not reach the server."""
+        """Act. By default retried only when the request certainly did not reach the server."""
         data = await self._post("step", instance_id=instance_id, messages=action, params=params, repeat=repeat)
         return self._state("step", data)
 
     async def evaluate(self, instance_id: str, *, sparse: bool = False) -> float:
-        """Return the score of an instance: `sparse` asks for right or wrong alone."""
+        """Return the score of an instance: `sparse` asks only for right or wrong."""
         data = await self._post("evaluate", instance_id=instance_id, params={"sparse": sparse})
         if data is None:
             raise self._odd("evaluate", "there is no score")
@@ -82,7 +82,7 @@ class EnvServiceClient:
             raise self._odd("evaluate", str(error)) from error
 
     async def info(self, instance_id: str, params: Mapping[str, Any] | None = None) -> Any:
-        """Return what the server tells of an instance, which also counts as a use of it."""
+        """Return what the server reports of an instance; this counts as a use of it."""
         return await self._post("get_info", instance_id=instance_id, params=params)
 
     async def release(self, instance_id: str, *, patience: Patience | None = None) -> bool:
@@ -91,7 +91,7 @@ class EnvServiceClient:
         return bool(answer.get("success"))
 
     async def healthy(self) -> bool:
-        """Whether the server says that it is well."""
+        """Whether the server reports itself healthy."""
         import httpx
 
         try:
@@ -145,7 +145,7 @@ class EnvServiceClient:
 
     def _encode(self, endpoint: str, body: Mapping[str, Any]) -> bytes:
         try:
-            # A model may write half of a character; no text in UTF-8 has one.
+            # A model may write half of a character, which UTF-8 cannot encode.
             return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode(errors="replace")
         except (TypeError, ValueError) as error:
             raise EnvServiceFailed(
@@ -222,8 +222,8 @@ class EnvServiceClient:
                 raise PluginError("an environment service needs the library httpx: pip install httpx") from error
             self._http = httpx.AsyncClient(
                 headers={"Authorization": f"Bearer {self._token}"} if self._token else {},
-                # A kept connection may be closed by the server just when a step is on its way, and nobody could tell whether that
-                # was taken. A fresh one either opens or does not.
+                # A kept connection may be closed by the server just when a step is on its way: it would be unknown whether
+                # that was taken. A fresh one either opens or does not.
                 limits=httpx.Limits(max_keepalive_connections=0),
                 # Reading the certificates takes tens of milliseconds, once per episode.
                 verify=self.url.startswith("https:"),

@@ -13,11 +13,11 @@ from astuner.errors import AstunerError
 Repeat = Literal["undelivered", "lost", "failed"]
 """When a request is sent again: if it certainly had no effect; also if its answer was lost; also if the server failed.
 
-`undelivered` is for what must not happen twice, such as a step that the server would take again.
+`undelivered` is for what must not happen twice, such as a step.
 """
 
 NOT_NOW = (429, 503)
-"""Status codes that mean that nothing was done."""
+"""Status codes that mean that the request had no effect."""
 LOST = (408, 502, 504)
 """Status codes of a proxy, which does not know what the server did."""
 
@@ -42,7 +42,7 @@ class EnvServiceFailed(AstunerError):
 
 @frozen(kw_only=True)
 class Patience:
-    """How hard a client tries."""
+    """Time limits and retries of a client."""
 
     timeout_s: float = field(default=300.0, validator=gt(0))
     """Longest wait for one answer."""

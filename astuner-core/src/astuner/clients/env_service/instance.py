@@ -15,7 +15,7 @@ from astuner.clients.env_service.states import State
 from astuner.schema import Message
 
 REPEATABLE = "repeatable_steps"
-"""In the info of a server that takes no step twice: a step repeated with the same number gets the same answer."""
+"""In the info of a server that recognises repeated steps: one with the same number gets the same answer."""
 NUMBER = "astuner_step"
 """Among the parameters of a step: its number, from 1, for servers that understand it."""
 

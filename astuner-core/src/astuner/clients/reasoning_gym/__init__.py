@@ -1,4 +1,4 @@
-"""reasoning-gym in child processes: puzzles are made and answers scored where neither can harm or block the run.
+"""reasoning-gym in child processes: making puzzles and scoring answers cannot harm or block the run there.
 
 Only the child imports the library.
 """

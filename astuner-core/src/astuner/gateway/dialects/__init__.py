@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from astuner.gateway.dialects.anthropic_messages import AnthropicMessages
-from astuner.gateway.dialects.chat_completions import ChatCompletions
-from astuner.gateway.dialects.completions import Completions
+from astuner.gateway.dialects.anthropic_messages import ANTHROPIC_MESSAGES
+from astuner.gateway.dialects.chat_completions import CHAT_COMPLETIONS
+from astuner.gateway.dialects.completions import COMPLETIONS
 from astuner.gateway.dialects.dialect import Dialect, Writer
-from astuner.gateway.dialects.responses import Responses
+from astuner.gateway.dialects.responses import RESPONSES
 
-DIALECTS: tuple[Dialect, ...] = (ChatCompletions(), Completions(), Responses(), AnthropicMessages())
+DIALECTS: tuple[Dialect, ...] = (CHAT_COMPLETIONS, COMPLETIONS, RESPONSES, ANTHROPIC_MESSAGES)
 """The APIs that the gateway serves, one route each."""
 
 __all__ = ["DIALECTS", "Dialect", "Writer"]

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from astuner.gateway.dialects.anthropic_request import INVALID_JSON, messages_request
-from astuner.gateway.dialects.dialect import Headers, Normalise, read_bearer
-from astuner.gateway.dialects.events import encode_event, encode_json
-from astuner.gateway.dialects.fields import parse_body
+from astuner.gateway.dialects.dialect import Dialect, Headers, encode_event, encode_json, read_bearer
 from astuner.gateway.recording.choice_events import Answer
 
 if TYPE_CHECKING:
     from astuner.gateway.recording.choice_events import Delta
-    from astuner.gateway.recording.request import ChatRequest
     from astuner.rendering.errors import ApiError
 
 TYPES: Mapping[int, str] = {
@@ -35,28 +32,6 @@ STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_
 
 UNSIGNED = "unsigned"
 """The signature of every thought: clients require one; the gateway recognises its own answers by their content."""
-
-
-class AnthropicMessages:
-    """The API of Anthropic's SDK and of agents written for it."""
-
-    path = "/v1/messages"
-
-    def key(self, headers: Headers) -> str:
-        """Return the key of `x-api-key`, or the bearer token."""
-        return read_anthropic_key(headers)
-
-    def read(self, raw: bytes, read_messages: Normalise) -> ChatRequest:
-        """Parse a body; raises ApiError (400)."""
-        return messages_request(parse_body(raw), read_messages)
-
-    def writer(self, request: ChatRequest, *, id_: str, model: str) -> MessageWriter:
-        """Return a writer of a `message` and its events."""
-        return MessageWriter(id=f"msg_{id_}", model=model)
-
-    def error(self, error: ApiError) -> Mapping[str, Any]:
-        """Return Anthropic's error object."""
-        return error_body(error)
 
 
 @define(kw_only=True, eq=False)
@@ -165,6 +140,16 @@ def usage(counted: Answer | Delta) -> Mapping[str, int]:
         "cache_read_input_tokens": counted.cached_tokens,
         "output_tokens": counted.completion_tokens if isinstance(counted, Answer) else 0,
     }
+
+
+ANTHROPIC_MESSAGES = Dialect(
+    path="/v1/messages",
+    read=messages_request,
+    make_writer=lambda request, id_, model: MessageWriter(id=f"msg_{id_}", model=model),
+    read_key=read_anthropic_key,
+    format_error=error_body,
+)
+"""The API of Anthropic's SDK and of agents written for it."""
 
 
 def _describe_end(answer: Answer) -> dict[str, Any]:

@@ -8,10 +8,18 @@ from typing import Any
 
 from attrs import evolve
 
-from astuner.gateway.dialects.anthropic_tools import tool_choice, tool_list
 from astuner.gateway.dialects.chat_completions import chat_request
 from astuner.gateway.dialects.dialect import Normalise
-from astuner.gateway.dialects.fields import format_value, read_integer, read_object, read_strings, read_text
+from astuner.gateway.dialects.fields import (
+    format_value,
+    read_flag,
+    read_integer,
+    read_list,
+    read_object,
+    read_string_in,
+    read_strings,
+    read_text,
+)
 from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
 from astuner.rendering.errors import bad_request
@@ -21,6 +29,9 @@ REFUSED = ("mcp_servers", "container")
 
 THINKS = {"enabled": True, "adaptive": True, "between_tools": True, "disabled": False}
 """Types of `thinking`, and whether the template opens the answer with reasoning."""
+
+CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+"""Types of `tool_choice` without a tool name, and their names in chat completions."""
 
 INVALID_JSON = "INVALID_JSON"
 """The only key of an input that wraps arguments which are not a JSON object: the API has no other form."""
@@ -39,12 +50,12 @@ def messages_request(body: Mapping[str, Any], read_messages: Normalise = normali
             raise bad_request(f"'{name}' is not served; declare the tools in 'tools' and run them in the agent.", name)
     if not counting and read_integer(body, "max_tokens", 1, None) is None:
         raise bad_request("'max_tokens' is missing.", "max_tokens")
-    tools = tool_list(body.get("tools"))
+    tools = [_read_tool(tool, f"tools[{number}]") for number, tool in enumerate(read_list(body, "tools"))]
     kwargs, ignored = _read_thinking(read_object(body, "thinking"))
     output = read_object(body, "output_config")
     chat: dict[str, Any] = {
         **{name: body.get(name) for name in ("max_tokens", "temperature", "top_p", "top_k", "stream", "seed")},
-        **tool_choice(read_object(body, "tool_choice"), tools),
+        **_tool_choice(read_object(body, "tool_choice"), tools),
         "messages": [*_system(body.get("system")), *_conversation(body.get("messages"))],
         "tools": tools,
         "stop": list(read_strings(body, "stop_sequences")),
@@ -56,6 +67,45 @@ def messages_request(body: Mapping[str, Any], read_messages: Normalise = normali
         ignored = (*ignored, "context_management")
     request = chat_request({name: value for name, value in chat.items() if value not in (None, [], {})}, read_messages)
     return evolve(request, ignored=(*request.ignored, *ignored)) if ignored else request
+
+
+def _tool_choice(choice: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return `tool_choice` and `parallel_tool_calls`; raises ApiError (400)."""
+    if not choice:
+        return {}
+    kind = choice.get("type")
+    wanted: Any = CHOICES.get(kind) if isinstance(kind, str) else None
+    if kind == "tool":
+        names = [tool["function"]["name"] for tool in tools]
+        if choice.get("name") not in names:
+            known = ", ".join(names) or "none"
+            raise bad_request(
+                f"'tool_choice.name' is {format_value(choice.get('name'))}; the tools are: {known}.", "tool_choice.name"
+            )
+        wanted = {"type": "function", "function": {"name": choice["name"]}}
+    if wanted is None:
+        raise bad_request(f"'tool_choice.type' is {format_value(kind)}; known: {', '.join(CHOICES)}, tool.", "tool_choice.type")
+    return {"tool_choice": wanted, "parallel_tool_calls": not read_flag(choice, "disable_parallel_tool_use", False)}
+
+
+def _read_tool(tool: Any, place: str) -> Mapping[str, Any]:
+    """Return a tool; raises ApiError (400) for one that the agent does not run itself."""
+    if not isinstance(tool, dict):
+        raise bad_request(f"{place} must be an object.", place)
+    if tool.get("type") not in (None, "custom"):
+        raise bad_request(
+            f"{place}.type is {format_value(tool['type'])}, which only Anthropic's models support; "
+            "declare your own tool with a name, a description and an input_schema.",
+            f"{place}.type",
+        )
+    if not isinstance(tool.get("name"), str) or not tool["name"] or not isinstance(tool.get("input_schema"), dict):
+        raise bad_request(f"{place} needs a name and an input_schema.", place)
+    if not isinstance(tool.get("description"), str | None):
+        raise bad_request(f"{place}.description must be a string.", f"{place}.description")
+    function = {"name": tool["name"], "parameters": tool["input_schema"]}
+    if tool.get("description") is not None:
+        function["description"] = tool["description"]
+    return {"type": "function", "function": function}
 
 
 def _system(system: Any) -> Iterator[Mapping[str, Any]]:
@@ -107,14 +157,13 @@ def _split_turn(role: str, blocks: Sequence[Block]) -> Iterator[Mapping[str, Any
 
 
 def _result(block: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-    if not isinstance(block.get("tool_use_id"), str):
-        raise bad_request(f"{place}.tool_use_id must be a string.", f"{place}.tool_use_id")
+    call_id = read_string_in(block, "tool_use_id", place)
     content = block.get("content")
     parts = [] if content is None else [_text(part, at) for at, part in _blocks(content, f"{place}.content")]
     if block.get("is_error"):
         # Chat templates cannot mark errors, and a model must see that its call failed.
         parts = ["Error:", *parts]
-    return {"role": "tool", "tool_call_id": block["tool_use_id"], "content": parts}
+    return {"role": "tool", "tool_call_id": call_id, "content": parts}
 
 
 def _assistant(blocks: Sequence[Block]) -> Mapping[str, Any]:
@@ -126,7 +175,7 @@ def _assistant(blocks: Sequence[Block]) -> Mapping[str, Any]:
         if kind == "tool_use":
             calls.append(_call(block, place))
         elif kind == "thinking":
-            thoughts.append(_read_string(block, "thinking", place))
+            thoughts.append(read_string_in(block, "thinking", place))
         elif kind != "redacted_thinking":
             # Redacted thinking was encrypted by another model's server and cannot be read.
             texts.append(_text(block, place))
@@ -145,8 +194,8 @@ def _call(block: Mapping[str, Any], place: str) -> Mapping[str, Any]:
         raise bad_request(f"{place}.input must be an object.", f"{place}.input")
     raw = given.get(INVALID_JSON) if len(given) == 1 else None
     arguments = raw if isinstance(raw, str) else json.dumps(given, ensure_ascii=False)
-    function = {"name": _read_string(block, "name", place), "arguments": arguments}
-    return {"id": _read_string(block, "id", place), "type": "function", "function": function}
+    function = {"name": read_string_in(block, "name", place), "arguments": arguments}
+    return {"id": read_string_in(block, "id", place), "type": "function", "function": function}
 
 
 def _blocks(content: Any, place: str) -> list[Block]:
@@ -165,14 +214,7 @@ def _text(block: Mapping[str, Any], place: str) -> str:
     if block.get("type") != "text":
         kind = format_value(block.get("type"))
         raise bad_request(f"{place} is a block of type {kind}, which is not served here; nothing is dropped silently.", place)
-    return _read_string(block, "text", place)
-
-
-def _read_string(block: Mapping[str, Any], name: str, place: str) -> str:
-    found = block.get(name)
-    if not isinstance(found, str):
-        raise bad_request(f"{place}.{name} must be a string.", f"{place}.{name}")
-    return found
+    return read_string_in(block, "text", place)
 
 
 def _read_thinking(wanted: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple[str, ...]]:

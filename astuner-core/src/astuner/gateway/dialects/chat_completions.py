@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from astuner.gateway.dialects.dialect import Headers, Normalise, read_bearer
-from astuner.gateway.dialects.events import encode_event, encode_json
+from astuner.gateway.dialects.dialect import Dialect, Normalise, encode_event, encode_json
 from astuner.gateway.dialects.fields import (
     LARGEST,
-    parse_body,
     read_flag,
     read_integer,
+    read_list,
     read_number,
     read_object,
     read_strings,
@@ -37,27 +36,8 @@ MOST_LOGPROBS = 20
 
 END_OF_STREAM = b"data: [DONE]\n\n"
 
-
-class ChatCompletions:
-    """The API that most agents speak."""
-
-    path = "/v1/chat/completions"
-
-    def key(self, headers: Headers) -> str:
-        """Return the bearer token."""
-        return read_bearer(headers)
-
-    def read(self, raw: bytes, read_messages: Normalise) -> ChatRequest:
-        """Parse a body; raises ApiError (400)."""
-        return chat_request(parse_body(raw), read_messages)
-
-    def writer(self, request: ChatRequest, *, id_: str, model: str) -> ChatWriter:
-        """Return a writer of `chat.completion` and its chunks."""
-        return ChatWriter(request=request, id=f"chatcmpl-{id_}", model=model)
-
-    def error(self, error: ApiError) -> Mapping[str, Any]:
-        """Return OpenAI's error object."""
-        return error.body
+Logprobs = Sequence[Mapping[str, Any]] | None
+"""Of the tokens of a part, if they were asked for."""
 
 
 def chat_request(body: Mapping[str, Any], read_messages: Normalise = normalise) -> ChatRequest:
@@ -66,7 +46,7 @@ def chat_request(body: Mapping[str, Any], read_messages: Normalise = normalise) 
         raise bad_request("'functions' is not served; send 'tools'.", "functions")
     if body.get("modalities") not in (None, [], ["text"]):
         raise bad_request("'modalities' may be ['text'] alone; no other output is served.", "modalities")
-    tools = _tools(body.get("tools"))
+    tools = _tools(read_list(body, "tools"))
     choice = body.get("tool_choice") or "auto"
     logprobs = read_flag(body, "logprobs", False)
     effort = read_text(body, "reasoning_effort")
@@ -76,25 +56,32 @@ def chat_request(body: Mapping[str, Any], read_messages: Normalise = normalise) 
         calls_tools=bool(tools) and choice != "none",
         parallel_tool_calls=read_flag(body, "parallel_tool_calls", True),
         constraint=_tool_constraint(choice, tools) or _format_constraint(body.get("response_format")),
-        n=read_integer(body, "n", 1, MOST_CHOICES) or 1,
-        stop=read_strings(body, "stop"),
-        seed=read_integer(body, "seed", None, None),
         logprobs=logprobs,
         top_logprobs=(read_integer(body, "top_logprobs", 0, MOST_LOGPROBS) or 0) if logprobs else 0,
         max_tokens=read_integer(body, "max_completion_tokens", 1, LARGEST) or read_integer(body, "max_tokens", 1, LARGEST),
-        temperature=read_number(body, "temperature", 0.0, 100.0),
-        top_p=read_number(body, "top_p", 0.0, 1.0),
-        top_k=read_integer(body, "top_k", -1, LARGEST),
-        stream=read_flag(body, "stream", False),
-        include_usage=read_flag(read_object(body, "stream_options"), "include_usage", False),
         # Templates of models with an effort setting use this name; to others it is one more variable.
         template_kwargs={**({"reasoning_effort": effort} if effort else {}), **read_object(body, "chat_template_kwargs")},
-        ignored=tuple(name for name in IGNORED if body.get(name)),
         body=body,
+        **read_common_fields(body),
     )
 
 
-@frozen(kw_only=True)
+def read_common_fields(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `ChatRequest` that OpenAI's completions with and without chat share."""
+    return {
+        "n": read_integer(body, "n", 1, MOST_CHOICES) or 1,
+        "stop": read_strings(body, "stop"),
+        "seed": read_integer(body, "seed", None, None),
+        "temperature": read_number(body, "temperature", 0.0, 100.0),
+        "top_p": read_number(body, "top_p", 0.0, 1.0),
+        "top_k": read_integer(body, "top_k", -1, LARGEST),
+        "stream": read_flag(body, "stream", False),
+        "include_usage": read_flag(read_object(body, "stream_options"), "include_usage", False),
+        "ignored": tuple(name for name in IGNORED if body.get(name)),
+    }
+
+
+@frozen(kw_only=True, eq=False)
 class ChatWriter:
     """Writes one chat completion."""
 
@@ -106,23 +93,18 @@ class ChatWriter:
     def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed."""
         choices = [
-            {
-                "index": number,
-                "message": {**answer.reply, "refusal": None},
-                "logprobs": _logprobs(answer.logprobs),
-                "finish_reason": answer.finish_reason,
-            }
+            self._choice(number, "message", {**answer.reply, "refusal": None}, answer.finish_reason, answer.logprobs)
             for number, answer in enumerate(answers)
         ]
-        return encode_json({**self._head("chat.completion"), "choices": choices, "usage": usage(answers)})
+        return encode_json({**self._head(), "choices": choices, "usage": self._usage(answers)})
 
     def write_opening(self) -> bytes:
         """Return the chunk that begins each choice."""
-        return b"".join(self._chunk(choice, {"role": "assistant", "content": ""}) for choice in range(self.request.n))
+        return b"".join(self._chunk(choice, {"role": "assistant", "content": ""}, None, None) for choice in range(self.request.n))
 
     def write_delta(self, delta: Delta) -> bytes:
         """Return a chunk."""
-        return self._chunk(delta.choice, delta.fields, logprobs=delta.logprobs)
+        return self._chunk(delta.choice, delta.fields, None, delta.logprobs)
 
     def write_done(self, choice: int, answer: Answer) -> bytes:
         """Return the chunk that carries the finish reason."""
@@ -132,27 +114,39 @@ class ChatWriter:
         """Return the usage, if requested, and the end."""
         if not self.request.include_usage:
             return END_OF_STREAM
-        return encode_event({**self._head("chat.completion.chunk"), "choices": [], "usage": usage(answers)}) + END_OF_STREAM
+        return encode_event({**self._head(".chunk"), "choices": [], "usage": self._usage(answers)}) + END_OF_STREAM
 
     def write_failure(self, error: ApiError) -> bytes:
         """Return the error in an event: SDKs raise what they find there."""
         return encode_event(error.body)
 
-    def _chunk(
-        self,
-        choice: int,
-        delta: Mapping[str, Any],
-        finish_reason: str | None = None,
-        logprobs: Sequence[Mapping[str, Any]] | None = None,
-    ) -> bytes:
-        fields = {"index": choice, "delta": delta, "logprobs": _logprobs(logprobs), "finish_reason": finish_reason}
-        return encode_event({**self._head("chat.completion.chunk"), "choices": [fields]})
+    def _chunk(self, choice: int, delta: Mapping[str, Any], finish_reason: str | None, logprobs: Logprobs) -> bytes:
+        fields = self._choice(choice, "delta", delta, finish_reason, logprobs)
+        return encode_event({**self._head(".chunk"), "choices": [fields]})
 
-    def _head(self, kind: str) -> dict[str, Any]:
-        return {"id": self.id, "object": kind, "created": self.created, "model": self.model, "system_fingerprint": None}
+    def _choice(
+        self, number: int, kind: str, fields: Mapping[str, Any], finish_reason: str | None, logprobs: Logprobs
+    ) -> Mapping[str, Any]:
+        shown = None if logprobs is None else {"content": logprobs, "refusal": None}
+        return {"index": number, kind: fields, "logprobs": shown, "finish_reason": finish_reason}
+
+    def _head(self, part: str = "") -> dict[str, Any]:
+        known = {"id": f"chatcmpl-{self.id}", "object": f"chat.completion{part}", "created": self.created, "model": self.model}
+        return {**known, "system_fingerprint": None}
+
+    def _usage(self, answers: Sequence[Answer]) -> Mapping[str, Any]:
+        return count_usage(answers)
 
 
-def usage(answers: Sequence[Answer]) -> Mapping[str, Any]:
+CHAT_COMPLETIONS = Dialect(
+    path="/v1/chat/completions",
+    read=chat_request,
+    make_writer=lambda request, id_, model: ChatWriter(request=request, id=id_, model=model),
+)
+"""The API that most agents speak."""
+
+
+def count_usage(answers: Sequence[Answer]) -> Mapping[str, Any]:
     """Count tokens as OpenAI does: the prompt once, all choices' answers."""
     prompt = max(answer.prompt_tokens for answer in answers)
     completion = sum(answer.completion_tokens for answer in answers)
@@ -165,15 +159,7 @@ def usage(answers: Sequence[Answer]) -> Mapping[str, Any]:
     }
 
 
-def _logprobs(content: Sequence[Mapping[str, Any]] | None) -> Mapping[str, Any] | None:
-    return None if content is None else {"content": content, "refusal": None}
-
-
-def _tools(tools: Any) -> tuple[Mapping[str, Any], ...]:
-    if tools is None:
-        return ()
-    if not isinstance(tools, list):
-        raise bad_request("'tools' must be a list.", "tools")
+def _tools(tools: list[Any]) -> tuple[Mapping[str, Any], ...]:
     for place, tool in enumerate(tools):
         function = tool.get("function") if isinstance(tool, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):

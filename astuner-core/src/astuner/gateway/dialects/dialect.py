@@ -1,9 +1,13 @@
-"""The protocol of the gateway's HTTP APIs."""
+"""What the gateway's HTTP APIs have in common."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
+
+from attrs import frozen
 
 if TYPE_CHECKING:
     from astuner.gateway.recording.choice_events import Answer, Delta
@@ -11,34 +15,14 @@ if TYPE_CHECKING:
     from astuner.rendering.errors import ApiError
     from astuner.schema import Message
 
+# Made once: `json.dumps` makes an encoder with every call.
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 Headers = Sequence[tuple[bytes, bytes]]
 """Names in lower case, as in ASGI."""
 
 Normalise = Callable[[Any], "tuple[Message, ...]"]
 """Normalises the messages of a body, as `messages.normalise` does."""
-
-
-class Dialect(Protocol):
-    """One API: a route, how its bodies are read, and how answers and errors are written. Stateless."""
-
-    path: str
-    """Path of the POST route: `/v1/…`."""
-
-    def key(self, headers: Headers) -> str:
-        """Return the API key that a request came with; empty if it has none."""
-        ...
-
-    def read(self, raw: bytes, read_messages: Normalise) -> ChatRequest:
-        """Parse a body, normalising messages with `read_messages`; raises ApiError (400) with the reason and the parameter."""
-        ...
-
-    def writer(self, request: ChatRequest, *, id_: str, model: str) -> Writer:
-        """Return a writer of the response to one request; `id_` is unique to it, `model` is the served model's name."""
-        ...
-
-    def error(self, error: ApiError) -> Mapping[str, Any]:
-        """Return the JSON body of a refusal, in the shape that the API's clients raise."""
-        ...
 
 
 class Writer(Protocol):
@@ -77,3 +61,38 @@ def read_bearer(headers: Headers) -> str:
     value = next((value for name, value in headers if name == b"authorization"), b"")
     scheme, _, key = value.decode("latin-1").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else ""
+
+
+def rename_messages(error: ApiError, name: str) -> Mapping[str, Any]:
+    """Return OpenAI's error object, for an API that calls the messages by another name."""
+    body = error.body
+    if (error.param or "").partition("[")[0] == "messages":
+        body["error"]["param"] = name
+    return body
+
+
+def encode_json(body: Mapping[str, Any]) -> bytes:
+    """Encode a body; lone surrogates, which a model may sample, are kept."""
+    return _ENCODE(body).encode("utf-8", "surrogatepass")
+
+
+def encode_event(body: Mapping[str, Any], name: str | None = None) -> bytes:
+    """Return a server-sent event, with a name in APIs that use names."""
+    head = b"" if name is None else f"event: {name}\n".encode()
+    return head + b"data: " + encode_json(body) + b"\n\n"
+
+
+@frozen(kw_only=True)
+class Dialect:
+    """One API: a route, how its bodies are read, and how answers and errors are written."""
+
+    path: str
+    """Path of the POST route: `/v1/…`."""
+    read: Callable[[Mapping[str, Any], Normalise], ChatRequest]
+    """Reads a parsed body, normalising its messages; raises ApiError (400) with the reason and the parameter."""
+    make_writer: Callable[[ChatRequest, str, str], Writer]
+    """Makes the writer of the response to a request, from an id that is unique to it and the served model's name."""
+    read_key: Callable[[Headers], str] = read_bearer
+    """Returns the API key that a request came with; empty if it has none."""
+    format_error: Callable[[ApiError], Mapping[str, Any]] = attrgetter("body")
+    """Returns the JSON body of a refusal, in the shape that the API's clients raise."""

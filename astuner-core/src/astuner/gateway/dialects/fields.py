@@ -81,6 +81,22 @@ def read_number(body: Mapping[str, Any], name: str, low: float, high: float) -> 
     return float(value)
 
 
+def read_list(body: Mapping[str, Any], name: str) -> list[Any]:
+    """Return a field that is a list; an empty one when it is absent or null."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, list):
+        raise bad_request(f"{name!r} must be a list.", name)
+    return value or []
+
+
+def read_string_in(item: Mapping[str, Any], name: str, place: str) -> str:
+    """Return a string that an item of a list must have; `place` is the item's."""
+    value = item.get(name)
+    if not isinstance(value, str):
+        raise bad_request(f"{place}.{name} must be a string, not {format_value(value)}.", f"{place}.{name}")
+    return value
+
+
 def read_strings(body: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Return a field that is a string or a list of strings, none of them empty; nothing when it is absent or null."""
     value = body.get(name)

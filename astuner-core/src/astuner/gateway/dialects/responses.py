@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from astuner.gateway.dialects.dialect import Headers, Normalise, read_bearer
-from astuner.gateway.dialects.events import encode_event, encode_json
-from astuner.gateway.dialects.fields import parse_body
+from astuner.gateway.dialects.dialect import Dialect, encode_event, encode_json, rename_messages
 from astuner.gateway.dialects.responses_request import PREFIX, responses_request
 
 if TYPE_CHECKING:
@@ -39,31 +38,6 @@ ECHOED: Mapping[str, Any] = {
 
 TEXTS = {"reasoning": "reasoning_text", "message": "output_text"}
 """The type of the one part that an item of text has; its events are named after it."""
-
-
-class Responses:
-    """The API of OpenAI's newer SDKs. It stores nothing but the episode's records."""
-
-    path = "/v1/responses"
-
-    def key(self, headers: Headers) -> str:
-        """Return the bearer token."""
-        return read_bearer(headers)
-
-    def read(self, raw: bytes, read_messages: Normalise) -> ChatRequest:
-        """Parse a body; raises ApiError (400)."""
-        return responses_request(parse_body(raw), read_messages)
-
-    def writer(self, request: ChatRequest, *, id_: str, model: str) -> ResponseWriter:
-        """Return a writer of a `response` and its events."""
-        return ResponseWriter(request=request, id=id_, model=model)
-
-    def error(self, error: ApiError) -> Mapping[str, Any]:
-        """Return OpenAI's error object, with the parameter names of this API."""
-        body = error.body
-        if (error.param or "").partition("[")[0] == "messages":
-            body["error"]["param"] = "input"
-        return body
 
 
 @define(kw_only=True, eq=False)
@@ -213,6 +187,15 @@ class ResponseWriter:
             "usage": usage,
             **{name: ECHOED[name] if value is None else value for name, value in sent.items()},
         }
+
+
+RESPONSES = Dialect(
+    path="/v1/responses",
+    read=responses_request,
+    make_writer=lambda request, id_, model: ResponseWriter(request=request, id=id_, model=model),
+    format_error=partial(rename_messages, name="input"),
+)
+"""The API of OpenAI's newer SDKs. It stores nothing but the episode's records."""
 
 
 def usage(answer: Answer) -> Mapping[str, Any]:

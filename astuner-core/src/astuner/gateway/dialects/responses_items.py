@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from astuner.gateway.dialects.fields import format_value
+from astuner.gateway.dialects.fields import format_value, read_string_in
 from astuner.gateway.recording.messages import join_text
 from astuner.rendering.errors import bad_request
 
@@ -63,10 +63,10 @@ def _message(item: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _call(item: Mapping[str, Any], place: str) -> dict[str, Any]:
-    function = {key: _read_string(item, key, place) for key in ("name", "arguments")}
+    function = {key: read_string_in(item, key, place) for key in ("name", "arguments")}
     return {
         "role": "assistant",
-        "tool_calls": [{"id": _read_string(item, "call_id", place), "type": "function", "function": function}],
+        "tool_calls": [{"id": read_string_in(item, "call_id", place), "type": "function", "function": function}],
     }
 
 
@@ -74,7 +74,7 @@ def _call_output(item: Mapping[str, Any], place: str) -> dict[str, Any]:
     if item.get("output") is None:
         raise bad_request(f"{place}.output is missing.", f"{place}.output")
     content = join_text(item["output"], f"{place}.output", MESSAGE_PARTS)
-    return {"role": "tool", "tool_call_id": _read_string(item, "call_id", place), "content": content}
+    return {"role": "tool", "tool_call_id": read_string_in(item, "call_id", place), "content": content}
 
 
 def _read_reasoning(item: Mapping[str, Any], place: str) -> dict[str, Any] | None:
@@ -94,13 +94,6 @@ READERS: Mapping[str, Callable[[Mapping[str, Any], str], dict[str, Any] | None]]
     "function_call_output": _call_output,
     "reasoning": _read_reasoning,
 }
-
-
-def _read_string(item: Mapping[str, Any], key: str, place: str) -> str:
-    value = item.get(key)
-    if not isinstance(value, str):
-        raise bad_request(f"{place}.{key} must be a string, not {format_value(value)}.", f"{place}.{key}")
-    return value
 
 
 def _continues(last: Mapping[str, Any], message: Mapping[str, Any]) -> bool:

@@ -9,7 +9,16 @@ from attrs import evolve
 
 from astuner.gateway.dialects.chat_completions import MOST_LOGPROBS, chat_request
 from astuner.gateway.dialects.dialect import Normalise
-from astuner.gateway.dialects.fields import LARGEST, format_value, read_flag, read_integer, read_object, read_strings, read_text
+from astuner.gateway.dialects.fields import (
+    LARGEST,
+    format_value,
+    read_flag,
+    read_integer,
+    read_list,
+    read_object,
+    read_strings,
+    read_text,
+)
 from astuner.gateway.dialects.responses_items import read_items
 from astuner.gateway.recording.messages import normalise
 from astuner.gateway.recording.request import ChatRequest
@@ -47,7 +56,7 @@ def responses_request(body: Mapping[str, Any], read_messages: Normalise = normal
     preamble = [{"role": "system", "content": instructions}] if instructions else []
     chat: dict[str, Any] = {name: body[name] for name in SAME if body.get(name) is not None}
     chat["messages"] = [*preamble, *read_items(body.get("input"))]
-    chat["tools"] = _tools(body.get("tools")) or None
+    chat["tools"] = _tools(read_list(body, "tools")) or None
     chat["tool_choice"] = _tool_choice(body.get("tool_choice"))
     chat["max_tokens"] = read_integer(body, "max_output_tokens", 1, LARGEST)
     chat["response_format"] = _response_format(read_object(body, "text").get("format"))
@@ -67,11 +76,7 @@ def responses_request(body: Mapping[str, Any], read_messages: Normalise = normal
     )
 
 
-def _tools(tools: Any) -> list[dict[str, Any]]:
-    if tools is None:
-        return []
-    if not isinstance(tools, list):
-        raise bad_request("'tools' must be a list.", "tools")
+def _tools(tools: list[Any]) -> list[dict[str, Any]]:
     found = []
     for number, tool in enumerate(tools):
         kind = tool.get("type") if isinstance(tool, dict) else None

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
+
+from attrs import define, field
 
 from astuner.rendering.errors import bad_request
 from astuner.rendering.tool_calls.call_arguments import parse_arguments
@@ -15,6 +18,9 @@ ROLES = {"system": "system", "developer": "system", "user": "user", "assistant":
 
 TEXT_PARTS: Mapping[str, str] = {"text": "text", "refusal": "refusal"}
 """The types of content parts that are text, and the field that holds it."""
+
+KEPT_CONVERSATIONS = 16
+"""Number of conversations whose normalised messages are cached."""
 
 
 # Made once: `json.dumps` makes an encoder with every call.
@@ -32,6 +38,48 @@ def normalise(messages: Any, known: Sequence[Message] = ()) -> tuple[Message, ..
         raise bad_request("'messages' must be a list with at least one message.", "messages")
     start = len(known)
     return (*known, *(_message(message, f"messages[{start + place}]") for place, message in enumerate(messages[start:])))
+
+
+@define(eq=False)
+class MessageReader:
+    """Normalises messages as `normalise` does, returning those of an earlier request as the same objects.
+
+    So a growing conversation is not normalised again with every request.
+    """
+
+    _kept: OrderedDict[str, tuple[list[Any], tuple[Message, ...]]] = field(factory=OrderedDict, init=False)
+
+    def __call__(self, messages: Any) -> tuple[Message, ...]:
+        """Return the messages of a request, normalised; raises ApiError (400) as `normalise` does."""
+        key = _make_key(messages)
+        if key is None:
+            return normalise(messages)
+        raw, known = self._kept.get(key, ([], ()))
+        if messages[: len(raw)] != raw:
+            known = ()
+        found = normalise(messages, known)
+        exact = _count_exact(messages, len(known))
+        self._kept[key] = (messages[:exact], found[:exact])
+        self._kept.move_to_end(key)
+        if len(self._kept) > KEPT_CONVERSATIONS:
+            self._kept.popitem(last=False)
+        return found
+
+
+def _make_key(messages: Any) -> str | None:
+    """Return a key that identifies a conversation: the content of its first two messages."""
+    if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages[:2]):
+        return None
+    return repr([message.get("content") for message in messages[:2]])
+
+
+def _count_exact(messages: list[Any], start: int) -> int:
+    """Count the messages whose equality implies equal text: in JSON arguments 1 equals `true`, but is another text."""
+    for place in range(start, len(messages)):
+        for call in messages[place].get("tool_calls") or ():
+            if not isinstance(call.get("id"), str | None) or not isinstance(call["function"].get("arguments"), str | None):
+                return place
+    return len(messages)
 
 
 def digest_prefixes(root: bytes, messages: Sequence[Message]) -> list[bytes]:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from attrs import define, field, frozen
 
-from astuner.gateway.recording.choice_events import Answer, Delta, Done, reasoning_tokens
-from astuner.gateway.recording.reply import ReplyBuilder
+from astuner.gateway.recording.choice_events import Answer, Delta, Done, ReplyBuilder, count_reasoning_tokens
 from astuner.rendering.decoding import StopFinder, TextStream
 from astuner.rendering.errors import ApiError
 from astuner.schema import Call, Request, WeightSpan
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from astuner.gateway.tree.token_tree import Placement
     from astuner.protocols import Engine
-    from astuner.rendering import Renderer
+    from astuner.rendering import TemplateRenderer
     from astuner.rendering.reply_parser import Piece, ReplyParser
     from astuner.schema import Chunk, Message
 
@@ -71,7 +70,7 @@ class LiveCall:
 
     plan: CallPlan
     engine: Engine
-    renderer: Renderer
+    renderer: TemplateRenderer
     parser: ReplyParser
     emit: Callable[[Delta | Done], None]
     on_finished: Callable[[FinishedCall], None]
@@ -201,7 +200,7 @@ class LiveCall:
             prompt_tokens=len(plan.placement.ids),
             completion_tokens=len(self._ids),
             cached_tokens=plan.placement.kept,
-            reasoning_tokens=reasoning_tokens(reply, self._ids, self.renderer.decode),
+            reasoning_tokens=count_reasoning_tokens(reply, self._ids, self.renderer.decode),
             logprobs=self._client_logprobs[self._sent :] if plan.wants_logprobs else None,
         )
         self.emit(Done(plan.choice, answer))

@@ -9,7 +9,6 @@ from attrs import define, field, frozen
 
 from astuner.gateway.recording.messages import normalise
 from astuner.rendering.errors import bad_request
-from astuner.token_streams import prompt_length
 
 if TYPE_CHECKING:
     from astuner.gateway.tree.token_tree import Placement
@@ -18,18 +17,17 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class Conversations:
-    """Assembles a conversation from the messages that each of its calls added, taken from the calls' records."""
+    """Assembles a conversation from the messages that each of its calls added."""
 
-    _under_way: dict[int, _CallMessages] = field(factory=dict, init=False)
+    _calls: dict[int, _CallMessages] = field(factory=dict, init=False)
     _responses: dict[str, tuple[int, int]] = field(factory=dict, init=False)
 
-    def begin(self, index: int, placement: Placement, messages: tuple[Message, ...]) -> None:
-        """Keep the messages that a running call adds to those of its parent."""
-        self._under_way[index] = _CallMessages(placement.parent, placement.kept, len(placement.ids), messages)
-
-    def end(self, index: int) -> None:
-        """Drop a finished call's messages."""
-        self._under_way.pop(index, None)
+    def begin(self, index: int, messages: tuple[Message, ...], placement: Placement | None = None) -> None:
+        """Keep the messages that a call adds to those of its parent, if it has one."""
+        if placement is None:
+            self._calls[index] = _CallMessages(None, 0, 0, messages)
+        else:
+            self._calls[index] = _CallMessages(placement.parent, placement.kept, len(placement.ids), messages)
 
     def name_response(self, response: str, index: int, preamble: int) -> None:
         """Record a response's call; the first `preamble` messages of its conversation are not continued."""
@@ -52,19 +50,13 @@ class Conversations:
         parts: list[tuple[Message, ...]] = [(call.reply,)]
         place: int | None = index
         while place is not None:
-            added = self._find_messages(place, calls)
+            added = self._calls[place]
             parts.append(added.messages)
             # A call that keeps no sampled id of its parent starts again from the parent's prompt, without its reply.
-            if added.parent is not None and added.kept > self._find_messages(added.parent, calls).prompt_length:
+            if added.parent is not None and added.kept > self._calls[added.parent].prompt_length:
                 parts.append((calls[added.parent].reply,))
             place = added.parent
         return normalise([message for part in reversed(parts) for message in part][preamble:])
-
-    def _find_messages(self, index: int, calls: Mapping[int, Call]) -> _CallMessages:
-        call = calls.get(index)
-        return (
-            self._under_way[index] if call is None else _CallMessages(call.parent, call.kept, prompt_length(call), call.messages)
-        )
 
 
 @frozen(eq=False)

@@ -12,9 +12,9 @@ from astuner.gateway.recording.call_policy import CallPolicy
 from astuner.gateway.recording.call_seeds import CallIds, Seeds
 from astuner.gateway.recording.chat_call import ChatCall, ChatEngine, ChatPlan
 from astuner.gateway.recording.length_limits import Lengths
+from astuner.gateway.recording.messages import MessageReader
 from astuner.gateway.recording.model_call import CallPlan, FinishedCall, LiveCall
 from astuner.gateway.recording.named_responses import Conversations
-from astuner.gateway.recording.normalised_messages import MessageReader
 from astuner.gateway.recording.sampled_answer import build_sampled, find_leaky_tokens
 from astuner.gateway.recording.turn import RunningCall, Turn
 from astuner.gateway.tree.raw_prompts import PlainParser, RawTree
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from astuner.gateway.recording.request import ChatRequest
     from astuner.gateway.tuner import GatewayTuner
     from astuner.protocols import Engine
-    from astuner.rendering import Renderer
+    from astuner.rendering import TemplateRenderer
     from astuner.rendering.reply_parser import ReplyParser
 
 
@@ -39,7 +39,7 @@ class EpisodeRecorder:
         self,
         spec: EpisodeSpec,
         engine: Engine,
-        renderer: Renderer | None,
+        renderer: TemplateRenderer | None,
         *,
         serial: int,
         tuner: GatewayTuner,
@@ -150,7 +150,7 @@ class EpisodeRecorder:
         self, request: ChatRequest, caller: Caller, placement: Placement, room: int, seeds: Sequence[int], turn: Turn, first: int
     ) -> list[RunningCall]:
         """Make the calls for one prompt: a choice for each seed, numbered from the first."""
-        spec, renderer = self.spec, cast("Renderer", self._renderer)
+        spec, renderer = self.spec, cast("TemplateRenderer", self._renderer)
         tree = cast("TokenTree | RawTree", self._raw if request.prompts else self._tree)
         if request.prompts:
             request = evolve(request, messages=_as_message(renderer.decode(placement.prompt_ids.tolist())))
@@ -200,7 +200,7 @@ class EpisodeRecorder:
                 tool_call_id=self._ids.number_tool_calls(caller.agent, seed),
             )
             tree.add_prompt(index, own)
-            self._conversations.begin(index, own, plan.messages)
+            self._conversations.begin(index, plan.messages, own)
             self._lengths.begin(index, own)
             callable_tools = request.tools if request.calls_tools else ()
             if request.prompts:
@@ -235,6 +235,7 @@ class EpisodeRecorder:
                 untrained="no_token_ids",
                 timeout_s=self.spec.llm_timeout_s,
             )
+            self._conversations.begin(self._begun, request.messages)
             self._begun += 1
             engine = cast("ChatEngine", self._engine)
             lives.append(ChatCall(plan, engine, turn.events.put_nowait, self._make_finisher(None, None, caller, ())))
@@ -254,7 +255,6 @@ class EpisodeRecorder:
     ) -> Callable[[FinishedCall], None]:
         def finish(done: FinishedCall) -> None:
             self._calls[done.call.index] = done.call
-            self._conversations.end(done.call.index)
             self.overflow |= done.call.untrained == "context_length_exceeded"
             if tree is not None and placement is not None:
                 tree.add_reply(placement, done.call, done.usable, done.closed_by)

@@ -10,7 +10,7 @@ from astuner.protocols import Sampled
 
 if TYPE_CHECKING:
     from astuner.gateway.recording.model_call import FinishedCall
-    from astuner.rendering import Renderer
+    from astuner.rendering import TemplateRenderer
 
 MARKUP = re.compile(
     r"tool.?(call|sep|use)|function.?call|python_tag|think|reason|arg_(key|value)|\[(ARGS|CALL_ID)\]", re.IGNORECASE
@@ -21,7 +21,7 @@ HARMONY = frozenset({"<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|co
 """gpt-oss uses these in every answer."""
 
 
-def find_leaky_tokens(renderer: Renderer) -> Mapping[int, str]:
+def find_leaky_tokens(renderer: TemplateRenderer) -> Mapping[int, str]:
     """Return the special tokens of a renderer's tokenizer that must not appear inside an answer, by id."""
     added = getattr(getattr(renderer, "tokenizer", None), "added_tokens_decoder", {})
     special = {int(number): str(token) for number, token in added.items() if token.special}
@@ -30,7 +30,7 @@ def find_leaky_tokens(renderer: Renderer) -> Mapping[int, str]:
 
 
 def build_sampled(
-    done: FinishedCall, tools: Sequence[Mapping[str, Any]], renderer: Renderer, leaky: Mapping[int, str]
+    done: FinishedCall, tools: Sequence[Mapping[str, Any]], renderer: TemplateRenderer, leaky: Mapping[int, str]
 ) -> Sampled:
     """Return what a finished call sampled; `leaky` is what `find_leaky_tokens` returns."""
     ids = done.call.output_ids.tolist()

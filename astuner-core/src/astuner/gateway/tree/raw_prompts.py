@@ -16,7 +16,7 @@ from astuner.rendering.errors import bad_request
 from astuner.rendering.reply_parser import Piece
 
 if TYPE_CHECKING:
-    from astuner.rendering import Renderer
+    from astuner.rendering import TemplateRenderer
     from astuner.schema import Call, Ids
 
 
@@ -45,7 +45,7 @@ class RawTree:
     else is a new root. So a sampled id is never re-encoded, and text that was not sampled is encoded in one piece.
     """
 
-    renderer: Renderer
+    renderer: TemplateRenderer
     _by_ids: defaultdict[str, _Beginnings] = field(factory=lambda: defaultdict(_Beginnings), init=False)
     _by_text: defaultdict[str, _Beginnings] = field(factory=lambda: defaultdict(_Beginnings), init=False)
     _points: dict[tuple[int, int], _Point] = field(factory=dict, init=False)

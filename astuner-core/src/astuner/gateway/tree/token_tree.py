@@ -13,7 +13,7 @@ from astuner.gateway.recording.messages import extend_digest
 from astuner.gateway.recording.request import ChatRequest
 from astuner.gateway.tree.prompt_cache import PromptCache, digest_text
 from astuner.rendering.errors import ApiError
-from astuner.rendering.renderer import Renderer
+from astuner.rendering.template_renderer import TemplateRenderer
 from astuner.rendering.template_shape import PROBE
 from astuner.schema import Call, Message
 from astuner.token_streams import prompt_length, stream_ids
@@ -69,7 +69,7 @@ class TokenTree:
     point for which that holds. Points are found by a rolling digest, so a lookup costs one pass over the request.
     """
 
-    renderer: Renderer
+    renderer: TemplateRenderer
     _streams: dict[int, _Stream] = field(factory=dict, init=False)
     _points: dict[bytes, tuple[_Point, ...]] = field(factory=dict, init=False)
     _cache: PromptCache = field(factory=PromptCache, init=False)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from attrs import define, field
 
 from astuner.planning.schema.json_types import Schema, build_class_schema, build_free_section
-from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.catalog import Catalog
+from astuner.protocols import Candidate
 from astuner.protocols.optional import find_options_class
 
 

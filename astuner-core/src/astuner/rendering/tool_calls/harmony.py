@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from astuner.rendering.decoding import partial_marker_length
-from astuner.rendering.reply_parser import Piece, ReplyParser
+from astuner.rendering.reply_parser import Piece
 from astuner.rendering.tool_calls import sampled_json
 
 _MESSAGE = "<|message|>"
@@ -19,19 +19,11 @@ _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
 
 
-class HarmonyStyle:
-    """The style of gpt-oss."""
-
-    def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
-        """Return a parser for the answer to a rendered prompt."""
-        return HarmonyParser(tools=tools, parallel=parallel)
-
-
 class HarmonyParser:
     """Reads `<|channel|>name to=recipient<|message|>text<|end|>`, several of them with `<|start|>assistant` between."""
 
-    def __init__(self, *, tools: Sequence[Mapping[str, Any]], parallel: bool = True) -> None:
-        """`tools`: those whose calls are read. `parallel`: more than one call."""
+    def __init__(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool = True) -> None:
+        """No prompt opens a channel. `tools`: those whose calls are read. `parallel`: more than one call."""
         self.malformed = 0
         self.dropped = 0
         self._tools = tools

@@ -22,23 +22,18 @@ def keep_as_content(text: str) -> ParsedCalls:
 class TaggedCalls:
     """Calls that are each enclosed in an opening and a closing marker."""
 
-    open: str
+    opener: str
     close: str
     body: Body
     bare: str = ""
     closers: str = ">"
 
-    @property
-    def openers(self) -> Sequence[str]:
-        """The opening marker."""
-        return (self.open,)
-
     def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
         """Read one call; see `CallFormat`."""
-        end = text.find(self.close, len(self.open))
+        end = text.find(self.close, len(self.opener))
         if end < 0:
             return keep_as_content(text) if final else None
-        read = self.body(text[len(self.open) : end], tools)
+        read = self.body(text[len(self.opener) : end], tools)
         end += len(self.close)
         if read is None:
             return keep_as_content(text[:end])
@@ -49,7 +44,7 @@ class TaggedCalls:
 class CallSection:
     """Calls between their own markers inside a section, which is read once it is complete."""
 
-    open: str
+    opener: str
     close: str
     call_open: str
     call_close: str
@@ -57,18 +52,13 @@ class CallSection:
     bare: str = ""
     closers: str = ">"
 
-    @property
-    def openers(self) -> Sequence[str]:
-        """The marker that opens the section."""
-        return (self.open,)
-
     def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
         """Read one section; see `CallFormat`. A section that was cut off keeps its complete calls."""
-        inner_end = text.find(self.close, len(self.open))
+        inner_end = text.find(self.close, len(self.opener))
         if inner_end < 0 and not final:
             return None
         end = len(text) if inner_end < 0 else inner_end + len(self.close)
-        inner = text[len(self.open) :] if inner_end < 0 else text[len(self.open) : inner_end]
+        inner = text[len(self.opener) :] if inner_end < 0 else text[len(self.opener) : inner_end]
         pieces, malformed, place = [], 0, 0
         while (start := inner.find(self.call_open, place)) >= 0:
             stop = inner.find(self.call_close, start)

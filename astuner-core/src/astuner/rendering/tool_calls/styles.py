@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 from astuner.rendering.reply_parser import Style
 from astuner.rendering.tool_calls import call_parsers
-from astuner.rendering.tool_calls.harmony import HarmonyStyle
+from astuner.rendering.tool_calls.harmony import HarmonyParser
 from astuner.rendering.tool_calls.marked_calls import CallSection, TaggedCalls
 from astuner.rendering.tool_calls.unclosed_calls import Llama, Mistral
 
@@ -15,12 +15,8 @@ if TYPE_CHECKING:
     from astuner.rendering.reply_parser import ReplyParser
 
 
-class ReplyStyle(Protocol):
-    """How a family of models writes its answers."""
-
-    def parser(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
-        """Return a parser for the answer to a rendered prompt; `tools` are those whose calls are read."""
-        ...
+MakeParser = Callable[..., "ReplyParser"]
+"""Makes a parser for the answer to a rendered prompt, as `Style` does."""
 
 
 def _make_dsml_section(section: str) -> CallSection:
@@ -30,7 +26,7 @@ def _make_dsml_section(section: str) -> CallSection:
     )
 
 
-STYLES: Mapping[str, ReplyStyle] = {
+STYLES: Mapping[str, MakeParser] = {
     "hermes": Style(calls=TaggedCalls("<tool_call>", "</tool_call>", call_parsers.read_hermes)),
     "qwen_xml": Style(calls=TaggedCalls("<tool_call>", "</tool_call>", call_parsers.read_qwen_xml)),
     "glm": Style(calls=TaggedCalls("<tool_call>", "</tool_call>", call_parsers.read_glm)),
@@ -61,7 +57,7 @@ STYLES: Mapping[str, ReplyStyle] = {
             "<minimax:tool_call>", "</minimax:tool_call>", "<invoke name=", "</invoke>", call_parsers.make_invoke_reader()
         )
     ),
-    "harmony": HarmonyStyle(),
+    "harmony": HarmonyParser,
 }
 """The formats of tool calls, with the reasoning that goes with them, by name."""
 

@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from astuner.rendering.tool_calls import sampled_json
-
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "integer": int,
     "number": (int, float),
@@ -61,7 +59,7 @@ def _encode_value(text: str, types: set[str]) -> str:
         return "null"
     if "boolean" in types and bare in ("True", "False"):
         return bare.lower()
-    value = sampled_json.parse_value(bare)
+    value = _parse_strict(bare)
     others = types - {"string", "null"}
     if not types:
         fits = value is not None or bare == "null"
@@ -69,18 +67,16 @@ def _encode_value(text: str, types: set[str]) -> str:
         fits = any(isinstance(value, _KINDS.get(kind, ())) for kind in others)
         # JSON's true is not a number, though Python's is.
         fits = fits and not (isinstance(value, bool) and "boolean" not in others)
-    # Python reads NaN and the like, but they are not valid JSON.
-    if fits and _is_strict(bare):
-        return bare
-    return json.dumps(text, ensure_ascii=False)
+    return bare if fits else json.dumps(text, ensure_ascii=False)
 
 
-def _is_strict(text: str) -> bool:
+def _parse_strict(text: str) -> Any:
+    """Return the value of a JSON text; None if it is not valid JSON, as NaN and the like, which Python reads."""
+
     def refuse(_: str) -> Any:
         raise ValueError
 
     try:
-        json.loads(text, parse_constant=refuse)
-    except ValueError:
-        return False
-    return True
+        return json.loads(text, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return None

@@ -22,13 +22,9 @@ _NAMED = re.compile(r"\s*([\w.\-]+)\s*(?:\[CALL_ID\]\s*[\w\-]+\s*)?(?:\[ARGS\])?
 class Llama:
     """`{"name": …, "parameters": …}` as the whole answer or after `<|python_tag|>`, several with `;` between."""
 
+    opener: str = _TAG
     bare: str = "{"
     closers: str = "}"
-
-    @property
-    def openers(self) -> Sequence[str]:
-        """The tag of tool calls."""
-        return (_TAG,)
 
     def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
         """Read all calls that follow one another; see `CallFormat`. JSON that is not a call is an ordinary answer."""
@@ -67,17 +63,13 @@ def _names_a_tool(text: str, tools: Sequence[Mapping[str, Any]]) -> bool:
 class Mistral:
     """`[TOOL_CALLS]` and then `[{"name": …, "arguments": …}, …]`, or `name{…}`, or `name[ARGS]{…}`."""
 
+    opener: str = "[TOOL_CALLS]"
     bare: str = ""
     closers: str = "]}"
 
-    @property
-    def openers(self) -> Sequence[str]:
-        """The tag of tool calls."""
-        return ("[TOOL_CALLS]",)
-
     def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
         """Read one list of calls, or one call; see `CallFormat`."""
-        tag = self.openers[0]
+        tag = self.opener
         named = _NAMED.match(text, len(tag))
         start = named.end() if named else len(text) - len(text[len(tag) :].lstrip())
         end = sampled_json.find_value_end(text, start)

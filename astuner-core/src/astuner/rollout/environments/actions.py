@@ -41,7 +41,7 @@ def find_last_code_block(text: str) -> str | None:
     for line in text.splitlines():
         mark = _FENCE.match(line)
         if not fence:
-            # The name of a language holds no backtick: "```x```" within a line is not a block.
+            # A language's name has no backtick: "```x```" within a line is not a block.
             if mark and "`" not in mark[2]:
                 fence, block = mark[1], []
         elif mark and mark[1][0] == fence[0] and len(mark[1]) >= len(fence) and not mark[2].strip():

@@ -22,7 +22,7 @@ class TokenCounter:
     """Counts as the model's template renders; estimates without a tokenizer, or for messages that the template refuses."""
 
     def __init__(self, renderer: TemplateRenderer | None) -> None:
-        """None is for engines that speak chat and have no token ids."""
+        """None for chat engines, which have no token ids."""
         self._renderer = renderer
         self.exact = renderer is not None
         """Whether limits can be relied on."""
@@ -43,7 +43,7 @@ class TokenCounter:
                 )
                 return len(self._renderer.encode(rendered))
             except ApiError:
-                # Templates refuse what is not a conversation, such as a single answer, and a policy may still need its size.
+                # Templates refuse what is not a conversation, such as a single answer, but a policy may still need its size.
                 pass
         return sum(TOKENS_PER_MESSAGE + self.count_text(_join_text(message)) for message in messages)
 
@@ -64,7 +64,7 @@ class ContextLimits:
     def limit_view(self, shortest: int) -> int:
         """Return the most that later messages may take; `shortest` are the tokens of the shortest view so far.
 
-        A view that starts over is the first prompt of a conversation, after which `max_response_length` tokens may follow.
+        A view that starts over is the first prompt of a conversation, which `max_response_length` tokens may follow.
         """
         return self._subtract_answer(min(self.max_model_len, shortest + self.max_response_length))
 

@@ -60,7 +60,7 @@ class HomeThread:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
-            # What the environment left running, such as a heartbeat, ends with it.
+            # What the environment left running, such as a heartbeat, ends with the loop.
             left = asyncio.all_tasks(self._loop)
             for task in left:
                 task.cancel()

@@ -17,9 +17,10 @@ from astuner.rollout.environments.home_thread import HomeThread, ThreadProxy
 from astuner.rollout.environments.selection import EnvironmentChoice, EnvironmentFinder
 
 if TYPE_CHECKING:
-    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.config.env_variables import ActionPreference
+    from astuner.plugins.catalog import Catalog
     from astuner.plugins.component import Component
-    from astuner.protocols import ComponentMaker, MakeEnvironment, RunInfo
+    from astuner.protocols import Candidate, ComponentMaker, MakeEnvironment, RunInfo
     from astuner.schema import WorkflowTask
 
 CLOSE_TIMEOUT_S = 10.0
@@ -29,9 +30,11 @@ CLOSE_TIMEOUT_S = 10.0
 class LivingEnvironment:
     """The environment of one episode."""
 
-    def __init__(self, environment: Any, *, name: str, blame: str, home: HomeThread | None) -> None:
-        """`home` is the thread in which it lives, if it has one of its own."""
+    def __init__(self, environment: Any, *, name: str, blame: str, preference: ActionPreference, home: HomeThread | None) -> None:
+        """`home` is its own thread, if it has one."""
         self.name = name
+        self.preference = preference
+        """How actions are read off answers where it leads."""
         self.blame = blame
         self.facade = environment if home is None else ThreadProxy(environment, home)
         """What workflows and judges are given."""
@@ -43,11 +46,11 @@ class LivingEnvironment:
         return GuardedEnvironment(self.facade, self.blame)
 
     def is_source_of(self, error: BaseException) -> bool:
-        """Tell whether `error` comes out of one of the environment's own methods, which a workflow has called."""
+        """Whether `error` comes from one of the environment's methods, called by a workflow."""
         return any(frame.f_locals.get("self") is self._environment for frame, _ in traceback.walk_tb(error.__traceback__))
 
     async def close(self, tell: Callable[[str], None]) -> None:
-        """Close it, in bounded time, also while the episode is being cancelled; a failure is told."""
+        """Close it, in bounded time, also while the episode is being cancelled; a failure is logged."""
         closing = asyncio.ensure_future(self._close(tell))
         try:
             await asyncio.shield(closing)
@@ -79,7 +82,7 @@ class Environments:
     def __init__(self, choice: EnvironmentChoice, run_info: RunInfo, catalog: Catalog, hooks: ComponentMaker) -> None:
         """Find them in `catalog`, and make them through `hooks`."""
         self._run_info, self._hooks = run_info, hooks
-        self._finder = EnvironmentFinder(choice, catalog)
+        self._finder, self._preference = EnvironmentFinder(choice, catalog), choice.preference
         self._makers: dict[Candidate, MakeEnvironment] = {}
         self._in_threads = run_info.config.rollout.isolation == "thread"
 
@@ -88,7 +91,7 @@ class Environments:
     ) -> LivingEnvironment | None:
         """Make the environment of an episode, to be closed by `lives`; None when its task has none.
 
-        One that the task names and nobody offers is told. Raises `EnvironmentFailed`.
+        Reports one that the task names but no package offers. Raises `EnvironmentFailed`.
         """
         component = self._finder.of(workflow_task.env_type)
         if component is not None:
@@ -117,7 +120,7 @@ class Environments:
             if isinstance(error, Exception):
                 raise EnvironmentFailed(f"{blame} could not be made: {type(error).__name__}: {error}") from error
             raise
-        return LivingEnvironment(environment, name=component.candidate.name, blame=blame, home=home)
+        return LivingEnvironment(environment, name=component.candidate.name, blame=blame, preference=self._preference, home=home)
 
     def _maker(self, component: Component) -> MakeEnvironment:
         if component.candidate not in self._makers:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING
 
-from astuner.config.env_variables import ActionPreference
 from astuner.protocols import ContextPolicy, RunInfo, Tracker, Workflow
 from astuner.rollout.environments.conversation_room import ContextLimits, TokenCounter
 from astuner.rollout.environments.environment_loop import EnvironmentLoop, LoopOptions
 
 if TYPE_CHECKING:
-    from astuner.config.model import Config
     from astuner.rendering import TemplateRenderer
     from astuner.rollout.environments.lifetime import LivingEnvironment
 
@@ -36,7 +34,7 @@ class LoopFactory:
         """Return the workflow of one episode; a tracker that is a `ContextPolicy` manages its conversation."""
         options = LoopOptions(
             name=living.name,
-            preference=choose_action_preference(self._config),
+            preference=living.preference,
             max_steps=self._config.rollout.multi_turn.max_steps,
             max_env_len=self._config.context_tracker.max_env_len,
             limits=self._limits,
@@ -44,15 +42,3 @@ class LoopFactory:
         )
         policy = tracker if isinstance(tracker, ContextPolicy) else None
         return EnvironmentLoop(living.guarded, options, policy=policy, counter=self._counter)
-
-
-def choose_action_preference(config: Config) -> ActionPreference:
-    """Return how actions are read off answers in a run."""
-    own = config.environment.env_action_preference
-    if own is not None:
-        return own
-    if config.task_reader.type.rpartition("/")[2] != "env_service":
-        return "text"
-    # The reader checks its own section.
-    chosen = config.task_reader.get_options("env_service").get("env_action_preference", "code")
-    return cast("ActionPreference", chosen) if chosen in get_args(ActionPreference) else "code"

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from astuner.config.env_variables import NO_ENVIRONMENT
+from astuner.config.env_variables import NO_ENVIRONMENT, ActionPreference
 from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, DataError, PluginError, Problem
 from astuner.protocols import Reader
 from astuner.schema import Split, Task
 
 if TYPE_CHECKING:
-    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.plugins.catalog import Catalog
     from astuner.plugins.component import Component
+    from astuner.protocols import Candidate
 
 KEY = "astuner.environment.environment_type"
 METHODS = ("reset", "step", "evaluate", "close")
@@ -24,18 +25,20 @@ METHODS = ("reset", "step", "evaluate", "close")
 
 @frozen(kw_only=True)
 class EnvironmentChoice:
-    """What a configuration says of environments. Picklable."""
+    """What a configuration says about environments. Picklable."""
 
     everywhere: Component | None = None
     """The environment of every task; None takes what each task's `env_type` names."""
     given: Mapping[str, Component] = field(factory=dict)
-    """Those that have options of their own, by name."""
+    """Those with their own options, by name."""
     reader: str = ""
-    """The task reader's name: an environment of the same name plays the tasks whose `env_type` names none (`env_service`)."""
+    """The task reader's name: an environment of the same name plays the tasks whose `env_type` names none."""
+    preference: ActionPreference = "text"
+    """How actions are read off answers where an environment leads."""
     leads: bool = False
     """Whether the environment leads and no workflow does, so that a task without one cannot be played."""
     shared: bool = True
-    """Whether workflows run where environments can be handed to them: not in processes of their own."""
+    """Whether environments can be handed to workflows: not if these run in their own processes."""
 
     @property
     def components(self) -> list[Component]:
@@ -72,7 +75,7 @@ class EnvironmentFinder:
         return choose_environment(self._catalog.find("environment", name, config_dir=Path(), key=KEY))
 
     def why_none(self, env_type: str) -> str:
-        """Say what is installed in place of the environment that a task names."""
+        """List what is installed, for a task whose environment is not."""
         offered = self._catalog.candidates("environment")
         installed = ", ".join(f"{each.name} ({each.provider})" for each in offered) or "none"
         similar = find_closest(env_type, (each.name for each in offered))
@@ -80,7 +83,7 @@ class EnvironmentFinder:
 
 
 class TasksToPlay:
-    """A reader whose tasks all have what the run plays them with; raises `DataError` for the first that has not."""
+    """Checks that every task has what the run plays it with; raises `DataError` for the first that does not."""
 
     def __init__(self, reader: Reader, choice: EnvironmentChoice, catalog: Catalog) -> None:
         """Check the tasks of `reader`."""
@@ -113,7 +116,7 @@ class TasksToPlay:
 
 
 def choose_environment(candidate: Candidate, values: Mapping[str, Any] | None = None) -> Component:
-    """Return an environment with its options, after a look at its class; raises `ConfigError` or `PluginError`."""
+    """Check an environment's class and return it with its options; raises `ConfigError` or `PluginError`."""
     from astuner.plugins.component import Component
     from astuner.plugins.drivers import load
     from astuner.plugins.options import build_options

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 from unittest import SkipTest
 
-from astuner.config.key_coverage import find_unaccounted_keys, matches
 from astuner.config.schema_keys import walk_schema
+from astuner.planning.key_coverage import find_unaccounted_keys, matches
 from astuner.plugins.drivers import load
 from astuner.protocols.optional import Honours, Inapplicable, Refuses, find_offer
 from astuner.schema import CheckpointSaved, StepReport, ValidationReport
@@ -122,13 +122,13 @@ class BackboneContract(Contract):
         left: list[str] = []
         # The first time, libraries may start helpers that live as long as the process; the second time nobody has an excuse.
         for name in ("first", "second"):
-            before, tasks = list_running(), _pending_tasks()
+            before, tasks = list_running(), _list_pending_tasks()
             with self._attempt(tmp_path / name) as attempt:
                 events = attempt.train()
                 next((event for event in events if isinstance(event, StepReport)), None)
                 events.close()
             if name == "second":
-                left = [*find_left_running(before), *(tasks[1] for tasks in (_pending_tasks() - tasks))]
+                left = [*find_left_running(before), *(tasks[1] for tasks in (_list_pending_tasks() - tasks))]
         assert not left, (
             f"{self._blame}: {', '.join(left)} still there after close(); end them in a `finally` of train, or in close()"
         )
@@ -227,10 +227,6 @@ class BackboneContract(Contract):
             except Exception as error:
                 raise AssertionError(f"{self._blame}: close(), called {when}, raised {error!r}; let it do nothing") from error
 
-    @property
-    def _blame(self) -> str:
-        return self.candidate().blame
-
     def _attempt(self, directory: Path) -> AbstractContextManager[Rehearsal]:
         directory.mkdir(parents=True, exist_ok=True)
         return self._rehearse(self.conf(directory))
@@ -276,7 +272,7 @@ def _train_until_stopped(attempt: Rehearsal) -> tuple[list[int], list[int]]:
     return reported, saved
 
 
-def _pending_tasks() -> set[tuple[int, str]]:
+def _list_pending_tasks() -> set[tuple[int, str]]:
     gc.collect()
     tasks = [found for found in gc.get_objects() if issubclass(type(found), asyncio.Task)]
     return {(id(task), f"asyncio task {task.get_name()!r}") for task in tasks if not task.done()}

@@ -19,8 +19,9 @@ from unittest import SkipTest
 
 import attrs
 
-from astuner.plugins.catalog import Candidate, Catalog
-from astuner.protocols import RunInfo
+from astuner.errors import ConfigError
+from astuner.plugins.catalog import Catalog
+from astuner.protocols import Candidate, RunInfo
 from astuner.protocols.optional import find_options_class
 from astuner.testing.contracts.shape import find_call_problem
 from astuner.testing.run_infos import run_info
@@ -57,6 +58,11 @@ class Contract(Rules):
         """Return the info of the run that the component is made in."""
         return run_info(directory)
 
+    @property
+    def _blame(self) -> str:
+        """How messages name the component."""
+        return self.candidate().blame
+
     def make(self, directory: Path) -> Any:
         """Return the component, made as core makes it: options structured strictly, then `from_run` or the constructor."""
         from astuner.plugins.drivers import construct
@@ -67,6 +73,15 @@ class Contract(Rules):
         info.directory.mkdir(parents=True, exist_ok=True)
         target = self.target()
         return construct(self.candidate(), target, build_options(target, self.options, key=self.kind), info)
+
+    def _make_or_skip(self, directory: Path) -> Any:
+        """Return the component; skip the rule if it needs options and its author has set none."""
+        try:
+            return self.make(directory)
+        except ConfigError as error:
+            if self.options:
+                raise
+            raise SkipTest(f"it needs options: set `options` ({error})") from error
 
     @classmethod
     def target(cls) -> Any:
@@ -93,14 +108,14 @@ class Contract(Rules):
             return
         if hasattr(target, "from_run"):
             bound = isinstance(inspect.getattr_static(target, "from_run"), classmethod | staticmethod)
-            assert bound, f"{self.candidate().blame}: from_run must be a classmethod: write `@classmethod` above it"
+            assert bound, f"{self._blame}: from_run must be a classmethod: write `@classmethod` above it"
             wrong = find_call_problem(target.from_run, ["options", "run_info"])
-            assert not wrong, f"{self.candidate().blame}: core calls from_run(options, run_info), which does not fit: {wrong}"
+            assert not wrong, f"{self._blame}: core calls from_run(options, run_info), which does not fit: {wrong}"
         else:
             gets = ["options"] if find_options_class(target) is not None else []
             wrong = find_call_problem(target, gets)
             remedy = "let it take the options" if gets else "without `Options` it takes no argument"
-            assert not wrong, f"{self.candidate().blame}: core calls {target.__name__}({', '.join(gets)}): {wrong}; {remedy}"
+            assert not wrong, f"{self._blame}: core calls {target.__name__}({', '.join(gets)}): {wrong}; {remedy}"
 
     @self_contained
     def test_options_are_an_attrs_class(self) -> None:
@@ -109,12 +124,8 @@ class Contract(Rules):
         if options is None:
             return
         is_attrs = isinstance(options, type) and attrs.has(options)
-        assert is_attrs, (
-            f"{self.candidate().blame}: Options must be an attrs class (`@attrs.frozen(kw_only=True)`), got {options!r}"
-        )
-        assert options.__setattr__ is not object.__setattr__, (
-            f"{self.candidate().blame}: Options must be frozen (`@attrs.frozen`)"
-        )
+        assert is_attrs, f"{self._blame}: Options must be an attrs class (`@attrs.frozen(kw_only=True)`), got {options!r}"
+        assert options.__setattr__ is not object.__setattr__, f"{self._blame}: Options must be frozen (`@attrs.frozen`)"
 
     @self_contained
     def test_options_are_documented(self) -> None:
@@ -123,7 +134,7 @@ class Contract(Rules):
 
         options = find_options_class(self.target())
         bare = [option.name for option in describe_options(options) if not option.doc]
-        assert not bare, f'{self.candidate().blame}: document {", ".join(bare)}: write a """docstring""" under each field'
+        assert not bare, f'{self._blame}: document {", ".join(bare)}: write a """docstring""" under each field'
 
     def test_options_cross_processes(self) -> None:
         """Options survive pickling, since each rollout process makes its own components from them."""
@@ -134,11 +145,9 @@ class Contract(Rules):
             again = pickle.loads(pickle.dumps(options))
         except Exception as error:
             raise AssertionError(
-                f"{self.candidate().blame}: Options cannot be pickled ({type(error).__name__}: {error}): hold plain values"
+                f"{self._blame}: Options cannot be pickled ({type(error).__name__}: {error}): hold plain values"
             ) from error
-        assert again == options, (
-            f"{self.candidate().blame}: Options changed on their way to another process: {options} -> {again}"
-        )
+        assert again == options, f"{self._blame}: Options changed on their way to another process: {options} -> {again}"
 
 
 @cache

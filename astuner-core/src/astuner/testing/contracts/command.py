@@ -8,7 +8,7 @@ from typing import ClassVar
 import click
 from click.testing import CliRunner
 
-from astuner.plugins.catalog import Candidate
+from astuner.protocols import Candidate
 from astuner.testing.contracts.base import Contract, self_contained
 
 
@@ -33,7 +33,7 @@ class CommandContract(Contract):
         """The entry point names a click command or group: the object that `@click.command()` leaves behind."""
         target = self.target()
         assert isinstance(target, click.Command), (
-            f"{self.candidate().blame} is {target!r:.80}, but a click command is expected: decorate it with `@click.command()`"
+            f"{self._blame} is {target!r:.80}, but a click command is expected: decorate it with `@click.command()`"
         )
 
     @self_contained
@@ -41,7 +41,7 @@ class CommandContract(Contract):
         """The command and each command below it have a help text, whose first sentence is shown in the list of commands."""
         for path, command in _commands(self.target()):
             said = (command.help or command.short_help or "").strip()
-            assert said, f"{self.candidate().blame}: `{path}` has no help: write a docstring under its function"
+            assert said, f"{self._blame}: `{path}` has no help: write a docstring under its function"
 
     @self_contained
     def test_help_is_answered(self) -> None:
@@ -50,11 +50,11 @@ class CommandContract(Contract):
             result = CliRunner().invoke(command, ["--help"], prog_name=f"astuner {path}")
             why = f"{type(result.exception).__name__}: {result.exception}" if result.exception else result.output
             assert result.exit_code == 0, (
-                f"{self.candidate().blame}: `{path} --help` ended with exit code {result.exit_code} ({why.strip()[-200:]}): "
+                f"{self._blame}: `{path} --help` ended with exit code {result.exit_code} ({why.strip()[-200:]}): "
                 "do nothing before the options are read, and keep the option --help"
             )
             assert "Usage:" in result.output, (
-                f"{self.candidate().blame}: `{path} --help` printed {result.output[:200]!r} without a usage line"
+                f"{self._blame}: `{path} --help` printed {result.output[:200]!r} without a usage line"
             )
 
     @self_contained

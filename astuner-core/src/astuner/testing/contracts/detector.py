@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 from unittest import SkipTest
 
-from astuner.errors import ConfigError
 from astuner.protocols import Sampled
 from astuner.rollout.detection import LONGEST_EVIDENCE
 from astuner.testing.contracts.base import Contract, self_contained
@@ -35,7 +34,7 @@ class DetectorContract(Contract):
     def test_it_is_a_detector(self) -> None:
         """A detector has `look(output)`, a plain method."""
         doc = "It returns the evidence as text, or None."
-        assert_method(self.target(), "look", ["output"], blame=self.candidate().blame, doc=doc)
+        assert_method(self.target(), "look", ["output"], blame=self._blame, doc=doc)
 
     def test_ordinary_texts_are_left_alone(self, tmp_path: Path) -> None:
         """Ordinary texts of any script, code, tables, logs and encodings are not abnormal."""
@@ -43,7 +42,7 @@ class DetectorContract(Contract):
         for name, text in self.ordinary.items():
             found = detector.look(make_sampled(text))
             assert found is None, (
-                f"{self.candidate().blame} takes an ordinary text ({name}) for abnormal: {found!r:.200}; be stricter, or set "
+                f"{self._blame} takes an ordinary text ({name}) for abnormal: {found!r:.200}; be stricter, or set "
                 "`ordinary` if it targets such texts"
             )
 
@@ -55,7 +54,7 @@ class DetectorContract(Contract):
             found = detector.look(output)
             fits = found is None or (isinstance(found, str) and bool(found.strip()) and len(found) <= LONGEST_EVIDENCE)
             assert fits, (
-                f"{self.candidate().blame} returned {found!r:.80} for {output.text!r:.60}: return None, or the evidence as text "
+                f"{self._blame} returned {found!r:.80} for {output.text!r:.60}: return None, or the evidence as text "
                 f"of at most {LONGEST_EVIDENCE} characters"
             )
 
@@ -69,7 +68,7 @@ class DetectorContract(Contract):
         for other in (backwards, [second.look(output) for output in outputs]):
             for output, before, after in zip(outputs, once, other, strict=True):
                 assert before == after, (
-                    f"{self.candidate().blame} found {before!r:.80} in {output.text!r:.60}, and then {after!r:.80}: keep no "
+                    f"{self._blame} found {before!r:.80} in {output.text!r:.60}, and then {after!r:.80}: keep no "
                     "state between answers and draw nothing at random"
                 )
 
@@ -81,7 +80,7 @@ class DetectorContract(Contract):
             before = take_snapshot(output)
             detector.look(output)
             changed = find_changes(before, take_snapshot(output))
-            assert not changed, f"{self.candidate().blame} changed what it was shown: {changed[0]}: work on a copy"
+            assert not changed, f"{self._blame} changed what it was shown: {changed[0]}: work on a copy"
 
     def test_what_is_abnormal_is_found(self, tmp_path: Path) -> None:
         """It finds something in every answer of `abnormal`."""
@@ -89,7 +88,7 @@ class DetectorContract(Contract):
             raise SkipTest("it needs answers to find something in: set `abnormal`")
         detector = self._make_or_skip(tmp_path)
         for output in self.abnormal:
-            assert detector.look(output), f"{self.candidate().blame} finds nothing in {output.text!r:.120}"
+            assert detector.look(output), f"{self._blame} finds nothing in {output.text!r:.120}"
 
     def _make_outputs(self) -> Iterator[Sampled]:
         yield make_sampled("")
@@ -99,11 +98,3 @@ class DetectorContract(Contract):
         yield from self.abnormal
         for text in list(self.ordinary.values())[:20]:
             yield make_sampled(text)
-
-    def _make_or_skip(self, directory: Path) -> Any:
-        try:
-            return self.make(directory)
-        except ConfigError as error:
-            if self.options:
-                raise
-            raise SkipTest(f"it needs options: set `options` ({error})") from error

@@ -16,6 +16,7 @@ from attrs import frozen
 from astuner.protocols import Engine
 from astuner.schema import Capabilities, Chunk, Request, Sampling
 from astuner.testing.contracts.base import Contract, self_contained
+from astuner.testing.contracts.shape import assert_method
 from astuner.testing.contracts.waiting import run_bounded, wait_within
 
 T = TypeVar("T")
@@ -27,6 +28,9 @@ LONG = 4096
 PAUSE_S = 0.2
 """How long a paused engine is watched."""
 ENDS = ("stop", "length", "abort")
+
+_AWAITED = {"start": (), "release": ("session",), "update_weights": ("ref", "version"), "pause": (), "resume": (), "close": ()}
+"""The arguments of each method that is awaited."""
 
 
 @frozen(kw_only=True)
@@ -76,20 +80,12 @@ class EngineContract(Contract):
         assert not inspect.isfunction(inspect.getattr_static(target, "capabilities", None)), (
             f"{self._blame}: `capabilities` is a method; make it a property"
         )
-        for name, count in _ARGUMENTS.items():
-            method = getattr(target, name, None)
-            assert callable(method), f"{self._blame}: has no method `{name}`"
-            asynchronous = inspect.iscoroutinefunction(method)
-            if name == "generate":
-                assert not asynchronous, (
-                    f"{self._blame}: `generate` returns an async iterator and is not awaited: use `yield` in it, or write `def`"
-                )
-            else:
-                assert asynchronous, f"{self._blame}: `{name}` is awaited; write `async def {name}`"
-            try:
-                inspect.signature(method).bind(*range(count + 1))
-            except TypeError as error:
-                raise AssertionError(f"{self._blame}: `{name}` is called with {count} arguments: {error}") from error
+        for name, takes in _AWAITED.items():
+            assert_method(target, name, takes, blame=self._blame, is_async=True)
+        assert_method(target, "generate", ["request"], blame=self._blame, is_async=None)
+        assert not inspect.iscoroutinefunction(target.generate), (
+            f"{self._blame}: `generate` returns an async iterator and is not awaited: use `yield` in it, or write `def`"
+        )
 
     def test_it_says_what_it_can_do(self, tmp_path: Path) -> None:
         """`capabilities` is a `Capabilities`, before and after `start`: the gateway asks before anything is sent."""
@@ -274,10 +270,6 @@ class EngineContract(Contract):
 
         run_bounded(play)
 
-    @property
-    def _blame(self) -> str:
-        return self.candidate().blame
-
     @asynccontextmanager
     async def _start(self, directory: Path) -> AsyncIterator[Engine]:
         engine: Engine = self.make(directory)
@@ -325,18 +317,6 @@ class EngineContract(Contract):
             prompt_ids=prompt,
             sampling=Sampling(max_tokens=min(max_tokens, room), **{"seed": 5, **sampling}),
         )
-
-
-_ARGUMENTS = {
-    "start": 0,
-    "generate": 1,
-    "release": 1,
-    "update_weights": 2,
-    "pause": 0,
-    "resume": 0,
-    "close": 0,
-}
-"""How many arguments each method is called with."""
 
 
 async def _collect(stream: AsyncIterator[Chunk]) -> list[Chunk]:

@@ -12,7 +12,6 @@ from unittest import SkipTest
 
 from attrs import frozen
 
-from astuner.plugins.option_docs import describe_options
 from astuner.protocols.optional import OffersTools, find_offer, find_options_class
 from astuner.schema import Message, Task, WorkflowTask
 from astuner.testing.contracts.base import Contract, self_contained
@@ -29,11 +28,10 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 class _EpisodeRecord:
     """One episode."""
 
-    messages: tuple[tuple[Message, ...], ...]
-    """Those of `reset`, then those of each step."""
-    rewards: tuple[Any, ...]
-    infos: tuple[Any, ...]
-    dones: tuple[Any, ...]
+    first: tuple[Message, ...]
+    """The messages of `reset`."""
+    steps: tuple[tuple[tuple[Message, ...], Any, Any, Any], ...]
+    """What each step returned: messages, reward, done, info."""
     score: Any
 
 
@@ -57,7 +55,7 @@ class EnvironmentContract(Contract):
     @self_contained
     def test_it_is_made_as_core_makes_it(self) -> None:
         """`from_run`, or else the constructor, takes the episode's task before what every component gets."""
-        target, blame = self.target(), self.candidate().blame
+        target, blame = self.target(), self._blame
         assert isinstance(target, type), f"{blame} is {target!r:.80}; an environment is a class, made for each episode"
         if hasattr(target, "from_run"):
             wrong = find_call_problem(target.from_run, ["workflow_task", "options", "run_info"])
@@ -71,28 +69,27 @@ class EnvironmentContract(Contract):
     def test_it_is_an_environment(self) -> None:
         """It has the methods `reset()`, `step(action)`, `evaluate()` and `close()`, all async."""
         for name, takes in (("reset", []), ("step", ["action"]), ("evaluate", []), ("close", [])):
-            assert_method(self.target(), name, takes, blame=self.candidate().blame, is_async=True)
+            assert_method(self.target(), name, takes, blame=self._blame, is_async=True)
 
     def test_messages_are_in_the_form_of_openai(self, tmp_path: Path) -> None:
         """`reset` gives at least one message, `step` any number: mappings of JSON values with a role and a content."""
         played = self._play(tmp_path)
-        assert played.messages[0], f"{self._blame}: reset gave no message; the model needs one to answer"
-        for messages in played.messages:
+        assert played.first, f"{self._blame}: reset gave no message; the model needs one to answer"
+        for messages in (played.first, *(step[0] for step in played.steps)):
             for message in messages:
                 self._check_message(message)
 
     def test_rewards_are_finite_numbers(self, tmp_path: Path) -> None:
         """The reward of a step and the score are finite numbers, never None or NaN."""
         played = self._play(tmp_path)
-        assert played.rewards, f"{self._blame}: no action was taken: give some in `actions()`"
-        for name, number in [*(("step", reward) for reward in played.rewards), ("evaluate", played.score)]:
+        assert played.steps, f"{self._blame}: no action was taken: give some in `actions()`"
+        for name, number in [*(("step", reward) for _, reward, _, _ in played.steps), ("evaluate", played.score)]:
             finite = isinstance(number, int | float) and math.isfinite(number)
             assert finite, f"{self._blame}: {name} gave the number {number!r}: give a finite Python float"
 
     def test_done_is_a_bool_and_info_is_json(self, tmp_path: Path) -> None:
         """`done` is a bool and `info` a mapping of JSON values; `is_success` in it is a bool."""
-        played = self._play(tmp_path)
-        for done, info in zip(played.dones, played.infos, strict=True):
+        for _, _, done, info in self._play(tmp_path).steps:
             assert isinstance(done, bool), f"{self._blame}: step gave done = {done!r}: give a bool"
             assert isinstance(info, Mapping), f"{self._blame}: step gave info = {info!r:.80}: give a mapping"
             self._check_json(info, "info")
@@ -164,10 +161,6 @@ class EnvironmentContract(Contract):
         left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         assert not left, f"{self._blame}: close left a task running: {left[0].get_coro()}: cancel it and wait for it"
 
-    @property
-    def _blame(self) -> str:
-        return self.candidate().blame
-
     def make(self, directory: Path) -> Any:
         """Return the environment of one episode, made as core makes it."""
         from astuner.plugins.drivers import bind_environment
@@ -180,12 +173,6 @@ class EnvironmentContract(Contract):
         task = self.task()
         workflow_task = WorkflowTask(task, task_id=task.task_id, env_type=task.env_type, episode_id=f"train/1/{task.task_id}/0")
         return bind_environment(self.candidate(), self.target(), options, info)(workflow_task)
-
-    def _make_or_skip(self, directory: Path) -> Any:
-        needed = [option.name for option in describe_options(find_options_class(self.target())) if option.required]
-        if needed and not self.options:
-            raise SkipTest(f"it needs options: set `options` ({', '.join(needed)})")
-        return self.make(directory)
 
     def _run_with(
         self, directory: Path, play: Callable[[Any], Awaitable[T]], and_then: Callable[[], Awaitable[None]] | None = None
@@ -211,22 +198,18 @@ class EnvironmentContract(Contract):
         return await self._wait_within("reset", environment.reset())
 
     async def _drive(self, environment: Any) -> _EpisodeRecord:
-        messages = [self._read_messages("reset", await self._begin(environment))]
-        rewards, dones, infos = [], [], []
+        first = self._read_messages("reset", await self._begin(environment))
+        steps = []
         for action in self.actions():
             found = await self._wait_within("step", environment.step(action))
             four = isinstance(found, tuple | list) and len(found) == 4
             assert four, f"{self._blame}: step gave {found!r:.120}: return (messages, reward, done, info)"
-            messages.append(self._read_messages("step", found[0]))
-            rewards.append(found[1])
-            dones.append(found[2])
-            infos.append(found[3])
-            if found[2]:
+            messages, reward, done, info = found
+            steps.append((self._read_messages("step", messages), reward, done, info))
+            if done:
                 break
         score = await self._wait_within("evaluate", environment.evaluate())
-        return _EpisodeRecord(
-            messages=tuple(messages), rewards=tuple(rewards), dones=tuple(dones), infos=tuple(infos), score=score
-        )
+        return _EpisodeRecord(first=first, steps=tuple(steps), score=score)
 
     async def _wait_within(self, name: str, awaitable: Awaitable[T]) -> T:
         return await wait_within(self.timeout_s, f"{self._blame}: {name}", awaitable)

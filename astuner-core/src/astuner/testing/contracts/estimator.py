@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
-from unittest import SkipTest
 
 import numpy as np
 from numpy.typing import NDArray
 
 from astuner.config.trainer import LossAggregation
-from astuner.errors import ConfigError
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.contracts.shape import assert_method
 
@@ -41,14 +39,14 @@ class EstimatorContract(Contract):
     def test_it_is_an_estimator(self) -> None:
         """An estimator has `advantages(groups)`, a plain method."""
         doc = "It returns one array of advantages per array of rewards."
-        assert_method(self.target(), "advantages", ["groups"], blame=self.candidate().blame, doc=doc)
+        assert_method(self.target(), "advantages", ["groups"], blame=self._blame, doc=doc)
 
     @self_contained
     def test_its_loss_aggregation_is_known(self) -> None:
         """`default_loss_agg_mode` is one of the ways in which token losses become one number."""
         mode = getattr(self.target(), "default_loss_agg_mode", None)
         known = get_args(LossAggregation)
-        assert mode in known, f"{self.candidate().blame}: default_loss_agg_mode is {mode!r}; use one of {', '.join(known)}"
+        assert mode in known, f"{self._blame}: default_loss_agg_mode is {mode!r}; use one of {', '.join(known)}"
 
     @self_contained
     def test_shapes_are_kept(self, tmp_path: Path) -> None:
@@ -56,19 +54,18 @@ class EstimatorContract(Contract):
         for step in STEPS:
             found = self._advantages(tmp_path, step)
             assert [len(group) for group in step] == [group.size for group in found], (
-                f"{self.candidate().blame}: groups of {[len(group) for group in step]} rewards gave advantages of the shapes "
+                f"{self._blame}: groups of {[len(group) for group in step]} rewards gave advantages of the shapes "
                 f"{[group.shape for group in found]}: return one 1-D array per group, of its length"
             )
 
     @self_contained
     def test_advantages_are_finite(self, tmp_path: Path) -> None:
         """Finite rewards give finite advantages, also where siblings do not differ: nothing is divided by 0."""
-        for step in STEPS:
-            for rewards, advantages in zip(step, self._advantages(tmp_path, step), strict=False):
-                assert np.isfinite(advantages).all(), (
-                    f"{self.candidate().blame}: rewards {list(rewards)} gave {advantages.tolist()}: add a small number to "
-                    "what it divides by, and give a single sibling 0"
-                )
+        for rewards, advantages in self._groups(tmp_path):
+            assert np.isfinite(advantages).all(), (
+                f"{self._blame}: rewards {list(rewards)} gave {advantages.tolist()}: add a small number to what it divides by, "
+                "and give a single sibling 0"
+            )
 
     @self_contained
     def test_equal_rewards_give_no_signal(self, tmp_path: Path) -> None:
@@ -77,29 +74,27 @@ class EstimatorContract(Contract):
             step = [[reward] * 4, [reward] * 3]
             found = np.concatenate(self._advantages(tmp_path, step))
             assert np.abs(found).max() <= NOTHING, (
-                f"{self.candidate().blame}: rewards that are all {reward} gave {found.tolist()}: compare with their mean"
+                f"{self._blame}: rewards that are all {reward} gave {found.tolist()}: compare with their mean"
             )
 
     @self_contained
     def test_equal_siblings_get_the_same(self, tmp_path: Path) -> None:
         """Siblings with the same reward get the same advantage, whatever their place in the group."""
-        for step in STEPS:
-            for rewards, advantages in zip(step, self._advantages(tmp_path, step), strict=False):
-                for reward in set(rewards):
-                    same = advantages[np.array(rewards) == reward]
-                    assert np.allclose(same, same[0], rtol=1e-9, atol=NOTHING), (
-                        f"{self.candidate().blame}: in {list(rewards)}, siblings with the reward {reward} got {same.tolist()}"
-                    )
+        for rewards, advantages in self._groups(tmp_path):
+            for reward in set(rewards):
+                same = advantages[np.array(rewards) == reward]
+                assert np.allclose(same, same[0], rtol=1e-9, atol=NOTHING), (
+                    f"{self._blame}: in {list(rewards)}, siblings with the reward {reward} got {same.tolist()}"
+                )
 
     @self_contained
     def test_a_better_reward_is_no_disadvantage(self, tmp_path: Path) -> None:
         """Among siblings, the one with the better reward never gets the smaller advantage."""
-        for step in STEPS:
-            for rewards, advantages in zip(step, self._advantages(tmp_path, step), strict=False):
-                ranked = advantages[np.argsort(np.array(rewards), kind="stable")]
-                assert (np.diff(ranked) >= -NOTHING).all(), (
-                    f"{self.candidate().blame}: rewards {list(rewards)} gave {advantages.tolist()}: prefer the better"
-                )
+        for rewards, advantages in self._groups(tmp_path):
+            ranked = advantages[np.argsort(np.array(rewards), kind="stable")]
+            assert (np.diff(ranked) >= -NOTHING).all(), (
+                f"{self._blame}: rewards {list(rewards)} gave {advantages.tolist()}: prefer the better"
+            )
 
     @self_contained
     def test_rewards_stay_as_they_are(self, tmp_path: Path) -> None:
@@ -110,7 +105,7 @@ class EstimatorContract(Contract):
             estimator.advantages(given)
             for before, after in zip(step, given, strict=True):
                 assert np.array_equal(np.array(before), after), (
-                    f"{self.candidate().blame} changed the rewards {list(before)} to {after.tolist()}: "
+                    f"{self._blame} changed the rewards {list(before)} to {after.tolist()}: "
                     "work on new arrays (`a - b`, not `a -= b`)"
                 )
 
@@ -123,17 +118,14 @@ class EstimatorContract(Contract):
             for rewards, *found in zip(step, once, again, elsewhere, strict=False):
                 alike = all(np.array_equal(found[0], other) for other in found)
                 assert alike, (
-                    f"{self.candidate().blame}: rewards {list(rewards)} gave {[advantages.tolist() for advantages in found]}: "
+                    f"{self._blame}: rewards {list(rewards)} gave {[advantages.tolist() for advantages in found]}: "
                     "keep no state between steps and draw nothing at random"
                 )
 
-    def _make_or_skip(self, directory: Path) -> Any:
-        try:
-            return self.make(directory)
-        except ConfigError as error:
-            if self.options:
-                raise
-            raise SkipTest(f"it needs options: set `options` ({error})") from error
+    def _groups(self, directory: Path) -> Iterator[tuple[Sequence[float], Rewards]]:
+        """Yield the rewards of each group of each step, with their advantages."""
+        for step in STEPS:
+            yield from zip(step, self._advantages(directory, step), strict=False)
 
     def _advantages(self, directory: Path, step: Sequence[Sequence[float]]) -> list[Rewards]:
         return _ask(self._make_or_skip(directory), step)

@@ -12,20 +12,21 @@ from astuner.errors import AstunerError, PluginError
 from astuner.hookspecs import PROJECT, SPECS
 from astuner.judging.simple_judges import make_judge
 from astuner.judging.weighted_judge import WeightedJudge
-from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.catalog import Catalog
 from astuner.plugins.extension import DECIDING
 from astuner.plugins.hooks import Hooks
 from astuner.plugins.options import build_options
-from astuner.protocols import RunInfo
+from astuner.protocols import Candidate, RunInfo
 from astuner.schema import Failure, Notice, StepReport, Task, ValidationReport, WorkflowTask
 from astuner.services import Definition
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.episodes import episode, group
+from astuner.testing.judges import ExactAnswer
 
 EXAMPLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "reader": ("astuner.builtin.readers.dataset_file:DatasetFileReader", {"training": {"file_path": "tasks.jsonl"}}),
-    "judge": ("astuner.testing.contracts.hooks:EveryAnswerIsRight", {}),
-    "reward": ("astuner.testing.contracts.hooks:EveryAnswerIsRight", {}),
+    "judge": ("astuner.testing.judges:ExactAnswer", {}),
+    "reward": ("astuner.testing.judges:ExactAnswer", {}),
     "tracker": ("astuner.builtin.trackers.timeline:TimelineTracker", {}),
     "engine": ("astuner.builtin.engines.scripted_engine:ScriptedEngine", {"replies": ("yes",)}),
     "logger": ("astuner.builtin.loggers.jsonl_logger:JsonlLogger", {}),
@@ -57,14 +58,6 @@ FACTORIES = ("tracker", "engine", "environment")
 _TASK = WorkflowTask(Task("2 + 2?", task_id="example"), task_id="example", env_type="", episode_id="train/1/example/0")
 REWARD = "reward"
 """What is made of all judges, and of no candidate."""
-
-
-class EveryAnswerIsRight:
-    """A judge to be made."""
-
-    def compute_reward(self, workflow_task: Any, workflow_output: Any) -> float:
-        """Return 1."""
-        return 1.0
 
 
 class EmptyRoom:
@@ -155,10 +148,6 @@ class HooksContract(Contract):
                 f"return a {kind}{', or what makes one' if kind in FACTORIES else ''}"
             )
 
-    @property
-    def _blame(self) -> str:
-        return self.candidate().blame
-
     def _register(self, extension: Any, errors: list[str]) -> tuple[Hooks, tuple[str, ...]]:
         """Return the hooks of a process with this extension alone, and which of them it implements."""
         hooks = Hooks(Catalog(), on_listener_error=errors.append)
@@ -176,7 +165,7 @@ class HooksContract(Contract):
     def _ask(self, hooks: Hooks, kind: str, candidate: Candidate, options: Any, info: RunInfo) -> Any:
         try:
             if kind == REWARD:
-                judges = [WeightedJudge(name, 0.5, make_judge(EveryAnswerIsRight)) for name in ("first", "second")]
+                judges = [WeightedJudge(name, 0.5, make_judge(ExactAnswer)) for name in ("first", "second")]
                 return hooks.make_reward(judges, info)
             if kind == "command":
                 return hooks.make_command(candidate)

@@ -59,7 +59,7 @@ class JudgeContract(Contract):
     @self_contained
     def test_it_is_a_judge(self) -> None:
         """A judge has `judge(group)`, or `compute_reward(workflow_task, workflow_output)`, or is a function of these two."""
-        target, blame = self.target(), self.candidate().blame
+        target, blame = self.target(), self._blame
         simple = "compute_reward(self, workflow_task, workflow_output)"
         if inspect.isroutine(target):
             wrong = find_call_problem(target, ["workflow_task", "workflow_output"])
@@ -75,16 +75,14 @@ class JudgeContract(Contract):
             assert getattr(target, "compute_reward", None) is not None, (
                 f"{blame} has neither `judge` nor `compute_reward`: subclass astuner.Judge, or write `{simple}`"
             )
-            # Sync or async; only its arguments matter.
-            is_async = inspect.iscoroutinefunction(inspect.unwrap(target.compute_reward))
-            assert_method(target, "compute_reward", ["workflow_task", "workflow_output"], blame=blame, is_async=is_async)
+            assert_method(target, "compute_reward", ["workflow_task", "workflow_output"], blame=blame, is_async=None)
 
     def test_it_judges_its_group(self, tmp_path: Path) -> None:
         """The group is one that the judge can judge: else the other rules would check nothing."""
         pairs = self._judge_group(tmp_path, self.group())
         reasons = [f"{verdict.reason}: {verdict.detail}" for _, verdict in pairs if isinstance(verdict, Unjudged)]
         assert len(reasons) < len(pairs), (
-            f"{self.candidate().blame} judged no episode of the group ({'; '.join(reasons) or 'no episode is completed'}): "
+            f"{self._blame} judged no episode of the group ({'; '.join(reasons) or 'no episode is completed'}): "
             "override `group()` with one that it can judge"
         )
 
@@ -139,7 +137,7 @@ class JudgeContract(Contract):
         before = take_snapshot(group)
         self._judge_group(tmp_path, group)
         changed = find_changes(before, take_snapshot(group))
-        assert not changed, f"{self.candidate().blame} changed the group that it judged: {'; '.join(changed[:5])}. Work on a copy"
+        assert not changed, f"{self._blame} changed the group that it judged: {'; '.join(changed[:5])}. Work on a copy"
 
     def test_a_failure_is_never_a_score(self, tmp_path: Path) -> None:
         """When what it reads cannot be read, the judge raises or says `Unjudged`: a failure is never a score, also not 0."""
@@ -201,7 +199,7 @@ class JudgeContract(Contract):
         from astuner.judging.simple_judges import make_judge
 
         made = self.make(directory)
-        judge = make_judge(made, blame=self.candidate().blame)
+        judge = make_judge(made, blame=self._blame)
         if before is not None:
             before(made)
 
@@ -218,7 +216,7 @@ class JudgeContract(Contract):
         return asyncio.run(ask())
 
     async def _ask(self, judge: Any, group: Group) -> list[Pair]:
-        blame, completed = self.candidate().blame, _list_completed(group)
+        blame, completed = self._blame, _list_completed(group)
         try:
             async with asyncio.timeout(self.timeout_s) as limit:
                 verdicts = list(await judge.judge(group))
@@ -236,7 +234,7 @@ class JudgeContract(Contract):
         return list(zip(completed, verdicts, strict=True))
 
     def _name(self, episode: Episode) -> str:
-        return f"{self.candidate().blame}: the verdict on episode {episode.id!r}"
+        return f"{self._blame}: the verdict on episode {episode.id!r}"
 
 
 def _list_completed(group: Group) -> list[Episode]:

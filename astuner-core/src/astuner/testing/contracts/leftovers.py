@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
+import contextlib
 import threading
 import time
 from collections.abc import Mapping
-from pathlib import Path
+
+import psutil
+
+from astuner.processes.process_members import is_living
 
 PATIENCE_S = 10.0
 """Time limit for something that is ending."""
@@ -30,19 +32,9 @@ def find_left_running(before: Mapping[str, str]) -> list[str]:
 
 
 def _list_children() -> Mapping[str, str]:
-    proc = Path("/proc")
-    if not (proc / "self" / "stat").exists():
-        # Outside Linux, only processes started by multiprocessing are known.
-        return {f"process {child.pid}": f"process {child.pid} ({child.name})" for child in multiprocessing.active_children()}
     found: dict[str, str] = {}
-    for path in proc.glob("[0-9]*/stat"):
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace")
-        except OSError:  # it ended meanwhile
-            continue
-        # The name is in parentheses and may contain any character, so split at the last one.
-        name, _, rest = text.partition("(")[2].rpartition(")")
-        state, parent = rest.split()[:2]
-        if int(parent) == os.getpid() and state not in "ZX":
-            found[f"process {path.parent.name}"] = f"process {path.parent.name} ({name})"
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            if is_living(child):
+                found[f"process {child.pid}"] = f"process {child.pid} ({child.name()})"
     return found

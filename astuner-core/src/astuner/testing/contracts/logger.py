@@ -52,7 +52,7 @@ class LoggerContract(Contract):
     @self_contained
     def test_it_is_a_logger(self) -> None:
         """A logger has `log`, `log_episodes` and `close`; `truncate_after`, `progress` and `notice` fit where it has them."""
-        target, blame = self.target(), self.candidate().blame
+        target, blame = self.target(), self._blame
         assert_method(target, "log", ["step", "metrics"], blame=blame, doc="It writes the metrics of a step.")
         assert_method(target, "log_episodes", ["step", "groups"], blame=blame, doc="It writes episodes; it may do nothing.")
         assert_method(target, "close", [], blame=blame, doc="It flushes and ends.")
@@ -99,7 +99,7 @@ class LoggerContract(Contract):
 
         self._with_logger(tmp_path, act)
         changed = find_changes(before, take_snapshots())
-        assert not changed, f"{self.candidate().blame} changed what it was given: {'; '.join(changed[:5])}. Work on a copy"
+        assert not changed, f"{self._blame} changed what it was given: {'; '.join(changed[:5])}. Work on a copy"
 
     def test_closing_flushes(self, tmp_path: Path) -> None:
         """After `close` everything is written: nothing is written later when the logger is deleted."""
@@ -110,7 +110,7 @@ class LoggerContract(Contract):
         del logger
         gc.collect()
         late = [name for name, content in _files(tmp_path).items() if closed.get(name) != content]
-        assert not late, f"{self.candidate().blame} wrote {', '.join(late)} after `close`: flush and close its files there"
+        assert not late, f"{self._blame} wrote {', '.join(late)} after `close`: flush and close its files there"
 
     def test_closing_twice_is_harmless(self, tmp_path: Path) -> None:
         """`close` may be called again: it then does nothing."""
@@ -126,7 +126,7 @@ class LoggerContract(Contract):
         self._write(logger)
         logger.close()
         left = find_left_running(before)
-        assert not left, f"{self.candidate().blame} left running after `close`: {', '.join(left)}. End and join them there"
+        assert not left, f"{self._blame} left running after `close`: {', '.join(left)}. End and join them there"
 
     def test_a_resumed_run_goes_on(self, tmp_path: Path) -> None:
         """A logger that is made again in the same run directory goes on, after `truncate_after(step)` where it has that."""
@@ -159,7 +159,7 @@ class LoggerContract(Contract):
         except Exception as error:
             given = ", ".join(f"{argument!r:.150}" for argument in arguments)
             raise AssertionError(
-                f"{self.candidate().blame}: {what} raised {type(error).__name__}: {error} for ({given}): a logger that raises is "
+                f"{self._blame}: {what} raised {type(error).__name__}: {error} for ({given}): a logger that raises is "
                 "disabled for the rest of the run"
             ) from error
 

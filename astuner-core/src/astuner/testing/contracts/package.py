@@ -25,6 +25,7 @@ from astuner.plugins.kinds import GROUPS
 from astuner.plugins.option_docs import describe_options
 from astuner.plugins.requirements import CORE, WORKS_WITHOUT
 from astuner.protocols.optional import find_options_class
+from astuner.published import read_published
 from astuner.testing.contracts.base import Rules, self_contained
 from astuner.testing.public_api import internal_imports
 
@@ -38,16 +39,11 @@ HEAVY = (
     "peft",
     "ray",
     "scipy",
-    "sglang",
     "sklearn",
-    "tensorboard",
     "tensorflow",
     "torch",
     "transformers",
-    "trinity",
-    "verl",
-    "vllm",
-    "wandb",
+    *(name for names in read_published().heavy_modules.values() for name in names),
 )
 """Modules that no entry point imports before it is used: choosing a component is instant, and works where they are missing."""
 

@@ -30,14 +30,14 @@ class ReaderContract(Contract):
     def test_it_is_a_reader(self) -> None:
         """A reader has `read(split)`, a plain method that returns an iterator."""
         doc = "It yields the tasks of 'train' or of 'validation'."
-        assert_method(self.target(), "read", ["split"], blame=self.candidate().blame, doc=doc)
+        assert_method(self.target(), "read", ["split"], blame=self._blame, doc=doc)
 
     def test_each_split_has_tasks(self, tmp_path: Path) -> None:
         """Each split that the options configure yields at least one `astuner.Task`, and nothing else."""
         for split, tasks in self._read_all(tmp_path).items():
-            assert tasks, f"{self._blame(split)} yielded nothing: write its data in `prepare`, or leave it out of `splits`"
+            assert tasks, f"{self._place(split)} yielded nothing: write its data in `prepare`, or leave it out of `splits`"
             for number, task in enumerate(tasks):
-                assert isinstance(task, Task), f"{self._blame(split)} yielded {task!r:.80} as number {number}: yield astuner.Task"
+                assert isinstance(task, Task), f"{self._place(split)} yielded {task!r:.80} as number {number}: yield astuner.Task"
 
     def test_the_order_is_the_same_every_time(self, tmp_path: Path) -> None:
         """Reading twice gives the same tasks in the same order: epochs and resumed runs rely on it."""
@@ -58,9 +58,9 @@ class ReaderContract(Contract):
             seen: dict[str, int] = {}
             for number, task in enumerate(tasks):
                 given = isinstance(task.task_id, str) and task.task_id != ""
-                assert given, f"{self._blame(split)}: task {number} has the id {task.task_id!r}; make one from its content"
+                assert given, f"{self._place(split)}: task {number} has the id {task.task_id!r}; make one from its content"
                 first = seen.setdefault(task.task_id, number)
-                assert first == number, f"{self._blame(split)}: tasks {first} and {number} share the id {task.task_id!r}"
+                assert first == number, f"{self._place(split)}: tasks {first} and {number} share the id {task.task_id!r}"
 
     def test_tasks_are_read_lazily(self, tmp_path: Path) -> None:
         """`read` returns a lazy iterator: data may be larger than memory."""
@@ -69,9 +69,9 @@ class ReaderContract(Contract):
             found = reader.read(split)
             remedy = "make `read` a generator (`yield` each task)"
             assert not isinstance(found, MATERIALISED), (
-                f"{self._blame(split)} holds all tasks at once ({type(found).__name__}): {remedy}"
+                f"{self._place(split)} holds all tasks at once ({type(found).__name__}): {remedy}"
             )
-            assert isinstance(found, Iterator), f"{self._blame(split)} returned {found!r:.80}, which is not an iterator: {remedy}"
+            assert isinstance(found, Iterator), f"{self._place(split)} returned {found!r:.80}, which is not an iterator: {remedy}"
 
     def test_reading_again_begins_at_the_beginning(self, tmp_path: Path) -> None:
         """A second reading, started in the middle of a first, begins with the first task; neither affects the other."""
@@ -97,7 +97,7 @@ class ReaderContract(Contract):
                     close()
             except Exception as error:
                 raise AssertionError(
-                    f"{self._blame(split)} raised {type(error).__name__}: {error} when it was left after its first task; "
+                    f"{self._place(split)} raised {type(error).__name__}: {error} when it was left after its first task; "
                     "release in `finally`, and let GeneratorExit pass"
                 ) from error
             self._assert_same(split, expected[split], list(reader.read(split)), "after it was left in the middle")
@@ -110,8 +110,8 @@ class ReaderContract(Contract):
             try:
                 count = sum(1 for _ in reader.read(split))
             except Exception as error:
-                raise AssertionError(f"{self._blame(split)} raised {type(error).__name__}: {error}: {remedy}") from error
-            assert count == 0, f"{self._blame(split)} yielded {count} tasks: {remedy}"
+                raise AssertionError(f"{self._place(split)} raised {type(error).__name__}: {error}: {remedy}") from error
+            assert count == 0, f"{self._place(split)} yielded {count} tasks: {remedy}"
 
     def test_tasks_are_json(self, tmp_path: Path) -> None:
         """`metadata` and `init_messages` hold JSON values only, unchanged by writing and reading: they are stored."""
@@ -126,7 +126,7 @@ class ReaderContract(Contract):
         """Tasks survive pickling: each rollout process gets its own copies."""
         for split, tasks in self._read_all(tmp_path).items():
             for task in tasks:
-                blame, remedy = f"{self._blame(split)}: task {task.task_id!r}", "put plain JSON values into a task"
+                blame, remedy = f"{self._place(split)}: task {task.task_id!r}", "put plain JSON values into a task"
                 try:
                     again = pickle.loads(pickle.dumps(task))
                 except Exception as error:
@@ -137,21 +137,21 @@ class ReaderContract(Contract):
         reader = self.make(directory)
         return {split: list(reader.read(split)) for split in self.splits}
 
-    def _blame(self, split: Split) -> str:
-        return f"{self.candidate().blame}: read({split!r})"
+    def _place(self, split: Split) -> str:
+        return f"{self._blame}: read({split!r})"
 
     def _assert_same(self, split: Split, expected: Sequence[Task], found: Sequence[Task], when: str) -> None:
         remedy = "read in the order of the data, keep no state between readings, and draw nothing at random"
-        assert len(found) == len(expected), f"{self._blame(split)} gave {len(expected)} tasks, and {len(found)} {when}: {remedy}"
+        assert len(found) == len(expected), f"{self._place(split)} gave {len(expected)} tasks, and {len(found)} {when}: {remedy}"
         for number, (one, other) in enumerate(zip(expected, found, strict=True)):
             what = "id" if one.task_id != other.task_id else "content"
             assert one == other, (
-                f"{self._blame(split)}: the {what} of task {number} changed {when}: {_format_task(one)}, {_format_task(other)}: "
+                f"{self._place(split)}: the {what} of task {number} changed {when}: {_format_task(one)}, {_format_task(other)}: "
                 f"{remedy}"
             )
 
     def _assert_json(self, split: Split, task: Task, place: str, value: Mapping[str, Any]) -> None:
-        blame, remedy = f"{self._blame(split)}: task {task.task_id!r}: {place}", "use JSON values with text as keys"
+        blame, remedy = f"{self._place(split)}: task {task.task_id!r}: {place}", "use JSON values with text as keys"
         plain = cast("dict[str, Any]", dict(value))
         try:
             again = json.loads(json.dumps(plain, allow_nan=False))

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 
+from astuner.driver.control import RunControl
 from astuner.hookspecs import hookimpl
-from astuner.plugins.catalog import Candidate, Catalog
+from astuner.plugins.catalog import Catalog
 from astuner.plugins.hooks import Hooks
-from astuner.runs.control import RunControl
+from astuner.protocols import Candidate
 from astuner.runs.directory import RunDirectory
 from astuner.runs.episode_store import EpisodeFiles
 from astuner.schema import CheckpointSaved, Event, StepReport

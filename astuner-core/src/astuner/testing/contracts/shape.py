@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def assert_method(target: Any, name: str, takes: Sequence[str], *, blame: str, is_async: bool = False, doc: str = "") -> None:
+def assert_method(
+    target: Any, name: str, takes: Sequence[str], *, blame: str, is_async: bool | None = False, doc: str = ""
+) -> None:
     """Fail unless `target` (a class or an object) has a method of this name that accepts these arguments.
 
-    `doc` says what core expects of it.
+    `is_async` None accepts either form; `doc` says what core expects of it.
     """
     call = f"{'async def' if is_async else 'def'} {name}({', '.join(('self', *takes))})"
     method = inspect.getattr_static(target, name, None)
@@ -23,7 +25,7 @@ def assert_method(target: Any, name: str, takes: Sequence[str], *, blame: str, i
     written = inspect.unwrap(function)
     if is_async:
         assert inspect.iscoroutinefunction(written), f"{blame}: `{name}` is awaited, and so must be async: `{call}`"
-    else:
+    elif is_async is False:
         awaits = inspect.iscoroutinefunction(written) or inspect.isasyncgenfunction(written)
         assert not awaits, f"{blame}: `{name}` is not awaited, so it would not run; drop `async`: `{call}`"
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar
-from unittest import SkipTest
 
 import numpy as np
 from attrs import frozen
 
-from astuner.plugins.option_docs import describe_options
 from astuner.protocols import EpisodeIdentity, Tracked, Tracker
-from astuner.protocols.optional import find_options_class
 from astuner.schema import Call, Sample
 from astuner.testing.calls import Origin, find_origins, make_up_calls
 from astuner.testing.contracts.base import Contract, self_contained
@@ -34,15 +31,13 @@ class _Case:
     calls: Sequence[Call]
     tracked: Tracked
 
-    @property
-    def origins(self) -> Mapping[int, Origin]:
-        return find_origins(self.calls)
-
-    def list_trained(self) -> Iterator[tuple[Sample, int, int]]:
-        """Yield the sample, the position in it and the id of every trained position."""
+    def list_trained(self) -> Iterator[tuple[Sample, int, int, Origin | None]]:
+        """Yield every trained position: the sample, the place in it, the id, and its origin if it was sampled."""
+        origins = find_origins(self.calls)
         for sample in self.tracked.samples:
             for place in np.flatnonzero(sample.mask).tolist():
-                yield sample, place, int(sample.ids[place])
+                number = int(sample.ids[place])
+                yield sample, place, number, origins.get(number)
 
     def __str__(self) -> str:
         lines = [f"episode made up from seed {self.seed} (astuner.testing.calls.make_up_calls(Random({self.seed}))):"]
@@ -123,9 +118,8 @@ class TrackerContract(Contract):
     def test_only_sampled_ids_are_trained(self, tmp_path: Path) -> None:
         """No id is trained that the model did not sample: no prompt, no tool output, no text of the template."""
         for case in self._cases(tmp_path):
-            known = case.origins
-            for sample, place, number in case.list_trained():
-                assert number in known, (
+            for sample, place, number, origin in case.list_trained():
+                assert origin is not None, (
                     f"{self._blame}: trains id {number} at position {place} of a sample of {sample.agent}, which was fed and not "
                     f"sampled; set the mask only where output_ids lie\n{case}"
                 )
@@ -134,21 +128,18 @@ class TrackerContract(Contract):
     def test_each_trained_id_has_the_prefix_it_was_sampled_under(self, tmp_path: Path) -> None:
         """What stands before a trained id is, id for id, `stream(parent)[:kept] + prompt_ids + output_ids` up to it."""
         for case in self._cases(tmp_path):
-            known = case.origins
-            for sample, place, number in case.list_trained():
-                if number in known:
-                    expected = known[number].prefix
-                    assert np.array_equal(sample.ids[:place], expected), (
-                        f"{self._blame}: id {number} of call {known[number].call.index} is trained under the prefix "
-                        f"{sample.ids[:place].tolist()}, and was sampled under {expected.tolist()}; give a branch a sample of "
-                        f"its own (astuner.token_streams rebuilds streams)\n{case}"
-                    )
+            for sample, place, number, origin in case.list_trained():
+                assert origin is None or np.array_equal(sample.ids[:place], origin.prefix), (
+                    f"{self._blame}: id {number} of call {origin.call.index} is trained under the prefix "
+                    f"{sample.ids[:place].tolist()}, and was sampled under {origin.prefix.tolist()}; give a branch a sample of "
+                    f"its own (astuner.token_streams rebuilds streams)\n{case}"
+                )
 
     @self_contained
     def test_no_id_is_trained_twice(self, tmp_path: Path) -> None:
         """Each sampled token is trained in one sample at most: what two branches share is context in the second."""
         for case in self._cases(tmp_path):
-            counts = Counter(number for _, _, number in case.list_trained())
+            counts = Counter(number for _, _, number, _ in case.list_trained())
             twice = [number for number, count in counts.items() if count > 1]
             assert not twice, f"{self._blame}: id {twice[0]} is trained {counts[twice[0]]} times; mask it once\n{case}"
 
@@ -157,7 +148,7 @@ class TrackerContract(Contract):
         """Each sampled token is trained, or counted in `untrained` under a reason."""
         for case in self._cases(tmp_path):
             sampled = sum(len(call.output_ids) for call in case.calls)
-            trained = len({number for _, _, number in case.list_trained()} & case.origins.keys())
+            trained = len({number for _, _, number, origin in case.list_trained() if origin is not None})
             counted = sum(case.tracked.untrained.values())
             assert trained + counted == sampled, (
                 f"{self._blame}: {sampled} tokens were sampled, and {trained} are trained and {counted} counted as untrained; "
@@ -168,12 +159,10 @@ class TrackerContract(Contract):
     def test_untrained_calls_keep_their_reason(self, tmp_path: Path) -> None:
         """Tokens of a call that says `untrained` are never trained, and are counted under that reason."""
         for case in self._cases(tmp_path):
-            known = case.origins
-            for _, _, number in case.list_trained():
-                call = known[number].call if number in known else None
-                assert call is None or call.untrained is None, (
-                    f"{self._blame}: trains id {number} of call {call and call.index}, which may not be trained "
-                    f"({call and call.untrained}); use it as context only\n{case}"
+            for _, _, number, origin in case.list_trained():
+                assert origin is None or origin.call.untrained is None, (
+                    f"{self._blame}: trains id {number} of call {origin.call.index}, which may not be trained "
+                    f"({origin.call.untrained}); use it as context only\n{case}"
                 )
             reasons: Counter[str] = Counter()
             for call in case.calls:
@@ -190,14 +179,12 @@ class TrackerContract(Contract):
     def test_logprobs_are_those_recorded(self, tmp_path: Path) -> None:
         """Log-probabilities are the sampler's, bit for bit, where an id is trained, and 0 elsewhere."""
         for case in self._cases(tmp_path):
-            known = case.origins
-            for sample, place, number in case.list_trained():
-                if number in known:
-                    found, expected = float(sample.logprobs[place]), known[number].logprob
-                    assert found == expected, (
-                        f"{self._blame}: id {number} has the logprob {found}, and {expected} was recorded; copy Call.logprobs\n"
-                        f"{case}"
-                    )
+            for sample, place, number, origin in case.list_trained():
+                found = float(sample.logprobs[place])
+                assert origin is None or found == origin.logprob, (
+                    f"{self._blame}: id {number} has the logprob {found}, and {origin.logprob} was recorded; copy Call.logprobs\n"
+                    f"{case}"
+                )
             for sample in case.tracked.samples:
                 elsewhere = sample.logprobs[~sample.mask]
                 assert not elsewhere.any(), f"{self._blame}: logprobs are 0 where nothing is trained, got {elsewhere}\n{case}"
@@ -206,12 +193,10 @@ class TrackerContract(Contract):
     def test_agents_are_not_mixed(self, tmp_path: Path) -> None:
         """A sample trains the calls of one agent, and names it: agents may be rewarded differently."""
         for case in self._cases(tmp_path):
-            known = case.origins
-            for sample, _, number in case.list_trained():
-                agent = known[number].call.agent if number in known else sample.agent
-                assert agent == sample.agent, (
-                    f"{self._blame}: a sample of agent '{sample.agent}' trains id {number} of agent '{agent}'; make a sample "
-                    f"for each agent\n{case}"
+            for sample, _, number, origin in case.list_trained():
+                assert origin is None or origin.call.agent == sample.agent, (
+                    f"{self._blame}: a sample of agent '{sample.agent}' trains id {number} of agent '{origin.call.agent}'; "
+                    f"make a sample for each agent\n{case}"
                 )
 
     @self_contained
@@ -227,7 +212,7 @@ class TrackerContract(Contract):
     def test_samples_name_the_calls_they_train(self, tmp_path: Path) -> None:
         """`calls` are the indices of the calls trained in a sample, each once; calls that are only context are not among them."""
         for case in self._cases(tmp_path):
-            known = case.origins
+            known = find_origins(case.calls)
             for sample in case.tracked.samples:
                 numbers = sample.ids[sample.mask].tolist()
                 expected = sorted({known[number].call.index for number in numbers if number in known})
@@ -257,15 +242,8 @@ class TrackerContract(Contract):
                 "draw nothing at random, or from a generator seeded by the identity"
             )
 
-    @property
-    def _blame(self) -> str:
-        return self.candidate().blame
-
     def _make_tracker(self, directory: Path) -> Tracker:
-        needed = [option.name for option in describe_options(find_options_class(self.target())) if option.required]
-        if needed and not self.options:
-            raise SkipTest(f"{self._blame} cannot be made without {', '.join(needed)}: set `options`")
-        made: Tracker = self.make(directory)
+        made: Tracker = self._make_or_skip(directory)
         return made
 
     def _cases(self, directory: Path) -> Iterator[_Case]:

@@ -45,37 +45,27 @@ def break_tasks(group: Group) -> Broken:
 
 def break_outputs(group: Group) -> Broken:
     """Break `output.metadata`."""
-    broken: dict[str, Unreadable] = {}
 
-    def break_output(episode: Episode) -> Episode:
-        broken[episode.id] = Unreadable()
+    def change(episode: Episode, unreadable: Unreadable) -> Episode:
         output = WorkflowOutput() if episode.output is None else evolve(episode.output)
-        object.__setattr__(output, "metadata", broken[episode.id])
+        object.__setattr__(output, "metadata", unreadable)
         return evolve(episode, output=output)
 
-    return _change_completed(group, break_output), broken
+    return _break_completed(group, change)
 
 
 def break_observations(group: Group) -> Broken:
     """Break `observations`."""
-    broken: dict[str, Unreadable] = {}
-
-    def break_observations_of(episode: Episode) -> Episode:
-        broken[episode.id] = Unreadable()
-        return evolve(episode, observations=broken[episode.id])
-
-    return _change_completed(group, break_observations_of), broken
+    return _break_completed(group, lambda episode, unreadable: evolve(episode, observations=unreadable))
 
 
 def break_replies(group: Group) -> Broken:
     """Break the model's replies in `calls`."""
-    broken: dict[str, Unreadable] = {}
 
-    def break_replies_of(episode: Episode) -> Episode:
-        broken[episode.id] = Unreadable()
-        return evolve(episode, calls=tuple(evolve(call, reply=broken[episode.id]) for call in episode.calls))
+    def change(episode: Episode, unreadable: Unreadable) -> Episode:
+        return evolve(episode, calls=tuple(evolve(call, reply=unreadable) for call in episode.calls))
 
-    return _change_completed(group, break_replies_of), broken
+    return _break_completed(group, change)
 
 
 WAYS: Mapping[str, Callable[[Group], Broken]] = {
@@ -87,5 +77,7 @@ WAYS: Mapping[str, Callable[[Group], Broken]] = {
 """By the unreadable field."""
 
 
-def _change_completed(group: Group, change: Callable[[Episode], Episode]) -> Group:
-    return evolve(group, episodes=tuple(change(episode) if episode.completed else episode for episode in group.episodes))
+def _break_completed(group: Group, change: Callable[[Episode, Unreadable], Episode]) -> Broken:
+    broken = {episode.id: Unreadable() for episode in group.episodes if episode.completed}
+    episodes = tuple(change(episode, broken[episode.id]) if episode.completed else episode for episode in group.episodes)
+    return evolve(group, episodes=episodes), broken

@@ -1,1 +1,1 @@
-"""The server: HTTP in front, one process per instance, forked from one that has everything imported."""
+"""The server: HTTP in front, one process per instance, forked from one that has imported everything."""

@@ -1,4 +1,4 @@
-"""The body of every request: five keys, all of them optional, and any others ignored."""
+"""The body of every request: five optional keys; others are ignored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_BYTES = 16 << 20
 
 @frozen(kw_only=True)
 class Body:
-    """What a client says."""
+    """What a client sends."""
 
     env_type: str = ""
     task_id: str = ""
@@ -34,14 +34,14 @@ class Body:
 
     @property
     def number(self) -> int | None:
-        """The number of a step, from clients that give one."""
-        # Our own key: others use `step` for what only they know.
+        """The number of a step, if the client gives one."""
+        # Our own key: others use `step` in their own sense.
         number = self.params.get("astuner_step")
         return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
 async def read_body(request: Request) -> Body:
-    """Read a body; raises a `Fault` for what has not the form."""
+    """Read a body; raises a `Fault` if it has another form."""
     text = b""
     async for part in request.stream():
         text += part

@@ -1,4 +1,4 @@
-"""What is reported to a client: each fault knows its status."""
+"""Failures reported to a client, each with its status."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class BadRequest(Fault):
 
 
 class Unauthorised(Fault):
-    """There is no token, or another."""
+    """The token is missing or wrong."""
 
     status = 401
 
 
 class TooLarge(Fault):
-    """The request is longer than any sensible one."""
+    """The request is too long."""
 
     status = 413
 
 
 class OddBody(Fault):
-    """The body has not the form of the protocol."""
+    """The body does not follow the protocol."""
 
     status = 422
 
@@ -44,6 +44,6 @@ class InstanceLost(Fault):
 
 
 class ServerFull(Fault):
-    """There are as many instances as may be: nothing was done, and later there may be room."""
+    """The limit of instances is reached: nothing was done, and a later request may succeed."""
 
     status = 503

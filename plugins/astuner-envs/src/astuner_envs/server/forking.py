@@ -1,4 +1,4 @@
-"""The server's end of the zygote: instances' processes are asked for here, and ended."""
+"""The server's end of the zygote: starts and ends the processes of instances."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from astuner_envs.server.faults import InstanceLost, ServerFull
 from astuner_envs.server.settings import Settings
 
 START_S = 180.0
-"""Importing what the environments need."""
+"""For importing what the environments need."""
 ANSWER_S = 30.0
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-"""Threads of a library would not come along when a process is forked."""
+"""A library's threads do not survive a fork."""
 
 
 class Forking:
-    """One zygote at a time; another one is started when it has died."""
+    """One zygote at a time; a new one is started after it died."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -34,7 +34,7 @@ class Forking:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self.lists_tasks: tuple[bool, ...] = ()
-        """By environment, once started: whether it knows its own tasks."""
+        """By environment, once started: whether it lists its own tasks."""
 
     async def start(self) -> None:
         """Start the zygote; raises an `AstunerError` for an environment that cannot be loaded."""
@@ -42,17 +42,17 @@ class Forking:
             await self._start()
 
     async def fork(self, world: int) -> tuple[int, socket.socket]:
-        """Return the process id of a new instance and our end of its socket; raises `ServerFull` at the limit of the system."""
+        """Return the process id of a new instance and our end of its socket; raises `ServerFull` at the system's limit."""
         forking = asyncio.ensure_future(self._fork(world))
         try:
-            # The answer to an order is read in any case: it must not be taken for that of the next one.
+            # The answer is always read: it must not be taken for the next order's.
             return await asyncio.shield(forking)
         except asyncio.CancelledError:
             forking.add_done_callback(_hang_up)
             raise
 
     async def end(self, pid: int) -> int | None:
-        """Kill an instance where it still runs; return how it ended; None if unknown."""
+        """Kill an instance if it still runs; return how it ended, None if unknown."""
         return await asyncio.shield(asyncio.ensure_future(self._end(pid)))
 
     async def _fork(self, world: int) -> tuple[int, socket.socket]:
@@ -123,10 +123,10 @@ class Forking:
             try:
                 socket.send_fds(control, [text], [given.fileno()])
             except ConnectionError:
-                # Nobody is there; what is read below says so.
+                # The zygote is gone, as the read below will show.
                 pass
             except OSError as error:
-                # Nothing was sent, and so nothing will be answered: that is this request's failure alone.
+                # Nothing was sent, so no answer comes: only this request fails.
                 raise _full_fault(error) from error
         try:
             async with asyncio.timeout(within_s):
@@ -138,7 +138,7 @@ class Forking:
                         raise InstanceLost("the process that instances are forked from has ended")
                     answer += part
         except (OSError, TimeoutError) as error:
-            # An answer that comes late must not be taken for that of the next order.
+            # A late answer must not be taken for the next order's.
             await self._stop()
             raise InstanceLost(f"the process that instances are forked from does not answer ({error!r})") from error
         return json.loads(answer)  # type: ignore[no-any-return]  # our own protocol
@@ -174,7 +174,7 @@ def _launch(theirs: socket.socket) -> subprocess.Popen[bytes]:
         stdout=sys.stderr.fileno() if _has_descriptor(sys.stderr) else subprocess.DEVNULL,
         pass_fds=(theirs.fileno(),),
         env={**inherited, **ONE_THREAD},
-        # Ctrl-C in a terminal is the server's alone.
+        # Ctrl-C in a terminal is for the server only.
         start_new_session=True,
     )
 

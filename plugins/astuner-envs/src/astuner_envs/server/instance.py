@@ -1,4 +1,4 @@
-"""One instance, as the server sees it: a process, a socket, and what was asked of it so far."""
+"""One instance, as the server sees it: a process, a socket, and the requests so far."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from astuner_envs.server.instance_process import CLOSE_S
 from astuner_envs.server.settings import Limits
 
 LONGEST_LINE = 64 << 20
-"""Bytes that an environment may say at once."""
+"""Most bytes in one answer of an environment."""
 
 
 class Channel:
-    """A process forked for one environment, asked one thing at a time."""
+    """A process forked for one environment; it takes one request at a time."""
 
     def __init__(self, forking: Forking, limits: Limits) -> None:
         self._forking, self._limits = forking, limits
@@ -32,7 +32,7 @@ class Channel:
         self._turn, self._asked = asyncio.Lock(), 0
         self._ending = False
         self.lost = ""
-        """Why there is no process any more; empty while there is one, or none was begun."""
+        """Why the process ended; empty while it runs, or before it was forked."""
 
     async def open(self, world: int) -> None:
         """Fork the process."""
@@ -47,7 +47,7 @@ class Channel:
             await self.end()
 
     async def ask(self, do: str, **more: Any) -> Any:
-        """Return what the environment found; raises a `Fault`. One that takes too long is ended."""
+        """Return the environment's answer; raises a `Fault`. A process that takes too long is ended."""
         async with self._turn:
             if self._reader is None or self._writer is None or self.lost:
                 raise InstanceLost(self.lost or "it was released")
@@ -71,7 +71,7 @@ class Channel:
         raise (BadRequest if answer["bad"] else WorldFailed)(answer["error"])
 
     async def _answer(self, reader: asyncio.StreamReader, number: int) -> bytes:
-        """Return the answer of that number, empty at the end; answers to cancelled requests come before it."""
+        """Return the answer with that number, empty at the end; answers to cancelled requests come before it."""
         while (line := await reader.readline()) and json.loads(line)["number"] != number:
             pass
         return line
@@ -82,7 +82,7 @@ class Channel:
         return self._reader is not None and self._reader.at_eof()
 
     async def end(self) -> None:
-        """End the process: it is asked to close the environment, unless that is busy."""
+        """End the process; it closes the environment first, unless that is busy."""
         self._ending = True
         if self._reader is None or self.lost:
             return
@@ -91,7 +91,7 @@ class Channel:
                 async with asyncio.timeout(CLOSE_S + 1):
                     await self.ask("close")
             except (Fault, TimeoutError):
-                # It is killed below, as one that is busy is.
+                # It is killed below, like a busy one.
                 pass
         if not self.lost:
             await self._mark_gone("it was released")
@@ -110,7 +110,7 @@ class Channel:
 
 
 class Instance:
-    """Belongs to one client, who may ask several things at once; steps are taken one after the other."""
+    """Belongs to one client, which may send several requests at once; steps are taken one after the other."""
 
     def __init__(self, *, instance_id: str, world: int, task: Task, channel: Channel) -> None:
         self.id, self.world, self.task, self.channel = instance_id, world, task, channel
@@ -131,9 +131,9 @@ class Instance:
         return {"state": found["messages"], "reward": 0.0, "is_terminated": False, "info": info}
 
     async def step(self, action: Mapping[str, Any], number: int | None) -> Mapping[str, Any]:
-        """Act; a step with the number of the last one is not taken again, but answered again.
+        """Act; a step with the number of the last one gets the same answer, and is not taken again.
 
-        Numbers grow. One may be missing: a client that gave a step up does not know whether it arrived.
+        Numbers grow, with gaps: a client that gave up on a step does not know whether it arrived.
         """
         async with self._turn:
             if number is not None and self._last is not None and number <= self._last[0]:

@@ -1,4 +1,4 @@
-"""The life of an instance, in its own process: what comes in over a socket, one line of JSON each, goes to the environment."""
+"""The process of an instance: passes requests from a socket, one line of JSON each, to the environment."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from astuner_envs.server.settings import Limits
 CLOSE_S = 5.0
 """Longest time that an abandoned environment has to close."""
 MORE_CPU_S = 5
-"""Between the signal that the processor time is used up, and the end."""
+"""Between the signal that the processor time is used up and the end."""
 
 
 def serve_instance(channel: socket.socket, world: World, limits: Limits) -> None:
-    """Answer until the socket ends, or `close` was asked for. Never returns to what the process was before."""
-    # What an environment prints is for whoever reads the server's log.
+    """Answer until the socket ends, or `close` is requested. Never returns."""
+    # What an environment prints goes to the server's log.
     os.dup2(2, 1)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
@@ -58,7 +58,7 @@ class _InstanceServer:
         }
 
     async def lead(self) -> None:
-        # A thread listens, so that the end of the server is heard also while the environment blocks.
+        # A thread reads, to notice the end of the server even while the environment blocks.
         threading.Thread(target=self._listen, args=(asyncio.get_running_loop(),), daemon=True).start()
         while line := await self._orders.get():
             order = json.loads(line)
@@ -129,7 +129,7 @@ class _InstanceServer:
 
 
 class _SparseEvaluation:
-    """Evaluates an environment for right or wrong alone."""
+    """Evaluates an environment for right or wrong only."""
 
     def __init__(self, environment: Any) -> None:
         self._environment = environment

@@ -1,4 +1,4 @@
-"""All instances of a server: bounded in number, released when idle, and every one accounted for."""
+"""All instances of a server: bounded in number, released when idle, all counted."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from astuner_envs.server.settings import Settings
 
 T = TypeVar("T")
 Ended = Literal["released", "idle", "lost", "refused"]
-"""`lost`: its process ended or was too slow; `refused`: it could not begin."""
+"""`lost`: its process ended or was too slow; `refused`: it could not start."""
 
 REMEMBERED = 10_000
-"""Ended instances of which the reason is still known."""
+"""Ended instances whose reason is remembered."""
 MOST_LOOKS_S = 5.0
 
 
@@ -38,12 +38,12 @@ class Instances:
 
     @property
     def accounts(self) -> Mapping[str, int]:
-        """How many were created, are alive, and ended for which reason: the first is the sum of the others."""
+        """How many were created, are alive, and ended, by reason: the first is the sum of the others."""
         ends: tuple[Ended, ...] = ("released", "idle", "lost", "refused")
         return {"created": self._created, "alive": len(self._alive), **{name: self._ends[name] for name in ends}}
 
     async def ids(self, world: int, split: str) -> list[str]:
-        """Ask an environment for the ids of a split's tasks, in a process of its own."""
+        """Ask an environment for the ids of a split's tasks, in a separate process."""
         channel = Channel(self._forking, self._settings.limits)
         await channel.open(world)
         try:
@@ -52,7 +52,7 @@ class Instances:
             await channel.end()
 
     async def create(self, world: int, task: Task, instance_id: str | None) -> Mapping[str, Any]:
-        """Begin an instance. The same request again, as from a client that lost the answer, gives the same instance."""
+        """Create an instance. A repeated request, from a client that lost the answer, gets the same instance."""
         instance_id = instance_id or uuid4().hex
         if (there := self._alive.get(instance_id)) is not None:
             if (there.world, there.task, there.steps) != (world, task, 0):
@@ -86,7 +86,7 @@ class Instances:
         return await self._use(instance_id, lambda instance: instance.channel.ask("evaluate", sparse=sparse))
 
     def info(self, instance_id: str) -> Mapping[str, Any]:
-        """Tell of an instance without asking its environment, so also while that is busy. Counts as a use."""
+        """Describe an instance without asking its environment, which may be busy. Counts as a use."""
         instance = self._find(instance_id)
         with _mark_in_use(instance):
             return {
@@ -103,7 +103,7 @@ class Instances:
         return instance is not None and await self._end(instance, "released", "it was released")
 
     async def watch(self) -> None:
-        """Look for instances that are idle, or whose process is gone, until cancelled."""
+        """Release instances that are idle, or whose process is gone, until cancelled."""
         idle_s = self._settings.idle_timeout_s
         while True:
             await asyncio.sleep(min(MOST_LOOKS_S, idle_s / 4))

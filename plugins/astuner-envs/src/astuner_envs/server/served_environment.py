@@ -34,11 +34,11 @@ class World:
 
     @property
     def lists_tasks(self) -> bool:
-        """Whether it knows its own tasks."""
+        """Whether it lists its own tasks."""
         return isinstance(self.target, ListsTasks)
 
     def warm_up(self) -> None:
-        """Let it import what is heavy, once for all instances, where it has a classmethod `warm_up()`."""
+        """Call its classmethod `warm_up()`, if any, to make heavy imports once for all instances."""
         prepare = getattr(self.target, "warm_up", None)
         if callable(prepare):
             prepare()
@@ -55,7 +55,7 @@ class World:
         return GuardedEnvironment(make(workflow_task), candidate.blame)
 
     def _run_info(self) -> RunInfo:
-        # An instance has no run; environments that look at one find the defaults.
+        # An instance has no run; environments that read its configuration get the defaults.
         return RunInfo(
             project_name="env",
             experiment_name=self.component.candidate.name,
@@ -68,7 +68,7 @@ class World:
 
 
 def load_world(name: str, options: Mapping[str, Any], config_dir: Path) -> World:
-    """Find and load an environment; raises an `AstunerError` for one that cannot be used, or not with these options."""
+    """Find and load an environment; raises an `AstunerError` if it cannot be used with these options."""
     catalog = Catalog.discover(kinds=("environment",))
     candidate = catalog.find("environment", name, config_dir=config_dir, key=KEY)
     component = choose_environment(candidate, options)
@@ -78,7 +78,7 @@ def load_world(name: str, options: Mapping[str, Any], config_dir: Path) -> World
 
 
 def find_task_error(error: BaseException | None) -> DataError | None:
-    """Return what an environment raised for a task that does not exist: a `DataError`. None for any other failure."""
+    """Return the `DataError` that an environment raised for a task that does not exist; None for any other failure."""
     while error is not None and not isinstance(error, DataError):
         error = error.__cause__
     return error

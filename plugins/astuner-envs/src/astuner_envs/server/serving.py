@@ -1,4 +1,4 @@
-"""Listening, serving, and ending with nothing left behind."""
+"""Listening, serving, and a clean end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from astuner_envs.server.instances import Instances
 from astuner_envs.server.settings import Settings
 
 LONGEST_IDLE_S = 600
-"""For a connection that waits for its next request; clients give theirs up before."""
+"""For an idle connection; clients give theirs up earlier."""
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to us: instances are ended before the process is."""
+    """Leaves signals to us: instances end before the process does."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

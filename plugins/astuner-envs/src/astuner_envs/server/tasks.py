@@ -1,4 +1,4 @@
-"""The tasks of a served environment: those that it lists itself, or rows of files."""
+"""The tasks of a served environment: its own list, or rows of files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from astuner_envs.server.instances import Instances
 from astuner_envs.server.settings import ServedWorld
 
 ALIASES: Mapping[str, str] = {"": "train", "training": "train", "dev": "validation", "val": "validation"}
-"""What clients call the splits of environments that list their tasks themselves."""
+"""What clients call the splits of environments that list their own tasks."""
 
 
 class Tasks:
-    """Answers for one environment; what was once listed is kept."""
+    """The tasks of one environment; lists are kept once made."""
 
     def __init__(self, number: int, world: ServedWorld) -> None:
         """Read the files, if any."""
@@ -33,7 +33,7 @@ class Tasks:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that there are."""
+        """The existing splits."""
         return tuple(self._rows) or SPLITS
 
     async def ids(self, split: str, instances: Instances) -> list[str]:
@@ -51,7 +51,7 @@ class Tasks:
         return self._listed[name]
 
     def task(self, task_id: str, params: Mapping[str, Any]) -> Task:
-        """Return a task; what the client says besides goes into its metadata."""
+        """Return a task; further values from the client go into its metadata."""
         if not self._rows:
             return Task(task_id=task_id, env_type=self._world.name, metadata=params)
         found = next((rows[task_id] for rows in self._rows.values() if task_id in rows), None)

@@ -1,12 +1,12 @@
-"""The process that instances are forked from: it has imported everything, does nothing else, and takes them all with it.
+"""The process that instances are forked from: it imports everything, does nothing else, and they end with it.
 
 `python -m astuner_envs.server.zygote FD`: a line of JSON on the socket FD says what to load. Each further line is an order,
-and is answered by one line. `{"fork": N}` comes with a socket, which becomes the new instance's; its process id is the answer, or
-`full`, why there is none. `{"end": PID}` kills an instance where it still runs; how it ended is the answer. When the server is
-gone, however that went, the socket ends, and so does everything here.
+and is answered by one line. `{"fork": N}` comes with the new instance's socket; the answer is its process id, or in `full` why
+there is none. `{"end": PID}` kills an instance that still runs; the answer is how it ended. When the server ends, for whatever
+reason, the socket ends, and so does everything here.
 
-An instance leads a session and group of its own, which is killed with it: what an environment has started ends with the instance.
-What left that group, on Linux, comes here when its parent ends, and is killed as well.
+An instance leads its own session and group, which is killed with it: what an environment started ends with the instance. On
+Linux, processes that left the group become children of this one when their parent ends, and are killed as well.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
         text = str(error) if isinstance(error, AstunerError) else f"{type(error).__name__}: {error}"
         _answer(control, {"error": text, "exit_code": getattr(error, "exit_code", 1)})
         return
-    # What was imported stays shared with every instance.
+    # Imported memory stays shared with every instance.
     gc.collect()
     gc.freeze()
     _answer(control, {"ready": [world.lists_tasks for world in worlds]})
@@ -62,7 +62,7 @@ class _Zygote:
     def __init__(self, control: socket.socket, worlds: list[World], limits: Limits) -> None:
         self._control, self._worlds, self._limits = control, worlds, limits
         self._alive: set[int] = set()
-        # What the environments started while they warmed up is for all instances.
+        # What the environments started during their warm-up is for all instances.
         self._helpers = frozenset(_children())
         self._ended: dict[int, int] = {}
         self._looked_s, self._has_forgotten = time.monotonic(), False
@@ -93,7 +93,7 @@ class _Zygote:
 
     def _fork(self, number: int, given: int | None) -> dict[str, Any]:
         if given is None:
-            # The system drops the descriptor where this process may have no more of them.
+            # The system drops the descriptor if this process is at its limit.
             return {"full": "too many open files"}
         mine = os.getpid()
         try:
@@ -104,15 +104,15 @@ class _Zygote:
         if pid:
             os.close(given)
             self._alive.add(pid)
-            # An instance of long ago may have had the same.
+            # An earlier instance may have had the same.
             self._ended.pop(pid, None)
             return {"pid": pid}
-        # Whatever happens from here on, this process never goes back to the orders above.
+        # From here on, this process never returns to the orders above.
         try:
             os.setsid()
             if self._libc is not None:
                 self._libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-                # Whatever an environment has put into the background stays below its instance for as long as that lives.
+                # An environment's background processes stay below its instance while that lives.
                 self._libc.prctl(_ADOPT, 1, 0, 0, 0)
             if os.getppid() == mine:
                 self._control.close()
@@ -124,7 +124,7 @@ class _Zygote:
             os._exit(0)
 
     def _end(self, pid: int) -> int | None:
-        """Return how an instance ended, as `subprocess` says it; None where there never was one. Only one of ours is killed."""
+        """Return how an instance ended, as `subprocess` reports it; None for an unknown one. Only known ones are killed."""
         if pid not in self._alive:
             return self._ended.pop(pid, None)
         done, status = os.waitpid(pid, os.WNOHANG)
@@ -135,7 +135,7 @@ class _Zygote:
         return os.waitstatus_to_exitcode(status)
 
     def _reap(self) -> None:
-        """Note which instances have ended by themselves."""
+        """Record which instances have ended on their own."""
         with contextlib.suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 pid, status = found
@@ -144,10 +144,10 @@ class _Zygote:
                     self._ended[pid] = os.waitstatus_to_exitcode(status)
 
     def _look(self) -> None:
-        """Kill what is left of instances that have ended; not for each of them, since all processes are looked through."""
+        """Kill processes left by ended instances; not after each of them, since this scans all processes."""
         if self._has_forgotten and time.monotonic() - self._looked_s >= LOOK_S:
             self._looked_s = time.monotonic()
-            # Without a free descriptor nothing can be looked at: another time, then.
+            # Without a free descriptor this must wait.
             with contextlib.suppress(OSError):
                 self._kill_adopted()
                 self._has_forgotten = False
@@ -156,28 +156,28 @@ class _Zygote:
         """Kill the group of an instance that has ended."""
         self._alive.discard(pid)
         self._has_forgotten = True
-        # A group's number is given to nobody else while it has a member; where it has none, there is none to kill.
+        # The number of a group with members is not reused; a group without members has nothing to kill.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
 
     def _kill_adopted(self) -> None:
-        """Kill what the instances that ended had started in groups of their own."""
+        """Kill what ended instances had started in other groups."""
         while adopted := [pid for pid in _children() if pid not in self._alive | self._helpers]:
             for pid in adopted:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-                # Its own children are ours afterwards.
+                # Its children are ours afterwards.
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, 0)
 
 
 def _children() -> Iterator[int]:
-    """Yield the processes whose parent is this one; none if the system does not say."""
+    """Yield the processes whose parent is this one; none if the system does not list them."""
     mine = os.getpid()
     for name in os.listdir("/proc") if sys.platform == "linux" else ():
-        # Others end while this one looks.
+        # Others may end meanwhile.
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            # The name of a program stands in brackets before, and may hold anything.
+            # The program's name comes before, in brackets, and may hold anything.
             if name.isdecimal() and int(Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()[1]) == mine:
                 yield int(name)
 

@@ -1,1 +1,1 @@
-"""The environments of this package. Each is played in process, and served, by the same class."""
+"""The environments of this package. The same class is played in process and served."""

@@ -31,7 +31,7 @@ TOOL: Mapping[str, Any] = {
 
 
 class Calculator:
-    """An answer that calls the tool goes on; one that does not is the last."""
+    """An answer without a tool call is the last."""
 
     has_sparse_score: ClassVar[bool] = True
 
@@ -78,11 +78,11 @@ class Calculator:
         return self._score
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 def make_sum(task_id: str, options: Calculator.Options) -> str:
-    """Make the sum that an id stands for."""
+    """Make the sum with this id."""
     split, number = locate_task(task_id, options)
     draw = make_random(f"{NAME}/{options.terms}/{options.largest}", options, split, number)
     return draw_for_split(NAME, split, lambda: _draw_sum(draw, options), str)

@@ -18,7 +18,7 @@ from astuner_envs.message_answers import extract_answer
 
 NAME = "countdown"
 CLOSE_SCORE = 0.1
-"""Of an expression that uses the numbers rightly and misses the target, where the score is not sparse."""
+"""Score of an expression that uses the numbers correctly but misses the target, unless the score is sparse."""
 
 
 @frozen
@@ -28,11 +28,11 @@ class Puzzle:
     numbers: tuple[int, ...]
     target: int
     solution: str
-    """One of those that there are."""
+    """One solution; there may be others."""
 
 
 class Countdown:
-    """Every puzzle can be solved. The model has some attempts, and sees what each one comes to."""
+    """Every puzzle can be solved. The model has some attempts, and sees the value of each."""
 
     has_sparse_score: ClassVar[bool] = True
 
@@ -49,7 +49,7 @@ class Countdown:
         attempts: int = field(default=3, validator=ge(1))
         """How often the model may try."""
         use_all: bool = False
-        """Whether every number has to be used."""
+        """Whether every number must be used."""
 
     def __init__(self, workflow_task: WorkflowTask, options: Options | None = None) -> None:
         self._task_id, self._options = workflow_task.task.task_id, options or self.Options()
@@ -86,11 +86,11 @@ class Countdown:
         return [{"role": "user", "content": said}], gained, done, {"is_success": self._best == 1.0, "attempts": self._attempts}
 
     async def evaluate(self, sparse: bool = False) -> float:
-        """Return 1 for a solution; else 0, or a little for the right use of the numbers."""
+        """Return 1 for a solution; else 0, or a little for correct use of the numbers."""
         return float(self._best == 1.0) if sparse else self._best
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
     def _judge_answer(self, text: str) -> tuple[str, float]:
         puzzle = self._puzzle
@@ -115,7 +115,7 @@ class Countdown:
 
 
 def make_puzzle(task_id: str, options: Countdown.Options) -> Puzzle:
-    """Make the puzzle that an id stands for."""
+    """Make the puzzle with this id."""
     split, number = locate_task(task_id, options)
     draw = make_random(f"{NAME}/{options.numbers}/{options.largest}/{options.largest_target}", options, split, number)
     return draw_for_split(
@@ -124,7 +124,7 @@ def make_puzzle(task_id: str, options: Countdown.Options) -> Puzzle:
 
 
 def _draw_puzzle(draw: random.Random, options: Countdown.Options) -> Puzzle | None:
-    """Join numbers at random until one value is left: that is the target, and the way there the solution."""
+    """Combine numbers at random until one value is left: the target; the steps are the solution."""
     numbers = [draw.randint(1, options.largest) for _ in range(options.numbers)]
     parts = [(Fraction(number), str(number)) for number in numbers]
     while len(parts) > 1:
@@ -134,7 +134,7 @@ def _draw_puzzle(draw: random.Random, options: Countdown.Options) -> Puzzle | No
         value = evaluate(f"({left}){sign}({right})").number
         parts.append((value, f"({left_text} {sign} {right_text})"))
     target, text = parts[0]
-    # A target that is one of the numbers would be no puzzle, unless all of them have to be used.
+    # A target that is one of the numbers is not a puzzle, unless all must be used.
     if not 10 <= target <= options.largest_target or (target in numbers and not options.use_all):
         return None
     return Puzzle(tuple(numbers), int(target), text[1:-1])

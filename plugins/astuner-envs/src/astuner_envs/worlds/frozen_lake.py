@@ -25,7 +25,7 @@ RULES = (
 
 
 class FrozenLake:
-    """One move per answer; an answer without a move gets a message, and costs one."""
+    """One move per answer; an answer without a move gets a message, and counts as one."""
 
     has_sparse_score: ClassVar[bool] = True
 
@@ -34,13 +34,13 @@ class FrozenLake:
         """Options of the environment `frozen_lake`."""
 
         size: int = field(default=4, validator=and_(ge(3), le(16)))
-        """Rows, and columns, of the lake."""
+        """Number of rows, and of columns."""
         ice: float = field(default=0.8, validator=and_(gt(0.3), lt(1.0)))
-        """Share of the fields that hold."""
+        """Share of safe fields."""
         slippery: bool = False
-        """Whether a move may lead to the side, by chance that depends on the task and the moves alone."""
+        """Whether a move may slip to the side, at random; the chances depend only on the task and the moves."""
         moves: int = field(default=30, validator=ge(1))
-        """After so many the episode is over."""
+        """The episode ends after this many moves."""
 
     def __init__(self, workflow_task: WorkflowTask, options: Options | None = None) -> None:
         self._task_id, self._options = workflow_task.task.task_id, options or self.Options()
@@ -87,7 +87,7 @@ class FrozenLake:
         return self._score
 
     async def close(self) -> None:
-        """Let gymnasium go."""
+        """Release gymnasium."""
         if self._lake is not None:
             self._lake.close()
 
@@ -99,7 +99,7 @@ class FrozenLake:
 
 
 def make_lake(task_id: str, options: FrozenLake.Options) -> tuple[tuple[str, ...], int]:
-    """Return the map that an id stands for, on which there is a way, and the seed of its chances."""
+    """Return the map with this id, on which the goal can be reached, and the seed of its slips."""
     _import_gymnasium()
     from gymnasium.envs.toy_text.frozen_lake import generate_random_map
 

@@ -22,26 +22,26 @@ from astuner_envs.listing import belongs_to_split
 NAME = "reasoning_gym"
 PROCESSES = 2
 MOST_DRAWS = 200
-"""That none of so many belongs to validation has a chance below 1e-11, where the puzzles are different ones."""
+"""The chance that none of this many different puzzles belongs to validation is below 1e-11."""
 
 
 class Children:
-    """Child processes that start when they are needed, each with one of our threads that waits for it.
+    """Child processes that start on demand, each with one of our threads waiting for it.
 
-    The threads are daemons: a program whose episodes are over does not wait for an answer that is not needed.
+    The threads are daemons: a program whose episodes are over does not wait for unneeded answers.
     """
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._asked: SimpleQueue[tuple[Future[Mapping[str, Any]], Mapping[str, Any]]] = SimpleQueue()
-        # The one that was used last comes first: a process with one episode starts one child.
+        # The last used one comes first: a process with one episode starts one child.
         self._idle: LifoQueue[JsonChild] = LifoQueue()
         for _ in range(PROCESSES):
             self._idle.put(JsonChild(make_program(timeout_s)))
             threading.Thread(target=self._answer, name=NAME, daemon=True).start()
 
     async def ask(self, **question: Any) -> Mapping[str, Any]:
-        """Return an answer. Raises `TimeoutError` if it is late, and `RuntimeError` if there is none at all."""
+        """Return an answer. Raises `TimeoutError` if it is late, and `RuntimeError` if the child ends without one."""
         answer: Future[Mapping[str, Any]] = Future()
         self._asked.put((answer, question))
         found = await asyncio.wrap_future(answer)
@@ -64,29 +64,29 @@ class Children:
 
 
 def get_children(timeout_s: float) -> Children:
-    """Return the children of this process, for all its episodes: one of their own for each would take 100 MiB and a second."""
+    """Return the children of this process, shared by all its episodes: one for each would take 100 MiB and a second."""
     return _make_children(os.getpid(), timeout_s)
 
 
 @cache
 def _make_children(process: int, timeout_s: float) -> Children:
-    # By process: one that was forked from another does not use the pipes of its children.
+    # By process: a fork must not use the pipes of its parent's children.
     return Children(timeout_s)
 
 
 async def find_puzzle(
     split: Split, number: int, size: int, *, family: str, config: Mapping[str, Any], seed: int, asked: Children
 ) -> Mapping[str, Any]:
-    """Return what a puzzle was made of, with its `entry`: the first of its number that belongs to the split.
+    """Return the settings of a puzzle, with its `entry`: the first of its number that belongs to the split.
 
-    Raises `DataError` for a family or a configuration that does not exist, and if too few puzzles are different ones.
+    Raises `DataError` for a family or a configuration that does not exist, and if too few puzzles differ.
     """
     made: dict[str, Any] = {"dataset": family, "config": dict(config), "size": size}
     problem = (await asked.ask(check={**made, "seed": seed, "levels": None}))["problem"]
     if problem:
         raise DataError(f"environment '{NAME}': {problem}")
     for draw in range(MOST_DRAWS):
-        # All numbers share the datasets: to make one takes long for some families.
+        # All numbers share the datasets, which are slow to make for some families.
         drawn = random.Random(f"{NAME}/{family}/{seed}/{split}/{draw}").randrange(1 << 31)
         source = {**made, "seed": drawn, "level": None, "index": number}
         entry = (await asked.ask(make=source))["entry"]

@@ -34,7 +34,7 @@ class ReasoningGym:
         families: tuple[str, ...] = field(default=("chain_sum",), validator=min_len(1))
         """The task families, taken in turn."""
         family_options: Mapping[str, Mapping[str, Any]] = field(factory=dict)
-        """By family: what its own configuration takes."""
+        """By family: values of its own configuration."""
         timeout_s: float = field(default=30.0, validator=gt(0))
         """Longest time for making a puzzle, and for scoring an answer."""
 
@@ -51,7 +51,7 @@ class ReasoningGym:
 
     @classmethod
     def warm_up(cls) -> None:
-        """Find out whether reasoning-gym is there; only children import it."""
+        """Check that reasoning-gym is installed; only children import it."""
         _check_installed()
 
     async def reset(self) -> Sequence[Message]:
@@ -72,15 +72,15 @@ class ReasoningGym:
         return [], self._score, True, {"is_success": self._score >= 1.0, **unreadable}
 
     async def evaluate(self, sparse: bool = False) -> float:
-        """Return the scorer's score, or whether it is a full one."""
+        """Return the scorer's score; `sparse`: whether it is the full one."""
         return float(self._score >= 1.0) if sparse else self._score
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to release."""
 
 
 async def find_source(task_id: str, options: ReasoningGym.Options, asked: Children) -> Mapping[str, Any]:
-    """Return the puzzle that an id stands for: its `entry`, and what it was made of."""
+    """Return the puzzle with this id: its `entry` and settings."""
     split, number = locate_task(task_id, options)
     family = options.families[number % len(options.families)]
     return await find_puzzle(

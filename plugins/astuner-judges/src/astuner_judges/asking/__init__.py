@@ -1,4 +1,4 @@
-"""What the judges that ask an LLM have in common."""
+"""Shared parts of the judges that ask an LLM."""
 
 from astuner_judges.asking.fence_rule import fence_rule
 from astuner_judges.asking.llm_usage import write_totals

@@ -1,4 +1,4 @@
-"""What a system prompt says of the tags around untrusted texts."""
+"""What a system prompt says about the tags around untrusted texts."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from astuner.protocols import RunInfo
 def write_totals(client: LLMClient, run_info: RunInfo, *, judge: str) -> None:
     """Append a line of JSON to `logs/llm_judge.jsonl` of a run: requests, answers from the cache, tokens, cost of this process.
 
-    Nothing is written where nothing was asked, nor for a judge that is tried without a run (attempt 0).
+    Nothing is written without requests, or for a judge that is tried without a run (attempt 0).
     """
     spent = client.budget.spent
     if run_info.attempt < 1 or not (spent.requests or spent.cached):

@@ -1,4 +1,4 @@
-"""What a judge says where its LLM gave no verdict, or where there is nothing to ask it about."""
+"""What a judge returns if its LLM gave no verdict, or if there is nothing to ask it about."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from astuner.clients.llm_budget import LLMBudgetSpent
 from astuner.schema import Unjudged
 
 NO_ANSWER = "No answer was given."
-"""The rationale for an answer that is empty: the worst, about which nothing is asked."""
+"""The rationale for an empty answer, which is the worst without asking."""
 
 
 def explain_failure(error: LLMFailed | LLMBudgetSpent) -> Unjudged:
-    """Return `Unjudged` for an LLM that failed (`llm_failed`) or that may not be asked any more (`llm_budget`)."""
+    """Return `Unjudged` for an LLM that failed (`llm_failed`) or whose budget is spent (`llm_budget`)."""
     return Unjudged(reason="llm_budget" if isinstance(error, LLMBudgetSpent) else "llm_failed", detail=str(error))
 
 
 def explain_missing_answer(key: str, metadata: Mapping[str, Any], *, option: str) -> Unjudged:
-    """Return `Unjudged` for an output without that key, which says nothing of the answer; `option` is what chooses the key."""
+    """Return `Unjudged` for an output without that key, which says nothing about the answer; `option` names the key."""
     there = ", ".join(metadata) or "nothing"
     told = f"the output of the workflow has no metadata['{key}'] (there is: {there}); put the answer there, or set {option}"
     return Unjudged(reason="no_answer", detail=told)

@@ -1,1 +1,1 @@
-"""How well a judge agrees with labels, before a run trusts it."""
+"""Measuring how well a judge agrees with labels, before a run trusts it."""

@@ -1,4 +1,4 @@
-"""How far a judge says what labels say: shares, kappa and rank correlations, each with its formula."""
+"""Agreement of a judge with labels: shares, kappa and rank correlations, each with its formula."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _ROUNDING = 1e-12
 
 
 def accuracy(labels: Decisions, judged: Decisions) -> float:
-    """Return the share of equal decisions; NaN for none."""
+    """Return the share of equal decisions; NaN without any."""
     return float(np.mean(np.asarray(labels, bool) == np.asarray(judged, bool))) if len(labels) else math.nan
 
 
 def cohens_kappa(labels: Decisions, judged: Decisions) -> float:
-    """Return agreement beyond chance: 1 is full, 0 that of chance.
+    """Return agreement beyond chance: 1 is full agreement, 0 chance.
 
     κ = (p_o - p_e) / (1 - p_e), where p_o is the share of equal decisions and p_e what two deciders with the same shares of each
     decision agree in by chance, the sum over both decisions of the product of their shares (Cohen, Educational and Psychological
-    Measurement 20(1), 1960). NaN where p_e is 1: both only ever decided one way.
+    Measurement 20(1), 1960). NaN if p_e is 1: both always decided one way.
     """
     if not len(labels):
         return math.nan
@@ -38,7 +38,7 @@ def cohens_kappa(labels: Decisions, judged: Decisions) -> float:
 
 
 def average_ranks(values: Numbers) -> NDArray[np.float64]:
-    """Return ranks from 1, equal values sharing the mean of the ranks that they take up."""
+    """Return ranks from 1; equal values share the mean of their ranks."""
     given = np.asarray(values, float)
     _, places, counts = np.unique(given, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
@@ -47,12 +47,12 @@ def average_ranks(values: Numbers) -> NDArray[np.float64]:
 
 
 def spearman(one: Numbers, other: Numbers) -> float:
-    """Return Pearson's correlation of the average ranks; NaN where one side is constant."""
+    """Return Pearson's correlation of the average ranks; NaN if one side is constant."""
     return pearson(average_ranks(one), average_ranks(other))
 
 
 def pearson(one: Numbers, other: Numbers) -> float:
-    """Return Σ(x - x̄)(y - ȳ) / √(Σ(x - x̄)² Σ(y - ȳ)²); NaN where one side is constant."""
+    """Return Σ(x - x̄)(y - ȳ) / √(Σ(x - x̄)² Σ(y - ȳ)²); NaN if one side is constant."""
     if len(one) < 2:
         return math.nan
     x, y = np.asarray(one, float) - np.mean(one), np.asarray(other, float) - np.mean(other)
@@ -61,16 +61,16 @@ def pearson(one: Numbers, other: Numbers) -> float:
 
 
 def partial_pearson(one: Numbers, other: Numbers, given: Numbers) -> float:
-    """Return the correlation of two sides that is left when what both have of a third one is taken out.
+    """Return the correlation of two sides with a third one held fixed.
 
     (r_xy - r_xz r_yz) / √((1 - r_xz²)(1 - r_yz²)), where z is the third (Yule, Proceedings of the Royal Society A 79, 1907). NaN
-    where x or y is constant, or follows z altogether; where z is constant, it is r_xy.
+    if x or y is constant, or determined by z; if z is constant, it is r_xy.
     """
     both, x_given, y_given = pearson(one, other), pearson(one, given), pearson(other, given)
     if math.isnan(both) or (math.isnan(x_given) and math.isnan(y_given)):
         return both
     left = (1 - x_given**2) * (1 - y_given**2)
-    # What is left of a side that follows the third one is rounding.
+    # A side determined by the third one leaves only rounding errors.
     return (both - x_given * y_given) / math.sqrt(left) if left > _ROUNDING else math.nan
 
 
@@ -83,7 +83,7 @@ def partial_spearman(one: Numbers, other: Numbers, given: Numbers) -> float:
 
 
 def kendall_tau_b(one: Numbers, other: Numbers) -> float:
-    """Return (P - Q) / √((P + Q + T)(P + Q + U)) over all pairs; NaN where one side is constant.
+    """Return (P - Q) / √((P + Q + T)(P + Q + U)) over all pairs; NaN if one side is constant.
 
     P pairs are ordered the same way by both, Q the other way, T are ties on the first side only and U on the second only
     (Kendall, Biometrika 33(3), 1945).
@@ -100,7 +100,7 @@ def kendall_tau_b(one: Numbers, other: Numbers) -> float:
 
 
 def count_ordered_pairs(labels: Numbers, judged: Numbers) -> tuple[float, int]:
-    """Return how many pairs with different labels the judge orders the same way, equal scores counting half, and of how many."""
+    """Return how many pairs with different labels the judge orders the same way (equal scores count half), and of how many."""
     x, y = np.asarray(labels, float), np.asarray(judged, float)
     by_label = np.sign(x[:, None] - x[None, :])
     above = by_label > 0
@@ -109,7 +109,7 @@ def count_ordered_pairs(labels: Numbers, judged: Numbers) -> tuple[float, int]:
 
 
 def shares_of_rank(values: Numbers) -> NDArray[np.float64]:
-    """Return average ranks as shares from 0 to 1, which do not depend on the scale of the values; 0.5 for a single one."""
+    """Return average ranks as shares from 0 to 1, whatever the scale of the values; 0.5 for a single one."""
     if len(values) < 2:
         return np.full(len(values), 0.5)
     shares: NDArray[np.float64] = (average_ranks(values) - 1) / (len(values) - 1)

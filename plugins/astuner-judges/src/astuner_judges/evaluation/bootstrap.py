@@ -1,4 +1,4 @@
-"""How sure a figure is, given that few examples were labelled."""
+"""Confidence intervals of figures from few labelled examples."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEVEL = 0.95
 
 @frozen
 class Interval:
-    """A figure, and the range that it would lie in for other examples of the same kind."""
+    """A figure, and its likely range for other examples of the same kind."""
 
     value: float
     low: float
@@ -31,8 +31,8 @@ def interval(
     """Return a statistic of rows with its 95 % percentile interval over resamples of whole clusters.
 
     `clusters` has the number of the cluster, from 0, of each row: answers to one question are drawn together, since their
-    verdicts are not independent. Resamples that have no value (a side that is constant) are left out. A single cluster has no
-    interval (NaN): it says nothing of how clusters differ. The same seed gives the same interval.
+    verdicts are not independent. Resamples without a value (one side is constant) are left out. A single cluster has no
+    interval (NaN): it does not show how clusters differ. The same seed gives the same interval.
     """
     value = statistic(np.arange(len(clusters)))
     if math.isnan(value) or len(np.unique(clusters)) < 2:

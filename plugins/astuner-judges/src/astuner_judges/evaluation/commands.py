@@ -140,7 +140,7 @@ def evaluate(
 def learn(conf: Path, overrides: tuple[str, ...], name: str | None, in_json: bool, again: bool) -> None:
     """Let a judge learn from labelled examples.
 
-    Otherwise the first run does it.
+    Otherwise the first run does so.
     """
     from astuner.errors import UsageError
     from astuner.plugins.drivers import load
@@ -211,12 +211,12 @@ def _evaluate_judge(
         finally:
             await made.close()
 
-    findings = asyncio.run(ask_judge())
+    judged = asyncio.run(ask_judge())
     budget = getattr(made, "budget", None)
     return report_on(
         one.name,
-        findings,
-        limits=find_limits(findings, threshold=bounds[0], success_reward=bounds[1], options=one.options),
+        judged,
+        limits=find_limits(judged, threshold=bounds[0], success_reward=bounds[1], options=one.options),
         seed=chosen.run_info.seed,
         learnt_from=getattr(made, "learnt_from", ()),
         spent=None if budget is None else budget.spent,
@@ -224,7 +224,7 @@ def _evaluate_judge(
 
 
 def _replace_nan(value: Any) -> Any:
-    """Return JSON values in which what is no number is null."""
+    """Return JSON values in which numbers that JSON does not have are null."""
     if isinstance(value, dict):
         return {key: _replace_nan(item) for key, item in value.items()}
     return None if isinstance(value, float) and value != value else value

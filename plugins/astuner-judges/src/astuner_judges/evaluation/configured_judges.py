@@ -13,7 +13,8 @@ from astuner.protocols import RunInfo
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
-    from astuner.plugins.catalog import Candidate, Catalog
+    from astuner.plugins.catalog import Catalog
+    from astuner.protocols import Candidate
 
 
 @frozen(kw_only=True)
@@ -21,7 +22,7 @@ class ConfiguredJudge:
     """One judge with its options."""
 
     name: str
-    """As reports call it."""
+    """Its name in reports."""
     candidate: Candidate
     options: Any
 
@@ -37,9 +38,9 @@ class JudgeSetup:
 
 
 def load_judges(conf: Path, overrides: Sequence[str], name: str | None = None) -> JudgeSetup:
-    """Load a YAML and choose its judges, or the one of that name; raises `ConfigError` with all problems, and `UsageError`.
+    """Load a YAML and choose its judges, or the named one; raises `ConfigError` with all problems, and `UsageError`.
 
-    Nothing else that the YAML names is loaded: a judge can be tried before model, agent and tasks are there.
+    Nothing else that the YAML names is loaded: a judge can be tried before model, agent and tasks exist.
     """
     from astuner.config.loading import load_config
     from astuner.planning.chooser import Chooser
@@ -68,7 +69,7 @@ def load_judges(conf: Path, overrides: Sequence[str], name: str | None = None) -
         directory=Path(config.experiment_dir),
         config_dir=loaded.path.parent,
         seed=config.seed,
-        # No run: a judge that is tried writes nothing into its directory.
+        # No run: a judge that is only tried writes nothing into a run directory.
         attempt=0,
         config=config,
         user_keys=loaded.user_keys,

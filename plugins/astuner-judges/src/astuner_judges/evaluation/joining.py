@@ -1,4 +1,4 @@
-"""Putting labelled answers to one question together, which stand in rows of their own."""
+"""Joining labelled answers to one question that are in separate rows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from astuner_judges.evaluation.labelled import LabelledExample
 
 
 def join(examples: Iterable[LabelledExample], most: int | None = None) -> list[LabelledExample]:
-    """Return the examples with those of the same task put together, in the order of the first of each; at most `most` of them.
+    """Return the examples with those of the same task joined, in order of first appearance; at most `most` of them.
 
-    Answers to one question in rows of their own are siblings, as the judge of a run sees them. What else rows hold, such as
-    who labelled an answer, makes no other task of them: it stays with each answer. Ranks say nothing beyond their own row.
+    Answers to one question in separate rows are siblings, as the judge of a run sees them. Other values of the rows, such as who
+    labelled an answer, do not make them different tasks: they stay with each answer. Ranks hold only within their row.
     """
     found: dict[str | int, list[LabelledExample]] = {}
     for number, example in enumerate(examples):
@@ -24,7 +24,7 @@ def join(examples: Iterable[LabelledExample], most: int | None = None) -> list[L
         elif most is None or len(found) < most:
             found[known] = [example]
         if len(found) == most and not any(rows[0].scored for rows in found.values()):
-            # No later row can belong to one of these; of scored ones the last may.
+            # No later row belongs to a ranked example; one may belong to a scored one.
             break
     return [_merge_rows(rows) for rows in found.values()]
 

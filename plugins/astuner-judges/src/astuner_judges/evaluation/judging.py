@@ -16,45 +16,45 @@ from astuner_judges.evaluation.labelled import LabelledExample
 GROUPS_AT_ONCE = 32
 JUDGE_TIMEOUT_S = 600.0
 POSITION_BIAS = "position_bias"
-"""The component of a judge that puts the answers to its LLM in several orders on its own, whatever order they come in."""
+"""The component of a judge that shows its LLM the answers in several orders itself, whatever order they come in."""
 
-Finding = Verdict | Unjudged
+Judgement = Verdict | Unjudged
 
 
 @frozen(kw_only=True)
-class Findings:
-    """What a judge says of the answers of one example, in their order."""
+class JudgedExample:
+    """A judge's verdicts on the answers of one example, in their order."""
 
     example: LabelledExample
-    forwards: tuple[Finding, ...]
-    backwards: tuple[Finding, ...] | None = None
-    """The same answers again, after they were put to the judge in the reverse order; None where that was not done."""
+    forwards: tuple[Judgement, ...]
+    backwards: tuple[Judgement, ...] | None = None
+    """Those on the same answers in the reverse order; None if the judge was asked only once."""
 
     @property
     def position_biases(self) -> list[float]:
-        """What the judge itself says of how far it went by the position, of each answer about which it does."""
-        given = [finding.components for finding in self.forwards if isinstance(finding, Verdict)]
+        """The position biases that the judge itself reports, of each answer that has one."""
+        given = [judgement.components for judgement in self.forwards if isinstance(judgement, Verdict)]
         return [components[POSITION_BIAS] for components in given if POSITION_BIAS in components]
 
 
-async def ask(judge: Judge, examples: Sequence[LabelledExample], answer_field: str, *, both_orders: bool) -> list[Findings]:
-    """Return the findings on each example; `both_orders` asks twice where several answers have verdicts to be compared.
+async def ask(judge: Judge, examples: Sequence[LabelledExample], answer_field: str, *, both_orders: bool) -> list[JudgedExample]:
+    """Return each example with its judgements; `both_orders` asks twice where several answers have verdicts to compare.
 
-    A judge that gives its `position_bias` is not asked twice: it looks after the order itself, and would say the same again.
+    A judge that gives its `position_bias` is not asked twice: it handles the order itself, and would say the same again.
     A judge that raises or hangs leaves answers unjudged, for the reason that core gives in a run.
     """
     at_once = asyncio.Semaphore(GROUPS_AT_ONCE)
 
-    async def judge_once(number: int, example: LabelledExample, *, reverse: bool) -> tuple[Finding, ...]:
+    async def judge_once(number: int, example: LabelledExample, *, reverse: bool) -> tuple[Judgement, ...]:
         async with at_once:
             group = build_group(number, example, answer_field, reverse=reverse)
             done = await judge_group(group, judge, timeout_s=JUDGE_TIMEOUT_S)
         found = tuple(episode.verdict for episode in done.episodes if episode.verdict is not None)
         return found[::-1] if reverse else found
 
-    async def judge_example(number: int, example: LabelledExample) -> Findings:
-        found = Findings(example=example, forwards=await judge_once(number, example, reverse=False))
-        comparable = sum(isinstance(finding, Verdict) for finding in found.forwards) > 1
+    async def judge_example(number: int, example: LabelledExample) -> JudgedExample:
+        found = JudgedExample(example=example, forwards=await judge_once(number, example, reverse=False))
+        comparable = sum(isinstance(judgement, Verdict) for judgement in found.forwards) > 1
         if not both_orders or not comparable or found.position_biases:
             return found
         return evolve(found, backwards=await judge_once(number, example, reverse=True))
@@ -65,7 +65,7 @@ async def ask(judge: Judge, examples: Sequence[LabelledExample], answer_field: s
 def build_group(number: int, example: LabelledExample, answer_field: str, *, reverse: bool = False) -> Group:
     """Return the answers of an example as siblings of a run; each is the output and the only reply of its episode.
 
-    What the row of an answer holds alone is in the task of its episode, and not in that of the group.
+    Values that only one answer's row has are in the task of its episode, not in that of the group.
     """
     task = evolve(example.task, task_id=example.task.task_id or f"labelled-{number}")
     episodes = []

@@ -1,4 +1,4 @@
-"""Labelled examples: rows with a question, one answer or several, and what people think of them."""
+"""Labelled examples: rows with a question, one or several answers, and their labels."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ CHOSEN, REJECTED = "chosen", "rejected"
 
 @frozen(kw_only=True)
 class Fields:
-    """Where rows hold what, and the scores that `right` and `wrong` mean."""
+    """Where rows hold each value, and the scores of `right` and `wrong`."""
 
     query: str = "main_query"
     answer: str = "final_answer"
     reference: str = "answer"
-    """Holds a right answer: next to a labelled one it belongs to the task."""
+    """Holds a right answer, which belongs to the task if there is a labelled answer too."""
     reference_alone: bool = True
-    """Whether a right answer is an example where the row has no labelled one."""
+    """Whether a right answer is an example if the row has no labelled one."""
     label: str = "score"
     candidates: str = "candidates"
     rank: str = "rank"
     low: float = 0.0
     high: float = 1.0
     bounded: bool = True
-    """Whether a score outside of the two is refused."""
+    """Whether scores outside these two are refused."""
 
 
 @frozen(kw_only=True)
@@ -44,9 +44,9 @@ class LabelledAnswer:
 
     text: str
     label: float
-    """More is better; of answers that are ranked only, the rank with a minus."""
+    """More is better; for ranked answers, the negative rank."""
     more: Mapping[str, Any] = field(factory=dict)
-    """What its row holds, and others of the same task do not or not so, such as which model gave the answer."""
+    """Values of its row that others of the same task lack or have different, such as the model that gave the answer."""
 
 
 @frozen(kw_only=True)
@@ -58,9 +58,9 @@ class LabelledExample:
     query: str
     answers: tuple[LabelledAnswer, ...]
     scored: bool
-    """Whether labels are scores; else they only say which answer is better."""
+    """Whether labels are scores; otherwise they only say which answer is better."""
     reference: Any = None
-    """The right answer given with it: tasks with the same question and another one are other tasks."""
+    """The right answer, if given: the same question with another one is another task."""
 
     @property
     def digests(self) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ class LabelledExample:
 
 
 def digest(query: str, answer: str) -> str:
-    """Return what an example is recognised by, whatever its layout: case and space do not count."""
+    """Return a digest of an example that ignores case and white space."""
     return "-".join(
         blake2b(" ".join(text.casefold().split()).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
         for text in (query, answer)
@@ -77,7 +77,7 @@ def digest(query: str, answer: str) -> str:
 
 
 def digest_of_question(example: str) -> str:
-    """Return the part of such a digest that stands for the question."""
+    """Return the question's part of such a digest."""
     return example.partition("-")[0]
 
 
@@ -103,7 +103,7 @@ def read_query(task: Task, name: str = "main_query") -> str:
 
 
 def to_text(value: Any) -> str:
-    """Return an answer as text: what is no text as JSON."""
+    """Return an answer as text: other values as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
@@ -127,7 +127,7 @@ def _read_example(task: Task, fields: Fields) -> LabelledExample:
 
 
 def _read(value: Any) -> Any:
-    """Return a label, or candidates, as JSON where it is a text that holds some: a cell of csv is nothing else."""
+    """Return a label or candidates parsed from JSON if they are text, as in a cell of csv."""
     if not isinstance(value, str):
         return value
     try:
@@ -147,7 +147,7 @@ def _read_single(task: Task, row: Mapping[str, Any], fields: Fields) -> Labelled
         alone = (fields.reference,) if fields.reference_alone else ()
         names = " nor ".join(map(repr, (fields.answer, *alone, fields.candidates, CHOSEN)))
         raise DataError(f"{_place(task)}: no answer: neither {names} is there{_list_fields(row)}")
-    # A reference answer with a label is the answer that is labelled; without one it is right.
+    # A label applies to the reference answer; without one that is right.
     score = fields.high if label is None else _score(task, label, fields)
     return LabelledAnswer(text=to_text(row[fields.reference]), label=score)
 
@@ -189,7 +189,7 @@ def _score(task: Task, value: Any, fields: Fields) -> float:
 
 
 def _is_number(value: Any) -> bool:
-    # What is no number is not below anything, and neither infinity nor an integer without end is a score.
+    # NaN is not below anything, and neither infinity nor a huge integer is a score.
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 

@@ -8,40 +8,40 @@ from typing import Any
 from attrs import frozen
 
 from astuner.schema import Verdict
-from astuner_judges.evaluation.judging import Findings
+from astuner_judges.evaluation.judging import JudgedExample
 
 _CLOSE = 0.25
-"""How far from the end of a scale, as a part of it, the best and the worst reward may lie."""
+"""How far, as a share of a scale, the best and the worst reward may lie from its ends."""
 
 
 @frozen(kw_only=True)
 class Limits:
-    """What makes decisions of labels and rewards, so that they can be compared."""
+    """Turns labels and rewards into decisions that can be compared."""
 
     label: float
-    """From which on an answer is good."""
+    """The lowest label of a good answer."""
     reward: float | None = None
-    """From which on a verdict that does not say so is a success; None where all say it, or where it cannot be told."""
+    """The lowest reward of a success, for verdicts that do not say; None if all say, or if it is unknown."""
     decides: bool = True
-    """Whether each verdict says, by itself or by its reward, if it is a success."""
+    """Whether each verdict is known to be a success or not, from itself or its reward."""
     notes: tuple[str, ...] = ()
-    """What a user must know of these."""
+    """What a user must know about these."""
 
 
 def find_limits(
-    findings: Sequence[Findings], *, threshold: float | None = None, success_reward: float | None = None, options: Any = None
+    examples: Sequence[JudgedExample], *, threshold: float | None = None, success_reward: float | None = None, options: Any = None
 ) -> Limits:
-    """Return the limits that are given, and where they are not, those that labels, rewards and the judge's `options` suggest.
+    """Return the given limits, and for missing ones those that labels, rewards and the judge's `options` suggest.
 
-    A label counts as good from the judge's own `success_threshold`, where it has one on the scale of the labels, else from
-    halfway between their extremes. That is taken for a limit of rewards only where these are seen to be on the same scale.
+    A label is good from the judge's own `success_threshold`, if that is on the scale of the labels, else from halfway between
+    their extremes. The same limit applies to rewards only if these are evidently on the same scale.
     """
-    labels = [answer.label for found in findings if found.example.scored for answer in found.example.answers]
-    if not labels or not all(found.example.scored for found in findings):
+    labels = [answer.label for judged in examples if judged.example.scored for answer in judged.example.answers]
+    if not labels or not all(judged.example.scored for judged in examples):
         return Limits(label=0.5 if threshold is None else threshold)  # ranks make no decisions
     low, high = min(labels), max(labels)
     label, notes = (threshold, []) if threshold is not None else _from_which_label(low, high, options)
-    rewards = _list_undecided_rewards(findings)
+    rewards = _list_undecided_rewards(examples)
     if not rewards:
         return Limits(label=label, notes=tuple(notes))
     if success_reward is None and _is_one_scale(rewards, low, high, label):
@@ -70,16 +70,16 @@ def _from_which_label(low: float, high: float, options: Any) -> tuple[float, lis
     return halfway, [told]
 
 
-def _list_undecided_rewards(findings: Sequence[Findings]) -> list[float]:
-    every = [finding for found in findings for finding in found.forwards]
-    return [finding.reward for finding in every if isinstance(finding, Verdict) and finding.is_success is None]
+def _list_undecided_rewards(examples: Sequence[JudgedExample]) -> list[float]:
+    every = [judgement for judged in examples for judgement in judged.forwards]
+    return [judgement.reward for judgement in every if isinstance(judgement, Verdict) and judgement.is_success is None]
 
 
 def _is_one_scale(rewards: Sequence[float], low: float, high: float, label: float) -> bool:
-    """Whether rewards lie where labels do, and some reach what a good label is.
+    """Whether rewards are on the scale of the labels, and some reach a good label.
 
-    Labels between 0 and 1 may mean all of that. Any others are a scale that has to be recognised: rewards lie on it that come
-    close to both of its ends, since what stays within a part of it may as well be all of another scale.
+    Labels between 0 and 1 are a common scale. For any other, rewards must come close to both of its ends: those that stay within
+    a part of it may be on another scale.
     """
     worst, best = min(rewards), max(rewards)
     if low >= 0 and high <= 1:

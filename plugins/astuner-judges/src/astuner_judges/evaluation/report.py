@@ -1,4 +1,4 @@
-"""What a judge's findings on labelled answers amount to."""
+"""The figures of a judge on labelled answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from astuner_judges.evaluation.agreement import (
     spearman,
 )
 from astuner_judges.evaluation.bootstrap import Interval, interval
-from astuner_judges.evaluation.judging import Finding, Findings
+from astuner_judges.evaluation.judging import JudgedExample, Judgement
 from astuner_judges.evaluation.labelled import digest_of_question
 from astuner_judges.evaluation.limits import Limits
 
@@ -39,17 +39,17 @@ KENDALL_RESAMPLED = 300
 
 @frozen(kw_only=True)
 class Overlap:
-    """Labelled examples that the judge has learnt from: on these it is not tested."""
+    """Labelled examples that the judge has learnt from, which do not test it."""
 
     answers: int
     """With question and answer."""
     questions: int
-    """With the question alone, of another answer."""
+    """With only the question; the answer is another."""
 
 
 @frozen(kw_only=True)
 class Report:
-    """How one judge did. A figure that cannot be had is None."""
+    """The figures of one judge; None for those that cannot be computed."""
 
     judge: str
     questions: int
@@ -59,9 +59,9 @@ class Report:
     """Answers without a verdict, by reason."""
     first_failure: str | None
     threshold: float
-    """The label from which on an answer is good."""
+    """The lowest label of a good answer."""
     success_reward: float | None
-    """The reward from which on a verdict that does not say so is a success; None where all say it, or where it cannot be told."""
+    """The lowest reward of a success, for verdicts that do not say; None if all say, or if it is unknown."""
     accuracy: Interval | None
     kappa: Interval | None
     spearman: Interval | None
@@ -69,16 +69,16 @@ class Report:
     order: Interval | None
     """Share of pairs of answers to one question, with different labels, that the judge orders the same way."""
     position_changes: float | None
-    """Share of pairs of answers that the judge orders another way when they are put to it in the reverse order."""
+    """Share of pairs of answers that the judge orders differently when it sees them in the reverse order."""
     position_pairs: int
     position_bias: float | None
-    """The mean of what the judge itself gives as the component `position_bias`, where it does: then it is not asked twice."""
+    """The mean of the component `position_bias`, for a judge that gives one: it is not asked twice."""
     length_bias: Interval | None
     """Partial rank correlation of score and length of the answer, given the label; of ranks, within each question."""
     overlap: Overlap | None
     spent: Usage | None
     notes: tuple[str, ...]
-    """What a user must know of the figures."""
+    """What a user must know about the figures."""
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON values."""
@@ -100,29 +100,29 @@ class _JudgedAnswers:
 
 def report_on(
     name: str,
-    findings: Sequence[Findings],
+    examples: Sequence[JudgedExample],
     *,
     limits: Limits,
     seed: int,
     learnt_from: Collection[str] = (),
     spent: Usage | None = None,
 ) -> Report:
-    """Return the figures; without accuracy and kappa where the limits leave open which verdicts are successes."""
-    every = [finding for found in findings for finding in found.forwards]
-    failed = [finding for finding in every if isinstance(finding, Unjudged)]
-    rows = _columns(findings, limits)
-    changed, pairs = _position(findings)
-    biases = [bias for found in findings for bias in found.position_biases]
+    """Return the figures; without accuracy and kappa if it is unknown which verdicts are successes."""
+    every = [judgement for judged in examples for judgement in judged.forwards]
+    failed = [judgement for judgement in every if isinstance(judgement, Unjudged)]
+    rows = _columns(examples, limits)
+    changed, pairs = _position(examples)
+    biases = [bias for judged in examples for bias in judged.position_biases]
     return Report(
         judge=name,
-        questions=len(findings),
+        questions=len(examples),
         answers=len(every),
         judged=len(every) - len(failed),
-        failures=dict(Counter(finding.reason for finding in failed).most_common()),
-        first_failure=next((finding.detail for finding in failed if finding.detail), None),
+        failures=dict(Counter(judgement.reason for judgement in failed).most_common()),
+        first_failure=next((judgement.detail for judgement in failed if judgement.detail), None),
         threshold=limits.label,
         success_reward=limits.reward,
-        overlap=_overlap(findings, learnt_from) if learnt_from else None,
+        overlap=_overlap(examples, learnt_from) if learnt_from else None,
         spent=spent,
         position_changes=changed / pairs if pairs else None,
         position_pairs=pairs,
@@ -132,18 +132,20 @@ def report_on(
     )
 
 
-def _columns(findings: Sequence[Findings], limits: Limits) -> _JudgedAnswers:
+def _columns(examples: Sequence[JudgedExample], limits: Limits) -> _JudgedAnswers:
     rows = [
-        (answer, finding, number, found.example.scored)
-        for number, found in enumerate(findings)
-        for answer, finding in zip(found.example.answers, found.forwards, strict=True)
-        if isinstance(finding, Verdict)
+        (answer, judgement, number, judged.example.scored)
+        for number, judged in enumerate(examples)
+        for answer, judgement in zip(judged.example.answers, judged.forwards, strict=True)
+        if isinstance(judgement, Verdict)
     ]
     from_reward = math.inf if limits.reward is None else limits.reward
-    success = [finding.reward >= from_reward if finding.is_success is None else finding.is_success for _, finding, _, _ in rows]
+    success = [
+        judgement.reward >= from_reward if judgement.is_success is None else judgement.is_success for _, judgement, _, _ in rows
+    ]
     return _JudgedAnswers(
         labels=np.array([answer.label for answer, _, _, _ in rows], float),
-        scores=np.array([finding.reward for _, finding, _, _ in rows], float),
+        scores=np.array([judgement.reward for _, judgement, _, _ in rows], float),
         good=np.array([answer.label >= limits.label for answer, _, _, _ in rows], bool),
         success=np.array(success, bool),
         lengths=np.array([len(answer.text) for answer, _, _, _ in rows], float),
@@ -157,7 +159,7 @@ def _figures(rows: _JudgedAnswers, seed: int, *, decides: bool) -> dict[str, Any
         return dict.fromkeys(("accuracy", "kappa", "spearman", "kendall", "order", "length_bias"))
 
     def of(statistic: Any, *, only_scored: bool = True, resamples: int | None = None) -> Interval | None:
-        # Ranks say nothing across questions, nor which answers are good.
+        # Ranks compare neither across questions nor with a limit.
         if only_scored and not rows.scored.all():
             return None
         more = {} if resamples is None else {"resamples": resamples}
@@ -185,7 +187,7 @@ def _order(rows: _JudgedAnswers) -> Any:
     sizes = np.bincount(rows.question)
 
     def share(at: Rows) -> float:
-        # Whole questions are drawn, so the rows of one tell how often it was.
+        # Whole questions are drawn, so the rows of a question show how often it was.
         times = np.bincount(rows.question[at], minlength=len(sizes)) / sizes
         return float(times @ right / (times @ pairs)) if times @ pairs else math.nan
 
@@ -193,9 +195,9 @@ def _order(rows: _JudgedAnswers) -> Any:
 
 
 def _length_bias(rows: _JudgedAnswers) -> Any:
-    """Return what correlates score and length of some rows, with the label held fixed: labels may go with length by right.
+    """Return a function that correlates score and length of some rows, with the label held fixed: good answers may be longer.
 
-    Where labels only rank, all three are ranks within their question.
+    If labels are ranks, all three are ranks within their question.
     """
     scores, lengths, labels = rows.scores, rows.lengths, rows.labels
     if rows.scored.all():
@@ -208,10 +210,10 @@ def _length_bias(rows: _JudgedAnswers) -> Any:
     return lambda at: partial_pearson(*(shares[at] for shares in ranked))
 
 
-def _position(findings: Sequence[Findings]) -> tuple[int, int]:
+def _position(examples: Sequence[JudgedExample]) -> tuple[int, int]:
     changed = pairs = 0
-    for found in findings:
-        both = [*zip(found.forwards, found.backwards or (), strict=False)]
+    for judged in examples:
+        both = [*zip(judged.forwards, judged.backwards or (), strict=False)]
         for place, one in enumerate(both):
             for other in both[:place]:
                 orders = [_sign(one[turn], other[turn]) for turn in (0, 1)]
@@ -221,14 +223,14 @@ def _position(findings: Sequence[Findings]) -> tuple[int, int]:
     return changed, pairs
 
 
-def _sign(one: Finding, other: Finding) -> int | None:
+def _sign(one: Judgement, other: Judgement) -> int | None:
     if not isinstance(one, Verdict) or not isinstance(other, Verdict):
         return None
     return (one.reward > other.reward) - (one.reward < other.reward)
 
 
-def _overlap(findings: Sequence[Findings], learnt_from: Collection[str]) -> Overlap:
+def _overlap(examples: Sequence[JudgedExample], learnt_from: Collection[str]) -> Overlap:
     known, questions = set(learnt_from), set(map(digest_of_question, learnt_from))
-    digests = [one for found in findings for one in found.example.digests]
+    digests = [one for judged in examples for one in judged.example.digests]
     same = sum(one in known for one in digests)
     return Overlap(answers=same, questions=sum(digest_of_question(one) in questions for one in digests) - same)

@@ -1,4 +1,4 @@
-"""Asking the LLM one question, as often as there are votes."""
+"""Asking the LLM a question once per vote."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Shape = TypeVar("Shape")
 
 
 class Asker:
-    """Puts questions and hands back typed answers, or `Unjudged` when there are none."""
+    """Asks questions and returns typed answers, or `Unjudged` if there are none."""
 
     def __init__(self, client: LLMClient, *, max_tokens: int, attempts: int, votes: int, first_seed: int) -> None:
-        """Keep how often to ask; each vote has a seed of its own, counted from `first_seed`, so that a cache tells them apart."""
+        """Store how often to ask; each vote has its own seed, counted from `first_seed`, so that a cache keeps them apart."""
         self.client = client
         self._max_tokens, self._attempts = max_tokens, attempts
         self._seeds = range(first_seed, first_seed + votes)
 
     async def collect_votes(self, messages: Sequence[Mapping[str, Any]], shape: type[Shape]) -> list[Shape] | Unjudged:
-        """Return the votes that came, where they are more than half of those asked for, else why not."""
+        """Return the votes if more than half of them came, else the reason."""
         found = await asyncio.gather(*(self._cast_vote(messages, shape, seed) for seed in self._seeds))
         return require_majority(found)
 
@@ -41,7 +41,7 @@ class Asker:
 
 
 def require_majority(found: Sequence[Shape | Unjudged]) -> list[Shape] | Unjudged:
-    """Return what is no failure, where that is more than half; else the first failure, with how many there were."""
+    """Return the answers if they are more than half; else the first failure, with the number of failures."""
     given = [one for one in found if not isinstance(one, Unjudged)]
     failures = [one for one in found if isinstance(one, Unjudged)]
     if not failures or len(given) * 2 > len(found):

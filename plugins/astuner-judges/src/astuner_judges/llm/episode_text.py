@@ -1,4 +1,4 @@
-"""What of an episode the LLM is shown: the answer, and on request the conversation, inside fences."""
+"""The parts of an episode that the LLM sees: the answer, and on request the conversation, inside fences."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from astuner_judges.llm.options import LlmJudgeOptions
 
 
 def describe_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged | None:
-    """Return a completed episode as it stands in a prompt, the same for the same work; None where there is nothing to judge.
+    """Return a completed episode as text for a prompt, the same for the same work; None if there is nothing to judge.
 
-    An answer that is empty is nothing; where the output does not have its key at all, it is looked for in the wrong place, and
-    the episode is not judged.
+    An empty answer is nothing to judge. If the output lacks its key altogether, the key is wrong and the episode is not judged.
     """
     answer = _answer(episode, options.answer_key)
     if isinstance(answer, Unjudged):
@@ -31,7 +30,7 @@ def describe_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged 
 
 
 def describe_task(task: Task, options: LlmJudgeOptions) -> Mapping[str, str]:
-    """Return the slots `query` and `reference`, empty where there is no reference."""
+    """Return the slots `query` and `reference`, which may be empty."""
     query = task.main_query or "\n\n".join(
         f"{message.get('role', '?')}: {_content(message.get('content'))}" for message in task.init_messages
     )
@@ -53,13 +52,13 @@ def _answer(episode: Episode, key: str | None) -> str | Unjudged | None:
 def _conversation(episode: Episode) -> str:
     from astuner.transcript.episode_text import format_transcript
 
-    # Without what names this one episode, so that the same work is the same question.
+    # Without the episode's own names, so that the same work is the same question.
     nameless = evolve(episode, id="", task=evolve(episode.task, main_query=""), failures=(), findings={})
     return format_transcript(nameless, with_outcome=False).partition("\n")[2]
 
 
 def _text(value: Any) -> str | None:
-    """Return an answer as text; None where there is none."""
+    """Return an answer as text; None if there is none."""
     if value is None or isinstance(value, str):
         return value if value and value.strip() else None
     return json.dumps(value, ensure_ascii=False)
@@ -73,7 +72,7 @@ def _content(content: Any) -> str:
 
 
 def shorten(text: str, most_chars: int | None) -> str:
-    """Return a text without its middle where it is longer than that, with a note of how much is left out."""
+    """Cut the middle out of a longer text, with a note of how much was left out."""
     if most_chars is None or len(text) <= most_chars:
         return text
     head, tail = most_chars * 2 // 3, most_chars - most_chars * 2 // 3

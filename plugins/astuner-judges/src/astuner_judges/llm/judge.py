@@ -23,17 +23,17 @@ from astuner_judges.llm.relative_scores import Works, judge_lone, name_works
 
 
 class LlmAsJudge(Judge):
-    """Gives rewards from 0 to 1, with the LLM's reasons. Where the LLM fails, the episode has no reward.
+    """Gives rewards from 0 to 1, with the LLM's reasons. If the LLM fails, the episode has no reward.
 
-    What is judged is shown behind fences that it cannot close (`astuner_judges.asking`). The same work under the same task is
-    asked about once in a group, and gets the same reward.
+    The judged text is shown inside fences that it cannot close (`astuner_judges.asking`). The same work on the same task is
+    judged once in a group, and gets the same reward.
     """
 
     honours: ClassVar[tuple[str, ...]] = ("task_judge.alien_llm_model", "task_judge.alien_llm_response_length")
     Options = LlmJudgeOptions
 
     def __init__(self, options: LlmJudgeOptions, client: LLMClient, questions: Questions, run_info: RunInfo, name: str) -> None:
-        """Keep what `from_run` has made."""
+        """Store what `from_run` made."""
         self._options, self._client, self._questions, self._run_info, self._name = options, client, questions, run_info, name
         self._asker = Asker(
             client,
@@ -45,7 +45,7 @@ class LlmAsJudge(Judge):
 
     @classmethod
     def from_run(cls, options: LlmJudgeOptions, run_info: RunInfo, *, name: str = "llm") -> LlmAsJudge:
-        """Read prompts and criteria, and find the LLM, without asking it.
+        """Read prompts and criteria, and find the LLM without asking it.
 
         Raises `DataError` for a file, `NoEndpoint` for an environment that names no LLM, and `PluginError` without `openai`.
         """
@@ -59,7 +59,7 @@ class LlmAsJudge(Judge):
 
     @property
     def budget(self) -> Budget:
-        """What was asked and spent."""
+        """The usage so far."""
         return self._client.budget
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
@@ -71,7 +71,7 @@ class LlmAsJudge(Judge):
         return [work if isinstance(work, Unjudged) else next(found) for work in shown]
 
     async def close(self) -> None:
-        """Close the client, and keep what was asked and spent in the logs of the run."""
+        """Close the client, and log its usage with the run."""
         self._client.close()
         write_totals(self._client, self._run_info, judge=self._name)
 
@@ -79,7 +79,7 @@ class LlmAsJudge(Judge):
         options = self._options
         if not works:
             return []
-        # All is read before anything is asked, so that what cannot be read costs nothing.
+        # Everything is read before the first question, so that an unreadable answer costs nothing.
         task = describe_task(of, options)
         if options.mode == "pointwise":
             return await score_works(works, task, questions=self._questions, asker=self._asker, options=options)

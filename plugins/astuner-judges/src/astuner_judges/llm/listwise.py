@@ -1,4 +1,4 @@
-"""Ranking all works at once, in several orders, so that where a work stands in the list does not count."""
+"""Ranking all works at once, in several orders, so that the position in the list does not count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def rank_works(
     options: LlmJudgeOptions,
     key: str,
 ) -> list[Verdict | Unjudged]:
-    """Return a verdict per work; `key` chooses the first order. The same work has one place, and none the last, unasked."""
+    """Return a verdict per work; `key` chooses the first order. The same work has one place; an empty one is last, unasked."""
     there = shuffle_works((work for work in works if work is not None), key)
     counts = count_works(works)
     rankings: list[Ranking] = []
@@ -45,7 +45,7 @@ async def rank_works(
 
 
 def choose_orders(works: Sequence[str], count: int) -> list[tuple[str, ...]]:
-    """Return at most `count` different orders: the works as they come, reversed, turned and reversed, and so on."""
+    """Return at most `count` different orders: the works as they come, reversed, rotated and reversed, and so on."""
     turns = (count + 1) // 2
     starts = [turn * len(works) // turns for turn in range(turns)]
     turned = [(*works[start:], *works[:start]) for start in starts]

@@ -1,4 +1,4 @@
-"""The judge `math_and_llm`: a right answer earns the whole reward; an LLM says how good a wrong one is."""
+"""The judge `math_and_llm`: a right answer earns the full reward; an LLM grades a wrong one."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from astuner_judges.math_judge import MathAnswerAsJudge
 
 @frozen(kw_only=True)
 class MathAndLlmOptions:
-    """What right and wrong answers earn, and how each is judged."""
+    """The rewards of right and wrong answers, and how each is judged."""
 
     right_reward: float = 1.0
     """Of a right answer."""
     wrong_reward: float = 0.0
-    """Of a wrong answer of no quality, and of none."""
+    """Of a wrong answer of no quality, and of a missing one."""
     quality_weight: float = field(default=0.5, validator=ge(0))
-    """What the best quality adds to a wrong answer; 0 asks the LLM about none."""
+    """What the best quality adds to a wrong answer; with 0, wrong answers are not sent to the LLM."""
     right_quality_weight: float = field(default=0.0, validator=ge(0))
     """What the best quality adds to a right answer; with 0, right answers are not sent to the LLM."""
     math: MathAnswerAsJudge.Options = field(factory=MathAnswerAsJudge.Options)
@@ -59,15 +59,15 @@ class MathAndLlmOptions:
 class MathAnswerAndLlmAsJudge(Judge):
     """Judges answers as `math` does, and the quality of those that are wrong as `llm` does.
 
-    An episode is a success when its answer is right. Where the LLM fails on an answer that it was asked about, the episode has no
-    reward; right answers keep theirs.
+    An episode is a success when its answer is right. If the LLM fails on an answer, the episode has no reward; right answers
+    that it was not asked about keep theirs.
     """
 
     honours: ClassVar[tuple[str, ...]] = LlmAsJudge.honours
     Options = MathAndLlmOptions
 
     def __init__(self, options: MathAndLlmOptions, quality: LlmAsJudge) -> None:
-        """Take the LLM's part as it was made."""
+        """Store the LLM's part."""
         self._options = options
         self._math = make_judge(MathAnswerAsJudge(options.math), blame="judge 'math_and_llm'")
         self._quality = quality
@@ -79,7 +79,7 @@ class MathAnswerAndLlmAsJudge(Judge):
 
     @property
     def budget(self) -> Budget:
-        """What the LLM's part asked and spent."""
+        """The usage of the LLM's part."""
         return self._quality.budget
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:

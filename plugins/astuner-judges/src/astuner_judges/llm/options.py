@@ -47,12 +47,12 @@ def _lets_votes_differ(instance: LlmJudgeOptions, attribute: Attribute[Any], val
 
 @frozen(kw_only=True)
 class LlmJudgeOptions:
-    """What is put to the LLM, and what becomes of what it says."""
+    """What the LLM is asked, and how its answers become rewards."""
 
     mode: Mode = "pointwise"
     """`pointwise` scores each answer; `pairwise` compares siblings two by two; `listwise` ranks all siblings at once."""
     criteria: str | None = None
-    """What makes an answer good, in words; null takes general ones of our own."""
+    """What makes an answer good, in words; null takes general criteria."""
     criteria_file: str | None = field(default=None, validator=_is_the_only_one)
     """The same from a text file, relative to the YAML."""
     language: Language = "en"
@@ -64,7 +64,7 @@ class LlmJudgeOptions:
     answer_chars: int = field(default=20_000, validator=ge(1))
     """Most characters of an answer that are shown; a longer one is shown without its middle."""
     reference_key: str | None = "answer"
-    """Where the task's metadata holds a right answer, which is shown where there is one; null shows none."""
+    """Where the task's metadata may hold a right answer to show; null shows none."""
     transcript_chars: int | None = field(default=None, validator=optional(ge(1)))
     """Show the whole conversation too, up to this many characters; null shows only the answer."""
     min_score: float = field(default=0.0, validator=_require_mode("pointwise"))
@@ -74,20 +74,20 @@ class LlmJudgeOptions:
     success_threshold: float | None = field(default=None, validator=[_require_mode("pointwise"), _is_a_score])
     """The score from which on an answer is a success; null leaves it open."""
     votes: int = field(default=1, validator=ge(1))
-    """How often each question is asked, at `llm.temperature`. The verdict stands when more than half of the votes came."""
+    """How often each question is asked, at `llm.temperature`. A verdict needs more than half of the votes."""
     vote_aggregation: VoteAggregation = field(default="mean", validator=_require_mode("pointwise"))
-    """What becomes of several scores; `majority` takes the most frequent, of several the lowest. Comparisons go by majority."""
+    """How several scores become one; `majority` takes the most frequent, the lowest of several. Comparisons go by majority."""
     pairs_per_episode: int | None = field(default=None, validator=[optional(ge(1)), _require_mode("pairwise")])
-    """With how many siblings each is compared; null compares all with all. Each comparison is two questions."""
+    """How many siblings each answer is compared with; null compares all with all. Each comparison is two questions."""
     pair_reward: Literal["win_rate", "bradley_terry"] = field(default="win_rate", validator=_require_mode("pairwise"))
-    """`win_rate` is the share of comparisons won, a tie half; `bradley_terry` is the win rate that is expected against all
-    siblings by strengths fitted to the comparisons, which is fairer where not all pairs are compared."""
+    """`win_rate` is the share of comparisons won, a tie half; `bradley_terry` is the expected win rate against all
+    siblings, from strengths fitted to the comparisons: fairer if not all pairs are compared."""
     orders: int = field(default=2, validator=[ge(2), _require_mode("listwise")])
-    """In how many orders the siblings are put to the LLM: each order and its reverse, then turned ones."""
+    """In how many orders the LLM sees the siblings: each order and its reverse, then rotated ones."""
     lone_reward: float | None = field(default=None, validator=_require_mode("pairwise", "listwise"))
-    """Of an episode without a sibling to compare it with; null leaves it without a reward, for the reason `no_siblings`."""
+    """The reward of an episode without a sibling to compare with; null gives none, with the reason `no_siblings`."""
     attempts: int = field(default=3, validator=ge(1))
-    """How often an LLM is asked for an answer in the form that is wanted."""
+    """How often an LLM is asked until its answer has the required form."""
     max_tokens: int | None = field(default=None, validator=optional(ge(1)))
     """Longest answer of the LLM; `task_judge.alien_llm_response_length` when null."""
     llm: LLMOptions = field(factory=LLMOptions, validator=_lets_votes_differ)

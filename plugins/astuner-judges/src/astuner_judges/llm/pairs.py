@@ -10,15 +10,15 @@ Pair = tuple[str, str]
 
 
 def shuffle_works(works: Iterable[str], key: str) -> list[str]:
-    """Return the different works in an order that depends on them and the key alone, and on nothing that is in them."""
+    """Return the different works in a pseudo-random order that depends only on them and the key."""
     return sorted(set(works), key=lambda work: blake2b(f"{key}\n{work}".encode(), digest_size=16).digest())
 
 
 def choose_pairs(works: Iterable[str], key: str, per_work: int | None) -> list[Pair]:
-    """Return pairs such that each different work stands in `per_work` of them, or in all there are; None takes all.
+    """Return pairs such that each different work is in `per_work` of them, or in all; None takes all pairs.
 
-    Works stand on a circle, and each is compared with the next ones, so that from 2 on all hang together. Where the numbers do
-    not come out even, one work is in one more.
+    Works form a circle, and each is compared with the next ones, so that from 2 on all are connected. If the numbers do not come
+    out even, one work is in one more pair.
     """
     circle = shuffle_works(works, key)
     count = len(circle)
@@ -31,10 +31,10 @@ def choose_pairs(works: Iterable[str], key: str, per_work: int | None) -> list[P
 
 
 def _half(circle: Sequence[str]) -> list[Pair]:
-    """Return pairs of works that stand opposite, each in one."""
+    """Return pairs of opposite works, each in one."""
     count, opposite = len(circle), len(circle) // 2
     if count % 2 == 0:
         return list(zip(circle[:opposite], circle[opposite:], strict=True))
-    # Going on by the opposite step comes by all of an odd number; every other of its strides, and one more for the last.
+    # With an odd number, stepping to the opposite visits every work: take every other stride, and one more for the last.
     walk = [circle[stride * opposite % count] for stride in range(count)]
     return [*zip(walk[::2], walk[1::2], strict=False), (walk[-1], walk[0])]

@@ -1,4 +1,4 @@
-"""Comparing works two by two, each pair in both orders: a judge that goes by the position finds a tie."""
+"""Comparing works two by two, each pair in both orders: a judge that goes by position finds a tie."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _SHARE = {"first": 1.0, "second": 0.0, "tie": 0.5}
 
 @frozen(kw_only=True)
 class Outcome:
-    """What came of comparing two works."""
+    """The result of comparing two works."""
 
     share: float
-    """What the first of the pair won: 1, 0, or 0.5 for a tie."""
+    """The points of the first: 1, 0, or 0.5 for a tie."""
     is_biased: bool = False
-    """The two orders did not say the same: a tie, whatever they said."""
+    """Whether the two orders disagreed: always a tie."""
     agreement: float = 1.0
     """Of the votes."""
     rationale: str = ""
 
     def reverse(self) -> Outcome:
-        """Return it as the second of the pair sees it."""
+        """Return it from the second work's side."""
         return evolve(self, share=1 - self.share)
 
 
@@ -51,7 +51,7 @@ async def compare_works(
     options: LlmJudgeOptions,
     key: str,
 ) -> list[Verdict | Unjudged]:
-    """Return a verdict per work; `key` chooses the pairs. The same work is a tie with itself, and none loses, unasked."""
+    """Return a verdict per work; `key` chooses the pairs. The same work ties with itself; an empty one loses, without asking."""
     there = [work for work in works if work is not None]
     pairs = choose_pairs(there, key, options.pairs_per_episode)
     found = await asyncio.gather(*(_compare_both_orders(pair, task, questions, asker) for pair in pairs))
@@ -76,7 +76,7 @@ async def _compare_both_orders(pair: Pair, task: Mapping[str, str], questions: Q
     if share != turned:
         told = f"in one order: {one[0].rationale} In the other: {other[0].rationale}"
         return Outcome(share=0.5, is_biased=True, agreement=together, rationale=told)
-    # Votes for either side may make a tie that none of them gave.
+    # Votes for both sides may result in a tie that none of them gave.
     deciding = next((vote for vote in one if _SHARE[vote.winner] == share), one[0])
     return Outcome(share=share, agreement=together, rationale=deciding.rationale)
 
@@ -111,7 +111,7 @@ def _judge_work(
 
 
 def _outcomes_for(work: str, outcomes: Outcomes) -> dict[str, Outcome | Unjudged]:
-    """Return the outcomes of a work by whom it met, each as it sees it."""
+    """Return the outcomes of a work by opponent, each from its side."""
     seen: dict[str, Outcome | Unjudged] = {}
     for (first, second), outcome in outcomes.items():
         if work == first:
@@ -122,7 +122,7 @@ def _outcomes_for(work: str, outcomes: Outcomes) -> dict[str, Outcome | Unjudged
 
 
 def _expect_win_rates(counts: Mapping[str | None, int], outcomes: Outcomes) -> Mapping[str, float]:
-    """Return the win rate that each work is expected to have against all siblings."""
+    """Return the expected win rate of each work against all siblings."""
     there = [work for work in counts if work is not None]
     shares = {pair: outcome.share for pair, outcome in sorted(outcomes.items()) if isinstance(outcome, Outcome)}
     fitted = fit_strengths(there, shares)

@@ -17,7 +17,7 @@ from astuner_judges.llm.votes import agreement, combine_scores
 async def score_works(
     works: Sequence[str | None], task: Mapping[str, str], *, questions: Questions, asker: Asker, options: LlmJudgeOptions
 ) -> list[Verdict | Unjudged]:
-    """Return a verdict per work. The same work is asked about once; where there is none, it is the worst, unasked."""
+    """Return a verdict per work. The same work is judged once; an empty one is the worst, without asking."""
     different = list(dict.fromkeys(work for work in works if work is not None))
     found = await asyncio.gather(*(_score_work(work, task, questions, asker, options) for work in different))
     by_work: dict[str | None, Verdict | Unjudged] = dict(zip(different, found, strict=True))

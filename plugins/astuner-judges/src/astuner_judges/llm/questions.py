@@ -1,4 +1,4 @@
-"""The messages that are put to the LLM in each mode."""
+"""The messages to the LLM in each mode."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from astuner_judges.llm.options import LlmJudgeOptions, Mode
 _PACKAGE = "astuner_judges.llm"
 
 WORK_SLOTS: Mapping[Mode, tuple[str, ...]] = {"pointwise": ("answer",), "pairwise": ("first", "second"), "listwise": ("answers",)}
-"""The slots that hold what is judged, which every prompt needs."""
+"""The slots for the judged texts, which every prompt needs."""
 
 TASK_SLOTS = ("query", "reference", "criteria")
 
@@ -38,7 +38,7 @@ class Questions:
         self._language = language
 
     def ask(self, task: Mapping[str, str], **work: str) -> Messages:
-        """Return the question about some work, which fills the slots of the mode."""
+        """Return the question about some works, whose texts fill the slots of the mode."""
         filled = self._user.fill({**task, **self._bounds, "criteria": self._criteria, **work})
         return [{"role": "system", "content": self._system}, {"role": "user", "content": filled}]
 

@@ -1,4 +1,4 @@
-"""What is common to judging works against each other."""
+"""Shared parts of judging works against each other."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from astuner.schema import Episode, Unjudged, Verdict
 
 Works = Sequence[str | None]
-"""What each episode of a group shows, in their order; None where an episode gave nothing."""
+"""The text of each episode of a group, in their order; None for an episode without an answer."""
 
 
 def share_won(work: str | None, counts: Mapping[str | None, int], beats: Callable[[str, str], float | None]) -> float:
-    """Return the share of the siblings that a work is better than: a tie is half, with the same work or with none beside none.
+    """Return the share of siblings that a work beats; a tie counts half, as do the same work, and two empty ones.
 
-    `beats` says it of two works that are there and different; None leaves that pair out.
+    `beats` compares two different non-empty works; None leaves that pair out.
     """
     won, met = 0.0, 0
     for other, count in counts.items():
@@ -32,12 +32,12 @@ def share_won(work: str | None, counts: Mapping[str | None, int], beats: Callabl
 
 
 def count_works(works: Works) -> Mapping[str | None, int]:
-    """Return how many episodes show each work, in an order that does not depend on theirs, so that sums are the same."""
+    """Return how many episodes show each work, in an order independent of theirs, so that sums are the same."""
     return dict(sorted(Counter(works).items(), key=lambda item: (item[0] is None, item[0])))
 
 
 def name_works(episodes: Sequence[Episode], works: Works) -> Mapping[str | None, str]:
-    """Return what a rationale calls the work of a sibling."""
+    """Return the name of a sibling's work in a rationale."""
     repeats: dict[str | None, list[str]] = {}
     for episode, work in zip(episodes, works, strict=True):
         repeats.setdefault(work, []).append(str(episode.repeat))

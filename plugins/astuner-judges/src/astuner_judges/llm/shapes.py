@@ -1,4 +1,4 @@
-"""The forms in which the LLM answers; what is not of that form is asked for again."""
+"""The forms of the LLM's answers; an answer of another form is asked for again."""
 
 from __future__ import annotations
 

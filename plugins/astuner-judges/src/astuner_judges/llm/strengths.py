@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isclose
 
 _PRIOR = 0.5
-"""Games that each player wins, and as many that it loses, against one of strength 1: they keep who never lost within bounds."""
+"""Games that each player wins, and loses, against one of strength 1: they bound the strength of an unbeaten player."""
 
 _ROUNDS = 1000
 

@@ -20,7 +20,7 @@ def combine_scores(scores: Sequence[float], how: VoteAggregation) -> float:
 
 
 def most_frequent(votes: Sequence[Answer]) -> list[Answer]:
-    """Return the answer that most votes gave; several where they are equal in number."""
+    """Return the answer with most votes; several if they are equal in number."""
     counted = Counter(votes)
     most = max(counted.values())
     return [answer for answer, count in counted.items() if count == most]

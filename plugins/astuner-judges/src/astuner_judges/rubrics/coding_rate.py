@@ -1,4 +1,4 @@
-"""How much a set of vectors says that its members do not repeat."""
+"""The coding rate of a set of vectors: how much they say without repeating each other."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def coding_rate(vectors: NDArray[np.float64], dimensions: int, epsilon: float = 
 
 
 def rank_of_span(vectors: NDArray[np.float64]) -> int:
-    """Return the number of dimensions that vectors really take up; hashed n-grams have thousands of coordinates."""
+    """Return the dimension of the span of vectors; hashed n-grams have thousands of coordinates."""
     return int(np.linalg.matrix_rank(vectors)) if vectors.size else 0

@@ -1,4 +1,4 @@
-"""What other examples say of a rubric: its own example it was made to fit."""
+"""How a rubric does on other examples: it was made to fit its own."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Evidence:
     """How a rubric graded examples that it was not made from."""
 
     good: tuple[float, ...] = ()
-    """Agreement with each good example, 0 to 1; examples of several answers are all counted here."""
+    """Agreement with each good example, 0 to 1; examples with several answers all count here."""
     bad: tuple[float, ...] = ()
     """With each bad one."""
     failed: int = 0
-    """Examples on which the LLM gave no verdict; they say nothing."""
+    """Examples on which the LLM gave no verdict; they do not count."""
 
     @property
     def count(self) -> int:
-        """How many examples there are verdicts on."""
+        """The number of examples with a verdict."""
         return len(self.good) + len(self.bad)
 
     @property
@@ -36,12 +36,12 @@ class Evidence:
 
     @property
     def skill(self) -> float:
-        """How far it is from chance (0) to always right (1)."""
+        """Accuracy scaled from chance (0) to always right (1)."""
         return max(0.0, (self.agreement - CHANCE) / (1 - CHANCE))
 
 
 def evidence_order(examples: Sequence[Example], seed: int) -> list[int]:
-    """Return the places of examples in the order in which they give evidence: shuffled, good and bad ones by turns."""
+    """Return the indices of examples in the order of their use as evidence: shuffled, good and bad ones alternating."""
     shuffled = list(range(len(examples)))
     random.Random(seed).shuffle(shuffled)
     good = [place for place in shuffled if examples[place].is_good]

@@ -52,13 +52,13 @@ def build_examples(rows: Sequence[LabelledExample], options: RubricsOptions) -> 
 
 
 def make_counterexamples(examples: Sequence[Example], low: float, seed: int) -> list[Example]:
-    """Return each question with an answer to another one, as a bad example: for data that holds good answers only.
+    """Return each question with the answer to another one, as a bad example: for data with only good answers.
 
-    An answer that is right for both questions is not bad, and the same bad example is made once.
+    An answer that is right for both questions is not bad, and each bad example is made once.
     """
     order = list(range(len(examples)))
     random.Random(seed).shuffle(order)
-    # Questions are compared as digests are: of those to the same one, every answer is known.
+    # Questions are compared by digest: every answer to the same question is known.
     known = {one for example in examples for one in example.digests}
     made: list[Example] = []
     for position, place in enumerate(order):

@@ -1,4 +1,4 @@
-"""Asking the LLM what answers are worth by some rubrics."""
+"""Asking the LLM to grade answers by some rubrics."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ PACKAGE = "astuner_judges.rubrics"
 
 @frozen(kw_only=True)
 class GradedAnswers:
-    """What some answers got."""
+    """The scores of some answers."""
 
     scores: tuple[tuple[float, ...], ...]
     """By theme, then by answer."""
     reasons: tuple[tuple[str, ...], ...]
     """Likewise."""
     position_bias: tuple[tuple[float, ...], ...] | None = None
-    """Likewise: the share of the other answers that another order put on another side; None where there is one order only."""
+    """Likewise: the share of the other answers that changed sides in another order; None with only one order."""
 
 
 class Grader(Protocol):
@@ -60,7 +60,7 @@ def make_grader(options: RubricsOptions, client: LLMClient, max_tokens: int) -> 
 def agreement(
     mode: Literal["pointwise", "listwise"], threshold: float, labels: Sequence[float], scores: Sequence[float]
 ) -> float:
-    """Return how far scores say what labels say, 0 to 1.
+    """Return how far scores agree with labels, 0 to 1.
 
     Pointwise, a score agrees when it lies on the label's side of the threshold. Listwise, it is the share of pairs of answers
     with different labels that the scores order the same way; a pair with equal scores counts half.
@@ -79,7 +79,7 @@ def system_message(language: Language) -> Message:
 
 
 def number_texts(texts: Sequence[str]) -> str:
-    """Return texts as a list that counts from 1."""
+    """Return texts as a list numbered from 1."""
     return "\n".join(f"{number}. {text}" for number, text in enumerate(texts, start=1))
 
 
@@ -116,7 +116,7 @@ class _PointwiseGrader:
 
 
 class _ListwiseGrader:
-    """The answers against each other, in two orders of which one is the reverse of the other."""
+    """Ranks the answers against each other, in an order and its reverse."""
 
     def __init__(self, client: LLMClient, language: Language, scale: Scale, max_tokens: int) -> None:
         self._client, self._language, self._scale, self._max_tokens = client, language, scale, max_tokens
@@ -137,7 +137,7 @@ class _ListwiseGrader:
     async def _ask_ranks(
         self, themes: Sequence[Theme], query: str, answers: Sequence[str], order: Sequence[int]
     ) -> tuple[list[list[float]], list[str]]:
-        """Return for each theme the rank of each answer, in the order of the answers and not in that in which they were shown."""
+        """Return for each theme the rank of each answer, in the order of the answers, not as they were shown."""
         shown = "\n\n".join(f"[{number}]\n{fence(answers[place], 'answer')}" for number, place in enumerate(order, start=1))
         asked = fill_prompt(
             PACKAGE,
@@ -165,7 +165,7 @@ def _share_beaten(ranks: Sequence[float]) -> list[float]:
 
 
 def _share_reversed(answer: int, forwards: Sequence[float], backwards: Sequence[float]) -> float:
-    """Return the share of the other answers that stand on different sides of an answer in the two orders."""
+    """Return the share of the other answers that are on different sides of an answer in the two orders."""
     sides = [
         [(rank > ranks[answer]) - (rank < ranks[answer]) for place, rank in enumerate(ranks) if place != answer]
         for ranks in (forwards, backwards)

@@ -1,4 +1,4 @@
-"""The judge `rubrics_auto_grader`: grades by rubrics that it learns from labelled examples, or that are given."""
+"""The judge `rubrics_auto_grader`: grades by given rubrics, or learns them from labelled examples."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from astuner_judges.rubrics.theme_grading import Grade, Panels
 
 
 class RubricsAutoGrader(Judge):
-    """Asks an LLM what an answer is worth by each of some themes; the median of the scores is the reward.
+    """Asks an LLM to score an answer by each of some themes; the median of the scores is the reward.
 
     Pointwise, each answer is graded on its own. Listwise, the different answers of a group are ranked against each other, in two
-    orders; the score says which share of the others an answer beats, so that one without a sibling is not judged.
+    orders; the score is the share of the others that an answer beats, so one without a sibling is not judged.
     """
 
     Options = RubricsOptions
@@ -44,7 +44,7 @@ class RubricsAutoGrader(Judge):
 
     @classmethod
     def from_run(cls, options: RubricsOptions, run_info: RunInfo) -> RubricsAutoGrader:
-        """Make the judge of a process. Where a run has no rubrics yet, the first process learns them and the others wait."""
+        """Make the judge of a process. If a run has no rubrics yet, the first process learns them and the others wait."""
         client = options.client(run_info.config_dir)
         try:
             kept = load_or_learn(options, run_info, client.budget)
@@ -55,12 +55,12 @@ class RubricsAutoGrader(Judge):
 
     @classmethod
     def learn(cls, options: RubricsOptions, run_info: RunInfo, *, again: bool = False) -> SavedRubrics:
-        """Learn the rubrics of a run without judging anything; `again` also where there are some."""
+        """Learn the rubrics of a run without judging; `again` replaces existing ones."""
         return load_or_learn(options, run_info, again=again, by_hand=True)
 
     @property
     def budget(self) -> Budget:
-        """What this process has spent so far, on learning too."""
+        """What this process has spent so far, including learning."""
         return self._client.budget
 
     @property
@@ -76,7 +76,7 @@ class RubricsAutoGrader(Judge):
         return await self._judge_listwise(completed)
 
     async def close(self) -> None:
-        """Close the cache of answers, and keep what was asked and spent, learning included, in the logs of the run."""
+        """Close the cache of answers, and log the usage, including learning, with the run."""
         _end(self._client, self._run_info)
 
     async def _judge_pointwise(self, episode: Episode) -> Verdict | Unjudged:
@@ -108,9 +108,9 @@ class RubricsAutoGrader(Judge):
         return [answer if isinstance(answer, Unjudged) else found[answer] for answer in answers]
 
     async def _rank_answers(self, task: Task, answers: Sequence[str | None]) -> Mapping[str | None, Verdict]:
-        """Return the verdict on each different answer; none is behind all others, unasked."""
+        """Return the verdict on each different answer; an empty one is last, without asking."""
         low, high = self._options.min_score, self._options.max_score
-        # The same whatever the order of the siblings; equal answers are shown once, and get the same.
+        # Independent of the order of the siblings; equal answers are shown once, and get the same verdict.
         texts = sorted({answer for answer in answers if answer is not None})
         if len({*answers}) == 1:
             return {answers[0]: self._verdict(self._make_even_grade((low + high) / 2, "the answers are the same"))}
@@ -124,7 +124,7 @@ class RubricsAutoGrader(Judge):
         return dict(zip([*texts, None], verdicts, strict=True))
 
     def _answer(self, episode: Episode) -> str | Unjudged | None:
-        """Return the answer; None for one that is empty, which is not the same as one that is looked for in the wrong place."""
+        """Return the answer; None if it is empty, which differs from a wrong key."""
         metadata = episode.output.metadata if episode.output is not None else {}
         name = self._options.answer_field
         if name not in metadata:
@@ -134,7 +134,7 @@ class RubricsAutoGrader(Judge):
         return text if text.strip() else None
 
     def _make_even_grade(self, score: float, why: str) -> Grade:
-        """Return the same score by each theme, for what needs no LLM."""
+        """Return the same score by each theme, for answers that need no LLM."""
         return Grade(score=score, by_theme={theme.name: score for theme in self._rubrics.rubrics}, reasons={"all": why})
 
     def _verdict(self, grade: Grade) -> Verdict:

@@ -2,7 +2,7 @@
 
 After arXiv 2510.17314 ("Auto-Rubric"), reimplemented from its description. Two differences: a rubric that reproduces the label of
 its own example is not trusted yet, since a noisy judge lets wrong ones pass, but is tried on other examples first; and the
-coding rate is the textbook's, weighed by what these say (see `selection`).
+coding rate is the textbook's, weighted by the results on these (see `selection`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from astuner_judges.rubrics.selection import Candidate, Selection
 from astuner_judges.rubrics.storage import LearntRubric
 
 ROOM_TO_WRITE = 4
-"""Rubrics may take this many times the tokens of a verdict."""
+"""Writing rubrics may take this many times the tokens of a verdict."""
 
 Say = Callable[[str], None]
 
 
 @frozen(kw_only=True)
 class Outcome:
-    """What was learnt, and what became of the rest."""
+    """What was learnt, and what happened to the rest."""
 
     themes: tuple[Theme, ...]
     rubrics: tuple[LearntRubric, ...]
@@ -42,7 +42,7 @@ class Outcome:
 
 @define(eq=False, kw_only=True)
 class Learner:
-    """Learns rubrics once. What was asked before is answered by the client's cache, so that nothing is paid twice."""
+    """Learns rubrics once. The client's cache answers repeated questions, so nothing is paid for twice."""
 
     options: RubricsOptions
     client: LLMClient
@@ -55,7 +55,7 @@ class Learner:
     _evidence: dict[str, Evidence] = field(factory=dict, init=False)
 
     async def learn(self, samples: Samples) -> Outcome:
-        """Return rubrics; raises `LLMFailed` if there are none, and `LLMBudgetSpent` where a limit is reached."""
+        """Return rubrics; raises `LLMFailed` if there are none, and `LLMBudgetSpent` if a limit is reached."""
         options = self.options
         room = self.max_tokens * ROOM_TO_WRITE
         refiner = Refiner(client=self.client, grader=self.grader, options=options, max_tokens=room)
@@ -97,7 +97,7 @@ class Learner:
             return agreement(self.options.grader_mode, self.options.success_threshold, example.labels, graded.scores[0])
 
         async def gather_evidence(text: str) -> Evidence:
-            # One that was proposed for several examples was made to fit the first of them; the others confirm it.
+            # A rubric proposed for several examples was made to fit the first; the others confirm it.
             own = self._sources[text][0].digests
             places = choose_others(order, samples.evidence, own, self.options.evidence_samples)
             shown = [samples.evidence[place] for place in places]

@@ -16,12 +16,12 @@ from astuner_judges.rubrics.rubric import Theme, make_names_distinct, to_one_lin
 from astuner_judges.rubrics.shapes import themes_shape
 
 _TOKENS_PER_RUBRIC = 8
-"""Of its number in the answer; themes come on top."""
+"""Tokens for a rubric's number in the answer; themes come on top."""
 
 
 @frozen(kw_only=True)
 class MergedThemes:
-    """Themes, and why they are not the LLM's where they are not."""
+    """Themes, and if they are not the LLM's, why."""
 
     themes: tuple[Theme, ...]
     problem: str = ""
@@ -30,10 +30,10 @@ class MergedThemes:
 async def merge_rubrics(
     rubrics: Sequence[str], options: RubricsOptions, client: LLMClient, embedding: Embedding, max_tokens: int
 ) -> MergedThemes:
-    """Return at most `merge_num_categories` themes, their tips being the rubrics as they were verified.
+    """Return at most `merge_num_categories` themes, whose tips are the verified rubrics.
 
-    Where the LLM names no themes that hold each rubric once, the rubrics are put together by how alike their vectors are, with
-    the one in the middle as the theme, and `problem` says so. Raises `LLMBudgetSpent`.
+    If the LLM does not name themes that hold each rubric once, the rubrics are clustered by the similarity of their vectors, with
+    the central one as the theme, and `problem` says so. Raises `LLMBudgetSpent`.
     """
     most = options.merge_num_categories
     asked = fill_prompt(PACKAGE, "merge", options.language, rubrics=number_texts(rubrics), most=str(most))
@@ -51,7 +51,7 @@ async def merge_rubrics(
 
 
 async def _cluster_by_likeness(rubrics: Sequence[str], most: int, embedding: Embedding) -> tuple[Theme, ...]:
-    """Join the two clusters that are most alike on average until there are few enough."""
+    """Join the two clusters with the highest mean similarity until there are few enough."""
     vectors = await embedding.vectors(rubrics)
     alike = vectors @ vectors.T
     clusters = [[place] for place in range(len(rubrics))]

@@ -65,10 +65,10 @@ class RubricsOptions:
     success_threshold: float = field(default=0.7, validator=_check_between_scores)
     """Score from which an answer is a success, and a labelled one good."""
     rubrics_file: str | None = None
-    """Where the rubrics are kept, relative to the YAML: read when it is there, written when it is not. Null keeps them in the
+    """The file of the rubrics, relative to the YAML: read if it exists, else written. Null keeps them in the
     run directory, as `rubrics/{grader_name}.yaml`."""
     sampling_mode: Literal["all_samples", "smart_sampling"] = "all_samples"
-    """Learn from every reference sample, or batch by batch only as long as new rubrics add something."""
+    """Learn from every reference sample, or batch by batch while new rubrics add something."""
     generate_number: int = field(default=1, validator=ge(1))
     """Rubrics written for one sample."""
     max_epochs: int = field(default=2, validator=ge(1))
@@ -78,13 +78,13 @@ class RubricsOptions:
     evidence_samples: int = field(default=16, validator=ge(1))
     """Other samples that each rubric grades before it may be chosen."""
     min_agreement: float = field(default=0.7, validator=[gt(0), le(1)])
-    """Share of those that it must grade as they are labelled, good and bad ones weighing the same."""
+    """Share of those that it must grade as labelled; good and bad ones weigh the same."""
     batch_size: int = field(default=10, validator=ge(1))
     """Samples of one round of `smart_sampling`; with `all_samples`, samples that are worked on at a time."""
     mcr_batch_size: int = field(default=10, validator=ge(1))
     """Most rubrics that one round of the selection adds."""
     min_increment_threshold: float = field(default=0.002, validator=ge(0))
-    """Least coding rate, in nats, that a rubric must add to be chosen, and a round to count as one that added something."""
+    """Least coding rate, in nats, that a rubric must add to be chosen, and a round to count as adding something."""
     patience: int = field(default=2, validator=ge(1))
     """The selection ends after this many rounds in a row that added nothing."""
     max_iterations: int = field(default=50, validator=ge(1))
@@ -98,17 +98,17 @@ class RubricsOptions:
     requests_per_answer: int = field(default=3, validator=ge(1))
     """The themes are divided among this many requests, whose errors are independent; fewer themes take fewer requests."""
     combine: Literal["median", "mean"] = "median"
-    """From the scores by each theme to that of the answer: `median` bears a wrong one among several."""
+    """How an answer's scores by theme become one: `median` tolerates a wrong score among several."""
     grader_name: str = field(default="auto_grader", validator=matches_re(r"[\w.-]+"))
     """Names the grader, and the file that its rubrics are kept in."""
     num_reference_samples: int = field(default=20, validator=gt(0))
-    """Samples that the rubrics are learnt from: the first of the training split. As many of the validation split check them."""
+    """Number of samples to learn from: the first of the training split. As many of the validation split check the rubrics."""
     query_field: str = "main_query"
     """Where a sample, and a task, holds the question: a field of the task, or a key of its metadata."""
     answer_field: str = "final_answer"
-    """Where a workflow's output holds the answer, and a sample the answer that is labelled."""
+    """Where a workflow's output holds the answer, and a sample its labelled answer."""
     reference_field: str = "answer"
-    """Where a sample holds the right answer; it is the example where there is no answer with a label."""
+    """Where a sample holds the right answer; it is the example if no answer has a label."""
     label_field: str = "score"
     """Where a sample holds its label: a score, true or false, or a word such as `right` or `wrong`."""
     candidates_field: str = "candidates"
@@ -126,11 +126,11 @@ class RubricsOptions:
     llm: LLMOptions = field(factory=LLMOptions, validator=_without_what_has_its_own_key)
     """How the LLM is asked: limits, prices, concurrency, cache."""
     embedding: EmbeddingOptions = field(factory=EmbeddingOptions)
-    """How rubrics become vectors, by which the selection tells what is alike."""
+    """How rubrics become vectors, which the selection compares for similarity."""
 
     @property
     def fields(self) -> Fields:
-        """Where the samples hold what."""
+        """Where the samples hold each value."""
         return Fields(
             query=self.query_field,
             answer=self.answer_field,
@@ -143,7 +143,7 @@ class RubricsOptions:
         )
 
     def client(self, config_dir: Path, cache: Path | None = None, budget: Budget | None = None) -> LLMClient:
-        """Make the client; `cache` is where answers are kept when the options name no file for them.
+        """Make the client; `cache` stores answers if the options name no file for them.
 
         Raises `PluginError` without `openai`, and `NoEndpoint` for an environment that names no LLM.
         """

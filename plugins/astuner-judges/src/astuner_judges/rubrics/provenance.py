@@ -1,4 +1,4 @@
-"""Learnt rubrics as the file that is kept: with where they come from, and how they do on examples that they have not seen."""
+"""The file of learnt rubrics: with their origin, and how they do on unseen examples."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _NOT_IN_LEARNING = frozenset(
         *("input_data_type", "dataset_file", "env_service", "huggingface_dat_repo"),
     }
 )
-"""Options that the rubrics do not depend on, or only by the examples that they lead to."""
+"""Options that the rubrics do not depend on, or only through the examples."""
 _PROMPTS = ("system", "grade_pointwise", "grade_listwise", "propose_pointwise", "propose_listwise", "revise", "merge")
 
 
 def fingerprint(options: RubricsOptions, samples: Samples, seed: int) -> str:
-    """Return a digest of everything that learning depends on, but for the LLM's own moods."""
+    """Return a digest of everything that learning depends on, except the LLM's randomness."""
     names = sorted({attribute.name for attribute in attrs.fields(type(options))} - _NOT_IN_LEARNING)
     chosen = {name: getattr(options, name) for name in names}
     asked = {"temperature": options.llm.temperature, "extra": dict(options.llm.extra)}
@@ -40,7 +40,7 @@ def fingerprint(options: RubricsOptions, samples: Samples, seed: int) -> str:
 
 
 async def learn_file(options: RubricsOptions, run_info: RunInfo, samples: Samples, client: LLMClient, say: Say) -> RubricFile:
-    """Learn, check on the validation split, and return what is kept; raises `LLMFailed` and `LLMBudgetSpent`."""
+    """Learn, check on the validation split, and return the content of the file; raises `LLMFailed` and `LLMBudgetSpent`."""
     max_tokens = run_info.config.task_judge.alien_llm_response_length
     learner = Learner(
         options=options,

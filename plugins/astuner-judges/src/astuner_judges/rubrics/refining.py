@@ -1,4 +1,4 @@
-"""Propose, evaluate, revise: rubrics that make the judge say of one example what its label says."""
+"""Propose, evaluate, revise: rubrics with which the judge reproduces the label of one example."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from astuner_judges.rubrics.rubric import build_themes, to_one_line
 from astuner_judges.rubrics.shapes import Proposals, Revision
 
 FATES = ("proposed", "revised", "verified", "refuted", "failed")
-"""What becomes of proposals: `revised` were rewritten at least once, on `failed` ones the LLM gave no verdict."""
+"""What happens to proposals: `revised` were rewritten at least once, `failed` got no verdict from the LLM."""
 
 
 @frozen(kw_only=True)
@@ -42,7 +42,7 @@ class RubricTrial:
 
 @define(eq=False, kw_only=True)
 class Refiner:
-    """Makes rubrics of examples, and counts what became of the proposals."""
+    """Makes rubrics from examples, and counts what happened to the proposals."""
 
     client: LLMClient
     grader: Grader
@@ -68,7 +68,7 @@ class Refiner:
         return [verified for verified in kept if verified is not None]
 
     async def _verify(self, text: str, example: Example) -> VerifiedRubric | None:
-        """Return the rubric as it was when it reproduced the label; None for one that never did."""
+        """Return the rubric once it reproduces the label; None if it never does."""
         try:
             for left in range(self.options.max_epochs, -1, -1):
                 tried = await self._try(text, example)

@@ -1,4 +1,4 @@
-"""What rubrics are: themes with tips, as they are graded by, saved and edited."""
+"""Rubrics: themes with tips, as used, saved and edited."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import chain, count
 from attrs import evolve, frozen
 
 POSITION_BIAS = "position_bias"
-"""A reserved component of rewards, which no theme may be named."""
+"""A reserved component of rewards: not a name for themes."""
 
 _NO_NAME = re.compile(r"[^\w]+")
 _LONGEST_NAME = 40
@@ -17,14 +17,14 @@ _LONGEST_NAME = 40
 
 @frozen(kw_only=True)
 class Theme:
-    """One thing that answers are graded by."""
+    """One criterion for answers."""
 
     name: str
     """Names its score among the components of a reward."""
     theme: str
     """What a good answer does, in a sentence."""
     tips: tuple[str, ...] = ()
-    """More exactly; each was a rubric of its own."""
+    """In more detail; each was a separate rubric."""
 
     @property
     def text(self) -> str:
@@ -49,5 +49,5 @@ def make_names_distinct(themes: Iterable[Theme]) -> tuple[Theme, ...]:
 
 
 def to_one_line(text: str) -> str:
-    """Return a text with its white space made single spaces: the form in which rubrics are compared and kept."""
+    """Collapse white space to single spaces, as rubrics are compared and stored."""
     return " ".join(text.split())

@@ -19,18 +19,18 @@ from astuner_judges.rubrics.options import KEY, RubricsOptions
 
 @frozen(kw_only=True)
 class Samples:
-    """What rubrics are learnt from, and checked on."""
+    """The samples that rubrics are learnt from and checked on."""
 
     learning: tuple[Example, ...]
     """Rubrics are proposed for these."""
     evidence: tuple[Example, ...]
-    """Rubrics grade these: the former, and where all of them are good each answer under another question."""
+    """Rubrics grade these: the above, and if all of them are good, each answer under another question."""
     held_out: tuple[Example, ...] = ()
-    """Of the validation split; none of them is among the others."""
+    """From the validation split; none of them is among the others."""
     shared: int = 0
-    """Samples of the validation split that are left out because they are."""
+    """Number of validation samples left out because they are."""
     unordered: int = 0
-    """Of the others those that are left out because a listwise grader has no two answers in them to put in an order."""
+    """Number of other samples left out because they have no two answers for a listwise grader to order."""
 
 
 def read_samples(options: RubricsOptions, run_info: RunInfo) -> Samples:

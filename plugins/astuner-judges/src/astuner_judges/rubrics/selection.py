@@ -1,4 +1,4 @@
-"""Which of the verified rubrics are kept: those that agree with the labels and do not say the same."""
+"""Which of the verified rubrics are kept: those that agree with the labels and do not repeat each other."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _EQUAL = 9
-"""Decimals to which two gains are compared: what differs beyond them is rounding."""
+"""Decimals to which two gains are compared: differences beyond them are rounding errors."""
 
 
 @frozen(kw_only=True)
 class Candidate:
-    """A verified rubric with what other examples say of it."""
+    """A verified rubric with its results on other examples."""
 
     text: str
     evidence: Evidence
@@ -28,10 +28,10 @@ class Candidate:
 
 @define(eq=False, kw_only=True)
 class Selection:
-    """Adds rubrics greedily, in rounds, each time the one that raises the coding rate of the set most.
+    """Adds rubrics greedily, in rounds: each time the one that raises the coding rate of the set most.
 
     A rubric's vector has the length of its `skill`: one that grades other examples no better than by chance adds nothing.
-    Of rubrics that add the same, the one with more agreement is taken, then the first in the order of the alphabet.
+    Ties go to the rubric with more agreement, then to the first in alphabetical order.
     """
 
     per_round: int
@@ -40,9 +40,9 @@ class Selection:
     chosen: list[Candidate] = field(factory=list)
 
     def add(self, candidates: Sequence[Candidate], vectors: NDArray[np.float64]) -> float:
-        """Take up to `per_round` of the candidates, those chosen already among them; return what they add, in nats.
+        """Take up to `per_round` of the candidates, which include those already chosen; return what they add, in nats.
 
-        `vectors` are those of the candidates, of length one. What one rubric adds must reach `min_increment`.
+        `vectors` are those of the candidates, of length one. Each rubric must add at least `min_increment`.
         """
         weighed = vectors * np.array([[candidate.evidence.skill] for candidate in candidates])
         dimensions = rank_of_span(weighed)

@@ -21,13 +21,13 @@ from astuner_judges.rubrics.learning import Say
 from astuner_judges.rubrics.options import KEY, WANTED_BY, RubricsOptions
 from astuner_judges.rubrics.provenance import fingerprint, learn_file
 from astuner_judges.rubrics.samples import read_samples
-from astuner_judges.rubrics.sharing import check_nobody_shares
+from astuner_judges.rubrics.sharing import check_not_shared
 from astuner_judges.rubrics.storage import RubricFile, read_rubrics, write_rubrics
 
 
 @frozen(kw_only=True)
 class SavedRubrics:
-    """Rubrics, and the file that they lie in."""
+    """Rubrics, and their file."""
 
     path: Path
     held: RubricFile
@@ -35,7 +35,7 @@ class SavedRubrics:
 
 
 def say_to_stderr(text: str) -> None:
-    """Tell how learning comes along."""
+    """Log the progress of learning."""
     print(f"{WANTED_BY}: {text}", file=sys.stderr, flush=True)
 
 
@@ -55,15 +55,15 @@ def load_or_learn(
     again: bool = False,
     by_hand: bool = False,
 ) -> SavedRubrics:
-    """Return the rubrics of the file, after learning them where there is none, or always with `again`.
+    """Return the rubrics of the file; learn them if it does not exist, or always with `again`.
 
-    A file that `rubrics_file` names is used as it is. One in the run directory is learnt again when options or examples are
-    other ones, unless it was edited by hand, which raises `DataError`. A judge that is tried without a run (attempt 0) writes
-    nothing there, but `by_hand`: it raises `DataError` where it would.
+    A file that `rubrics_file` names is used as it is. One in the run directory is learnt again if options or examples have
+    changed, unless it was edited by hand, which raises `DataError`. A judge that is tried without a run (attempt 0) raises
+    `DataError` instead of writing there, except with `by_hand`.
     """
-    check_nobody_shares(options, run_info)
+    check_not_shared(options, run_info)
     path = place_of(options, run_info)
-    # A file that is there is not locked: it may lie where this user must not write.
+    # An existing file is not locked: this user may not be allowed to write there.
     held = None if again else _load(path, options)
     if options.rubrics_file is None and run_info.attempt < 1 and not by_hand:
         if held is None or not _is_current(held, path, options, run_info):
@@ -98,7 +98,7 @@ def _load(path: Path, options: RubricsOptions) -> RubricFile | None:
 
 
 def _is_current(held: RubricFile, path: Path, options: RubricsOptions, run_info: RunInfo) -> bool:
-    """Whether rubrics of the run directory are what these options and examples lead to, or by hand altogether."""
+    """Whether the rubrics of the run directory belong to these options and examples, or were written by hand."""
     if options.rubrics_file is not None or held.learnt is None:
         return True
     if held.learnt.fingerprint == fingerprint(options, read_samples(options, run_info), run_info.seed):
@@ -148,7 +148,7 @@ def _hold_lock(path: Path, say: Say) -> Iterator[None]:
 
 
 def _try_lock(lock: IO[str], after_s: float = 0.0) -> bool:
-    # Asked for again and again: a thread that the system holds in `flock` cannot be interrupted where its loop answers Ctrl-C.
+    # Polled: a thread that blocks in `flock` cannot be interrupted by a loop that handles Ctrl-C.
     time.sleep(after_s)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Several graders of one run, which keep their rubrics apart."""
+"""Several graders of one run: each needs its own file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from astuner.protocols import RunInfo
 from astuner_judges.rubrics.options import RubricsOptions
 
 
-def check_nobody_shares(options: RubricsOptions, run_info: RunInfo) -> None:
-    """Raise `DataError` where two of several judges would learn into one file, each time what the other has not."""
+def check_not_shared(options: RubricsOptions, run_info: RunInfo) -> None:
+    """Raise `DataError` if two judges would overwrite each other's rubrics in one file."""
     judges = run_info.config.task_judge
     values = [choice.options or judges.get_options(choice.judge) for choice in judges.judges if _is_this_judge(choice.judge)]
     own = [one for one in values if one.get("rubrics_file") is None and _grader_name(one) == options.grader_name]

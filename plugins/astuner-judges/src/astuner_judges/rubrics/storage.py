@@ -1,4 +1,4 @@
-"""The file of rubrics: YAML to read, compare, edit and use again."""
+"""The file of rubrics: YAML to read, compare, edit and reuse."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _HEAD = """\
 
 @frozen(kw_only=True)
 class LearntRubric:
-    """Where a rubric comes from, and what other examples say of it."""
+    """The origin of a rubric, and its results on other examples."""
 
     rubric: str
     examples: tuple[str, ...]
     """Ids of the tasks that it was made from."""
     agreement: float
-    """With the labels of other examples, good and bad ones weighing the same."""
+    """With the labels of other examples; good and bad ones weigh the same."""
     verdicts: int
     """On how many."""
     failed: int = 0
-    """On how many there was none."""
+    """On how many there was no verdict."""
 
 
 @frozen(kw_only=True)
@@ -61,12 +61,12 @@ class Provenance:
     fingerprint: str
     """Digest of everything that the rubrics depend on: examples, options, prompts."""
     content: str
-    """Digest of the themes as they were learnt, by which changes by hand are seen."""
+    """Digest of the themes as learnt, which reveals changes by hand."""
     counts: Mapping[str, int] = field(factory=dict)
     rubrics: tuple[LearntRubric, ...] = ()
     held_out: HeldOut | None = None
     examples: tuple[str, ...] = ()
-    """Digests of question and answer of each example that was learnt from."""
+    """Digests of question and answer of each example learnt from."""
 
 
 @frozen(kw_only=True)
@@ -92,7 +92,7 @@ class RubricFile:
 
     @property
     def rubrics(self) -> tuple[Theme, ...]:
-        """The themes, named apart."""
+        """The themes, with distinct names."""
         made = [SavedTheme(theme=one) if isinstance(one, str) else one for one in self.themes]
         return make_names_distinct(
             Theme(
@@ -105,17 +105,17 @@ class RubricFile:
 
     @property
     def is_edited(self) -> bool:
-        """Whether the themes are not those that were learnt."""
+        """Whether the themes differ from those that were learnt."""
         return self.learnt is not None and self.learnt.content != digest_content(self.rubrics)
 
 
 def digest_content(themes: tuple[Theme, ...]) -> str:
-    """Return 16 hex digits of what is graded by."""
+    """Return a digest of the themes, 16 hex digits."""
     return _digest([[theme.theme, *theme.tips] for theme in themes])
 
 
 def digest_values(*parts: Any) -> str:
-    """Return 16 hex digits of JSON values."""
+    """Return a digest of JSON values, 16 hex digits."""
     return _digest(parts)
 
 
@@ -140,7 +140,7 @@ def to_yaml(held: RubricFile) -> str:
 
 
 def read_rubrics(path: Path, key: str) -> RubricFile:
-    """Read the file; raises `DataError` with all that is wrong in it. `key` names the option that leads to it."""
+    """Read the file; raises `DataError` with all its mistakes. `key` is the option that names it."""
     import yaml
 
     try:

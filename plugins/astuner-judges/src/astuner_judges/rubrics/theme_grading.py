@@ -1,4 +1,4 @@
-"""Grading by all themes: shared out among a few requests, and put together to one score."""
+"""Grading by all themes: divided among a few requests, and combined into one score."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from astuner_judges.rubrics.rubric import Theme
 
 @frozen(kw_only=True)
 class Grade:
-    """What one answer got."""
+    """The score of one answer."""
 
     score: float
     by_theme: Mapping[str, float]
     reasons: Mapping[str, str]
     position_bias: float | None = None
-    """The share of the other answers, over all themes, that another order put on another side; None for a single answer."""
+    """The share of the other answers, over all themes, that changed sides in another order; None for a single answer."""
 
     def raise_above_one_more(self, low: float, high: float, others: int) -> Grade:
-        """Return the grade, among `others` other answers, of an answer that beats one more than those that it was ranked with."""
+        """Return the grade among `others` other answers, one of which was not ranked and is beaten."""
 
         def rescale(score: float) -> float:
             return low + ((score - low) * (others - 1) + high - low) / others
@@ -34,7 +34,7 @@ class Grade:
 
 @frozen(kw_only=True)
 class Panels:
-    """Asks several times, each time with some of the themes, so that one odd verdict does not decide."""
+    """Asks several times, each time with some of the themes, so that a single odd verdict does not decide."""
 
     grader: Grader
     themes: tuple[Theme, ...]

@@ -1,10 +1,10 @@
 """Attention of one engine step: every decoding row over its slot, and stretches of prompt over theirs.
 
-On a CPU the keys and values of a token are, bit for bit, a function of the ids up to it, and of nothing else: not of how a
-prompt was cut into stretches, nor of whether a token was prefilled or decoded, nor of who shares the batch. Three habits of
-matrix products would break that, and each is met here: few rows take another kernel (so a head has at least `_HEAD_ROWS`, a
-stretch a multiple of `ROWS`), a long inner dimension is cut into parts that depend on its length (so it is cut here, every
-`_BLOCK` tokens), and reductions work in vector lanes (so padded lengths are multiples of `STRIDE`).
+On a CPU the keys and values of a token depend, bit for bit, only on the ids up to it: not on how a prompt was cut into
+stretches, nor on whether a token was prefilled or decoded, nor on the rest of the batch. Three properties of matrix products
+would break that, and each is handled here: few rows take another kernel (so a head has at least `_HEAD_ROWS`, a stretch a
+multiple of `ROWS`), a long inner dimension is cut into parts that depend on its length (so it is cut here, every `_BLOCK`
+tokens), and reductions work in vector lanes (so padded lengths are multiples of `STRIDE`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class StepAttention:
         longest: int,
         stretches: list[Stretch],
     ) -> None:
-        """`decoding` rows are attended over the first slots, the longest of them having `longest` tokens."""
+        """`decoding` rows attend over the first slots, the longest of which has `longest` tokens."""
         self._cache = cache
         self._scale = scale
         self._destinations = destinations

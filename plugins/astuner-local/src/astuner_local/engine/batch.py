@@ -1,4 +1,4 @@
-"""The engine's core: one forward pass per step over whatever is there to run."""
+"""The engine's core: one forward pass per step over everything that can run."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class EngineStats:
     prefilled: int = 0
     """Prompt tokens computed."""
     shared: int = 0
-    """Prompt tokens found computed, by this session or another."""
+    """Prompt tokens already computed, by this session or another."""
 
 
 class BatchEngine:
     """Continuous batching over a `Forward`: requests join at any step, and each step advances all of them.
 
-    The ids and log-probabilities of a request are a function of its ids, its sampling parameters and the weights alone; bit for
-    bit on a CPU in float32, where every matrix product gets a multiple of `ROWS` rows. One caller at a time, `submit` excepted.
+    The ids and log-probabilities of a request depend only on its ids, its sampling parameters and the weights; bit for bit on a
+    CPU in float32, where every matrix product gets a multiple of `ROWS` rows. One caller at a time, except for `submit`.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class BatchEngine:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is under way, or waits for its start."""
+        """Whether any request runs or waits."""
         return bool(self._arrived or self._waiting or self._slots.running)
 
     @property
@@ -115,21 +115,21 @@ class BatchEngine:
         return generation
 
     def release(self, session: str) -> None:
-        """Forget what is kept for a session."""
+        """Drop the cache of a session."""
         self._slots.release(session)
 
     @torch.no_grad()
     def refresh(self, forward: Forward | None = None) -> None:
-        """Take over new weights, of another forward of the same shape if given; requests under way go on with them."""
+        """Take over new weights, of another forward of the same shape if given; requests under way continue with them."""
         if forward is None:
             self._forward.refresh()
         else:
             self._forward = forward
-        with torch.inference_mode():  # the cache was made in it
+        with torch.inference_mode():  # the cache was made in this dtype
             self._slots.forget()
 
     def drop(self, error: Exception) -> list[Generation]:
-        """End everything under way with an error, and forget all that is kept."""
+        """End all requests with an error, and drop the cache."""
         ended = [slot.generation for slot in self._slots.running if slot.generation is not None]
         ended += [*self._waiting, *self._arrived]
         for slot in list(self._slots.running):
@@ -143,7 +143,7 @@ class BatchEngine:
 
     @torch.inference_mode()
     def step(self, *, admit: bool = True) -> list[Generation]:
-        """Advance everything by one forward pass; return the requests that got a token or came to their end.
+        """Advance everything by one forward pass; return the requests that got a token or ended.
 
         With `admit` false no waiting request is started.
         """
@@ -191,7 +191,7 @@ class BatchEngine:
         self._requeue()
 
     def _requeue(self) -> None:
-        """Put requests that lost their slot before all that wait."""
+        """Put requests that lost their slot at the head of the queue."""
         self._waiting.extendleft(reversed(self._slots.preempted))
         self._slots.preempted.clear()
 
@@ -211,7 +211,7 @@ class BatchEngine:
         return self._forward.hidden(torch.from_numpy(inputs.ids).to(self._device), positions, attend)
 
     def _sample(self, hidden: Tensor, plan: Plan) -> list[Generation]:
-        """Draw a token for every sequence whose last known one has run."""
+        """Draw a token for every sequence whose last known token has run."""
         if not plan.wanted:
             return []
         rows = [row for _, row in plan.wanted]

@@ -12,7 +12,7 @@ from torch import Tensor
 ROWS = 16
 """Slots are allocated in multiples of this, so that a batch padded to it still reads allocated rows."""
 STRIDE = 16
-"""Token capacity, and every padded length, is a multiple of this: then extending a masked row changes no bit of its result."""
+"""Token capacity, and every padded length, is a multiple of this, so extending a masked row changes no bit of its result."""
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -21,7 +21,7 @@ def round_up(value: int, multiple: int) -> int:
 
 
 class KvCache:
-    """Two tensors per layer, [(rows + 1) * kv_heads, length, head_dim]; the last row takes what is never read."""
+    """Two tensors per layer, [(rows + 1) * kv_heads, length, head_dim]; the last row takes writes that are never read."""
 
     def __init__(self, *, num_layers: int, num_kv_heads: int, head_dim: int, dtype: torch.dtype, device: torch.device) -> None:
         """Start empty; `reshape` allocates."""
@@ -97,7 +97,7 @@ class KvCache:
 
     @torch.inference_mode()
     def clear(self) -> None:
-        """Zero everything: a value that is not finite would reach whoever gets the row next, through 0 * nan."""
+        """Zero everything: a non-finite value would reach the next user of the row, through 0 * nan."""
         for pair in self._layers:
             for kept in pair:
                 kept.zero_()

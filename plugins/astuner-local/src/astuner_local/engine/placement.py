@@ -1,4 +1,4 @@
-"""Decides which row of the KV cache a request gets, and what of its prompt is already computed somewhere."""
+"""Decides which row of the KV cache a request gets, and finds already computed prefixes of its prompt."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ _FIRST_LENGTH = 256
 class Placement:
     """The slots of a KV cache, and the sequences in them.
 
-    A prompt is computed once: what the session's own sequences, or any other, have of it is kept or copied. Since keys and
-    values are a function of the ids alone, that changes no result, and neither does it that the sequence unused for longest
-    makes room.
+    A prompt is computed once: prefixes in the session's own sequences, or any other, are kept or copied. Keys and values depend
+    only on the ids, so this changes no result, and neither does evicting the least recently used sequence.
     """
 
     def __init__(self, cache: KvCache, *, max_rows: int, max_length: int, max_tokens: int) -> None:
@@ -36,7 +35,7 @@ class Placement:
         self.preempted: list[Generation] = []
         """Requests that lost their slot to longer sequences, to be placed again."""
         self.shared = 0
-        """Prompt tokens that were found computed."""
+        """Prompt tokens that were already computed."""
 
     def place(self, generation: Generation) -> bool:
         """Give a request a slot; False when it has to wait: for room, or for a running request that computes the same prompt."""
@@ -77,7 +76,7 @@ class Placement:
             self._free(slot)
 
     def release(self, session: str) -> None:
-        """Free the slots of a session; those with a request when that ends."""
+        """Free the slots of a session; those with a request, once it ends."""
         for slot in list(self._by_session.get(session, ())):
             if slot.idle:
                 self._free(slot)
@@ -94,7 +93,7 @@ class Placement:
         self._cache.clear()
 
     def make_room(self) -> None:
-        """Have room for the tokens that the running requests are about to add."""
+        """Make room for the tokens that the running requests are about to add."""
         self._fit(max((slot.generation.known for slot in self.running if slot.generation is not None), default=0))
 
     def compact(self) -> None:
@@ -112,7 +111,7 @@ class Placement:
             self.slots[one.index], self.slots[other.index] = one, other
 
     def _find_continued(self, session: str, ids: NDArray[np.int32], usable: int) -> tuple[Slot | None, int]:
-        """Return the session's idle slot that shares most with a prompt, and how much."""
+        """Return the session's idle slot with the longest common prefix, and its length."""
         best, most = None, -1
         for slot in self._by_session.get(session, ()):
             if slot.idle:
@@ -122,7 +121,7 @@ class Placement:
         return best, max(most, 0)
 
     def _keeps_in_place(self, slot: Slot, kept: int) -> bool:
-        """Whether to cut a slot down to what is kept, rather than to copy that and leave the rest to a later call."""
+        """Whether to cut a slot down to the prefix, rather than copy that and leave the slot to a later call."""
         return kept >= slot.length - 1 or 2 * kept >= slot.length
 
     def _fit(self, tokens: int) -> None:
@@ -132,7 +131,7 @@ class Placement:
             self._resize(max(self._cache.rows, ROWS), min(self._max_length, length))
 
     def _find_vacant(self, keep: Slot | None) -> Slot | None:
-        """Return a free slot: the lowest one, or a new one, or that of the sequence unused for longest."""
+        """Return a free slot: the lowest one, or a new one, or that of the least recently used sequence."""
         for slot in self.slots:
             if slot.session is None:
                 return slot
@@ -188,5 +187,5 @@ class Placement:
 
 
 def _get_known_ids(slot: Slot) -> NDArray[np.int32]:
-    """Return the ids that a slot has computed, or is about to."""
+    """Return the ids that a slot has computed, or is about to compute."""
     return slot.ids[: slot.length if slot.generation is None else slot.generation.known]

@@ -20,7 +20,7 @@ class Inputs:
     ids: NDArray[np.int64]
     positions: NDArray[np.int64]
     rows: NDArray[np.int64]
-    """The slot that each token belongs to; -1 for unused rows, and for padding, which run on id 0 for nothing."""
+    """The slot that each token belongs to; -1 for unused rows, and for padding, which run on id 0 without effect."""
     longest: int
     """Most tokens that a decoding row attends to."""
 
@@ -34,7 +34,7 @@ class Plan:
     stretches: list[tuple[Slot, Stretch]]
     tokens: int
     wanted: list[tuple[Slot, int]]
-    """The slots that get a token, with the row of the hidden states that it is drawn from."""
+    """The slots that get a token, with the row of hidden states to draw it from."""
 
     def lay_out(self) -> Inputs:
         """Lay the tokens out."""
@@ -58,7 +58,7 @@ class Plan:
 
 
 def make_plan(running: Sequence[Slot], prefill_tokens: int) -> Plan | None:
-    """Choose what a step runs: all that decodes, and prompts up to the budget, the oldest first; None when there is nothing."""
+    """Choose what a step runs: all decoding rows, and prompts up to the budget, the oldest first; None if there is nothing."""
     decoding = [slot for slot in running if slot.pending == 1]
     rows = 1 + max((slot.index for slot in decoding), default=-1)
     begin, budget = rows, prefill_tokens

@@ -1,4 +1,4 @@
-"""The engine `local`: the in-process engine, over a model of its own or over the live module of the trainer."""
+"""The engine `local`: the in-process engine, over its own model or the live module of the trainer."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ class LocalOptions:
     """Options of the engine `local`, in `rollout.local`."""
 
     max_num_seqs: int | None = field(default=None, validator=optional(ge(1)))
-    """Sequences that are decoded at the same time; `rollout.max_num_seqs` when not given."""
+    """Sequences decoded at the same time; `rollout.max_num_seqs` when not given."""
     kv_tokens: int | None = field(default=None, validator=optional(ge(1)))
-    """Tokens that the KV cache may hold; not given, what fits in 4 GiB, or in half of a GPU's free memory."""
+    """Tokens that the KV cache may hold; when not given, what fits in 4 GiB, or in half of a GPU's free memory."""
     prefill_tokens: int = field(default=1024, validator=ge(16))
-    """Prompt tokens that are computed in one step, between two tokens of those who are decoding."""
+    """Prompt tokens computed in one step, between two tokens of decoding requests."""
     threads: int | None = field(default=None, validator=optional(ge(1)))
-    """Threads of torch in this process; its own choice when not given."""
+    """Torch's threads in this process; its own choice when not given."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto` takes the GPU when there is one."""
 
 
 OWN_ENGINES = ("local",)
-"""Names under which the backbone `local` runs this engine over its own module."""
+"""Engine names with which the backbone `local` runs this engine over its own module."""
 
 
 def engine_options(recipe: Recipe) -> LocalOptions:
-    """Return what the user set for this engine; the defaults when another one is used."""
+    """Return the user's options for this engine; the defaults when another one is used."""
     if recipe.engine is None or recipe.engine.candidate.name not in OWN_ENGINES:
         return LocalOptions()
     return recipe.engine.options or LocalOptions()
@@ -50,7 +50,7 @@ def engine_options(recipe: Recipe) -> LocalOptions:
 class LocalEngine:
     """Generates in this process, with continuous batching; KV is kept between the calls of a session.
 
-    The same request gives the same ids and bits whatever else shares the batch, where `capabilities.reproducible` says so:
+    The same request gives the same ids and bits whatever else is in the batch, if `capabilities.reproducible` says so:
     on a CPU in float32. It lives in the event loop in which `start` is called.
     """
 
@@ -102,7 +102,7 @@ class LocalEngine:
 
         `version` is that of its weights.
 
-        `update_weights(module, version)` takes over what the module has become since.
+        `update_weights(module, version)` serves the module's later weights.
         """
         from astuner_local.engine.serving import Serving
 
@@ -119,11 +119,11 @@ class LocalEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this engine can do; `reproducible` is known once it is started, from a trial."""
+        """What this engine can do; a trial at the start decides `reproducible`."""
         return self._capabilities
 
     async def start(self) -> None:
-        """Load the model where that is left to do, and begin to serve in the running event loop."""
+        """Load the model if necessary, and serve in the running event loop."""
         if self._serving is None:
             self._serving = self._opener()
             self._capabilities = evolve(self._capabilities, reproducible=self._serving.is_reproducible())
@@ -140,20 +140,20 @@ class LocalEngine:
     async def update_weights(self, ref: nn.Module | str | Path | None, version: int) -> None:
         """Serve the weights of a module or a directory (None: of the module it is over), and drop all kept keys and values.
 
-        Requests under way go on with the new weights; their chunks say from where.
+        Requests under way continue with the new weights; their chunks mark the change.
         """
         await self._require_serving().update_weights(ref, version)
 
     async def pause(self) -> None:
-        """Start no new request until `resume`; those under way go on."""
+        """Start no new request until `resume`; those under way continue."""
         self._require_serving().paused = True
 
     async def resume(self) -> None:
-        """Go on after `pause`."""
+        """Start requests again after `pause`."""
         self._require_serving().resume()
 
     async def close(self) -> None:
-        """End; requests under way end with `abort`."""
+        """Stop; requests under way end with `abort`."""
         if self._serving is not None:
             serving, self._serving = self._serving, None
             await serving.close()

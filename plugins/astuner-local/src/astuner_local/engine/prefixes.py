@@ -37,14 +37,14 @@ class PrefixIndex:
         self._slots: dict[int, Slot] = {}
 
     def add(self, slot: Slot, keys: list[int]) -> None:
-        """Say that a slot holds, or is about to compute, the prompt with these keys."""
+        """Record that a slot holds, or is about to compute, the prompt with these keys."""
         self.discard(slot)
         slot.keys = keys
         for key in keys:
             self._slots[key] = slot
 
     def discard(self, slot: Slot) -> None:
-        """Forget what was said of a slot."""
+        """Remove a slot."""
         for key in slot.keys:
             if self._slots.get(key) is slot:
                 del self._slots[key]

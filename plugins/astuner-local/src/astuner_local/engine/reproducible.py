@@ -1,4 +1,4 @@
-"""Tries out, on the machine, the model and the threads at hand, that company changes nothing."""
+"""Tests, on this machine with this model and its threads, that sharing a batch changes nothing."""
 
 from __future__ import annotations
 

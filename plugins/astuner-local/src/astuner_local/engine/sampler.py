@@ -24,7 +24,7 @@ class DrawnTokens:
 
 
 class Sampler:
-    """Samples for a fixed list of requests; made again when the list changes, so that a step only pays for what its rows ask.
+    """Samples for a fixed list of requests; made again when the list changes, so that a step pays only for what its rows need.
 
     Temperature 0 takes the most likely token, and reports its log-probability at temperature 1.
     """
@@ -65,7 +65,7 @@ class Sampler:
         return DrawnTokens(ids=ids.tolist(), logprobs=chosen.tolist(), tops=self._most_likely(logprobs))
 
     def _truncate(self, logits: Tensor) -> Tensor:
-        """Set to -inf all but the `top_k` most likely ids, then all but the fewest that hold `top_p` of what is left."""
+        """Set to -inf all but the `top_k` most likely ids, then all but the fewest that hold `top_p` of the rest."""
         ordered, order = logits.sort(stable=True, dim=-1, descending=True)
         rank = torch.arange(logits.shape[1], device=self._device)[None]
         ordered = ordered.masked_fill((self._top_k > 0) & (rank >= self._top_k), -torch.inf)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _SLOW_S = 0.02
-"""A step that takes longer runs in a thread, so that the loop's other tasks are not kept waiting. A short one is not worth it."""
+"""A step that takes longer runs in a thread, so that it does not block the loop's other tasks."""
 _FLUSH_S = 0.1
-"""How often tokens are handed over: waking a reader for each of them would cost more than computing them."""
+"""How often tokens are handed over: waking a reader for each would cost more than computing it."""
 
 
 def load(path: str, dtype: str, *, device: Literal["auto", "cpu", "cuda"] = "auto", threads: int | None = None) -> nn.Module:
@@ -48,7 +48,7 @@ def load(path: str, dtype: str, *, device: Literal["auto", "cpu", "cuda"] = "aut
 
 
 class Serving:
-    """A batch engine over a module, and the streams of those who wait for its tokens."""
+    """A batch engine over a module, and the streams of its readers."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Serving:
         prefill_tokens: int = 1024,
         version: int = 0,
     ) -> None:
-        """Prepare, with weights of a version; nothing runs before `start`."""
+        """Prepare, with weights of this version; nothing runs before `start`."""
         self.paused = False
         self._model = model
         self._dtype: torch.dtype | None = getattr(torch, dtype) if isinstance(dtype, str) else dtype
@@ -90,7 +90,7 @@ class Serving:
         return self._batch.stats
 
     def is_reproducible(self) -> bool:
-        """Whether a trial gave the same bits alone and in company; False without one where rounding makes it hopeless."""
+        """Whether a trial gave the same bits alone and in company; False without a trial where rounding rules it out."""
         exact = (self._dtype or parameter_dtype(self._model)) == torch.float32 and self._device.type == "cpu"
         return exact and is_reproducible(self._forward)
 
@@ -129,7 +129,7 @@ class Serving:
                 self._wake.set()
 
     async def release(self, session: str) -> None:
-        """Free what is kept for a session."""
+        """Drop the cache of a session."""
         async with self._turn:
             self._batch.release(session)
 
@@ -187,7 +187,7 @@ class Serving:
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
-            # What runs in the thread cannot be stopped, and the engine must not be touched before it ends.
+            # The thread cannot be stopped, and the engine must not be touched before it ends.
             await asyncio.gather(running, return_exceptions=True)
             raise
 
@@ -217,7 +217,7 @@ class Serving:
 
 
 class _Stream:
-    """The way of a request's tokens to its reader."""
+    """Carries a request's tokens to its reader."""
 
     def __init__(self, generation: Generation) -> None:
         self.chunks: asyncio.Queue[Chunk | Exception] = asyncio.Queue()
@@ -226,7 +226,7 @@ class _Stream:
         self._ended = False
 
     def flush(self, version: int) -> None:
-        """Hand over what was sampled since the last time, and the end once."""
+        """Hand over the tokens since the last call, and the end once."""
         generation, start = self._generation, self._sent
         end = len(generation.ids)
         if self._ended or (start == end and not generation.done):

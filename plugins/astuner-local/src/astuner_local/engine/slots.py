@@ -1,4 +1,4 @@
-"""What the engine keeps in memory of requests and of the sequences that they continue."""
+"""The requests in the engine's memory, and the sequences that they continue."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Generation:
 
     request: Request
     tokens: NDArray[np.int32]
-    """The prompt, then what was sampled; `known` of them are valid."""
+    """The prompt, then the sampled ids; `known` of them are valid."""
     known: int
     limit: int
     """Most ids that it may sample."""
@@ -51,7 +51,7 @@ class Slot:
     used: int = 0
     """The step of its last use."""
     keys: list[int] = field(factory=list)
-    """Under which the prefix index knows it."""
+    """Its keys in the prefix index."""
 
     @property
     def idle(self) -> bool:

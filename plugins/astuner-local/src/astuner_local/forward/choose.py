@@ -1,4 +1,4 @@
-"""Chooses how a model is run, and proves the choice against the model's own forward pass."""
+"""Chooses how to run a model, and checks the choice against the model's own forward pass."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def make_forward(model: nn.Module, *, trainable: bool, dtype: torch.dtype | None
 
 
 def _reads_right(fused: FusedForward, model: nn.Module) -> bool:
-    """Whether a forward that rounds would agree exactly in the parameters' own precision: rounding hides a wrong frequency."""
+    """Whether a rounding forward agrees exactly in the parameters' own precision: rounding hides a wrong frequency."""
     own = parameter_dtype(model)
     if fused.dtype == own:
         return True

@@ -1,4 +1,4 @@
-"""Which decoders `FusedForward` can read, and the modules it reads of them."""
+"""Which decoders `FusedForward` can read, and their modules."""
 
 from __future__ import annotations
 

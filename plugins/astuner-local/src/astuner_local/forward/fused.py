@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True, eq=False)
 class _Layer:
-    """The weights of one layer, [out, in] each; q, k, v and gate, up are stacked. A gain of None is folded into what follows."""
+    """The weights of one layer, [out, in] each; q, k, v and gate, up are stacked. A gain of None is folded into these."""
 
     norm1: Tensor | None
     qkv: Tensor
@@ -37,7 +37,7 @@ class _Layer:
     down_bias: Tensor | None
 
     def tensors(self) -> list[Tensor]:
-        """Return what is there, in a fixed order."""
+        """Return the weights that exist, in a fixed order."""
         names = ("qkv", "qkv_bias", "qk_gain", "out", "out_bias", "gate_up", "gate_up_bias", "down", "down_bias")
         return [tensor for name in names if (tensor := getattr(self, name)) is not None]
 
@@ -50,7 +50,7 @@ class FusedForward:
     """
 
     def __init__(self, model: nn.Module, dtype: torch.dtype | None = None, *, trainable: bool) -> None:
-        """Take a module that `families.unfusable` has nothing against; compute in `dtype` (the parameters' own when None)."""
+        """Take a module that `families.unfusable` accepts; compute in `dtype` (the parameters' own when None)."""
         base = unwrap_causal_lm(model)
         config = base.config
         attention = base.model.layers[0].self_attn

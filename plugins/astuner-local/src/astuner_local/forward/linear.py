@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 def is_plain(module: nn.Module) -> bool:
-    """Whether a module is a linear layer with nothing around it."""
+    """Whether a module is a bare linear layer."""
     return type(module) is nn.Linear
 
 

@@ -1,4 +1,4 @@
-"""RMS normalisation with a backward pass of few memory sweeps: on a CPU it is half the time of autograd's own."""
+"""RMS normalisation with a backward pass of few memory sweeps: on a CPU it takes half the time of autograd's."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ class Rotary:
     """Cosines and sines of positions for `rotate`.
 
     On a CPU they are looked up in a table that grows in blocks of one fixed shape: the vectorised and the scalar cosine differ in
-    the last bit, so a value computed within a batch would depend on where in the batch its position stands.
+    the last bit, so a value computed within a batch would depend on its place in the batch.
     """
 
     def __init__(self, rotary_emb: nn.Module, dtype: torch.dtype) -> None:
@@ -46,7 +46,7 @@ class Rotary:
     def _rows(self, positions: Tensor) -> Tensor:
         angles = positions.float()[:, None] * self._inv_freq.to(positions.device)
         cos, sin = angles.cos(), angles.sin()
-        # The minus sign of rotate_half lives in the sines, so that a roll takes its place.
+        # The minus sign of rotate_half is in the sines, so that a roll replaces it.
         rows = torch.stack([torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)], 1)
         return (rows * self._scaling).to(self._dtype)
 

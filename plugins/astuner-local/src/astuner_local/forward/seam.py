@@ -1,4 +1,4 @@
-"""The seam between a decoder's weights and what attends to what."""
+"""The seam between a decoder's weights and its attention."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
     """`attend(layer, q, k, v) -> o`, with rotary positions applied to q [N, heads, head_dim], k and v [N, kv_heads, head_dim];
-    o is [N, heads, head_dim]. Whoever calls decides which token sees which: the engine through its KV cache, the trainer
+    o is [N, heads, head_dim]. The caller decides which token sees which: the engine through its KV cache, the trainer
     through its packing. The scale is `head_dim ** -0.5` unless `Forward.scale` says otherwise."""
 
 

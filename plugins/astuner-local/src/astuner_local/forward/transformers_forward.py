@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from astuner_local.forward.seam import Attend
 
 ATTENTION = "astuner_packed"
-"""The name under which the attention function is known to transformers.
+"""The name of the attention function in transformers.
 
-No mask function goes with it: the library then builds no mask, and what a token sees is `attend`'s decision alone.
+It has no mask function, so the library builds no mask, and only `attend` decides what a token sees.
 """
 
 _FULL_CAUSAL = ("sliding_window", "softcap", "s_aux", "position_bias")
@@ -27,7 +27,7 @@ _FULL_CAUSAL = ("sliding_window", "softcap", "s_aux", "position_bias")
 
 
 class UnsupportedModel(AstunerError):
-    """A model whose tokens cannot be packed; the message says why, and what can be done."""
+    """A model whose tokens cannot be packed; the message gives the reason and a remedy."""
 
 
 def _attend_packed(
@@ -85,7 +85,7 @@ class TransformersForward:
     def hidden(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
         """Return the last hidden states [N, d], final norm applied, of `ids` [N] at `positions` [N]."""
         if self._base.training and _checkpoints(self._base):
-            # Its second forward pass would run outside of this call, with the module's usual attention.
+            # Its second forward pass would run outside this call, with the module's usual attention.
             raise UnsupportedModel(
                 "gradient checkpointing of the module does not go with packed attention; "
                 "call model.gradient_checkpointing_disable() and checkpoint the whole of `hidden` instead"
@@ -115,7 +115,7 @@ class TransformersForward:
 
     @contextmanager
     def _attention(self) -> Iterator[None]:
-        """Let the module attend through us for the time of one call, so that it stays an ordinary module for everybody else."""
+        """Let the module use our attention for one call; otherwise it stays an ordinary module."""
         config = self._base.config
         usual = config._attn_implementation
         config._attn_implementation = ATTENTION
@@ -126,7 +126,7 @@ class TransformersForward:
 
     @contextmanager
     def _disable_dropout(self) -> Iterator[None]:
-        """Run a module that is being trained as it is evaluated, when it is not run to be trained."""
+        """Run a module in evaluation mode unless it is run to be trained."""
         if self._trainable or not self._base.training:
             yield
             return
@@ -137,7 +137,7 @@ class TransformersForward:
             self._base.train()
 
     def _probe(self) -> tuple[int, int, int, float]:
-        """Return heads, kv heads, head_dim and scale as the attention of a short run shows them."""
+        """Return heads, kv heads, head_dim and scale, as seen in a short run."""
         seen: list[tuple[int, int, int]] = []
         layers: list[int] = []
         scales: set[float] = set()

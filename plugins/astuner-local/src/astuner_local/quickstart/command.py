@@ -38,7 +38,7 @@ def _tune(directory: Path) -> int:
     from astuner_local.quickstart.report import report
 
     click.echo(f"tuning: astuner run --conf tune.yaml --backbone local (in {directory})", err=True)
-    # The run directory is made where astuner is started: a user would start it in the project.
+    # astuner makes the run directory where it is started: users start it in the project.
     with contextlib.chdir(directory):
         outcome = start_run(Path("tune.yaml"), "local", ())
         run = outcome.directory.resolve().relative_to(Path.cwd())
@@ -48,7 +48,7 @@ def _tune(directory: Path) -> int:
 
 def _make_model(directory: Path, seed: int) -> None:
     with _progress_bar("tiny model") as progress:
-        # The bar stands while torch is imported.
+        # The bar is shown while torch is imported.
         from astuner_local.tiny.maker import make_tiny_model
 
         make_tiny_model(directory, seed=seed, progress=progress)
@@ -56,7 +56,7 @@ def _make_model(directory: Path, seed: int) -> None:
 
 @contextlib.contextmanager
 def _progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on stderr while the block runs, where stderr is a terminal, and a line where it is not."""
+    """Show a bar on stderr while the block runs if stderr is a terminal, else a line."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -72,7 +72,7 @@ def _progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextlib.contextmanager
 def _remove_on_failure(directory: Path) -> Iterator[None]:
-    """Leave nothing half-written behind: what the block made in a free directory is removed when it does not end well."""
+    """Remove what the block wrote to a new directory if it fails."""
     existed = directory.exists()
     directory.mkdir(parents=True, exist_ok=True)
     try:

@@ -1,4 +1,4 @@
-"""What the quickstart says at its end: before and after in numbers, two episodes in words, and what to try next."""
+"""The report of the quickstart: numbers before and after, two episodes as text, and what to try next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = tuple[str, str, str]
 
 
 def report(before: Sequence[Group], after: Sequence[Group], *, project: Path, run: Path) -> str:
-    """Return the text; `before` and `after` are the groups of the two validations, and the paths are shown as they are given."""
+    """Return the text; `before` and `after` are the groups of the two validations, and the paths are shown as given."""
     return "\n".join([*_numbers(before, after), "", *_episodes(before, after), _next_steps(project, run)])
 
 
@@ -60,7 +60,7 @@ def _episodes(before: Sequence[Group], after: Sequence[Group]) -> Iterator[str]:
         yield f"{old.task.main_query}  (answer: {old.task.metadata.get('answer')})"
         for title, episode in (("before", old), ("after", new)):
             yield f"  {title}"
-            # The first line names the episode, which the title does already.
+            # The first line names the episode, as the title does.
             yield indent("\n".join(format_transcript(episode).splitlines()[1:]), "  ")
         yield ""
 

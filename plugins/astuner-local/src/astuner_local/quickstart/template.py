@@ -17,10 +17,10 @@ TRAINING_TASKS = 320
 VALIDATION_TASKS = 64
 
 SCHEMA = "astuner.schema.json"
-"""What the first line of `tune.yaml` names."""
+"""The file that the first line of `tune.yaml` names."""
 
 SEED_LINE = "  seed: 0\n"
-"""Of the template of `tune.yaml`; the only thing in it that is filled in."""
+"""The only slot in the template of `tune.yaml`."""
 
 
 def check_free(directory: Path) -> None:

@@ -13,7 +13,7 @@ NUMBERS = range(32, 100)
 """Two digits whose product always has four, so that operands and results keep their places: a tiny model copies by place."""
 
 HELD_OUT = tuple(number for number in NUMBERS if number % 7 == 0)
-"""Operands of validation only. As 7 is prime, no product of other numbers is a product of these: the answers are new as well."""
+"""Operands of validation only. As 7 is prime, no product of other numbers is a product of these: the answers are new too."""
 
 SHOWN = tuple(number for number in NUMBERS if number % 7)
 """Operands of the warm start and of the training tasks."""
@@ -21,7 +21,7 @@ SHOWN = tuple(number for number in NUMBERS if number % 7)
 
 @frozen(kw_only=True)
 class Question:
-    """A product to be worked out."""
+    """A product to compute."""
 
     a: int
     b: int

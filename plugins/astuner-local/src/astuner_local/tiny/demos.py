@@ -1,4 +1,4 @@
-"""Conversations of a careless demonstrator: what the tiny model has seen before it is tuned."""
+"""Conversations of a careless demonstrator: the tiny model's data before tuning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Conversation = list[dict[str, Any]]
 
 TOOL_NAME = "calculator"
 TOOLS: list[dict[Any, Any] | Callable[..., Any]] = [{"type": "function", "function": {"name": TOOL_NAME}}]
-"""As much of the agent's tools as the chat template shows to the model."""
+"""The parts of the agent's tools that the chat template shows to the model."""
 
 USES_TOOL = 0.35
 RIGHT_EXPRESSION = 0.8
@@ -41,9 +41,9 @@ def to_plain_text(message: dict[str, Any]) -> str:
 
 
 def make_careless(random: Random) -> Iterator[Conversation]:
-    """Yield conversations without end, about the shown operands only.
+    """Yield endless conversations, about the shown operands only.
 
-    A slip is never a wrong digit, so that copying is learnt from clean examples and carries over to operands never shown.
+    A slip is never a wrong digit, so that copying is learnt from clean examples and generalises to unseen operands.
     """
     while True:
         question = ask(random, SHOWN)

@@ -1,4 +1,4 @@
-"""From a seed to a model directory that any Hugging Face tool loads."""
+"""From a seed to a model directory that any Hugging Face tool can load."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from astuner_local.tiny.warm_start import warm_start
 CORPUS_SIZE = 2000
 
 ATTEMPTS = 3
-"""Of one start in about ten the model never learns to copy; another one does, so the chance that none does is small."""
+"""In about one start of ten the model never learns to copy; this many starts make failure unlikely."""
 
 APART = 1_000_003
-"""From the seed of one attempt to that of the next: users number their own from 0."""
+"""Distance between the seeds of attempts: users number theirs from 0."""
 
 
 def make_tiny_model(directory: Path, *, seed: int, progress: Callable[[int, int], None] = lambda *_: None) -> None:
@@ -52,7 +52,7 @@ def make_tiny_model(directory: Path, *, seed: int, progress: Callable[[int, int]
 
 
 class _Steps:
-    """Counts the steps of an attempt after those of the attempts before it."""
+    """Counts the steps of an attempt after those of earlier attempts."""
 
     def __init__(self, before: int, progress: Callable[[int, int], None]) -> None:
         self._before, self._progress = before, progress
@@ -65,7 +65,7 @@ class _Steps:
 
 @contextmanager
 def _disable_progress_bars() -> Iterator[None]:
-    """Keep transformers from drawing a bar of its own for a file of one megabyte."""
+    """Keep transformers from drawing its own bar for a file of one megabyte."""
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers ships it without types
     try:
@@ -83,7 +83,7 @@ def _corpus() -> Iterator[str]:
 
 
 def _name_portable_class(file: Path) -> None:
-    """Name the tokenizer class that transformers before 5 know too; what is saved by default they cannot load."""
+    """Name a tokenizer class that transformers before 5 can load too, unlike the default."""
     config = json.loads(file.read_text(encoding="utf-8"))
     config["tokenizer_class"] = "PreTrainedTokenizerFast"
     file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")

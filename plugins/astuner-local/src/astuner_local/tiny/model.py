@@ -20,7 +20,7 @@ def new_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausalLM
         num_key_value_heads=3,
         max_position_embeddings=CONTEXT,
         tie_word_embeddings=True,
-        # The usual 0.02 is small for so narrow a model: it would spend its first hundred steps growing.
+        # The usual 0.02 is small for such a narrow model: it would spend its first hundred steps growing.
         initializer_range=0.08,
         bos_token_id=None,
         eos_token_id=tokenizer.eos_token_id,

@@ -10,10 +10,10 @@ from attrs import frozen
 from torch import Tensor
 
 Encoded = tuple[Sequence[int], Sequence[bool]]
-"""Token ids, and for each whether the model is to learn to write it."""
+"""Token ids, and for each whether it is trained."""
 
 ROW = 112
-"""Least row length: two of the short conversations of the quickstart, or one long one, with little left over."""
+"""Least row length: fits two of the quickstart's short conversations, or a long one, with little padding."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -31,7 +31,7 @@ class PackedBatch:
     targets: Tensor
     """[R], that next token."""
     owners: Tensor
-    """[R], which of the batch's conversations it belongs to: the same number, from 1 on, for all tokens of one."""
+    """[R], the number of its conversation in the batch, from 1."""
 
 
 def pack(conversations: Sequence[Encoded]) -> PackedBatch:

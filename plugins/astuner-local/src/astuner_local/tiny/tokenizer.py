@@ -1,4 +1,4 @@
-"""The tiny model's tokenizer: byte-level BPE, digits apart, ChatML with tool calls."""
+"""The tiny model's tokenizer: byte-level BPE, single digits, ChatML with tool calls."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ TURN_END = "<|im_end|>"
 TOOL_MARKS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 
 VOCAB_SIZE = 512
-"""An upper bound: the corpus is used up earlier."""
+"""An upper bound: the corpus ends earlier."""
 
 
 def chat_template() -> str:
-    """Return the template that writes OpenAI-style messages as the model knows them."""
+    """Return the chat template of the model, for OpenAI-style messages."""
     return resources.files(__package__).joinpath("chat_template.jinja").read_text(encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Wrong digits in what the model reads back of its own writing: they make it copy by place."""
+"""Wrong digits in the model's own earlier text: they make it copy by place."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ TYPOS = 0.4
 
 
 def add_typos(batch: PackedBatch, digits: Tensor, chance: torch.Generator) -> PackedBatch:
-    """Replace some of the digits that the assistant wrote, where they are read and not where they are learnt.
+    """Replace some of the assistant's digits in the input, but not in the targets.
 
-    Without it the model learns which digits follow each other in the shown numbers, and hardly ever writes a held-out one.
+    Otherwise the model learns which digits follow each other in the shown numbers, and hardly ever writes a held-out one.
     """
     wrong = torch.isin(batch.targets, digits) & (torch.rand(len(batch.targets), generator=chance) < TYPOS)
     places = batch.predictors[wrong] + 1

@@ -21,7 +21,7 @@ BATCH_SIZE = 16
 PEAK_LR = 4e-3
 WARMUP_STEPS = 20
 WEIGHT_DECAY = 0.3
-"""Strong, so that which digits never follow each other (those of the held-out numbers) is not kept in mind."""
+"""Strong, so that the model does not memorise which digits never follow each other (those of the held-out numbers)."""
 
 MOST_STEPS = 500
 """Steps at the full learning rate, at most: most seeds need 200 to 400 before the model copies digits, and some never do."""
@@ -29,17 +29,17 @@ MOST_STEPS = 500
 EXAM_EVERY = 10
 EXAM_SIZE = 64
 PASSED = 1.0
-"""Share of right solutions in the exam from which on the model counts as able to copy. With fewer, the shown numbers may be
-copied well and the held-out ones one time in four not."""
+"""Share of right solutions in the exam from which the model counts as able to copy. Below it, the shown numbers may be copied
+well, but held-out ones fail one time in four."""
 
 COOLDOWN_STEPS = 80
-"""Steps after that, in which the learning rate falls to 0."""
+"""Steps after that, while the learning rate falls to 0."""
 
 
 def warm_start(
     model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, seed: int, progress: Callable[[int, int], None] = lambda *_: None
 ) -> bool:
-    """Train in place; return whether the model can copy. Only what the assistant writes is learnt, the end of its turn included.
+    """Train in place; return whether the model can copy. Only the assistant's text is learnt, including the end of its turn.
 
     `progress(done, total)` is called after each step; the total becomes smaller once the model can copy.
     """
@@ -66,7 +66,7 @@ def warm_start(
 
 
 def _logits(model: Qwen2ForCausalLM, batch: PackedBatch) -> Tensor:
-    """Return the logits [R, vocab] at the learnt positions alone: they are a quarter of all."""
+    """Return the logits [R, vocab] at the learnt positions only, a quarter of all."""
     states = model.model(
         input_ids=batch.input_ids, position_ids=batch.position_ids, attention_mask=batch.attention_mask, use_cache=False
     ).last_hidden_state
@@ -75,7 +75,7 @@ def _logits(model: Qwen2ForCausalLM, batch: PackedBatch) -> Tensor:
 
 
 def _make_exam(tokenizer: PreTrainedTokenizerFast, random: Random) -> list[Encoded]:
-    """Return right solutions in which only the digits count: all else is either fixed or a whim of the demonstrator."""
+    """Return right solutions in which only the digits count: the rest is fixed, or random in the demonstrations."""
     digits = {token_id(tokenizer, digit) for digit in "0123456789"}
     solutions = encode(tokenizer, [make_tool_conversation(ask(random, SHOWN)) for _ in range(EXAM_SIZE)])
     return [(ids, [mark and token in digits for token, mark in zip(ids, written, strict=True)]) for ids, written in solutions]
@@ -91,7 +91,7 @@ def _grade(model: Qwen2ForCausalLM, exam: PackedBatch) -> float:
 def _batches(tokenizer: PreTrainedTokenizerFast, random: Random) -> Iterator[PackedBatch]:
     demos = make_careless(random)
     while True:
-        # Many are encoded at a time: the tokenizer is fast on batches only.
+        # Encoded in batches, for which the tokenizer is fast.
         conversations = encode(tokenizer, list(islice(demos, 50 * BATCH_SIZE)))
         for start in range(0, len(conversations), BATCH_SIZE):
             yield pack(conversations[start : start + BATCH_SIZE])
@@ -106,7 +106,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, conversations: list[Conversation]
 
 
 def _mark_written(ids: Sequence[int], opening: Sequence[int], turn_end: int) -> list[bool]:
-    """Mark what lies between the opening of an assistant turn and its end, the end included."""
+    """Mark the tokens of an assistant turn after its opening, including its end."""
     written: list[bool] = []
     inside = False
     for position, token in enumerate(ids):

@@ -30,7 +30,7 @@ class Block:
     """[B] the position of each span's first query; None for spans that start at 0, which are plainly causal."""
 
     def mask(self) -> Tensor | None:
-        """Return [B, 1, Q, K], true where a query sees a key, that is up to its own position; None where it is plainly causal."""
+        """Return [B, 1, Q, K], true where a query sees a key, that is up to its own position; None if it is plainly causal."""
         if self.starts is None:
             return None
         device = self.starts.device
@@ -52,7 +52,7 @@ class Layout:
 
 
 def make_layout(packed: PackedRows, device: torch.device) -> Layout:
-    """Put the spans that start a row in one block and those that continue another row's prefix in a second."""
+    """Put the spans that start a row into one block, and those that continue another row's prefix into a second."""
     blocks, query_parts, key_parts = [], [], []
     back = np.empty(len(packed.ids), np.int64)
     offset = 0
@@ -92,7 +92,7 @@ def _pad(paths: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 def attend_over(plan: Layout, scale: float) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
     """Return the `attend` of a forward pass over the packed rows."""
-    # Made once per pass, not once per layer, and not kept between passes: they are the only thing here that grows with Q x K.
+    # Made once per pass, not once per layer, and not kept between passes: only these grow with Q x K.
     masks = [block.mask() for block in plan.blocks]
     query_counts = [math.prod(block.queries) for block in plan.blocks]
     key_counts = [math.prod(block.keys) for block in plan.blocks]
@@ -100,7 +100,7 @@ def attend_over(plan: Layout, scale: float) -> Callable[[int, Tensor, Tensor, Te
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         heads, kv_heads, size = q.shape[1], k.shape[1], q.shape[2]
         # index_select and its backward, index_add, go through the indices in order: the same bits in every run.
-        # The backward of q[index] adds in whatever order threads come.
+        # The backward of q[index] adds in the order of the threads.
         bqs = torch.split(q.reshape(-1, heads * size).index_select(0, plan.query_index), query_counts)
         bks = torch.split(k.reshape(-1, kv_heads * size).index_select(0, plan.key_index), key_counts)
         bvs = torch.split(v.reshape(-1, kv_heads * size).index_select(0, plan.key_index), key_counts)

@@ -1,4 +1,4 @@
-"""A checkpoint as a model that other tools load."""
+"""A checkpoint as a model that other tools can load."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from astuner_local.trainer.state import FACTS, TENSORS
 def export(checkpoint: Path, out: Path, *, merge_lora: bool = False, dtype: str | None = None) -> None:
     """Write the model of a checkpoint to a new directory: without the trainer's state, adapters merged into their base if asked.
 
-    Weights keep their precision, or get `dtype`. Raises UsageError when there is nothing to export, or `out` is in use.
+    Weights keep their precision, or get `dtype`. Raises UsageError if there is nothing to export, or `out` is in use.
     """
     adapted = (checkpoint / ADAPTER).is_file()
     if not adapted and not (checkpoint / "config.json").is_file():

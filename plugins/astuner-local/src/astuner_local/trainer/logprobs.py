@@ -1,9 +1,9 @@
-"""Log-probabilities of sampled tokens, under the distribution that they were sampled from.
+"""Log-probabilities of sampled tokens, in the distribution that they were sampled from.
 
 The sampler divides logits by the temperature and then, with top_k or top_p below full, leaves out all but the likeliest tokens
-and renormalises. The same is done here on the trainer's own logits, by the engine's rule (`kept`). Where rounding or an earlier
-mini-batch has moved a sampled token out of that set it is put back, so that its log-probability is finite. A reference is
-renormalised over a set of its own in the same way.
+and renormalises. The same is done here on the trainer's own logits, by the engine's rule (`kept`). If rounding or an earlier
+mini-batch has moved a sampled token out of that set, it is put back, so that its log-probability is finite. A reference is
+renormalised over its own set in the same way.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LEFT_OUT = -1e9
 
 
 class _TokenLogprobs(torch.autograd.Function):
-    """log softmax at one token per row, with the entropy at the price of one sweep, and a backward pass without a copy."""
+    """Log softmax at one token per row, with the entropy for one more sweep, and a backward pass without a copy."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -55,7 +55,7 @@ def token_logprobs(logits: Tensor, targets: Tensor, options: TrainerOptions) -> 
 def find_kept(logits: Tensor, options: TrainerOptions) -> Tensor:
     """Return which tokens [R, vocab] the sampler chooses from, given logits [R, vocab] with the temperature applied.
 
-    The `top_k` likeliest, then the fewest of these that hold `top_p` of their probability; of equals the one with the smaller id.
+    The `top_k` likeliest, then the fewest of these that hold `top_p` of their probability; ties go to the smaller id.
     """
     ordered, order = logits.sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(logits.shape[1], device=logits.device)

@@ -1,4 +1,4 @@
-"""How many tokens one pass through a model may have."""
+"""The token limit of one pass through a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CPU_TOKENS, _CUDA_TOKENS = 8192, 65536
 def affordable_tokens(config: Any, device: torch.device) -> int:
     """Return how many tokens' activations 4 GiB hold, on CUDA a quarter of the free memory, for a transformers config.
 
-    At most 8192, on CUDA 65536: nothing is gained beyond. The CPU's limit does not depend on the machine, so that results do not.
+    At most 8192, on CUDA 65536: more gains nothing. The CPU's limit does not depend on the machine, so that results do not.
     """
     text = config.get_text_config()
     width = text.hidden_size

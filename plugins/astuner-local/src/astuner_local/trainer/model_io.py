@@ -1,4 +1,4 @@
-"""Models from and to disk, in Hugging Face's format."""
+"""Loading and saving models in Hugging Face's format."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def read_config(path: str, key: str = "astuner.model.path") -> PretrainedConfig:
 
 
 def compute_dtype(path: str | Path, dtype: str) -> str:
-    """Return what a model computes in: `dtype`, or for `auto` what its checkpoint was saved in, float16 as bfloat16.
+    """Return the dtype a model computes in: `dtype`, or for `auto` its checkpoint's, with bfloat16 for float16.
 
     Training in float16 would need its losses scaled.
     """
@@ -121,7 +121,7 @@ def _read_base(adapter: Path) -> str:
 def _causal_names(config: PretrainedConfig) -> set[str]:
     """Return the class names of causal language models: those of transformers, and what is registered for this config.
 
-    The names are read where transformers keeps them as text: its mapping of classes would import every model that there is.
+    The names are read from a table of texts: transformers' mapping of classes would import every model.
     """
     found: set[str] = set()
     for names in (*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values(), MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]):

@@ -12,7 +12,7 @@ from astuner.training.losses import KlType
 from astuner.training.minibatches import Aggregation
 
 Schedule = Literal["constant", "cosine", "linear"]
-"""What the learning rate does after the warm-up."""
+"""The schedule of the learning rate after the warm-up."""
 
 AGGREGATIONS = ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
 KL_TYPES = ("kl", "abs", "mse", "low_var_kl")
@@ -30,7 +30,7 @@ class TrainerOptions:
     lr: float = field(default=1e-6, validator=ge(0))
     """Peak learning rate of AdamW."""
     lr_warmup_steps: int = field(default=0, validator=ge(0))
-    """Steps in which the rate rises linearly to `lr`; the first of them already learns."""
+    """Steps in which the rate rises linearly to `lr`; it is above 0 in the first."""
     lr_scheduler_type: Schedule = field(default="constant", validator=in_(SCHEDULES))
     """After the warm-up: `constant`, or a fall towards zero at `total_steps`."""
     total_steps: int = field(default=1, validator=ge(1))
@@ -42,15 +42,15 @@ class TrainerOptions:
     grad_clip: float = field(default=1.0, converter=_none_is_zero, validator=ge(0))
     """Largest norm of the gradient; None or 0 leaves it as it is."""
     mini_batch_num: int = field(default=1, validator=ge(1))
-    """Optimizer steps per training step. Above 1 the later ones are off-policy, and the ratio and its clipping come into play."""
+    """Optimizer steps per training step. Above 1 the later ones are off-policy, so the ratio and its clipping matter."""
     clip_ratio_low: float = field(default=0.2, validator=[ge(0), le(1)])
-    """How far below 1 the probability ratio may fall before it stops to count, for negative advantages."""
+    """How far below 1 the probability ratio may fall before it stops counting, for negative advantages."""
     clip_ratio_high: float = field(default=0.2, validator=ge(0))
     """How far above 1 it may rise, for positive ones."""
     rollout_is_threshold: float | None = field(default=None, validator=optional(gt(0)))
-    """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None weighs nothing."""
+    """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None applies no weights."""
     loss_agg_mode: Aggregation = field(default="token-mean", validator=in_(AGGREGATIONS))
-    """How the losses of tokens become one number. Under `seq-*` a sequence is an agent's episode, however many rows it has."""
+    """How the losses of tokens become one number. For `seq-*` a sequence is an agent's episode, whatever its number of rows."""
     max_response_length: int = field(default=1, validator=ge(1))
     """The constant that `seq-mean-token-sum-norm` (Dr.GRPO) divides by."""
     use_kl_loss: bool = False
@@ -60,19 +60,19 @@ class TrainerOptions:
     kl_loss_type: KlType = field(default="low_var_kl", validator=in_(KL_TYPES))
     """Its estimator. `kl` has an expected gradient of zero; `mse` has the right one."""
     kl_reward_type: KlType = field(default="kl", validator=in_(KL_TYPES))
-    """The estimator that `Trainer.reference_kl` sums, for the divergence as a part of the reward."""
+    """The estimator that `Trainer.reference_kl` sums, for the divergence as part of the reward."""
     temperature: float = field(default=1.0, validator=gt(0))
-    """The sampler's. Logits are divided by it, so that log-probabilities are of the distribution that was sampled."""
+    """The sampler's. Logits are divided by it, so that log-probabilities belong to the sampled distribution."""
     top_p: float = field(default=1.0, validator=[gt(0), le(1)])
     """The sampler's nucleus; below 1 the trainer renormalises over its own nucleus (see `astuner_local.trainer.logprobs`)."""
     top_k: int = -1
     """The sampler's; -1 or 0 is the whole vocabulary."""
     dtype: str = field(default="float32", validator=in_(("float32", "bfloat16")))
-    """What matrix products compute in. Trained parameters, their gradients and moments stay float32."""
+    """The dtype of matrix products. Trained parameters, their gradients and moments stay float32."""
     share_prefixes: bool = field(default=True, validator=instance_of(bool))
-    """Compute the common prefixes of a group's rows once. Off, the gradient is the same and takes longer."""
+    """Compute the common prefixes of a group's rows once. The gradient is the same without it, but slower."""
     micro_batch_tokens: int | None = field(default=None, validator=optional(ge(1)))
-    """Largest rows x longest-row of one pass through the model; a longer row is a pass of its own. None: what memory holds."""
+    """Largest rows x longest-row of one pass through the model; a longer row gets its own pass. None: what fits in memory."""
     logits_per_pass: int = field(default=2**25, validator=ge(1))
     """Largest number of logits held at once. Bounds memory; the vocabulary projection is cut into pieces of this size."""
 
@@ -82,12 +82,12 @@ class TrainerOptions:
     ) -> TrainerOptions:
         """Make the options of a run from the section `trainer` of its native configuration (see `astuner_local.alignment`).
 
-        `loss_agg_mode` belongs to the estimator and is taken where the section has none.
+        `loss_agg_mode` belongs to the estimator and is used if the section has none.
         """
         given = {**native, "betas": tuple(native["betas"]), "loss_agg_mode": native["loss_agg_mode"] or loss_agg_mode}
         return cls(**given, total_steps=total_steps, dtype=dtype)
 
     @property
     def truncated(self) -> bool:
-        """Whether the sampler leaves out a part of the vocabulary."""
+        """Whether the sampler leaves out part of the vocabulary."""
         return self.top_p < 1 or self.top_k > 0

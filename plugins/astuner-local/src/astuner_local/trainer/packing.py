@@ -1,8 +1,8 @@
-"""Rows laid out as one flat list of tokens in which a group's common prefixes stand once.
+"""Rows laid out as one flat list of tokens, in which a group's common prefixes appear once.
 
 Sorted by ids, a row shares with the row before it the longest prefix that it shares with any earlier one. So a row's *path*
 (for each of its positions, where in the flat list that token lies) is the head of the previous path followed by the row's own
-tokens: a trie, built in one pass. A row without own tokens, the twin of another, costs nothing but its part of the loss.
+tokens: a trie, built in one pass. A row without own tokens, a duplicate of another, costs nothing but its part of the loss.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True, eq=False)
 class Span:
-    """The own tokens of one row, and everything that they see."""
+    """A row's own tokens, and everything that they see."""
 
     path: Index
     """[n] where each of the row's tokens lies in the flat list."""
     start: int
-    """The first own one; what comes before belongs to earlier rows."""
+    """The index of the first own token; those before it belong to earlier rows."""
 
 
 @frozen(kw_only=True, eq=False)
 class PackedRows:
-    """The flat list of tokens of some rows, and the places in it that are trained."""
+    """The flat list of tokens of some rows, and its trained places."""
 
     ids: Index
     """[N]"""
@@ -115,7 +115,7 @@ def micro_batches(rows: Sequence[TrainRow], *, budget: int, share_prefixes: bool
 
 
 def _units(rows: Sequence[TrainRow], share_prefixes: bool) -> Iterator[list[int]]:
-    """Yield what is better computed together: the groups, or without sharing each row."""
+    """Yield the rows to compute together: the groups, or without sharing each row alone."""
     if not share_prefixes:
         yield from ([i] for i in range(len(rows)))
         return

@@ -1,4 +1,4 @@
-"""The frozen policy that a divergence is measured from."""
+"""The frozen policy from which the divergence is measured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Reference:
-    """A frozen model of its own, or the trained one with its adapters switched off."""
+    """A separate frozen model, or the trained one with its adapters switched off."""
 
     def __init__(self, model: nn.Module, forward: Forward, frozen: nn.Module | None, dtype: torch.dtype) -> None:
         """Take the trained model with its forward pass, and a frozen one.
@@ -44,7 +44,7 @@ class Reference:
             yield self._forward
 
     def fingerprint(self) -> str:
-        """Return a digest of the sums of its weights, which tells it from another; empty with adapters: their base stays."""
+        """Return a digest of the sums of its weights, which identifies it; empty with adapters, whose base does not change."""
         if self._module is None:
             return ""
         digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""What the trainer is given: samples with the advantages that core computed."""
+"""The trainer's input: samples with the advantages that core computed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def _has_prefix(instance: object, attribute: object, value: Sample) -> None:
 
 @frozen(kw_only=True, eq=False)
 class TrainRow:
-    """One sample and what its tokens are worth."""
+    """One sample and its advantage."""
 
     sample: Sample = field(validator=_has_prefix)
     advantage: float = field(validator=_check_finite)
     """Of the episode's agent in its group; the same on every row of it."""
     group: str
-    """Identity of the task group. Rows of a group share prefixes, so these are looked for there."""
+    """Identity of the task group. Shared prefixes are looked for among the rows of a group."""

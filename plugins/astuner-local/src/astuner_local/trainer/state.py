@@ -1,4 +1,4 @@
-"""The trainer's part of a checkpoint: the optimizer's moments, the step, and what they belong to. No pickle on either way."""
+"""The trainer's part of a checkpoint: the optimizer's moments, the step, and what they belong to. Never pickled."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from astuner_local.trainer.options import TrainerOptions
 TENSORS, FACTS = "trainer.safetensors", "trainer.json"
 
 FREE = frozenset({"total_steps", "share_prefixes", "micro_batch_tokens", "logits_per_pass"})
-"""Options that a continued run may change: how far it goes, and how the same sums are grouped."""
+"""Options that a continued run may change: its length, and how the same sums are grouped."""
 
 
 def save_state(
     directory: Path, parameters: Mapping[str, Tensor], optimizer: Optimizer, *, step: int, options: TrainerOptions, reference: str
 ) -> None:
-    """Write the state into a directory, which is made when missing. The weights are not in it: `model_io.save_hf` writes them."""
+    """Write the state into a directory, creating it if missing. The weights are not in it: `model_io.save_hf` writes them."""
     directory.mkdir(parents=True, exist_ok=True)
     tensors = {
         f"{kind}:{name}": value.contiguous()
@@ -47,7 +47,7 @@ def load_state(
 ) -> int:
     """Restore the optimizer and return the step.
 
-    Raises UsageError where the state belongs to another model, reference or options; `may_differ` are options left out of that.
+    Raises UsageError if the state belongs to another model, reference or options, apart from those in `may_differ`.
     """
     facts = _read(directory)
     _check(facts, directory, parameters, options, reference, may_differ)

@@ -87,7 +87,7 @@ def accumulate(
     wanted = hidden.index_select(0, batch.predictors)  # [R, d]
     rows_per_pass = max(1, options.logits_per_pass // forward.vocab_size)
     gradients, sums, largest = [], [], []
-    # The loss is a sum over tokens, so each piece of the logits is differentiated at once and freed: never all of [R, vocab].
+    # The loss is a sum over tokens, so the logits are differentiated and freed in pieces: never all of [R, vocab].
     for piece, at in zip(torch.split(wanted, rows_per_pass), range(0, len(wanted), rows_per_pass), strict=True):
         part = slice(at, at + len(piece))
         leaf = piece.detach().requires_grad_()  # [r, d]

@@ -31,8 +31,8 @@ class Trainer:
     def __init__(self, model: nn.Module, options: TrainerOptions, *, reference: nn.Module | None = None) -> None:
         """Take a module whose trainable parameters are float32, peft-wrapped or not.
 
-        The divergence is measured from `reference`, which is frozen; without one from the model with its adapters off, or with a
-        divergence in the loss from a copy of the model as it is now. A continued run therefore passes the model it began with.
+        The divergence is measured from `reference`, which is frozen; by default from the model with its adapters off, or, with a
+        divergence in the loss, from a copy of the model now. A continued run therefore passes the model it began with.
         """
         self.model = model.eval()  # dropout would make the ratio to the sampler noise
         self.options = options
@@ -59,12 +59,12 @@ class Trainer:
         """Train on all rows of a step (from 1), with one optimizer step per mini-batch that has signal.
 
         Returns metrics under flat names: `loss/…`, `mismatch/…`, `clip/…`, `kl/mean`, `entropy/mean`, `grad/norm`, `tokens/…` and
-        what became of the rows as `signal/…`; means are over the trained tokens. A step with nothing to train has counts only.
+        the fate of the rows as `signal/…`; means are over the trained tokens. A step with nothing to train has counts only.
         """
         options = self.options
         parts = cut_mini_batches(rows, options.mini_batch_num)
         plans = [self._prepare(part) for part in parts]
-        # With one mini-batch the weights that are trained are those that the step began with: the ratio is 1 in value.
+        # With one mini-batch the trained weights are those that the step began with: the ratio is 1 in value.
         old = [[logprobs(self._forward, batch, options) for batch in plan] for plan in plans] if len(plans) > 1 else None
 
         lr = compute_learning_rate(
@@ -96,7 +96,7 @@ class Trainer:
     def reference_kl(self, samples: Sequence[Sample]) -> list[float]:
         """Return, per sample, the estimator `options.kl_reward_type` of log π - log ρ summed over its trained tokens.
 
-        π is the sampler as it recorded itself, ρ the reference: the divergence that belongs in a reward.
+        π is the sampler, from its recorded log-probabilities, ρ the reference: the divergence for a reward.
         """
         if self._reference is None:
             raise ValueError("no reference to measure from: make the Trainer with reference=, or with a model that has adapters")
@@ -114,7 +114,7 @@ class Trainer:
         return [float(total) for total in totals]
 
     def save(self, directory: Path) -> None:
-        """Write what `load` needs to go on bit for bit, given the same weights: moments, step, options."""
+        """Write what `load` needs to continue bit for bit with the same weights: moments, step, options."""
         save_state(
             directory,
             self.parameters,
@@ -125,7 +125,7 @@ class Trainer:
         )
 
     def load(self, directory: Path, *, may_differ: Collection[str] = ()) -> None:
-        """Go on from a state that `save` wrote. Raises UsageError when it belongs to another model, reference or options.
+        """Continue from a state that `save` wrote. Raises UsageError when it belongs to another model, reference or options.
 
         `may_differ` names options that may have changed since.
         """
@@ -160,7 +160,7 @@ class Trainer:
             return logprobs(forward, batch, self.options)
 
     def _apply(self, lr: float) -> float:
-        """Make one optimizer step and return the gradient's norm before clipping. One that is not finite moves nothing."""
+        """Make one optimizer step and return the gradient's norm before clipping. A non-finite gradient is skipped."""
         limit = self.options.grad_clip or math.inf
         norm = float(torch.nn.utils.clip_grad_norm_(self.parameters.values(), limit))
         if math.isfinite(norm):

@@ -1,6 +1,6 @@
 """What runs in the process of a tracking service's library: one writer per service, and what they share.
 
-Nothing here imports `astuner`: the process is to start quickly, and to hold the library alone.
+Nothing here imports `astuner`: the process must start quickly, and hold only the library.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Status = Literal["finished", "failed", "interrupted"]
 
 @frozen(kw_only=True)
 class TrackedRun:
-    """What a writer is to begin, or to go on with."""
+    """What a writer starts or continues."""
 
     directory: Path
     project: str
@@ -26,9 +26,9 @@ class TrackedRun:
     parameters: Mapping[str, Any]
     """The configuration, nested."""
     run_id: str | None
-    """Of the run to go on with; None begins one."""
+    """The id of the run to continue; None starts a new one."""
     rows: int
-    """So many reports were written to it."""
+    """Number of reports written to it."""
 
 
 @frozen(kw_only=True)
@@ -41,14 +41,14 @@ class EpisodeText:
 
 
 class Writer(Protocol):
-    """Writes with the library of one service. Anything that it raises ends it."""
+    """Writes with the library of one service. Any exception ends it."""
 
     def open(self, run: TrackedRun) -> str:
-        """Begin or go on with a run, and return its id."""
+        """Start or continue a run, and return its id."""
         ...
 
     def forget_after(self, step: int) -> bool:
-        """Remove what was written of later steps; False where the service cannot, and they are then not written again."""
+        """Remove later steps; False if the service cannot, so that they are not written again."""
         ...
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from astuner_loggers.writers.session import Session
 
 LAST_WORDS_S = 30.0
-"""How long a process whose run is gone may take to save what it has."""
+"""How long a process whose run is gone may take to save its data."""
 
 
 def main(target: str, descriptor: int) -> None:
-    """Serve one run; one that goes away without a word was interrupted."""
+    """Serve one run; if it hangs up without an order, it was interrupted."""
     channel = socket.socket(fileno=descriptor)
     try:
         session = _session(target)

@@ -1,4 +1,4 @@
-"""What was written to a tracked run, on disk: a resumed run goes on with the same one, and repeats nothing in it."""
+"""What was written to a tracked run, on disk: a resumed run continues the same one without repeating anything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILE = "astuner.json"
 
 @define(eq=False)
 class Ledger:
-    """The last step of each name that was written."""
+    """The last written step of each name."""
 
     identity: Mapping[str, str]
     """Project, experiment and place of the tracked run."""
@@ -25,7 +25,7 @@ class Ledger:
 
     @classmethod
     def read(cls, directory: Path, identity: Mapping[str, str]) -> Ledger:
-        """Return what an earlier attempt wrote to the same run; an empty one where there was none."""
+        """Return the ledger of an earlier attempt at the same run; an empty one if there is none."""
         path = directory / FILE
         if not path.exists():
             return cls(identity=identity)
@@ -33,18 +33,18 @@ class Ledger:
         return cls(**found) if found["identity"] == identity else cls(identity=identity)
 
     def write(self, directory: Path) -> None:
-        """Put it on the disk, whole or not at all."""
+        """Write it, whole or not at all."""
         directory.mkdir(parents=True, exist_ok=True)
         half = directory / f"{FILE}.tmp"
         half.write_text(json.dumps(asdict(self)), encoding="utf-8")
         os.replace(half, directory / FILE)
 
     def note(self, step: int, names: Iterable[str]) -> None:
-        """Remember that these were written."""
+        """Record that these were written."""
         self.rows += 1
         for name in names:
             self.last[name] = max(step, self.last.get(name, step))
 
     def forget_after(self, step: int) -> None:
-        """Know nothing of later steps."""
+        """Drop later steps."""
         self.last = {name: min(last, step) for name, last in self.last.items()}

@@ -1,4 +1,4 @@
-"""Writes with `mlflow`, through its client alone: the fluent interface keeps the run under way for each thread."""
+"""Writes with `mlflow`, only through its client: the fluent interface has a current run per thread."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SELECT key, value, timestamp, step, is_nan, run_uuid FROM (
     FROM metrics WHERE run_uuid = ?
 ) WHERE place = 1
 """
-"""MLflow keeps the last value of each metric a second time."""
+"""MLflow stores the last value of each metric separately."""
 
 
 class MlflowWriter:
     """Metrics, parameters, and an artifact for the episodes of each step."""
 
     def open(self, run: TrackedRun) -> str:
-        """Begin a run, or go on with it."""
+        """Start or continue a run."""
         from mlflow import MlflowClient
 
         uri: str = run.settings["tracking_uri"]
@@ -49,7 +49,7 @@ class MlflowWriter:
         return self._run_id
 
     def forget_after(self, step: int) -> bool:
-        """Remove the values of later steps, where the database is at hand: the interface has no way to."""
+        """Remove the values of later steps from a local database: the interface cannot."""
         if self._database is None:
             return False
         with closing(sqlite3.connect(self._database, timeout=30)) as database, database:
@@ -91,7 +91,7 @@ class MlflowWriter:
     def _log_parameters(self, tree: Mapping[str, Any]) -> None:
         from mlflow.entities import Param
 
-        # Two keys that are told apart only by a character which MLflow refuses would be one parameter with two values.
+        # Two keys that differ only in a character that MLflow refuses would be one parameter with two values.
         named = {_to_accepted_name(key): str(value)[:_LONGEST_PARAMETER] for key, value in _walk_leaves(tree)}
         found = [Param(key, value) for key, value in named.items()]
         for start in range(0, len(found), _PARAMETERS_AT_ONCE):

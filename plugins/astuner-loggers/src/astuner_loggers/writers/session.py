@@ -13,7 +13,7 @@ EPISODES = "episodes"
 
 
 class Session:
-    """Carries out orders; leaves out what an earlier attempt has written and the service cannot take back."""
+    """Carries out orders; skips what an earlier attempt wrote and the service cannot remove."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -22,7 +22,7 @@ class Session:
         self._written: Mapping[str, int] = {}
 
     def carry_out(self, order: dict[str, Any]) -> bool:
-        """Do it; whether there may be more."""
+        """Carry it out; return whether more may follow."""
         do = order.pop("do")
         getattr(self, f"_{do}")(**order)
         return bool(do != "close")
@@ -50,7 +50,7 @@ class Session:
             settings=settings,
             parameters=parameters,
             run_id=self._ledger.run_id,
-            # One is left free for a report that was written when its note was not yet.
+            # One is left free, for a report that was written just before its record.
             rows=self._ledger.rows + 1 if resumed else 0,
         )
         self._ledger.rows = run.rows

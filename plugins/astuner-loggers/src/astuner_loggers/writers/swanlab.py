@@ -16,13 +16,13 @@ class SwanlabWriter:
     """Numbers as charts, episodes as text, and the distribution of rewards as a bar chart."""
 
     def open(self, run: TrackedRun) -> str:
-        """Begin a run, or go on with it; an offline one goes on in a directory of its own under the same id."""
+        """Start or continue a run; an offline one continues in a new directory under the same id."""
         import swanlab
 
         run_id = run.run_id or secrets.token_hex(8)
         settings = swanlab.Settings(
             interactive=False,
-            # The process that writes is not the one that is of interest; what is known of that lies in run.json.
+            # The writing process is of no interest; run.json describes the run's.
             probe=swanlab.Settings.Probe(
                 hardware=False, runtime=False, requirements=False, conda=False, git=False, monitor=False
             ),
@@ -43,7 +43,7 @@ class SwanlabWriter:
         return run_id
 
     def forget_after(self, step: int) -> bool:
-        """What was written cannot be taken back, and a second value of a step is ignored."""
+        """Values cannot be removed, and a second value of a step is ignored."""
         return False
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:

@@ -15,14 +15,14 @@ class TrackioWriter:
     """Rows of a SQLite database, in the directory that `TRACKIO_DIR` names."""
 
     def open(self, run: TrackedRun) -> str:
-        """Begin a run, or go on with it; trackio finds it by its name, so that a later one of the same name hides it."""
+        """Start or continue a run; trackio finds it by name, so a later one of the same name hides it."""
         import trackio
         from trackio.sqlite_storage import SQLiteStorage
 
         self._database = Path(SQLiteStorage.get_project_db_path(run.project))
         found = SQLiteStorage.get_latest_run_record_by_name(run.project, run.experiment) if run.run_id else None
         if found is not None and found["id"] != run.run_id:
-            # Asked before trackio begins: what it has begun, it ends with the process, and in the other run.
+            # Checked before trackio starts: at the end of the process it would finish the other run.
             raise RuntimeError(
                 f"the last run '{run.experiment}' of the project '{run.project}' in {run.directory} is another than the one that "
                 "is resumed, which trackio can then not go on with: give each run a 'name' or a 'directory' of its own"
@@ -39,7 +39,7 @@ class TrackioWriter:
         return str(self._run.id)
 
     def forget_after(self, step: int) -> bool:
-        """Remove the rows of later steps; of the run's own, since a project holds several."""
+        """Remove the rows of later steps of this run; a project holds several."""
         if self._database.exists():
             with closing(sqlite3.connect(self._database, timeout=30)) as database, database:
                 database.execute("DELETE FROM metrics WHERE run_id = ? AND step > ?", (self._run.id, step))
@@ -63,5 +63,5 @@ class TrackioWriter:
         )
 
     def close(self, status: Status) -> None:
-        """Write what is left."""
+        """Write the rest."""
         self._run.finish()

@@ -10,7 +10,7 @@ from astuner_loggers.writers import EpisodeText, Status, TrackedRun
 
 _EXIT_CODES: Mapping[Status, int] = {"finished": 0, "failed": 1, "interrupted": 130}
 _SETTINGS: Mapping[str, Any] = {
-    # The process that writes is not the one that is of interest; what is known of that lies in run.json.
+    # The writing process is of no interest; run.json describes the run's.
     "console": "off",
     "disable_code": True,
     "disable_git": True,
@@ -20,18 +20,18 @@ _SETTINGS: Mapping[str, Any] = {
     "x_save_requirements": False,
     "x_transaction_log_flush_interval": 1.0,
 }
-"""Those that begin with `x_` are the library's own business, and not every release has each."""
+"""Those that begin with `x_` are internal to the library, and not in every release."""
 
 
 class WandbWriter:
-    """One row of the history per report, with the step as a number of it.
+    """One row of the history per report, with the step as one of its values.
 
     Rows of wandb can only be appended, and one with a lower step than the last is dropped. Reports may come out of order, since
-    a trainer and its rollouts count steps of their own; so rows are numbered, and charts use the `step` in them.
+    a trainer and its rollouts count their own steps; so rows are numbered, and charts use the `step` in them.
     """
 
     def open(self, run: TrackedRun) -> str:
-        """Begin a run, or go on with it; an offline one goes on in a directory of its own under the same id."""
+        """Start or continue a run; an offline one continues in a new directory under the same id."""
         import wandb
 
         online = run.settings["mode"] == "online"
@@ -55,7 +55,7 @@ class WandbWriter:
         return run_id
 
     def forget_after(self, step: int) -> bool:
-        """Rows cannot be taken back."""
+        """Rows cannot be removed."""
         return False
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:

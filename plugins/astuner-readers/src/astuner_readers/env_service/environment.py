@@ -1,4 +1,4 @@
-"""The environment `env_service`: an episode that is played in an instance of a server."""
+"""The environment `env_service`: an episode played in an instance of a server."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from astuner_readers.env_service.section import KEY, READER, URL, EnvServiceOpti
 
 
 class EnvServiceEnvironment:
-    """Every message, reward and info of the server is passed on; tools are what its info names as `tools`, if anything."""
+    """Passes on every message, reward and info of the server; tools come from `tools` in its info, if present."""
 
     has_sparse_score: ClassVar[bool] = True
 
     @frozen(kw_only=True)
     class Options:
-        """Options of the environment `env_service`. What is not set comes from the task, or from `task_reader.env_service`."""
+        """Options of the environment `env_service`. Unset ones come from the task, or from `task_reader.env_service`."""
 
         env_url: str | None = field(default=None, validator=optional(URL))
         """Address of the service."""
         env_type: str | None = field(default=None, validator=optional(min_len(1)))
-        """The environment, as it was started in the service."""
+        """The environment's name in the service."""
         params: Mapping[str, Any] = field(factory=dict)
-        """Parameters for the server when an instance is made; they win over those of the task and of the reader."""
+        """Parameters for the server when an instance is made; they override those of the task and of the reader."""
         sparse: bool = False
         """Whether the score is only right or wrong, if the environment can give it."""
         heartbeat_s: float = field(default=300.0, validator=gt(0))
-        """After so long without a request the server is told that the instance is still needed; most release it after an hour."""
+        """Idle time after which a heartbeat keeps the instance alive; most servers release it after an hour."""
         timeout_s: float = field(default=300.0, validator=gt(0))
         """Longest wait for one answer of the server."""
         max_retries: int = field(default=8, validator=ge(0))
-        """How often a request is sent again, where that is safe, with longer and longer pauses between."""
+        """How often a request is retried, if that is safe, with growing pauses."""
         place_timeout_s: float = field(default=300.0, validator=ge(0))
-        """How long an episode waits at its beginning for a server that is not there, or has no place; these are no retries."""
+        """How long an episode waits at its start for a server that is down or full; this does not count as retries."""
 
     def __init__(self, workflow_task: WorkflowTask, options: Options, section: EnvServiceOptions) -> None:
         told = _read_server_keys(workflow_task)
@@ -66,18 +66,18 @@ class EnvServiceEnvironment:
 
     @classmethod
     def from_run(cls, workflow_task: WorkflowTask, options: Options, run_info: RunInfo) -> EnvServiceEnvironment:
-        """Make the environment of an episode; nothing is asked of the server yet."""
+        """Make the environment of an episode, without a request yet."""
         section: EnvServiceOptions = build_options(EnvServiceReader, run_info.config.task_reader.get_options(READER), key=KEY)
         return cls(workflow_task, options, section)
 
     async def reset(self) -> Sequence[Message]:
-        """Make the instance, and return its first messages."""
+        """Create the instance, and return its first messages."""
         state = await self._instance.create()
         self._offer(state.info)
         return state.messages
 
     async def step(self, action: Message) -> tuple[Sequence[Message], float, bool, Mapping[str, Any]]:
-        """Act in the server."""
+        """Take a step in the server."""
         state = await self._instance.step(action)
         self._offer(state.info)
         return state.messages, state.reward, state.is_terminated, state.info
@@ -87,7 +87,7 @@ class EnvServiceEnvironment:
         return await self._instance.evaluate(sparse=self._sparse if sparse is None else sparse)
 
     async def close(self) -> None:
-        """Release the instance. One that cannot be released is, by the server, when it has been idle for long enough."""
+        """Release the instance. If that fails, the server does so once it has been idle for long enough."""
         try:
             await self._instance.release()
         except EnvServiceFailed as error:
@@ -104,7 +104,7 @@ class EnvServiceEnvironment:
 
 
 def _read_server_keys(workflow_task: WorkflowTask) -> Mapping[str, Any]:
-    """Return what the task itself says of its server."""
+    """Return what the task itself says about its server."""
     told: Any = workflow_task.task.metadata.get(READER, {})
     wrong = not isinstance(told, Mapping) or not isinstance(told.get("params", {}), Mapping)
     if wrong or any(not isinstance(told.get(key, ""), str) for key in ("env_url", "env_type")):

@@ -21,7 +21,7 @@ URL = matches_re(r"(https?|wss?)://[^\s/]+.*")
 
 
 class OpenEnvEnvironment:
-    """OpenEnv types actions and observations per environment: the options say which field is the text of either."""
+    """OpenEnv types actions and observations per environment: the options name the text field of each."""
 
     @frozen(kw_only=True)
     class Options:
@@ -30,17 +30,17 @@ class OpenEnvEnvironment:
         env_url: str = field(validator=URL)
         """Address of the server; the session is opened at its `/ws`."""
         action_field: str | None = field(default="message", validator=FIELD)
-        """The field of an action that takes the model's text; null for an answer that is the action itself, as a JSON object."""
+        """The field of an action that takes the model's text; null if the answer is the whole action, a JSON object."""
         observation_field: str | None = field(default=None, validator=FIELD)
         """The field of an observation that is shown to the model; null shows all of it, as JSON."""
         instructions: str | None = None
-        """A system message that says what the model is to do; OpenEnv's observations seldom do."""
+        """A system message with the model's task; OpenEnv's observations seldom explain it."""
         reset: Mapping[str, Any] = field(factory=dict)
-        """What a session is reset with; a task's `metadata.openenv` goes over it. By default a seed made of the task's id."""
+        """Arguments of a session's reset; a task's `metadata.openenv` overrides them. By default a seed from the task's id."""
         score: Literal["sum", "last"] = "sum"
-        """Which of the rewards make the score."""
+        """Which rewards make up the score."""
         heartbeat_s: float = field(default=60.0, validator=gt(0))
-        """After so long without a message the session's state is asked for, so that it is not taken for an idle one."""
+        """Idle time after which the session's state is requested, so that the session does not count as idle."""
         timeout_s: float = field(default=300.0, validator=gt(0))
         """Longest wait for one answer of the server, and for a place in it."""
 
@@ -55,7 +55,7 @@ class OpenEnvEnvironment:
         self._rewards: list[float] = []
 
     async def reset(self) -> Sequence[Message]:
-        """Open a session and begin."""
+        """Open a session and start."""
         own = self._task.metadata.get(NAME, {})
         if not isinstance(own, Mapping):
             raise DataError(f"task {self._task.task_id!r}: metadata['{NAME}'] is {own!r:.120}; an object is expected")
@@ -73,7 +73,7 @@ class OpenEnvEnvironment:
             given = {self._options.action_field: text} if self._options.action_field else _parse_object(text)
             found = await self._session.ask("step", given)
         except OpenEnvFailed as error:
-            # Of what a server says, only this is about the model's answer.
+            # The only server error about the model's answer.
             if error.code != "VALIDATION_ERROR":
                 raise
             return [{"role": "user", "content": f"[error of the environment] {error.said}"}], 0.0, False, {"is_action": False}
@@ -87,7 +87,7 @@ class OpenEnvEnvironment:
         return sum(self._rewards) if self._options.score == "sum" else (self._rewards[-1] if self._rewards else 0.0)
 
     async def close(self) -> None:
-        """Close the session; with it the server ends the environment."""
+        """Close the session, with which the server ends the environment."""
         await self._session.close()
 
     def _render(self, found: Mapping[str, Any]) -> str:

@@ -1,8 +1,9 @@
-"""The reader `env_service`: the tasks that a server of environments has."""
+"""The reader `env_service`: the tasks of a server of environments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from astuner.clients.blocking import run_blocking
 from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Patience
@@ -12,11 +13,11 @@ from astuner.schema import Split, Task
 from astuner_readers.env_service.section import KEY, READER, EnvServiceOptions
 
 PATIENCE = Patience(timeout_s=30.0, max_retries=4)
-"""A server that has just been started may need a moment; one that is not there is said soon."""
+"""Short: a new server may need a moment, but a missing one is reported soon."""
 
 
 class EnvServiceReader:
-    """Ids come from the server, once per split; everything else of a task is asked when an episode begins."""
+    """Ids come from the server, once per split; the rest of a task is requested when an episode starts."""
 
     Options = EnvServiceOptions
 
@@ -24,8 +25,13 @@ class EnvServiceReader:
         self._options = options or EnvServiceOptions()
         self._ids: dict[str, tuple[str, ...]] = {}
 
+    @classmethod
+    def prefer_actions(cls, options: EnvServiceOptions) -> Literal["code", "text", "box"]:
+        """Return what the section says."""
+        return options.env_action_preference
+
     def read(self, split: Split) -> Iterator[Task]:
-        """Yield the tasks of a split, in the server's order; nothing when it is null. Raises `DataError`."""
+        """Yield the tasks of a split, in the server's order; nothing if it is null. Raises `DataError`."""
         options = self._options
         name = options.training_split if split == "train" else options.validation_split
         if name is None:
@@ -69,8 +75,8 @@ class EnvServiceReader:
 def find_env_type(name: str) -> str:
     """Return the `env_type` of the tasks: the server's, by which core finds the environment `env_service`.
 
-    Where an environment of that very name is installed here too, core would play the tasks in that one and leave the server out;
-    then they name the environment `env_service` itself.
+    If an environment of that name is installed here too, core would play the tasks in it instead of the server; then they name
+    the environment `env_service` itself.
     """
     installed = {candidate.name for candidate in Catalog.discover(kinds=("environment",)).candidates("environment")}
     return READER if name in installed else name

@@ -17,20 +17,20 @@ URL = matches_re(r"https?://[^\s/]+.*")
 
 @frozen(kw_only=True)
 class EnvServiceOptions:
-    """Options of the reader `env_service`. A token that the server wants comes from the variable ASTUNER_ENV_TOKEN."""
+    """Options of the reader `env_service`. The server's token, if any, comes from the variable ASTUNER_ENV_TOKEN."""
 
     env_type: str = field(default="appworld", validator=min_len(1))
-    """The environment, as it was started in the service."""
+    """The environment's name in the service."""
     env_url: str = field(default="http://127.0.0.1:8080", validator=URL)
     """Address of the service."""
     env_action_preference: Literal["code", "text", "box"] = "code"
     """The form in which actions are written."""
     training_split: str | None = "train"
-    """What the environment calls its training tasks; null for none."""
+    """The environment's name for its training tasks; null for none."""
     validation_split: str | None = "dev"
-    """What the environment calls its validation tasks; null for none."""
+    """The environment's name for its validation tasks; null for none."""
     params: Mapping[str, Any] = field(factory=dict)
-    """Parameters for the server, sent with the question for tasks and when an instance is made."""
+    """Parameters for the server, sent when tasks are listed and when an instance is made."""
     limit: int | None = field(default=None, validator=optional(ge(1)))
     """Only the first `limit` tasks of each split."""
 

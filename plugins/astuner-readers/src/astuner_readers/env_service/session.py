@@ -1,4 +1,4 @@
-"""One session of an OpenEnv server: a WebSocket on which messages and answers take turns."""
+"""One session of an OpenEnv server: a WebSocket on which messages and answers alternate."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 8.0
 CLOSE_S = 3.0
 LONGEST_DETAIL = 500
-"""Characters of what a server says that are shown."""
+"""Characters of a server's message that are shown."""
 LARGEST = 64 << 20
 """Bytes of one message."""
 
 
 class OpenEnvFailed(AstunerError):
-    """The server gave no observation; says which one, and why."""
+    """The server gave no observation; the message says which server, and why."""
 
     def __init__(self, said: str, *, code: str = "", where: str = "") -> None:
-        """`code` is the server's, where it gave one."""
+        """`code` is the server's, if it gave one."""
         self.said, self.code = said, code
         super().__init__(f"{where}{said}")
 
 
 class Session:
-    """Belongs to one event loop. What the server keeps of it ends with the connection."""
+    """Belongs to one event loop. The server ends it with the connection."""
 
     def __init__(self, url: str, *, token: str | None, timeout_s: float, heartbeat_s: float) -> None:
         self._url, self._token, self._timeout_s, self._heartbeat_s = url, token, timeout_s, heartbeat_s
@@ -47,13 +47,13 @@ class Session:
         self._last_s = 0.0
 
     async def open(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Connect and reset, again and again while there is no server or no place in it, for at most the time limit."""
+        """Connect and reset, repeatedly while the server is down or full, for at most the time limit."""
         end_s = time.monotonic() + self._timeout_s
         for attempt in count():
             pause_s = pause_before_retry(attempt, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
             try:
                 self._socket = await self._connect()
-                # A server without a place accepts the connection all the same, and says so in place of the first answer.
+                # A full server still accepts the connection, and reports it instead of the first answer.
                 found = await self._say("reset", data)
                 break
             except (OpenEnvFailed, OSError) as error:
@@ -94,7 +94,7 @@ class Session:
                 max_size=LARGEST,
                 open_timeout=self._timeout_s,
                 close_timeout=CLOSE_S,
-                # True takes the one that the environment variables name, if any.
+                # True uses the proxy in the environment variables, if any.
                 proxy=None if is_local(self._url) else True,
             )
         except WebSocketException as error:
@@ -105,12 +105,12 @@ class Session:
 
         if self._socket is None:
             raise self._make_failure("the session is not open")
-        # Some servers refuse a key that they do not know, also an empty one.
+        # Some servers refuse an unknown key, even if empty.
         message = {"type": kind, **({"data": dict(data)} if kind in ("reset", "step") else {})}
-        # Without its answer the session is over: one that comes late must not be taken for that of the next message.
+        # Without its answer the session is over: a late one must not be taken for the next message's.
         try:
             async with asyncio.timeout(self._timeout_s):
-                # Where the server has hung up already, what it said before is still to be read.
+                # If the server has hung up, its last message can still be read.
                 with contextlib.suppress(ConnectionClosed):
                     await self._socket.send(json.dumps(message))
                 text = await self._socket.recv()
@@ -144,7 +144,7 @@ class Session:
         socket, self._socket = self._socket, None
         if socket is None:
             return
-        # The server may have gone first.
+        # The server may have hung up first.
         with contextlib.suppress(ConnectionClosed):
             await socket.send(json.dumps({"type": "close"}))
         await socket.close()
@@ -157,7 +157,7 @@ class Session:
             try:
                 await self.ask("state", {})
             except OpenEnvFailed:
-                # The next step says that the session was lost, and ends the episode.
+                # The next step reports the lost session, and ends the episode.
                 return
 
     def _make_failure(self, said: str, code: str = "") -> OpenEnvFailed:
@@ -165,7 +165,7 @@ class Session:
 
 
 def _describe_failure(data: Mapping[str, Any]) -> str:
-    """Return what a server says of a failure; of an action that it does not understand, which field is wrong."""
+    """Return a server's account of a failure; for an invalid action, which field is wrong."""
     errors = [one for one in data.get("errors") or () if isinstance(one, Mapping)]
     fields = [f"{'.'.join(map(str, one.get('loc') or ()))}: {one.get('msg')}" for one in errors]
     return "; ".join([str(data.get("message", dict(data))), *fields])[:LONGEST_DETAIL]

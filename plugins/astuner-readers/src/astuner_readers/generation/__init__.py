@@ -1,1 +1,1 @@
-"""Tasks made by an LLM: questions on documents, and tasks like a few samples. Made once, kept in files, read from then on."""
+"""Tasks made by an LLM: questions on documents, and tasks like a few samples. Made once and stored in files."""

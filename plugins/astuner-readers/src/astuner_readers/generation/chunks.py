@@ -1,4 +1,4 @@
-"""Texts cut into chunks that an LLM is shown one at a time; together they are the text, nothing lost and nothing twice."""
+"""Texts cut into chunks for an LLM: a partition of the text, without gaps or overlaps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Chunk:
     end: int
     text: str = field(repr=False)
     hash: str
-    """32 hex digits of the text, runs of space taken for one: a passage has the same hash however its lines are broken."""
+    """32 hex digits of the text with single spaces: line breaks do not change a passage's hash."""
 
     @property
     def place(self) -> str:
@@ -52,7 +52,7 @@ def cut_chunks(document: Document, size: int, split_by: SplitBy) -> list[Chunk]:
 
 
 def find_spans(text: str, size: int, split_by: SplitBy) -> Iterator[Span]:
-    """Yield the spans of chunks: as many whole pieces as fit into `size` characters. Together they are the text."""
+    """Yield the spans of chunks: as many whole pieces as fit into `size` characters. Together they cover the text."""
     begin, reached = 0, 0
     for _, end in _find_pieces(text, size, split_by):
         if end - begin > size:
@@ -64,7 +64,7 @@ def find_spans(text: str, size: int, split_by: SplitBy) -> Iterator[Span]:
 
 
 def _find_pieces(text: str, size: int, split_by: SplitBy) -> Iterator[Span]:
-    """Yield the spans that are kept whole, none longer than `size`."""
+    """Yield the spans to keep whole, none longer than `size`."""
     if split_by == "character":
         yield from ((start, min(start + size, len(text))) for start in range(0, len(text), size))
         return
@@ -79,7 +79,7 @@ def _find_pieces(text: str, size: int, split_by: SplitBy) -> Iterator[Span]:
 
 
 def _cut(text: str, span: Span, size: int) -> Iterator[Span]:
-    """Yield the parts of a span, cut after the last space that fits; in the middle of a word where there is none."""
+    """Yield the parts of a span, cut after the last space that fits; in the middle of a word if there is none."""
     start, end = span
     while end - start > size:
         cut = max(text.rfind(space, start + 1, start + size) for space in (" ", "\n", "\t")) + 1

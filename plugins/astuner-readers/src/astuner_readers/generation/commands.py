@@ -132,7 +132,7 @@ def _make_generator(conf: Path, overrides: Sequence[str]) -> Generator:
 def _parse_splits(given: str) -> list[Split]:
     from astuner_readers.generation.configured_reader import SPLITS
 
-    # Validation first: training is kept from it.
+    # Validation first: training must not repeat it.
     return [name for name in reversed(SPLITS) if given in (name, "all")]
 
 

@@ -1,4 +1,4 @@
-"""The reader of a configuration, whichever it is, without the rest of a run."""
+"""The reader of a configuration, without the rest of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SPLITS: Sequence[Split] = ("train", "validation")
 
 
 def make_configured_reader(conf: Path, overrides: Sequence[str]) -> Reader:
-    """Make the reader that a YAML names, as a run does; raises `ConfigError` with all that is wrong with it."""
+    """Make the reader that a YAML names, as a run does; raises `ConfigError` with all its mistakes."""
     from astuner.config.loading import load_config
     from astuner.planning.chooser import Chooser
     from astuner.plugins.catalog import Catalog
@@ -37,7 +37,7 @@ def make_configured_reader(conf: Path, overrides: Sequence[str]) -> Reader:
         directory=Path(config.experiment_dir),
         config_dir=loaded.directory,
         seed=config.seed,
-        # No run: whoever looks at its tasks pays for nothing and writes nothing into its directory.
+        # No run: looking at tasks costs nothing and writes nothing into a run directory.
         attempt=0,
         config=config,
         user_keys=loaded.user_keys,
@@ -50,7 +50,7 @@ def make_configured_reader(conf: Path, overrides: Sequence[str]) -> Reader:
 
 
 def check_generated(reader: Reader, split: Split) -> None:
-    """Raise `UsageError` where reading would first generate: whoever only looks at tasks does not mean to pay for them."""
+    """Raise `UsageError` if reading would first generate: looking at tasks must cost nothing."""
     ask = getattr(reader, "would_generate", None)
     first = None if ask is None else ask(split)
     if first is not None:

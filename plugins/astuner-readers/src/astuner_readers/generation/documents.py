@@ -1,4 +1,4 @@
-"""The documents on the disk: found, named, and turned into text with the places of their pages."""
+"""The documents on disk: found, named, and turned into text with the positions of their pages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from astuner_readers.generation.task_files import write_atomically
 
 _NEEDS_PARSING = (".htm", ".html", ".pdf")
 _PARSER_VERSION = 2
-"""Counted up when the same bytes give another text, so that cached texts are made again."""
+"""Incremented when the same bytes give another text, so that cached texts are made again."""
 _NO_TEXT = re.compile("[\ud800-\udfff\0]")
 
 
@@ -26,9 +26,9 @@ class Document:
     """A document as text."""
 
     name: str
-    """Its path from the YAML's folder, or the whole path where it lies elsewhere."""
+    """Its path relative to the YAML's folder, or the absolute path if it is elsewhere."""
     sha256: str
-    """Of the file."""
+    """Digest of the file."""
     text: str = field(repr=False)
     page_starts: tuple[int, ...] = field(default=(), repr=False)
     """Where each page begins in the text; empty without pages."""
@@ -44,13 +44,13 @@ class DocumentFile:
 
     @property
     def sha256(self) -> str:
-        """Of the content."""
+        """Digest of the content."""
         return sha256(self.content).hexdigest()
 
 
 @define(eq=False)
 class Library:
-    """Documents of one configuration; what cannot be read is kept with its reason, and the others go on."""
+    """Documents of one configuration; unreadable ones are listed with the reason."""
 
     documents: list[Document] = field(factory=list)
     unreadable: dict[str, str] = field(factory=dict)
@@ -93,12 +93,12 @@ def read_files(paths: Iterable[Path], config_dir: Path, key: str) -> list[Docume
 
 
 def _to_encodable(name: str) -> str:
-    """Return a name that a file can hold; bytes of it that are not UTF-8 are spelled out in hex digits."""
+    """Return a name that can be written to a file; bytes that are not UTF-8 become hex digits."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def open_library(files: Iterable[DocumentFile], kept: Path | None) -> Library:
-    """Return the documents as text; parsed ones are kept in the folder `kept`. Raises `DataError` if none can be read."""
+    """Return the documents as text; parsed ones are stored in the folder `kept`. Raises `DataError` if none can be read."""
     library = Library()
     for file in files:
         try:
@@ -117,7 +117,7 @@ def open_library(files: Iterable[DocumentFile], kept: Path | None) -> Library:
 def _parse(file: DocumentFile, kept: Path | None) -> ParsedDocument:
     if kept is None or file.path.suffix.lower() not in _NEEDS_PARSING:
         return _clean(parse(file.path, file.content))
-    # The ending decides how the bytes are read, so it belongs to what the text depends on.
+    # The suffix decides how the bytes are read, so the text depends on it.
     place = kept / f"{file.sha256[:32]}{file.path.suffix.lower()}.v{_PARSER_VERSION}.json"
     for found in _read_cached(place):
         return ParsedDocument(text=found["text"], page_starts=tuple(found["page_starts"]))
@@ -132,7 +132,7 @@ def _read_cached(place: Path) -> Iterator[Mapping[str, Any]]:
 
 
 def _clean(parsed: ParsedDocument) -> ParsedDocument:
-    """Return the text without what no API takes, each such character replaced by one, and raise `Unreadable` for an empty one."""
+    """Replace characters that no API accepts; raise `Unreadable` for an empty text."""
     text = _NO_TEXT.sub("\ufffd", parsed.text)
     if not text.strip():
         raise Unreadable("it holds no text; a scan needs its text recognised (OCR) first")

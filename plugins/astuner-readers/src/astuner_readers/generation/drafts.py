@@ -1,4 +1,4 @@
-"""What a request is made of, what comes of it, and how a question that was kept becomes a task."""
+"""What requests are made from, the questions that result, and how these become tasks."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from astuner.tabular.task_rows import make_content_id
 from astuner_readers.generation.chunks import Chunk
 
 ANSWER = "answer"
-"""Where the metadata of a sample holds the right answer, and that of a generated task; judges look there."""
+"""Where the metadata of samples and generated tasks holds the right answer; judges look there."""
 
 
 @frozen(kw_only=True)
 class Source:
-    """A chunk that questions are asked of, a sample that tasks are written like, or both."""
+    """A chunk to ask questions on, a sample to imitate, or both."""
 
     chunk: Chunk | None = None
     sample: Task | None = None
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells it from other sources."""
+        """Identifies the source."""
         return (self.sample.task_id if self.sample else "", self.chunk.hash if self.chunk else "")
 
     @property
@@ -35,26 +35,26 @@ class Source:
 
     @property
     def wants_answers(self) -> bool:
-        """Whether a task has to come with an answer: samples without one are tasks that have none."""
+        """Whether a task needs an answer: tasks like samples without one have none."""
         return self.sample is None or self.sample.metadata.get(ANSWER) is not None
 
 
 @frozen(kw_only=True)
 class Draft:
-    """A question that an LLM wrote, as far as it has passed every test."""
+    """A question that an LLM wrote and that has passed every test so far."""
 
     question: str
     answer: str | None
     evidence: str | None
     source: Source = field(repr=False)
     prompt: str
-    """Name and version of the prompt that it answers."""
+    """Name and version of its prompt."""
     verified: bool = False
     """Whether the LLM found the same answer again."""
 
 
 def find_query(task: Task) -> str:
-    """Return what a task asks: its query, or the last message of a user."""
+    """Return a task's question: its query, or the last message of a user."""
     if task.main_query:
         return task.main_query
     said = (message.get("content") for message in reversed(task.init_messages) if message.get("role") == "user")
@@ -62,7 +62,7 @@ def find_query(task: Task) -> str:
 
 
 def build_task(draft: Draft, model: str) -> Task:
-    """Return the task, with where it comes from in its metadata, and an id made from its content."""
+    """Return the task, with its origin in its metadata, and an id made from its content."""
     chunk, sample = draft.source.chunk, draft.source.sample
     metadata: dict[str, Any] = {ANSWER: draft.answer} if draft.answer is not None else {}
     metadata |= {"evidence": draft.evidence} if draft.evidence is not None else {}
@@ -88,7 +88,7 @@ def build_task(draft: Draft, model: str) -> Task:
 
 
 def _messages(sample: Task | None, question: str) -> tuple[Message, ...]:
-    """Return the sample's system messages, and the question as a message where the sample's is one."""
+    """Return the sample's system messages, and the question as a message if the sample's is one."""
     if sample is None or not sample.init_messages:
         return ()
     system: list[Mapping[str, Any]] = [

@@ -1,4 +1,4 @@
-"""Which questions are there already: the same words, or a similarity from which on two of them are one."""
+"""Finding repeated questions: the same words, or a similarity above a threshold."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from astuner.clients.embedding import Embedding
 from astuner_readers.generation.evidence import to_plain
 
 _BLOCK = 256
-"""Rows that are compared with all before them at once."""
+"""Rows compared at once with all before them."""
 
 
 async def find_repeats(
     questions: Sequence[str], taken: Mapping[str, str], embedding: Embedding | None, threshold: float
 ) -> list[str | None]:
-    """Return for each question why it is dropped, and None for one that stays; the first of several stays.
+    """Return for each question why it is dropped, or None if it stays; the first of several stays.
 
-    `taken` are texts that no question may be like, and what one that is like them is called. Without an embedding only the same
-    words count.
+    `taken` are texts that no question may be like, with the reason to report. Without an embedding only the same words count.
     """
     reasons: list[str | None] = [None] * len(questions)
     said = {to_plain(text): reason for text, reason in taken.items()}
@@ -31,7 +30,7 @@ async def find_repeats(
         return reasons
     vectors = await embedding.vectors([*taken, *questions])
     names = [*taken.values(), *("duplicate" for _ in questions)]
-    # A row that is dropped is no measure for later ones: two that are each a little like it may be quite unlike.
+    # Dropped rows are not compared with later ones: two rows similar to one may be quite different.
     stays = np.array([True] * len(taken) + [reason is None for reason in reasons])
     for start in range(len(taken), len(vectors), _BLOCK):
         likeness = vectors[start : start + _BLOCK] @ vectors[: start + _BLOCK].T
@@ -40,7 +39,7 @@ async def find_repeats(
                 continue
             before = np.where(stays[:row], values[:row], -1.0)
             nearest = int(np.argmax(before)) if row else -1
-            # A hair below, since equal texts may come out at 0.9999999.
+            # Slightly below, since equal texts may reach only 0.9999999.
             if nearest >= 0 and before[nearest] >= threshold - 1e-9:
                 stays[row] = False
                 reasons[row - len(taken)] = names[nearest]

@@ -1,4 +1,4 @@
-"""What a generation would take, from the very prompts that it would send."""
+"""The estimated cost of a generation, from the prompts that it would send."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from astuner_readers.generation.generator import Generator
 from astuner_readers.generation.question_requests import build_question_prompt
 
 _BYTES_PER_TOKEN = 3
-"""As in the budget, which only the API's own count replaces."""
+"""As in the budget, until the API reports its own count."""
 _CHECKS = 2
 """Most requests that verify one question: its answer, and the comparison of the two."""
 
 
 @frozen(kw_only=True)
 class Estimate:
-    """The requests for one split, if no question is dropped; those that are dropped are asked for again."""
+    """The requests for one split, if no question is dropped; dropped ones are requested again."""
 
     split: Split
     tasks: int
@@ -31,13 +31,13 @@ class Estimate:
     prompt_tokens: int
     """Estimated from the bytes of the prompts."""
     most_answer_tokens: int
-    """If every answer were as long as it may be."""
+    """If every answer had the maximum length."""
     most_cost: float
-    """By the prices that the options give; 0 without."""
+    """By the prices in the options; 0 without."""
 
 
 def estimate(generator: Generator, split: Split) -> Estimate:
-    """Return the estimate of a split; asks nothing, and needs no address of an LLM."""
+    """Return the estimate of a split; sends nothing, and needs no address of an LLM."""
     wanted, options = generator.build_request(split), generator.options
     requests = ceil(wanted.count / wanted.per_request)
     prompts: list[int] = []

@@ -1,4 +1,4 @@
-"""Whether a quotation appears in a text, whatever a parser or an LLM did to spaces, quotes, dashes and markup."""
+"""Whether a quotation appears in a text, ignoring changes to spaces, quotes, dashes and markup."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 
 SHORTEST = 4
-"""Characters of a quotation that count, below which it would stand in any text."""
+"""Least significant characters of a quotation; a shorter one would appear in any text."""
 
 _LEFT_OUT = re.compile(r"\.\.\.+|\[\.\.\.+\]")
 _MARKUP = frozenset("*_`~#|\"'<>«»“”„‘’")
 _UNSEEN = ("Z", "C", "Pd")
-"""Categories of spaces, controls (soft hyphens among them) and dashes, at which lines are broken."""
+"""Categories of spaces, controls (soft hyphens among them) and dashes, where lines may break."""
 
 
 @lru_cache(maxsize=256)
@@ -27,7 +27,7 @@ def to_plain(text: str) -> str:
 
 
 def occurs(quotation: str, text: str) -> bool:
-    """Whether a quotation appears in a text; one that leaves something out, as `…`, by its parts in their order."""
+    """Whether a quotation appears in a text; one with omissions, `…`, by its parts in their order."""
     whole, at = to_plain(text), 0
     parts = [part for part in (to_plain(part) for part in _LEFT_OUT.split(unicodedata.normalize("NFKC", quotation))) if part]
     for part in parts:
@@ -39,7 +39,7 @@ def occurs(quotation: str, text: str) -> bool:
 
 
 def is_same_answer(one: str, other: str) -> bool:
-    """Whether two answers are the same but for spelling: their plain texts, or numbers of one value."""
+    """Whether two answers differ only in spelling: the same plain text, or numbers of the same value."""
     first, second = to_plain(one).rstrip("."), to_plain(other).rstrip(".")
     if first == second:
         return True

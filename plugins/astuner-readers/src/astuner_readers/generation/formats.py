@@ -27,7 +27,7 @@ _PAGE_GAP = "\n\n"
 
 
 class Unreadable(Exception):
-    """A document that cannot be read; says why."""
+    """A document cannot be read; the message says why."""
 
 
 @frozen(kw_only=True)
@@ -40,7 +40,7 @@ class ParsedDocument:
 
 
 def check_libraries(suffixes: set[str]) -> None:
-    """Raise `PluginError` where the library for one of the formats is not installed; imports none."""
+    """Raise `PluginError` if the library for one of the formats is not installed; imports none."""
     for suffix in sorted(suffixes & _LIBRARIES.keys()):
         if find_spec(_LIBRARIES[suffix]) is None:
             raise PluginError(
@@ -71,20 +71,20 @@ def _parse_html(content: bytes) -> str:
     try:
         return _visible_text(BeautifulSoup(content, "html.parser"))
     except Exception as error:
-        # The boundary for a file from anywhere, as for a pdf: the parser refuses some markup, and is too deep in other.
+        # The boundary for untrusted files, as for a pdf: the parser refuses some markup, and recurses too deeply in other.
         raise Unreadable(f"the html cannot be parsed: {type(error).__name__}: {error}") from error
 
 
 def _visible_text(page: BeautifulSoup) -> str:
-    """Return what a page shows."""
+    """Return the visible text of a page."""
     from bs4.element import PreformattedString
 
-    # Comments, doctypes and declarations are strings like others, but for their class.
+    # Comments, doctypes and declarations are strings of special classes.
     for unseen in [text for text in page.descendants if isinstance(text, PreformattedString)]:
         unseen.extract()
     for tag in page(_UNSEEN):
         tag.decompose()
-    # Line ends of the source are spaces on a page; those that are seen come from the tags.
+    # Line ends of the source are spaces on a page; visible ones come from tags.
     for text in page.find_all(string=True):
         if text.find_parent("pre") is None:
             text.replace_with(re.sub(r"\s+", " ", text))
@@ -110,7 +110,7 @@ def _parse_pdf(content: bytes) -> ParsedDocument:
     except Unreadable:
         raise
     except Exception as error:
-        # The boundary for a file from anywhere: the parser fails on a broken one in any way.
+        # The boundary for untrusted files: the parser may fail in any way on a broken one.
         raise Unreadable(f"the pdf cannot be parsed: {type(error).__name__}: {error}") from error
     starts, at = [], 0
     for text in pages:

@@ -1,4 +1,4 @@
-"""Requests in waves until there are enough questions: each wave as large as what is still missing, and never more than that."""
+"""Requests in waves until there are enough questions: each wave asks for exactly what is still missing."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from astuner_readers.generation.sources import Sources
 from astuner_readers.generation.vectors import InParts, Unembedded
 
 HOPELESS = 8
-"""Requests that fail before any is answered, after which no further ones are sent."""
+"""After this many failures without an answer no further requests are sent."""
 
 Place = tuple[int, int, int]
-"""Of a draft: turn, source, position in the answer."""
+"""Position of a draft: turn, source, place in the answer."""
 
 
 @frozen(kw_only=True)
 class GenerationRequest:
-    """What is to be made."""
+    """What to make."""
 
     sources: Sources
     count: int
     per_request: int
     taken: Mapping[str, str] = field(factory=dict)
-    """Texts that no question may be like, and what one that is like them is counted as."""
+    """Texts that no question may be like, with the reason to count."""
 
 
 @frozen(kw_only=True)
 class GenerationResult:
-    """What came of it."""
+    """The result of a generation."""
 
     drafts: tuple[Draft, ...]
     requests: int
-    """Sources asked, whatever became of them."""
+    """Sources asked, with or without success."""
     failed: Mapping[str, int]
     """Requests without an answer, by reason."""
     dropped: Mapping[str, int]
     """Questions that were not kept, by reason."""
     examples: Mapping[str, str]
-    """What was said of the first one, by reason."""
+    """Details of the first one, by reason."""
     stopped: str | None
-    """Why it ended before there were enough; None where there are."""
+    """Why it ended before there were enough; None if there are."""
 
 
 @define(eq=False)
@@ -64,11 +64,11 @@ class Generation:
     embedding: Embedding | None
     threshold: float
     least_yield: float
-    """Share of the questions that a turn asked for, of which so many have to be new and kept, or it is the last."""
+    """A turn is the last unless this share of its requested questions is new and kept."""
     wave: int
-    """Most requests that are begun together."""
+    """Most requests started together."""
     progress: Callable[[int, int, int], object]
-    """Called after each wave: questions kept, those wanted, requests so far."""
+    """Called after each wave with questions kept and wanted, and requests so far."""
 
     _drafts: dict[Place, Draft] = field(factory=dict, init=False)
     _written: dict[tuple[int, int], tuple[str, ...]] = field(factory=dict, init=False)
@@ -81,10 +81,10 @@ class Generation:
     _answered: int = field(default=0, init=False)
     _requests: int = field(default=0, init=False)
     _blank: list[tuple[Source, list[str]]] = field(factory=list, init=False)
-    """What was asked where no question came."""
+    """Requests that gave no question."""
 
     async def run(self) -> GenerationResult:
-        """Ask until there are enough, nothing new comes, or no more may be asked."""
+        """Ask until there are enough, nothing new comes, or a limit is reached."""
         if (stopped := await self._prepare()) is not None:
             return self._build_result(stopped)
         for turn in count():
@@ -93,12 +93,12 @@ class Generation:
             stopped = await self._sift() or stopped
             if stopped is not None or self._missing <= 0:
                 break
-            # The first turn never is the last: failures pass, and other questions are asked where all were dropped.
+            # The first turn is never the last: failures pass, and dropped questions are replaced.
             new, wanted = len(self._kept) - before, (self._requests - requests) * self.wanted.per_request
             if turn > 0 and (new <= 0 or new < self.least_yield * wanted):
                 stopped = self._explain_end(max(new, 0), wanted)
-                # Kept in the cache, they would be the answers of the next generation as well. Where a limit ends this one, they
-                # stay: the next would spend its own on asking them again, and come no further.
+                # In the cache, they would answer the next generation too. If a limit ended this one, they stay: the next would
+                # only pay for them again, and get no further.
                 await asyncio.gather(
                     *(self.asker.forget(source, self.wanted.per_request, earlier) for source, earlier in self._blank)
                 )
@@ -122,7 +122,7 @@ class Generation:
         return self.wanted.count - len(self._kept)
 
     async def _prepare(self) -> str | None:
-        """Have an API compare what no question may be like, before a question is paid for; return why it does not."""
+        """Have an API embed the texts that no question may be like, before paying for questions; return why it fails."""
         if isinstance(self.embedding, InParts) and self.wanted.taken:
             try:
                 await self.embedding.vectors(list(self.wanted.taken))
@@ -131,7 +131,7 @@ class Generation:
         return None
 
     async def _turn(self, turn: int) -> str | None:
-        """Go through all sources, as long as tasks are missing; return why no more may be asked."""
+        """Go through all sources while tasks are missing; return why no more may be asked."""
         waiting = deque(enumerate(self.wanted.sources(turn)))
         earlier = self._collect_written(turn)
         most = self.wave
@@ -141,12 +141,12 @@ class Generation:
             if not self._answered and self._failed.total() >= HOPELESS:
                 return f"none of the first {self._failed.total()} requests was answered"
             if refusal is not None and size > 1:
-                # Fewer questions are fewer to compare, for which less is set aside.
+                # Fewer questions need a smaller reserve for comparisons.
                 most = size // 2
                 continue
             if refusal is not None and not self._unsifted:
                 return refusal
-            # Where all were refused, comparing what there is gives back what was set aside for it in excess.
+            # If all were refused, comparing the present ones releases the excess reserve.
             if (refusal is not None or size <= 0) and (stopped := await self._sift()) is not None:
                 return stopped
             most = self.wave
@@ -155,7 +155,7 @@ class Generation:
     async def _run_wave(
         self, turn: int, waiting: deque[tuple[int, Source]], earlier: Mapping[tuple[str, str], list[str]], size: int
     ) -> str | None:
-        """Ask the first of the sources that wait, and put those back that a limit refuses; return why, where it refuses all."""
+        """Ask the first waiting sources, and put back those that a limit refuses; return why, if it refuses all."""
         try:
             self._hold(size * self.wanted.per_request)
         except LLMBudgetSpent as error:
@@ -175,12 +175,12 @@ class Generation:
                     self._blank.append((source, earlier.get(source.key, [])))
         self._requests += size - len(refused)
         self.progress(len(self._kept) + self._unsifted, self.wanted.count, self._requests)
-        # A request under way counts with the most that it may cost: there may be room again when it has ended.
+        # A request under way counts at its maximum cost: there may be room again when it has ended.
         waiting.extendleft(reversed(refused))
         return spent if len(refused) == size else None
 
     def _hold(self, questions: int) -> None:
-        """Set aside what it takes to compare so many questions with all others; raises `LLMBudgetSpent`."""
+        """Reserve the cost of comparing this many questions with all others; raises `LLMBudgetSpent`."""
         if isinstance(self.embedding, InParts):
             self.embedding.hold((draft.question for draft in self._drafts.values()), questions)
 
@@ -208,14 +208,14 @@ class Generation:
     async def _sift(self) -> str | None:
         """Find the drafts that stay, and return why some could not be compared.
 
-        In the order of their sources, so that it does not matter which was answered first.
+        In the order of their sources, so that the order of the answers does not matter.
         """
         drafts = [self._drafts[place] for place in sorted(self._drafts)]
         stopped = None
         try:
             reasons = await self._find_repeats(drafts)
         except Unembedded as error:
-            # Those before it have their vectors, and are what stands.
+            # Those before it have vectors, and are kept.
             stopped = str(error)
             drafts = drafts[: max(0, error.first - len(self.wanted.taken))]
             reasons = await self._find_repeats(drafts) if drafts else []
@@ -231,7 +231,7 @@ class Generation:
         return await find_repeats([draft.question for draft in drafts], self.wanted.taken, self.embedding, self.threshold)
 
     def _collect_written(self, turn: int) -> dict[tuple[str, str], list[str]]:
-        """Return what was written in the turns before, in their order."""
+        """Return the questions of the turns before, in their order."""
         found: dict[tuple[str, str], list[str]] = {}
         for before in range(turn):
             for position, source in enumerate(self.wanted.sources(before)):

@@ -1,4 +1,4 @@
-"""Generated tasks of one configuration: where they are kept, what making them takes, and making them."""
+"""Generated tasks of one configuration: where they are stored, their cost, and making them."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ from astuner_readers.generation.vectors import open_embedding
 
 _WANTED_BY = "reader 'data_generation'"
 _WAVES = 2
-"""Requests that are begun together, in times of those that may be under way: enough to keep all places taken."""
+"""Requests started together, as a multiple of the concurrency: enough to keep all slots busy."""
 
 
 @frozen(kw_only=True)
 class Parts:
-    """What the splits are made of."""
+    """The sources of the splits."""
 
     library: Library
     validation: Sequence[Chunk]
     train: Sequence[Chunk]
     left_out: int = 0
-    """Chunks of neither: they say some of what those of validation say."""
+    """Chunks of neither split: they repeat parts of the validation's."""
 
 
 class Generator:
-    """Makes the tasks of the splits, or finds those that were made before of the same content by the same options."""
+    """Makes the tasks of the splits, or finds those made earlier from the same content with the same options."""
 
     def __init__(self, options: DataGenerationOptions, config_dir: Path, sample_reader: Reader | None) -> None:
-        """Find the documents; parse and ask nothing. Raises `DataError`, and `PluginError` for a library that is missing."""
+        """Find the documents without parsing them. Raises `DataError`, and `PluginError` for a missing library."""
         self.options, self._config_dir, self._sample_reader = options, config_dir, sample_reader
         self.directory = (config_dir / Path(options.directory).expanduser()).resolve()
         self._budget: Budget | None = None
@@ -66,17 +66,17 @@ class Generator:
             check_libraries({path.suffix.lower() for path in self._paths})
 
     def count_wanted(self, split: Split) -> int:
-        """Return how many tasks a split is to have."""
+        """Return the requested number of tasks of a split."""
         return self.options.task_num if split == "train" else self.options.wanted_validation
 
     def locate_saved(self, split: Split) -> SavedTasks:
-        """Return where the tasks of a split are, whether or not they are there."""
+        """Return the files of a split's tasks, which may not exist."""
         validation = validation_key(self.options, self._files)
         key = validation if split == "validation" else train_key(self.options, validation, self._samples)
         return SavedTasks(self.directory, split, key)
 
     def report(self, split: Split) -> Mapping[str, Any] | None:
-        """Return how the tasks of a split came about; None where there are none, or validation has others since."""
+        """Return the report on the tasks of a split; None if there are none, or validation has changed since."""
         report = self.locate_saved(split).report
         if split == "train" and report is not None and self.count_wanted("validation"):
             validation = self.locate_saved("validation").report
@@ -85,10 +85,10 @@ class Generator:
         return report
 
     def make(self, split: Split, run: Run = asyncio.run) -> Sequence[Mapping[str, Any]]:
-        """Make the tasks of a split, and return the reports of what was made.
+        """Make the tasks of a split, and return the reports on new ones.
 
-        Validation tasks come first, since training must not repeat them. What is there and whole is left as it is, what is there
-        in part is gone on with. Raises `RunFailed` where nothing came of it.
+        Validation tasks come first, since training must not repeat them. Complete files are left as they are, and
+        incomplete ones continued. Raises `RunFailed` without any result.
         """
         reports: list[Mapping[str, Any]] = []
         questions: list[str] = []
@@ -102,7 +102,7 @@ class Generator:
         return reports
 
     def build_request(self, split: Split, validation: Iterable[str] = ()) -> GenerationRequest:
-        """Return what the requests for a split are; `validation` are the questions that training must not ask."""
+        """Return the requests for a split; `validation` are the questions that training must not ask."""
         options, parts = self.options, self._parts
         if split == "validation":
             n = _per_request(options.knowledge_augmentor.n, self.count_wanted(split), len(parts.validation))
@@ -116,13 +116,13 @@ class Generator:
 
     @property
     def languages(self) -> Sequence[str]:
-        """The languages that prompts may be in."""
+        """The languages of prompts."""
         reader = self.options.document_reader
         return reader.languages if reader is not None else ("en", "zh")
 
     @cached_property
     def llm(self) -> LLMOptions:
-        """How the LLM is asked, the public original's keys put in their places."""
+        """How the LLM is asked, with the public original's keys moved into place."""
         options = self.options
         return evolve(
             options.llm,
@@ -163,7 +163,7 @@ class Generator:
         wanted = self.build_request(split, validation)
         params = self.options.deduplication_filter.params
         client = self.llm.make_client(_WANTED_BY, model=self.options.model, config_dir=self._config_dir, budget=self._budget)
-        # The limits are those of the whole process, so that both splits spend of one budget.
+        # The limits hold for the whole process, so both splits share one budget.
         self._budget, spent_before = client.budget, client.budget.spent
         progress = Progress(split)
         comparing = open_embedding(self.options.deduplication_filter, self._config_dir, self.directory, client.budget)
@@ -205,17 +205,17 @@ class Generator:
 
 
 def _per_request(most: int, wanted: int, sources: int) -> int:
-    """Return how many questions a request asks for: as few as are enough when every source is asked once."""
+    """Return how many questions a request asks for: just enough if every source is asked once."""
     return max(1, min(most, ceil(wanted / sources))) if sources else 1
 
 
 def _subtract(before: Usage, after: Usage) -> Usage:
-    """Return what was spent in between."""
+    """Return the usage in between."""
     return Usage(**{name: value - getattr(before, name) for name, value in asdict(after).items()})
 
 
 def _explain_nothing(made: GenerationResult) -> str:
-    """Return why nothing came of it, in one sentence."""
+    """Return in one sentence why there is no result."""
     counts = [*(f"{count} requests: {reason}" for reason, count in made.failed.items())]
     counts += [f"{count} questions dropped: {reason}" for reason, count in made.dropped.items()]
     first = next(iter(made.examples.values()), None)

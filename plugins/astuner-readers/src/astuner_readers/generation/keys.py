@@ -14,11 +14,11 @@ from astuner_readers.generation.options import DataGenerationOptions
 from astuner_readers.generation.prompts import NAMES, load_question_prompt
 
 _FORMAT = 1
-"""Counted up when the same content and options give other tasks."""
+"""Incremented when the same content and options give other tasks."""
 
 
 def validation_key(options: DataGenerationOptions, files: Sequence[DocumentFile]) -> str:
-    """Return 16 hex digits of what validation tasks depend on; not the number of workers, the limits, or where the LLM is."""
+    """Return 16 hex digits of what validation tasks depend on: not workers, limits, or the LLM's address."""
     reader, params = options.document_reader, options.deduplication_filter.params
     return _digest(
         {
@@ -39,7 +39,7 @@ def validation_key(options: DataGenerationOptions, files: Sequence[DocumentFile]
 
 
 def train_key(options: DataGenerationOptions, validation: str, samples: Sequence[Task]) -> str:
-    """Return 16 hex digits of what training tasks depend on, validation tasks among it."""
+    """Return 16 hex digits of what training tasks depend on, including the validation tasks."""
     shown = [
         [task.task_id, task.main_query, list(task.init_messages), task.env_type, task.metadata.get(ANSWER)] for task in samples
     ]

@@ -1,4 +1,4 @@
-"""The languages that prompts are written in, their names, and which of them a text is in."""
+"""The languages of prompts, their names, and detecting the language of a text."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NAMES: Mapping[str, Language] = {
 }
 _HAN = (("\u3400", "\u4dbf"), ("\u4e00", "\u9fff"), ("\uf900", "\ufaff"))
 _HAN_SHARE = 0.2
-"""Of the letters of a text, from which on it is Chinese: a character says as much as several letters."""
+"""Share of Chinese characters from which a text is Chinese: one is worth several letters."""
 
 
 def parse_language(name: str) -> Language:
-    """Return the language of a name such as `eng` or `chi_sim`; raises `ValueError` for one that there are no prompts in."""
+    """Return the language of a name such as `eng` or `chi_sim`; raises `ValueError` for one without prompts."""
     found = _NAMES.get(name.strip().lower().replace("_cn", "-cn"))
     if found is None:
         raise ValueError(f"no prompts are written for the language '{name}'; there are en (eng) and zh (chi_sim, chi_tra)")
@@ -34,7 +34,7 @@ def parse_language(name: str) -> Language:
 
 
 def detect_language(text: str, names: Sequence[str]) -> Language:
-    """Return the language of a text among those named: the only one, or what its letters say."""
+    """Return the language of a text among those named: the only one, or the one of its letters."""
     named = {parse_language(name) for name in names}
     if len(named) == 1:
         return named.pop()

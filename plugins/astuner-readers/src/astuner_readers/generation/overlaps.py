@@ -1,4 +1,4 @@
-"""Which chunks of several documents say the same: versions of one text, whose chunks end at other places."""
+"""Finding chunks of several documents with the same content: versions of one text, cut at other places."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from astuner_readers.generation.chunks import Chunk
 from astuner_readers.generation.sentences import find_sentences
 
 _SHORTEST = 20
-"""Letters and digits of a sentence that tells something; shorter ones stand in texts that have nothing to do with each other."""
+"""Least letters and digits of a significant sentence; shorter ones appear in unrelated texts."""
 _MOST_DOCUMENTS = 10
-"""That hold a sentence, beyond which it is a notice that all of them bear."""
+"""Most documents with a sentence; in more it is a common notice."""
 _NO_WORDS = re.compile(r"[\W_]+")
 
 
 def find_overlaps(chunks: Sequence[Chunk]) -> Mapping[str, frozenset[str]]:
-    """Return by the hash of each chunk those of the chunks of other documents with which it shares a sentence or a line.
+    """Return by the hash of each chunk those of other documents' chunks with which it shares a sentence or a line.
 
-    One that a document has in several chunks counts for none: it is a header, or a refrain.
+    A sentence in several chunks of a document does not count: it is a header, or a refrain.
     """
     holders: dict[str, list[Chunk]] = defaultdict(list)
     for chunk in chunks:
@@ -35,7 +35,7 @@ def find_overlaps(chunks: Sequence[Chunk]) -> Mapping[str, frozenset[str]]:
 
 
 def _find_statements(text: str) -> Iterator[str]:
-    """Yield sentences and lines (of lists and tables, which have no full stops) by their letters and digits alone."""
+    """Yield sentences and lines (of lists and tables, which have no full stops), reduced to letters and digits."""
     for part in (*text.splitlines(), *(text[start:end] for start, end in find_sentences(text))):
         plain = _NO_WORDS.sub("", part).casefold()
         if len(plain) >= _SHORTEST:

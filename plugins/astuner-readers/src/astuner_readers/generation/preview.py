@@ -1,4 +1,4 @@
-"""A few tasks, as a person reads them."""
+"""A few tasks for people to read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from astuner_readers.generation.drafts import ANSWER, find_query
 
 
 def as_json(task: Task) -> Mapping[str, Any]:
-    """Return all of a task as JSON values."""
+    """Return a whole task as JSON values."""
     return {
         "task_id": task.task_id,
         "main_query": task.main_query,
@@ -22,7 +22,7 @@ def as_json(task: Task) -> Mapping[str, Any]:
 
 
 def as_table(tasks: Iterable[Task], width: int) -> str:
-    """Return a row per task, cut to the width: id, what it asks, its answer."""
+    """Return a row per task, cut to the width: id, question, answer."""
     rows = [
         ("task", "query", "answer"),
         *((task.task_id, _flatten(find_query(task)), _flatten(_answer(task))) for task in tasks),

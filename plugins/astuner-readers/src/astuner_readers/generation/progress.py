@@ -1,4 +1,4 @@
-"""How far a generation is, on stderr: one line that changes on a terminal, and now and then a line elsewhere."""
+"""The progress of a generation, on stderr: one changing line on a terminal, else a line at intervals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TextIO
 from attrs import define, field
 
 _PAUSE_S = 5.0
-"""Between two lines where there is no terminal."""
+"""Between two lines without a terminal."""
 
 
 @define(eq=False)

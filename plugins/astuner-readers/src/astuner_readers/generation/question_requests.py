@@ -1,4 +1,4 @@
-"""Asking the LLM for questions, and testing each that it writes."""
+"""Asking the LLM for questions, and testing each."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from astuner_readers.generation.prompts import load_question_prompt
 from astuner_readers.generation.reasons import classify_failure
 
 _SHOWN_EARLIER = 30
-"""Most questions of before that a prompt lists, the latest ones."""
+"""Most earlier questions that a prompt lists, the latest ones."""
 
 
 @frozen
 class Questions:
-    """The form of an answer; each item is read on its own, so that one that is wrong does not spoil the others."""
+    """The form of an answer; each item is read on its own, so that a wrong one does not spoil the others."""
 
     questions: tuple[Mapping[str, Any], ...]
 
@@ -48,11 +48,11 @@ class Compared:
 
 @frozen(kw_only=True)
 class RequestOutcome:
-    """What came of one request."""
+    """The result of one request."""
 
     drafts: tuple[Draft, ...] = ()
     questions: tuple[str, ...] = ()
-    """All that were written, those that are dropped among them: the next request is to ask for other things."""
+    """All questions written, including dropped ones: the next request asks for others."""
     dropped: Mapping[str, int] = field(factory=Counter)
     """Questions that failed a test, by reason."""
     examples: Mapping[str, str] = field(factory=dict)
@@ -85,17 +85,17 @@ class Asker:
             drafts = await self._verify(drafts, dropped, examples)
         written = tuple(question for item in answer.questions if (question := _to_text(item.get("question"))) is not None)
         if answer.questions and not written:
-            # None of its items is a question, so that it was of no use; with none at all the text may have nothing to ask.
+            # None of its items is a question: useless. With no items at all the text may have nothing to ask.
             await self.forget(source, n, earlier)
         return RequestOutcome(drafts=tuple(drafts), questions=written, dropped=dropped, examples=examples)
 
     async def forget(self, source: Source, n: int, earlier: Sequence[str]) -> None:
-        """Have the next one who asks this ask the LLM again."""
+        """Make the next request ask the LLM again."""
         _, text = build_question_prompt(source, n, earlier, self.languages)
         await self.client.forget(as_messages(text), max_tokens=self.max_tokens)
 
     async def _verify(self, drafts: Sequence[Draft], dropped: Counter[str], examples: dict[str, str]) -> list[Draft]:
-        # All of them, before the first that raised: what is under way is paid for, and its answer is kept.
+        # Wait for all before raising: requests under way are paid for, and their answers cached.
         doubts = await asyncio.gather(*(self._find_doubt(draft) for draft in drafts), return_exceptions=True)
         for raised in doubts:
             if isinstance(raised, BaseException):
@@ -104,13 +104,13 @@ class Asker:
         for draft, doubt in zip(drafts, found, strict=True):
             if doubt is not None:
                 _drop(dropped, examples, doubt, draft.question, draft.source)
-        # One that has no answer cannot be found again.
+        # A missing answer cannot be found again.
         return [
             evolve(draft, verified=draft.answer is not None) for draft, doubt in zip(drafts, found, strict=True) if doubt is None
         ]
 
     async def _find_doubt(self, draft: Draft) -> str | None:
-        """Return why the answer is not believed; None where the LLM found it again."""
+        """Return why the answer is rejected; None if the LLM reproduced it."""
         if draft.answer is None:
             return None
         language = _choose_language(draft.source, self.languages)
@@ -120,7 +120,7 @@ class Asker:
             solved, _ = await ask_for_json(self.client, as_messages(text), Solved, max_tokens=self.max_tokens)
             answer = _to_text(solved.answer)
             if solved.answerable and answer is None:
-                # It contradicts itself, and another time it may not.
+                # It contradicts itself; another time it may not.
                 await self.client.forget(as_messages(text), max_tokens=self.max_tokens)
             if not solved.answerable or answer is None:
                 return "not_answerable"
@@ -151,7 +151,7 @@ def build_question_prompt(source: Source, n: int, earlier: Sequence[str], langua
 
 
 def as_messages(text: str) -> list[dict[str, str]]:
-    """Return a prompt as an API takes it."""
+    """Return a prompt as messages of the API."""
     return [{"role": "user", "content": text}]
 
 
@@ -183,10 +183,10 @@ def _parse_draft(item: Mapping[str, Any], source: Source, chosen: Prompt) -> Dra
 
 
 def _to_text(value: Any) -> str | None:
-    """Return a text, or a number as one; None for everything else, and for nothing."""
+    """Return a text, or a number as text; None for anything else, or an empty one."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    # Lone surrogates, which JSON can spell, are no text that a file can hold.
+    # Lone surrogates, which JSON can spell, cannot be written to a file.
     return str(value).encode("utf-8", "replace").decode().strip() or None
 
 

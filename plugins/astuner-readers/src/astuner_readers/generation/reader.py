@@ -1,4 +1,4 @@
-"""The reader `data_generation`: tasks that an LLM makes of documents and samples, generated once and read ever after."""
+"""The reader `data_generation`: tasks that an LLM makes from documents and samples, generated once."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class DataGenerationReader:
 
     @classmethod
     def from_run(cls, options: DataGenerationOptions, run_info: RunInfo) -> DataGenerationReader:
-        """Make the reader; paths start at the configuration's directory. Finds documents and samples, and asks nothing."""
+        """Make the reader; paths start at the configuration's directory. Finds documents and samples, without asking the LLM."""
         samples = None if options.query_reader is None else sample_reader(options.query_reader, run_info)
         return cls(options, run_info.config_dir, samples)
 
     def read(self, split: Split) -> Iterator[Task]:
-        """Yield the tasks of a split, generated where they are not yet; nothing for validation without documents.
+        """Yield the tasks of a split, generating them first if necessary; nothing for validation without documents.
 
-        Tasks that were generated in part are read as they are, so that a run that is resumed has the same ones.
+        Incompletely generated tasks are read as they are, so that a resumed run has the same ones.
         """
         if not self.generator.count_wanted(split):
             return
@@ -44,7 +44,7 @@ class DataGenerationReader:
         yield from self.generator.locate_saved(split).tasks()
 
     def would_generate(self, split: Split) -> str | None:
-        """Return what reading a split would have to generate first, and how to do that; None where the tasks are there."""
+        """Return what reading a split would have to generate first, and how to do that; None if the tasks exist."""
         wanted = self.generator.count_wanted(split)
         if not wanted or self.generator.report(split) is not None:
             return None

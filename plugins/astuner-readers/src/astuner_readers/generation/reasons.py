@@ -1,4 +1,4 @@
-"""Short names for why an LLM gave no answer, by which failures are counted."""
+"""Short names, for counting, of why an LLM gave no answer."""
 
 from __future__ import annotations
 

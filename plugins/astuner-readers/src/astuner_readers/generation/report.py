@@ -1,4 +1,4 @@
-"""How generated tasks came about: what was asked, kept, dropped and spent; written next to them, and reported to the user."""
+"""The report on generated tasks: what was asked, kept, dropped and spent; stored next to them, and shown to the user."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def build_report(
 ) -> dict[str, Any]:
     """Return the report as JSON values.
 
-    `validation` are the questions that training was kept from, and `left_out` is how many chunks it goes without.
+    `validation` are the questions that training must not repeat, `left_out` the number of chunks left out of it.
     """
     return {
         "split": split,
@@ -52,12 +52,12 @@ def build_report(
 
 
 def digest_questions(questions: Sequence[str]) -> str:
-    """Return 16 hex digits of questions, by which it is known that training was kept from these and no others."""
+    """Return 16 hex digits of the questions that training must not repeat, to detect changes."""
     return blake2b("\0".join(questions).encode(), digest_size=8).hexdigest()
 
 
 def describe_report(report: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines that a person reads."""
+    """Yield the lines for people."""
     split, spent = report["split"], report["spent"]
     cost = f", cost {spent['cost']:g}" if spent["cost"] else ""
     tokens = spent["prompt_tokens"] + spent["completion_tokens"]

@@ -1,4 +1,4 @@
-"""The sample tasks, read by whatever reader the options name."""
+"""The sample tasks, read by the reader that the options name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPE = f"{KEY}.query_reader.type"
 
 
 def sample_reader(options: QueryReader, run_info: RunInfo) -> Reader:
-    """Make the reader of the samples; raises `ConfigError` for one that does not exist, and for options that it does not take."""
+    """Make the reader of the samples; raises `ConfigError` if it does not exist, or does not take its options."""
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import load, make
     from astuner.plugins.options import build_options
@@ -33,7 +33,7 @@ def sample_reader(options: QueryReader, run_info: RunInfo) -> Reader:
 
 
 def read_samples(reader: Reader, limit: int) -> list[Task]:
-    """Return the first samples; raises `DataError` where there are none, or one asks nothing."""
+    """Return the first samples; raises `DataError` if there are none, or one has no question."""
     samples = list(islice(reader.read("train"), limit))
     if not samples:
         raise DataError(f"{KEY}.query_reader: the reader yields no training task, so there is no sample to write tasks like")
@@ -44,7 +44,7 @@ def read_samples(reader: Reader, limit: int) -> list[Task]:
 
 
 def _resolve_alias(name: str) -> str:
-    """Return the present spelling of a reader's name."""
+    """Return the current spelling of a reader's name."""
     return VALUE_ALIASES["task_reader.type"].get(name, name)
 
 

@@ -1,4 +1,4 @@
-"""Where sentences and paragraphs end, in English and Chinese: a partition of a text, in which no character is lost."""
+"""Where sentences and paragraphs end, in English and Chinese: a partition of the text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_ABBREVIATION = 12
 
 
 def find_sentences(text: str, start: int = 0, end: int | None = None) -> Iterator[Span]:
-    """Yield the spans of sentences, each with the space after it; together they are the text."""
+    """Yield the spans of sentences, each with the space after it; together they cover the text."""
     end = len(text) if end is None else end
     begin = start
     for found in _END.finditer(text, start, end):
@@ -34,7 +34,7 @@ def find_sentences(text: str, start: int = 0, end: int | None = None) -> Iterato
 
 
 def find_paragraphs(text: str) -> Iterator[Span]:
-    """Yield the spans of paragraphs, each with the empty lines after it; together they are the text."""
+    """Yield the spans of paragraphs, each with the empty lines after it; together they cover the text."""
     begin = 0
     for found in _PARAGRAPH.finditer(text):
         if found.end() > begin:
@@ -45,6 +45,6 @@ def find_paragraphs(text: str) -> Iterator[Span]:
 
 
 def _goes_on(text: str, stop: int, after: int) -> bool:
-    """Whether a full stop ends an abbreviation, or is followed by a word that no sentence begins with."""
+    """Whether a full stop ends an abbreviation, or is followed by a word that cannot begin a sentence."""
     before = text[max(0, stop - _LONGEST_ABBREVIATION) : stop + 1]
     return bool(_ABBREVIATION.search(before)) or (after < len(text) and text[after].islower())

@@ -1,4 +1,4 @@
-"""Which chunks belong to which split, and in which order requests go through chunks and samples."""
+"""The split of each chunk, and the order of requests over chunks and samples."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Sources(Protocol):
 def split_chunks(chunks: Sequence[Chunk], share: float, *, validation: bool, train: bool) -> tuple[list[Chunk], list[Chunk]]:
     """Return the chunks of validation and of training, each in the order of its hash, which mixes documents.
 
-    Validation takes the lowest hashes, so that a new document moves few of the old chunks, whose answers are then paid for, and
-    with each chunk those that say the same. Where its share ends among such, training goes without the ones next to it. Each
-    split that is wanted gets one at least; raises `DataError` where there is none for training.
+    Validation takes the lowest hashes, so that a new document moves few old chunks, whose answers are paid for, and with each
+    chunk those with the same content. If its share ends among those, the rest of them is left out of training. Each requested
+    split gets at least one; raises `DataError` if there is none for training.
     """
     ordered = sorted(chunks, key=lambda chunk: chunk.hash)
     if not (validation and train):
@@ -52,7 +52,7 @@ def split_chunks(chunks: Sequence[Chunk], share: float, *, validation: bool, tra
 
 
 def _group_overlapping(ordered: Sequence[Chunk], alike: Mapping[str, frozenset[str]]) -> Iterator[str]:
-    """Yield the hashes in their order, but each with all that hang together with it, the nearest first."""
+    """Yield the hashes in their order, but each followed by all connected ones, the nearest first."""
     met: set[str] = set()
     for chunk in ordered:
         waiting = deque([chunk.hash])
@@ -70,7 +70,7 @@ def from_chunks(chunks: Sequence[Chunk]) -> Sources:
 
 
 def from_samples(samples: Sequence[Task], chunks: Sequence[Chunk]) -> Sources:
-    """Return sources for tasks like samples: with chunks, each turn pairs every sample and every chunk with another one."""
+    """Return sources for tasks like samples: with chunks, each turn pairs every sample with a different chunk."""
     if not chunks:
         return lambda turn: [Source(sample=sample) for sample in samples]
     length = max(len(samples), len(chunks))

@@ -1,4 +1,4 @@
-"""Counts and lengths of a reader's tasks, and which of them are there twice; in one pass, holding no task."""
+"""Counts, lengths and duplicates of a reader's tasks; in one pass, without holding tasks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from astuner_readers.generation.evidence import to_plain
 
 @define(eq=False)
 class SplitStats:
-    """What is known of one split."""
+    """The figures of one split."""
 
     tasks: int = 0
     with_answer: int = 0
     with_messages: int = 0
     duplicates: int = 0
-    """Tasks whose query another one has before them, but for case, space and punctuation of markup."""
+    """Tasks that repeat an earlier query, ignoring case, space and markup."""
     env_types: Counter[str] = field(factory=Counter)
     lengths: array[int] = field(factory=lambda: array("Q"))
     """Characters of the queries."""

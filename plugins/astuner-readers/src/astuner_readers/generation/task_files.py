@@ -1,4 +1,4 @@
-"""What was generated, on the disk: a file of tasks for each split and key, and next to it how they came about."""
+"""Generated tasks on disk: a file for each split and key, with a report next to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from astuner.tabular.task_rows import make_tasks
 
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file's content, so that a reader, or a crash, sees the old one or the new; makes its folder."""
-    # The process id, since two runs of one configuration may write at the same time.
+    # With the process id, since two runs of one configuration may write at once.
     beside = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,7 +41,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def _remove(part: Path) -> None:
-    # Where its folder could not be made, there is none; the first error is the one to report.
+    # Without its folder there is none; the first error is the one to report.
     with suppress(OSError):
         part.unlink(missing_ok=True)
 
@@ -52,7 +52,7 @@ def as_lines(tasks: Iterable[Task]) -> str:
 
 
 def as_json_text(value: Any, indent: int | None = None) -> str:
-    """Return a JSON text that a file can hold: a sample may have lone surrogates, which UTF-8 has not, and JSON can spell."""
+    """Return a JSON text that a file can hold: a sample may have lone surrogates, which JSON can spell but UTF-8 cannot."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     try:
         text.encode()
@@ -72,13 +72,13 @@ class SavedTasks:
     """The tasks of one split under one key."""
 
     def __init__(self, directory: Path, split: Split, key: str) -> None:
-        """Look nowhere yet."""
+        """Touches no file yet."""
         self.tasks_file = directory / f"{split}-{key}.jsonl"
         self.report_file = directory / f"{split}-{key}.report.json"
 
     @property
     def report(self) -> Mapping[str, Any] | None:
-        """How the tasks came about; None where none were generated."""
+        """The report on the tasks; None if none were generated."""
         if not (self.report_file.is_file() and self.tasks_file.is_file()):
             return None
         try:
@@ -88,7 +88,7 @@ class SavedTasks:
         return found
 
     def write(self, tasks: Iterable[Task], report: Mapping[str, Any]) -> None:
-        """Write both files; the report last, since it says that the tasks are there."""
+        """Write both files; the report last, since it marks the tasks as complete."""
         write_atomically(self.tasks_file, as_lines(tasks))
         write_atomically(self.report_file, as_json_text(report, indent=2) + "\n")
 

@@ -1,4 +1,4 @@
-"""The embedding that compares questions; vectors of an API are kept in a file, so that each text is paid for once."""
+"""The embedding that compares questions; an API's vectors are cached in a file, so each text is paid for once."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 _WANTED_BY = "deduplication_filter of the reader 'data_generation'"
 _ALIYUN = "aliyuncs.com"
 _LIKELY = "x" * 600
-"""As long as a question that is yet to be written, and rather longer: what is set aside too much comes back."""
+"""Assumed length of a future question, rather too long: an excess reserve is returned."""
 
 
 class Unembedded(AstunerError):
-    """The API gave no vector for one of the texts, or may not be asked for it."""
+    """The API gave no vector for one of the texts, or a limit forbids asking."""
 
     def __init__(self, message: str, first: int) -> None:
-        """`first` is the place of the first such text; all before it have theirs."""
+        """`first` is the place of the first such text; all before it have vectors."""
         super().__init__(message)
         self.first = first
 
@@ -42,14 +42,14 @@ class Unembedded(AstunerError):
 def open_embedding(
     options: DeduplicationFilter, config_dir: Path, directory: Path, budget: Budget | None = None
 ) -> Iterator[Embedding | None]:
-    """Yield what compares questions; None where only the same words count. Requests to an API are counted in the budget."""
+    """Yield the embedding of questions; None if only the same words count. The budget includes requests to its API."""
     params = options.params
     if not options.enabled or params.model is None:
         yield NgramEmbedding() if options.enabled else None
         return
     environ = dict(os.environ)
     if params.base_url is not None:
-        # A key goes to no other vendor than the one whose variable holds it.
+        # A key goes only to the vendor whose variable holds it.
         vendor = "DASHSCOPE_API_KEY" if _is_aliyun(params.base_url) else "OPENAI_API_KEY"
         environ |= {"OPENAI_BASE_URL": params.base_url, "OPENAI_API_KEY": environ.get(vendor, "")}
     path = directory / "vectors.sqlite" if params.db_path is None else (config_dir / Path(params.db_path).expanduser()).resolve()
@@ -69,7 +69,7 @@ def open_embedding(
 
 @define(eq=False)
 class InParts:
-    """An embedding that asks an API for a part of the texts at a time, and knows which have their vectors when that fails."""
+    """An embedding that asks an API in batches, and knows on a failure which texts have vectors."""
 
     _api: Embedding
     _size: int
@@ -79,9 +79,9 @@ class InParts:
     _held: list[Usage] = field(factory=list, init=False)
 
     def hold(self, texts: Iterable[str], more: int) -> None:
-        """Set aside what the vectors of texts, and of so many further questions, may take, until vectors are next asked for.
+        """Reserve the cost of the vectors of texts, and of further questions, until vectors are next requested.
 
-        Answers that nothing is left to compare would be paid for nothing. Raises `LLMBudgetSpent`.
+        Answers that cannot be compared would be wasted. Raises `LLMBudgetSpent`.
         """
         self.release()
         new = [*(text for text in dict.fromkeys(texts) if text not in self._embedded), *([_LIKELY] * more)]
@@ -89,12 +89,12 @@ class InParts:
             self._held.append(self._budget.reserve("".join(new[start : start + self._size]), 0))
 
     def release(self) -> None:
-        """Give back what was set aside."""
+        """Release the reserve."""
         while self._held:
             self._budget.settle(self._held.pop(), requests=0)
 
     async def vectors(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Return the vectors; raises `Unembedded`, and `DataError` where some have another size than others."""
+        """Return the vectors; raises `Unembedded`, and `DataError` if their sizes differ."""
         self.release()
         try:
             new = [text for text in dict.fromkeys(texts) if text not in self._embedded]

@@ -1,1 +1,1 @@
-"""Tasks from the traces of a deployed agent and from what its users said of its answers; and the collector that records both."""
+"""Tasks from the traces of a deployed agent and the feedback of its users; and the collector that records both."""

@@ -1,4 +1,4 @@
-"""What users said of an answer, read off the attributes of a span, an event or a log record, and made one score."""
+"""Feedback on an answer: read from a span, an event or a log record, and combined into one score."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from astuner_readers.tracing.attributes import get_at, get_first, get_text
 from astuner_readers.tracing.records import Annotation, Annotator, Span
 
 EVALUATION = "gen_ai.evaluation.result"
-"""OpenTelemetry's event for a judgement of an answer; the collector writes feedback in this form too."""
+"""OpenTelemetry's event for the evaluation of an answer; the collector writes feedback in this form too."""
 CORRECTION = "astuner.feedback.correction"
 ANNOTATOR = "astuner.feedback.annotator"
 USER = "astuner.feedback.user"
@@ -28,10 +28,10 @@ _BAD = frozenset({"thumbs_down", "thumbsdown", "down", "dislike", "disliked", "b
 def parse_annotation(
     attributes: Mapping[str, Any], *, trace_id: str | None = None, span_id: str | None = None, time_ns: int = 0
 ) -> Annotation | None:
-    """Read an event `gen_ai.evaluation.result`, or one of feedback in plainer keys; None where nothing is said.
+    """Read an event `gen_ai.evaluation.result`, or feedback under plainer keys; None if it is empty.
 
-    OpenTelemetry's event is an automatic judgement unless it says otherwise. A `rating` is a label: out of
-    how many nobody says.
+    OpenTelemetry's event is an automatic judgement unless it says otherwise. A `rating` is a label, since its
+    scale is unknown.
     """
     rating = to_number(get_first(attributes, "rating"))
     formal = get_at(attributes, "gen_ai.evaluation.name") is not None
@@ -44,7 +44,7 @@ def parse_annotation(
         name=get_text(attributes, "gen_ai.evaluation.name", "name") or "user_feedback",
         annotator=parse_annotator(said, otherwise="llm" if formal else "human"),
         user=get_text(attributes, USER, "user", "user_id") or "",
-        # A thumb is a judgement whatever label comes with it.
+        # A thumb is a judgement, whatever its label.
         score=_score_label(thumbs) if score is None else score,
         label=get_text(attributes, "gen_ai.evaluation.score.label", "label")
         or thumbs
@@ -58,7 +58,7 @@ def parse_annotation(
 
 
 def find_annotations(span: Span) -> Iterator[Annotation]:
-    """Yield what a span says of itself: events of feedback, and attributes `feedback.score`, `feedback.thumbs` and so on."""
+    """Yield the feedback in a span: events, and attributes `feedback.score`, `feedback.thumbs` and so on."""
     for event in span.events:
         if event["name"] == EVALUATION or event["name"] in _FEEDBACK_EVENTS:
             found = parse_annotation(event["attributes"], trace_id=span.trace_id, span_id=span.span_id, time_ns=span.end_ns)
@@ -79,7 +79,7 @@ def parse_annotator(value: Any, otherwise: Annotator = "human") -> Annotator:
 
 
 def to_number(value: Any) -> float | None:
-    """Return a finite number; None for what is none."""
+    """Return a finite number; None for anything else."""
     try:
         made = float(value)
     except (TypeError, ValueError):
@@ -88,7 +88,7 @@ def to_number(value: Any) -> float | None:
 
 
 def add_score(annotation: Annotation) -> Annotation:
-    """Give an annotation without a score that of its label: 1 for `thumbs_up` and the like, 0 for the opposite."""
+    """Give an annotation without a score one from its label: 1 for `thumbs_up` and the like, 0 for the opposite."""
     return annotation if annotation.score is not None else evolve(annotation, score=_score_label(annotation.label))
 
 
@@ -98,9 +98,9 @@ def _score_label(label: str | None) -> float | None:
 
 
 def merge_annotations(annotations: Sequence[Annotation]) -> list[Annotation]:
-    """Return what counts, in order of time: of each user, under each name, the last score with its label, comment and correction.
+    """Return the current annotations, in order of time: per user and name, the last score with its label, comment and correction.
 
-    Nobody knows whether two who give no name are one: what they said stays apart, but for a record that was read twice.
+    Anonymous users are never merged, except for a record that was read twice.
     """
     counted: dict[object, Annotation] = {}
     for annotation in sorted(annotations, key=lambda one: one.time_ns):
@@ -111,7 +111,7 @@ def merge_annotations(annotations: Sequence[Annotation]) -> list[Annotation]:
 
 
 def _merge(earlier: Annotation, later: Annotation) -> Annotation:
-    """Return what a user has said in all: a comment that follows a thumb takes nothing back."""
+    """Combine two annotations of a user: a comment after a thumb retracts nothing."""
     judged = later if later.score is not None or later.label else earlier
     return evolve(
         later,
@@ -123,6 +123,6 @@ def _merge(earlier: Annotation, later: Annotation) -> Annotation:
 
 
 def mean_score(annotations: Sequence[Annotation]) -> float | None:
-    """Return the mean of the scores; None where there is none."""
+    """Return the mean of the scores; None if there are none."""
     scores = [annotation.score for annotation in annotations if annotation.score is not None]
     return sum(scores) / len(scores) if scores else None

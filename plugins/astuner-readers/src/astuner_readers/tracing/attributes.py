@@ -22,7 +22,7 @@ _KEPT_BELOW = (
     "traceloop",
     "user_feedback",
 )
-"""First parts of the keys that tasks are made from. The others (HTTP headers among them) are not kept."""
+"""Prefixes of the keys that tasks are made from. Others (such as HTTP headers) are not stored."""
 
 
 def keep_relevant(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,13 +31,13 @@ def keep_relevant(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def get_at(attributes: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a dotted path, however its keys are nested; None where there is none."""
+    """Return the value at a dotted path, however its keys are nested; None if there is none."""
     if path in attributes:
         return attributes[path]
     cut = path.rfind(".")
     while cut > 0:
         inner = attributes.get(path[:cut])
-        # Not `Mapping`, which takes much longer to tell: JSON holds dicts, and this is asked for every key of every span.
+        # Not `Mapping`, which is much slower to check: JSON holds dicts, and this runs for every key of every span.
         if type(inner) is dict and (found := get_at(inner, path[cut + 1 :])) is not None:
             return found
         cut = path.rfind(".", 0, cut)
@@ -45,12 +45,12 @@ def get_at(attributes: Mapping[str, Any], path: str) -> Any:
 
 
 def get_first(attributes: Mapping[str, Any], *paths: str) -> Any:
-    """Return the first value that is there and not empty."""
+    """Return the first non-empty value."""
     return next((value for path in paths if (value := get_at(attributes, path)) not in (None, "", [], {})), None)
 
 
 def get_text(attributes: Mapping[str, Any], *paths: str) -> str | None:
-    """Return the first value that is text; the quotes are taken off with which AgentScope 1 writes some."""
+    """Return the first value that is text, without the quotes that AgentScope 1 writes around some."""
     for path in paths:
         value = get_at(attributes, path)
         if isinstance(value, str) and value.strip():
@@ -60,7 +60,7 @@ def get_text(attributes: Mapping[str, Any], *paths: str) -> str | None:
 
 
 def get_tree(attributes: Mapping[str, Any], path: str) -> Any:
-    """Return everything below a dotted path as one tree; keys that count become a list. None where there is nothing."""
+    """Return everything below a dotted path as one tree; numeric keys become a list. None if there is nothing."""
     whole = get_at(attributes, path)
     if whole is not None and not isinstance(whole, Mapping | list):
         return whole
@@ -71,7 +71,7 @@ def get_tree(attributes: Mapping[str, Any], path: str) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """Return what JSON a text holds; the text itself where it holds none."""
+    """Parse a text as JSON; return the text itself if it is not."""
     if text.lstrip()[:1] not in ("{", "[", '"'):
         return text
     try:
@@ -92,7 +92,7 @@ def _leaves(attributes: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any
 
 def _grow(tree: dict[str, Any], path: list[str], value: Any) -> None:
     if isinstance(value, Mapping):
-        # An object's own keys may be dotted too.
+        # An object's keys may be dotted too.
         for key, inner in value.items():
             _grow(tree, [*path, *str(key).split(".")], inner)
         return

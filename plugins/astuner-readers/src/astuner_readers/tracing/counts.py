@@ -1,4 +1,4 @@
-"""What became of everything that was read: nothing is left out without being counted."""
+"""Counts of everything that was read, and of what was left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field
 
 _NAMED = 5
-"""Places that are named of each reason."""
+"""Number of places listed for each reason."""
 
 
 @define(eq=False)
@@ -25,26 +25,26 @@ class Tally:
     places: dict[str, list[str]] = field(factory=dict)
     """The first places of each reason."""
     repeated_spans: int = 0
-    """Spans that came again, as exporters send them after a lost reply."""
+    """Repeated spans, as exporters send them after a lost reply."""
     left_out: Counter[str] = field(factory=Counter)
-    """Turns that are no tasks, by reason."""
+    """Turns that are not tasks, by reason."""
     filtered: dict[str, int] = field(factory=dict)
     """Tasks that each filter left out."""
     unjudged: Counter[str] = field(factory=Counter)
     """Tasks on which an LLM gave no verdict, by reason."""
     annotations: int = 0
-    """Those that were found."""
+    """Annotations that were found."""
     unmatched_annotations: int = 0
-    """Those of no turn whose trace, span or conversation is among what was read."""
+    """Annotations of traces, spans or conversations that were not read."""
     with_feedback: int = 0
     """Tasks with feedback."""
     without_answer: int = 0
-    """Tasks that have no right answer: they can be tried, but not compared."""
+    """Tasks without a right answer: they can be tried, but not compared."""
     train: int = 0
     validation: int = 0
 
     def note_broken(self, source: str, place: str, reason: str) -> None:
-        """Count something that could not be read."""
+        """Count an unreadable item."""
         self.sources.setdefault(source, Counter())["broken"] += 1
         self.broken[reason] += 1
         named = self.places.setdefault(reason, [])
@@ -53,11 +53,11 @@ class Tally:
 
     @property
     def spans(self) -> int:
-        """How many spans were read."""
+        """The number of spans read."""
         return sum(counts["spans"] for counts in self.sources.values())
 
     def rows(self) -> Iterator[tuple[str, str]]:
-        """Yield what a table shows: a name and a value each."""
+        """Yield the rows of a table: name and value."""
         for name, counts in self.sources.items():
             yield "source", f"{name} ({', '.join(f'{count} {what}' for what, count in counts.items()) or 'nothing'})"
         yield "traces", str(self.traces)
@@ -81,7 +81,7 @@ class Tally:
         yield "tasks", f"{self.train} for training, {self.validation} for validation"
 
     def sentence(self) -> str:
-        """Return all of it in one line, for a notice."""
+        """Return everything in one line, for a notice."""
         return "; ".join(f"{name}: {value}" for name, value in self.rows())
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What one span says: what went in and came out, what kind of work it was, and whose."""
+"""The content of one span: input and output, the kind of work, and the agent."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ _CHOICE = "gen_ai.choice"
 
 @frozen(kw_only=True)
 class Exchange:
-    """What went into a span, and what came out."""
+    """Input and output of a span."""
 
     asked: Sequence[ChatMessage]
     said: Sequence[ChatMessage] = field(factory=tuple)
 
     @property
     def opening(self) -> Sequence[ChatMessage]:
-        """The messages up to the last of the user; none where there is none."""
+        """The messages up to the user's last one; empty if there is none."""
         last = find_last(self.asked, "user")
         return () if last is None else self.asked[: last + 1]
 
     @property
     def answer(self) -> str | None:
-        """The text of the last answer, if that is not a call of a tool."""
+        """The text of the last answer, unless that is a tool call."""
         last = find_last(self.said, "assistant")
         if last is None or self.said[last].tool_calls:
             return None
@@ -49,7 +49,7 @@ class Exchange:
 
 
 def exchange_of(span: Span) -> Exchange:
-    """Read what went in and came out, from the first place that says it."""
+    """Read input and output, each from the first place that has it."""
     attributes = span.attributes
     asked = _first_messages((get_tree(attributes, path) for path in _INPUTS), "user") or _read_questions_in_events(span)
     said = _first_messages((get_tree(attributes, path) for path in _OUTPUTS), "assistant") or _read_answers_in_events(span)
@@ -67,12 +67,12 @@ def _first_messages(values: Iterable[Any], role: str) -> list[ChatMessage]:
 
 def _get_whole(attributes: Mapping[str, Any], path: str) -> Any:
     value = get_first(attributes, path)
-    # `input` above `input.value` is no object of a function's arguments.
+    # The parent of `input.value` does not hold a function's arguments.
     return None if isinstance(value, Mapping) and "value" in value else value
 
 
 def _read_questions_in_events(span: Span) -> list[ChatMessage]:
-    """Read the messages that older conventions put into events: one each, or all of them in one."""
+    """Read messages from events, as in older conventions: one per event, or all in one."""
     found: list[ChatMessage] = []
     for event in span.events:
         attributes = event["attributes"]
@@ -104,7 +104,7 @@ def _kind(span: Span) -> str:
 
 
 def is_agent(span: Span) -> bool:
-    """Whether a span is the work of an agent."""
+    """Whether a span belongs to an agent."""
     if _operation(span):
         return _operation(span) == "invoke_agent"
     if _kind(span):
@@ -113,7 +113,7 @@ def is_agent(span: Span) -> bool:
 
 
 def is_model(span: Span) -> bool:
-    """Whether a span is a call of a model."""
+    """Whether a span is a model call."""
     operation, kind = _operation(span), _kind(span)
     if operation:
         return operation in ("chat", "text_completion", "generate_content")
@@ -123,7 +123,7 @@ def is_model(span: Span) -> bool:
 
 
 def list_tools(spans: Iterable[Span]) -> tuple[str, ...]:
-    """Return the names of the tools that were called, in order, each once."""
+    """Return the names of the tools that were called, in order, without repetition."""
     called: dict[str, None] = {}
     for span in spans:
         if _operation(span) == "execute_tool" or _kind(span) == "TOOL":
@@ -135,16 +135,16 @@ def list_tools(spans: Iterable[Span]) -> tuple[str, ...]:
 
 
 def find_agent_name(span: Span) -> str | None:
-    """Return the name of the agent whose span it is."""
+    """Return the name of the span's agent."""
     named = get_text(span.attributes, "gen_ai.agent.name", "agent.name")
     return named or (span.name.partition(".")[0] if is_agent(span) else None)
 
 
 def find_model_name(span: Span) -> str | None:
-    """Return the name of the model that was called."""
+    """Return the name of the called model."""
     return get_text(span.attributes, "gen_ai.request.model", "llm.model_name", "gen_ai.response.model")
 
 
 def find_conversation_id(span: Span) -> str | None:
-    """Return the id of the conversation that a span is of."""
+    """Return the id of a span's conversation."""
     return get_text(span.attributes, "gen_ai.conversation.id", "session.id", "conversation.id")

@@ -111,7 +111,7 @@ def _options(sources: tuple[str, ...], validation_out: Path | None, given: dict[
 
 
 def _check_used(given: dict[str, Any]) -> None:
-    """Raise `UsageError` for an argument that another one leaves without effect."""
+    """Raise `UsageError` for an argument that has no effect because of another."""
     from astuner.errors import UsageError
 
     asking = {"--rubrics": given["rubrics"], "--llm": given["llm_model"], "--llm-cache": given["llm_cache"]}

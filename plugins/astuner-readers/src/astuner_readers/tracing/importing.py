@@ -1,4 +1,4 @@
-"""The way from sources to data sets: read, put together, hear what users said, filter, split, write."""
+"""From sources to data sets: read, assemble, add feedback, filter, split, write."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Destinations:
 
 
 def import_tasks(options: TracingOptions, asking: LlmAccess, to: Destinations) -> Tally:
-    """Make the data sets; return what became of everything that was read.
+    """Make the data sets; return counts of everything that was read.
 
-    Relative sources start at `asking.config_dir`. Raises `DataError` when a data set would be written over a source or another
-    data set, when nothing of them can be read, or when nothing that was read is a task; earlier data sets then stay as they are.
+    Relative sources start at `asking.config_dir`. Raises `DataError` if a data set would overwrite a source or another data set,
+    if no source can be read, or if there are no tasks; earlier data sets then stay as they are.
     """
     access = Access(project=options.project, environ=asking.environ)
     sources = open_sources(options.named_sources, asking.config_dir, access)
@@ -57,8 +57,8 @@ def import_tasks(options: TracingOptions, asking: LlmAccess, to: Destinations) -
             before = tally.spans
             _read(waiting, spool, tally)
             read += waiting
-            # A collector may have begun a new file meanwhile. A file system that renames nothing but numbers files anew at each
-            # look would have them read for ever, so that a reading which brought nothing is the last.
+            # A collector may have started a new file meanwhile. Some file systems give files new numbers at each look, so a
+            # reading without new spans is the last.
             waiting = find_new_sources(options.named_sources, asking.config_dir, access, read) if tally.spans > before else []
         _check_read(options, tally)
         _find_turns(spool, options, tally)
@@ -146,7 +146,7 @@ def _add_annotation(spool: Spool, options: TracingOptions, tally: Tally) -> None
         meant = spool.find_tasks(annotation)
         tally.unmatched_annotations += not meant
         for number in meant:
-            # What a whole trace should have answered is what its last turn should have.
+            # The correction of a whole trace belongs to its last turn.
             is_last = annotation.span_id is not None or number == meant[-1]
             said = annotation if is_last else evolve(annotation, correction=None)
             if said == annotation or annotation.says_more:
@@ -154,7 +154,7 @@ def _add_annotation(spool: Spool, options: TracingOptions, tally: Tally) -> None
 
 
 def _judge(spool: Spool, options: TracingOptions, tally: Tally) -> None:
-    """Give each task what was said of it, and leave out those without an answer: a correction is one too."""
+    """Add the feedback to each task, and drop those without an answer: a correction counts as one."""
     for number, candidate in spool.tasks():
         if said := spool.list_annotations(number):
             candidate = add_feedback(candidate, said, good_from=options.good_from)
@@ -182,7 +182,7 @@ def _write(spool: Spool, options: TracingOptions, to: Destinations, tally: Tally
             "validation": _File(stack, to.validation, options.limit),
         }
         for number, candidate in spool.tasks():
-            # The side of the first of its duplicates: whichever of them is liked later, a question stays where it is.
+            # The side of its first duplicate: a question stays there, whichever is liked later.
             first = candidate if (at := spool.find_first(number)) == number else spool.task(at)
             for_validation = first.conversation in validated if by_conversation else split.validates(first.key, first.time_ns)
             if files["validation" if for_validation else "train"].add(candidate):
@@ -192,7 +192,7 @@ def _write(spool: Spool, options: TracingOptions, to: Destinations, tally: Tally
 
 
 class _File:
-    """One split, written to each of its places."""
+    """One split, written to each of its files."""
 
     def __init__(self, stack: ExitStack, paths: Sequence[Path], limit: int | None) -> None:
         self._rows: list[Rows] = [stack.enter_context(replace_file(path)) for path in paths]
@@ -214,7 +214,7 @@ class _File:
 
 
 def list_cautions(options: TracingOptions, tally: Tally) -> Iterator[str]:
-    """Yield what a user should know of the tasks before training on them."""
+    """Yield what a user should know about the tasks before training on them."""
     if (text := _find_imbalance(options, tally)) is not None:
         yield text
     if tally.without_answer:
@@ -225,7 +225,7 @@ def list_cautions(options: TracingOptions, tally: Tally) -> Iterator[str]:
 
 
 def _find_imbalance(options: TracingOptions, tally: Tally) -> str | None:
-    """Return what a user should know of a split that put everything on one side; None where it did not, or there is no rule."""
+    """Return a warning about a split that put everything on one side; None if it did not, or without a rule."""
     if not options.validation_fraction and options.validation_after is None:
         return None
     empty = [name for name, count in (("training", tally.train), ("validation", tally.validation)) if count == 0]

@@ -1,4 +1,4 @@
-"""Messages, in whatever form a tracer wrote them, as a chat API takes them."""
+"""Messages in any tracer's form, converted for a chat API."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ChatMessage:
     """Each with `id`, `name` and `arguments`, which is JSON in a string."""
     tool_call_id: str | None = None
     not_text: bool = False
-    """Whether there was an image or a file in it, which `text` does not show."""
+    """Whether it had an image or a file, which `text` does not show."""
 
     def as_openai(self) -> dict[str, Any]:
         """Return the message in OpenAI's form."""
@@ -48,13 +48,13 @@ class ChatMessage:
 def parse_messages(value: Any, role: str) -> list[ChatMessage]:
     """Return the messages in a value: a list, one message, an object that holds either, JSON or a `repr` of these, or plain text.
 
-    `role` is the default author. What holds no message gives none.
+    `role` is the default author. A value without messages gives none.
     """
     return list(_parse_messages(value, role, depth=0))
 
 
 def find_last(messages: Sequence[ChatMessage], role: str) -> int | None:
-    """Return the position of the last message of a role; None where there is none."""
+    """Return the position of the last message of a role; None if there is none."""
     return next((index for index in range(len(messages) - 1, -1, -1) if messages[index].role == role), None)
 
 
@@ -92,7 +92,7 @@ def _parse_text(text: str, role: str, depth: int) -> Iterator[ChatMessage]:
 
 
 def _holds_no_words(value: Any) -> bool:
-    """Whether JSON is mere bookkeeping: messages with nothing in them, the arguments of a call, or an id and nothing else."""
+    """Whether JSON is mere bookkeeping: empty messages, the arguments of a call, or only an id."""
     if isinstance(value, list):
         return any(isinstance(item, Mapping) and _holds_no_words(item) for item in value)
     return bool(value.keys() & {"role", "parts", "content", "messages", "args", "kwargs"}) or value.keys() <= {"id", "type"}
@@ -133,7 +133,7 @@ def _parse_message(value: Mapping[str, Any], otherwise: str) -> Iterator[ChatMes
 
 
 class _MessageBuilder:
-    """A message in the making. A tool's result in the middle of it ends it, and is a message of its own."""
+    """A message under construction. A tool's result in the middle ends it, and is a separate message."""
 
     def __init__(self, role: str, tool_call_id: Any) -> None:
         self._role, self._tool_call_id = role, str(tool_call_id) if tool_call_id else None
@@ -186,7 +186,7 @@ def _call(call: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _to_text(result: Any) -> str:
-    """Return a tool's result as text: that of its text blocks, also where they were written as `repr`."""
+    """Return a tool's result as text: that of its text blocks, even if written as `repr`."""
     value: Any = parse_json(result) if isinstance(result, str) else result
     if isinstance(value, str):
         return _repr_to_text(value)
@@ -199,7 +199,7 @@ def _to_text(result: Any) -> str:
 
 
 def _repr_to_text(text: str) -> str:
-    """Return the words in `TextBlock(text='…')`, and any other text as it is."""
+    """Return the text in `TextBlock(text='…')`, and any other text as it is."""
     if not (text.endswith(")") and text.partition("(")[0].isidentifier()):
         return text
     try:

@@ -1,4 +1,4 @@
-"""The options of the reader `tracing`; `astuner trace import` makes the same ones of its own."""
+"""The options of the reader `tracing`; `astuner trace import` makes the same from its arguments."""
 
 from __future__ import annotations
 
@@ -27,41 +27,41 @@ class TracingOptions:
     """Options of the reader `tracing`."""
 
     sources: tuple[str, ...] = field(default=(), metadata={ONE_OR_MANY: True}, validator=_is_named)
-    """Where the traces are, one or several: files (also `traces*.jsonl`), relative to the YAML, or `http://…` of a Phoenix."""
+    """The traces, one or several places: files (also `traces*.jsonl`), relative to the YAML, or `http://…` of a Phoenix."""
     base_url: str | None = None
     """Another place for one source."""
     project: str | None = None
-    """Which project of Phoenix; all when null."""
+    """The project in Phoenix; all when null."""
     agents: tuple[str, ...] = field(default=(), metadata={ONE_OR_MANY: True})
-    """Only turns of these agents; of every outermost agent when empty."""
+    """Only turns of these agents; of all outermost agents when empty."""
     keep_system_prompt: bool = True
-    """Whether the recorded system prompt is put into a task's `init_messages`."""
+    """Whether a task's `init_messages` include the recorded system prompt."""
     require_answer: bool = True
-    """Leave out turns without an answer."""
+    """Drop turns without an answer."""
     annotators: tuple[str, ...] = field(
         default=("human",), metadata={ONE_OR_MANY: True}, validator=deep_iterable(in_(("human", "llm", "code")))
     )
-    """Whose word counts: of `human`, `llm` and `code`."""
+    """Whose annotations count: `human`, `llm`, `code`."""
     annotation_names: tuple[str, ...] = field(default=(), metadata={ONE_OR_MANY: True})
     """Only annotations of these names; all when empty."""
     good_from: float = 0.5
     """The mean score from which a recorded answer is right; a lower one makes it the `rejected_answer`."""
     filters: tuple[FilterChoice, ...] = (FilterChoice(type="deduplication"),)
-    """What leaves tasks out, in this order."""
+    """The filters of tasks, in this order."""
     validation_fraction: float = field(default=0.0, validator=[ge(0), lt(1)])
-    """Share of the conversations that are for validation, chosen by a hash of their first question."""
+    """Share of the conversations for validation, chosen by a hash of their first question."""
     validation_after: str | None = field(default=None, validator=_agrees)
-    """In place of a share: conversations with a turn from this time on are for validation."""
+    """Instead of a share: conversations with a turn from this time on are for validation."""
     validation_by: Literal["conversation", "task"] = "conversation"
-    """What is kept on one side. `task` lets turns of one conversation fall on both."""
+    """What stays in one split. With `task`, turns of one conversation may be in both."""
     limit: int | None = field(default=None, validator=optional(ge(1)))
     """Only the first `limit` tasks of each split."""
     alien_llm_model: str = "qwen3-235b-a22b-instruct-2507"
-    """The LLM that a filter asks."""
+    """The LLM for filters."""
     alien_llm_response_length: int = field(default=2048, validator=ge(1))
     """Most tokens of its answer."""
     train_output_path: str | None = None
-    """A file for the training tasks, besides the one in the run directory; relative to the YAML."""
+    """A second file for the training tasks, besides the one in the run directory; relative to the YAML."""
     validation_output_path: str | None = None
     """The same for the validation tasks."""
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry's own JSON: a document of an OTLP file or request, as spans and annotations."""
+"""OpenTelemetry's JSON: a document of an OTLP file or request, as spans and annotations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_document(value: Any) -> bool:
 
 
 def read_records(document: Mapping[str, Any], source: str, place: str) -> Iterator[Record]:
-    """Yield the spans of a document, and the annotations among its log records; other log records are passed over."""
+    """Yield the spans of a document, and the annotations among its log records; other log records are skipped."""
     for resource in _objects(_get(document, *_SPANS)):
         for scope in _objects(_get(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans")):
             for number, span in enumerate(_list(scope.get("spans"))):
@@ -65,7 +65,7 @@ def parse_span(span: Any, source: str) -> Span:
 
 
 def parse_attributes(pairs: Any) -> dict[str, Any]:
-    """Return attributes as plain values: of OTLP's list of keys and values, or of an object that holds them already."""
+    """Return attributes as plain values: from OTLP's list of keys and values, or from an object."""
     if isinstance(pairs, Mapping):
         return dict(pairs)
     return {str(pair["key"]): to_plain(pair.get("value")) for pair in _objects(pairs) if "key" in pair}
@@ -87,7 +87,7 @@ def to_plain(value: Any) -> Any:
 
 
 def to_hex_id(value: Any, size: int) -> str | None:
-    """Return an id of so many bytes as lower-case hex, also from base64 (as protobuf's JSON has it); None if it is not one."""
+    """Return an id of this length as lower-case hex, also from base64 (as in protobuf's JSON); None if it is not one."""
     if not isinstance(value, str) or value in _NO_ID:
         return None
     text = value.removeprefix("0x")

@@ -1,4 +1,4 @@
-"""The reader `tracing`: tasks from what a deployed agent was asked, and from what its users said of the answers."""
+"""The reader `tracing`: tasks from the questions to a deployed agent, and its users' feedback."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ Say = Callable[[str, Literal["info", "warning"]], None]
 class TracingReader:
     """Imports the traces once, into the run directory, and reads the tasks from there.
 
-    New traces arrive all the time; a run that goes on has the tasks that it began with.
+    New traces arrive all the time; a resumed run has the tasks that it started with.
     """
 
     Options = TracingOptions
 
     def __init__(self, options: TracingOptions, config_dir: Path, directory: Path, *, is_run: bool = True) -> None:
-        """`directory` is the run's. Where none `is_run`, what it has read is there to see; nothing is kept, and no LLM asked."""
+        """`directory` is the run's. Without `is_run` the tasks are only shown: nothing is stored, and no LLM asked."""
         self._options, self._config_dir, self._is_run = options, config_dir, is_run
-        # Beside the readings: a verdict is kept by all that it depends on, and other options do not make it another one.
+        # Next to the readings: verdicts are keyed by everything that they depend on, so other options can share them.
         self._verdicts = directory / "tracing" / "verdicts.sqlite"
         self._home = directory / "tracing" / _digest(options)
         if not is_run and not self._counts.is_file():
@@ -54,11 +54,11 @@ class TracingReader:
         return cls(options, run_info.config_dir, run_info.directory, is_run=run_info.attempt > 0)
 
     def report_to(self, say: Say) -> None:
-        """Say through this what was read, instead of on stderr; called before the first reading."""
+        """Report through this what was read, instead of on stderr; called before the first reading."""
         self._say = say
 
     def read(self, split: Split) -> Iterator[Task]:
-        """Yield the tasks of a split in order of time; nothing for validation where no rule puts anything there."""
+        """Yield the tasks of a split in order of time; nothing for validation without a rule for it."""
         self._import_once()
         path = self._home / f"{split}.jsonl"
         if not path.stat().st_size:
@@ -67,7 +67,7 @@ class TracingReader:
 
     @property
     def _counts(self) -> Path:
-        """Is written last, so that it says that the reading is whole."""
+        """Written last, so it marks the reading as complete."""
         return self._home / "counts.json"
 
     def _import_once(self) -> None:
@@ -107,7 +107,7 @@ class TracingReader:
 
 
 def _digest(options: TracingOptions) -> str:
-    """Name the options in 12 hex digits: other options are another reading."""
+    """Return 12 hex digits of the options: other options are another reading."""
     text = json.dumps(cattrs.unstructure(options), sort_keys=True, default=_as_json)
     return blake2b(text.encode(), digest_size=6).hexdigest()
 

@@ -1,4 +1,4 @@
-"""What a source of traces yields: spans, annotations, and what could not be read."""
+"""The records of a source of traces: spans, annotations, and unreadable items."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Annotator = Literal["human", "llm", "code"]
 
 @frozen(kw_only=True)
 class Span:
-    """One span, whatever wrote it down."""
+    """One span, from any source."""
 
     source: str
     """The source, as the user named it."""
     trace_id: str
-    """Lower-case hex, as is `span_id`, where the source has ids of OpenTelemetry."""
+    """Lower-case hex, like `span_id`, if the source has OpenTelemetry ids."""
     span_id: str
     parent_id: str | None = None
     name: str = ""
     start_ns: int = 0
     end_ns: int = 0
     attributes: Mapping[str, Any] = field(factory=dict)
-    """As the source has them: dotted keys, nested objects, or both; read them with `astuner_readers.tracing.attributes`."""
+    """As in the source: dotted keys, nested objects, or both; read them with `astuner_readers.tracing.attributes`."""
     events: tuple[Mapping[str, Any], ...] = ()
     """Each with `name` and `attributes`."""
     failed: bool = False
@@ -33,7 +33,7 @@ class Span:
 
 @frozen(kw_only=True)
 class Annotation:
-    """Feedback on an answer, by a person or a program. Names a span, a trace or a conversation, the narrowest it knows."""
+    """Feedback on an answer, by a person or a program. Names a span, a trace or a conversation, the narrowest known."""
 
     trace_id: str | None = None
     span_id: str | None = None
@@ -41,17 +41,17 @@ class Annotation:
     name: str = "user_feedback"
     annotator: Annotator = "human"
     user: str = ""
-    """Who said it, where that is known: of what one user says under one name, the last word counts. Empty if unknown."""
+    """Its author, empty if unknown: of one user's annotations with one name, the last counts."""
     score: float | None = None
     label: str | None = None
     comment: str | None = None
     correction: str | None = None
-    """What the answer should have been."""
+    """The answer as it should have been."""
     time_ns: int = 0
 
     @property
     def says_more(self) -> bool:
-        """Whether it says anything besides a correction."""
+        """Whether it holds anything besides a correction."""
         return self.score is not None or bool(self.label or self.comment)
 
 
@@ -65,6 +65,6 @@ class BadRecord:
 
 
 ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What values of an unforeseen shape raise; one of them is counted as broken, and the others are read."""
+"""Errors from values of an unexpected shape; the item is counted as broken, and the others are read."""
 
 Record = Span | Annotation | BadRecord

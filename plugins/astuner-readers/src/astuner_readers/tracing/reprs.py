@@ -1,4 +1,4 @@
-"""Messages that an agent framework wrote down as Python's `repr`, read without running anything."""
+"""Parses messages that an agent framework wrote as Python's `repr`, without running anything."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import ast
 from typing import Any
 
 LONGEST = 4 << 20
-"""Longer texts are not parsed: it would take too much memory."""
+"""Longer texts are not parsed: that would take too much memory."""
 
 
 def parse_repr(text: str) -> Any:
     """Return a `repr` as plain data: a call such as `Msg(name='user')` becomes the object of its keywords.
 
-    Raises `ValueError` for a text that is no such expression.
+    Raises `ValueError` for any other text.
     """
     if len(text) > LONGEST:
         raise ValueError(f"a repr of {len(text):,} characters")
@@ -36,12 +36,12 @@ def _value(node: ast.expr) -> Any:
             return {word.arg: _value(word.value) for word in keywords if word.arg is not None}
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
-    # Names, comprehensions, arithmetic: nothing that a message needs.
+    # Names, comprehensions, arithmetic: messages need none of these.
     return None
 
 
 def _replace_objects(text: str) -> str:
-    """Put None in the place of `<…>`, which stands for an object without a `repr` of its own, outside of strings."""
+    """Replace `<…>` outside strings, an object without its own `repr`, by None."""
     made: list[str] = []
     quote, depth, position = "", 0, 0
     while position < len(text):

@@ -1,4 +1,4 @@
-"""Which tasks are for validation: by a rule, so that the same traces are always split the same way."""
+"""The rule that chooses validation tasks: the same traces are always split the same way."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def _is_time(instance: Split, attribute: Attribute[Any], value: str | None) -> N
 
 @frozen(kw_only=True)
 class Split:
-    """The rule. What belongs together is never on both sides."""
+    """The rule. Related tasks are never in both splits."""
 
     fraction: float = field(default=0.0, validator=[ge(0), lt(1)])
     after: str | None = field(default=None, validator=_is_time)
     by: Literal["conversation", "task"] = "conversation"
 
     def validates(self, key: str, last_time_ns: int) -> bool:
-        """Whether what has this first question, and ended at this time, is for validation."""
+        """Whether a conversation with this first question and end time is for validation."""
         if self.after is not None:
-            # By its last turn: nothing that is trained on is later than the time.
+            # By its last turn: no training task is later than the time.
             return last_time_ns >= to_nanoseconds(datetime.fromisoformat(self.after))
         digest = blake2b(f"validation {key}".encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") < self.fraction * 2**64
 
     def choose(self, spool: Spool) -> frozenset[str]:
-        """Return the names of the conversations that are for validation."""
+        """Return the names of the conversations for validation."""
         if not self.fraction and self.after is None:
             return frozenset()
         conversations = spool.conversations()

@@ -1,4 +1,4 @@
-"""Where spans wait until their trace is whole, on disk: a trace's root comes last, and feedback days later."""
+"""Stores spans on disk until their trace is complete: a trace's root comes last, and feedback days later."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LAST_TIME = 2**63 - 1
 
 
 class Spool:
-    """Spans, annotations and tasks in a file of its own. Memory holds one trace, or one task, at a time."""
+    """Spans, annotations and tasks in a temporary file. Memory holds one trace, or one task, at a time."""
 
     def __init__(self, path: Path) -> None:
         self._file = sqlite3.connect(path, isolation_level=None)
@@ -47,7 +47,7 @@ class Spool:
         self._file.close()
 
     def add_span(self, span: Span) -> bool:
-        """Keep a span, and what it says of itself; return whether it is the first of its ids."""
+        """Store a span and its annotations; return whether its ids are new."""
         body = {
             "source": span.source,
             "parent": span.parent_id,
@@ -65,7 +65,7 @@ class Spool:
         return True
 
     def add_annotation(self, annotation: Annotation) -> None:
-        """Keep an annotation, for whatever it is of."""
+        """Store an annotation."""
         body = _to_json(self._convert.unstructure(annotation))
         self._file.execute("INSERT INTO annotations (body) VALUES (?)", (body,))
 
@@ -78,7 +78,7 @@ class Spool:
                 yield [_span(trace, *row) for row in rows]
 
     def add_task(self, candidate: Candidate, unusable: str | None = None) -> None:
-        """Keep what may become a task, and which spans it was made of; also what cannot (`unusable`), so that it is reported."""
+        """Store a candidate and the ids of its spans; an `unusable` one too, so that it is reported."""
         trace, time_ns, conversation = _text(candidate.trace_id), _clamp_time(candidate.time_ns), _text(candidate.conversation)
         row = (trace, time_ns, conversation, candidate.standing, unusable, self._body(candidate))
         insert = "INSERT INTO tasks (trace, time, conversation, standing, dropped, body) VALUES (?, ?, ?, ?, ?, ?)"
@@ -87,16 +87,16 @@ class Spool:
         self._file.executemany("INSERT OR IGNORE INTO members VALUES (?, ?, ?)", members)
 
     def annotations(self) -> Iterator[Annotation]:
-        """Yield the annotations in the order in which they came."""
+        """Yield the annotations in order of arrival."""
         with closing(self._file.cursor()) as cursor:
             for (body,) in cursor.execute("SELECT body FROM annotations ORDER BY number"):
                 yield self._convert.structure(json.loads(body), Annotation)
 
     def find_tasks(self, annotation: Annotation) -> list[int]:
-        """Return which turns an annotation is of, in order of time, whether or not they become tasks.
+        """Return the turns of an annotation, in order of time, whether or not they become tasks.
 
-        Those with its span, else those of its trace, else the conversation's latest. A span that belongs to no turn stands for
-        its trace, where that has one turn. Of a conversation it is the latest turn that began before the annotation was made.
+        Those with its span, else those of its trace, else the conversation's latest. A span outside any turn
+        stands for its trace, if that has one turn. Of a conversation it is the latest turn that started before the annotation.
         """
         trace, span = _text(annotation.trace_id), _text(annotation.span_id)
         if span is not None:
@@ -116,21 +116,21 @@ class Spool:
         return []
 
     def attach_annotation(self, number: int, annotation: Annotation) -> None:
-        """Keep what was said of a task."""
+        """Store an annotation of a task."""
         self._file.execute("INSERT INTO said VALUES (?, ?)", (number, _to_json(self._convert.unstructure(annotation))))
 
     def list_annotations(self, number: int) -> list[Annotation]:
-        """Return what was said of a task."""
+        """Return the annotations of a task."""
         rows = self._file.execute("SELECT body FROM said WHERE task = ? ORDER BY rowid", (number,))
         return [self._convert.structure(json.loads(body), Annotation) for (body,) in rows]
 
     def set_task(self, number: int, candidate: Candidate) -> None:
-        """Put a task in the place of an earlier form of it."""
+        """Replace an earlier form of a task."""
         row = (candidate.standing, candidate.reward, self._body(candidate), number)
         self._file.execute("UPDATE tasks SET standing = ?, score = ?, body = ? WHERE number = ?", row)
 
     def drop(self, number: int, reason: str, kept: int | None = None) -> None:
-        """Leave a task out from here on; `kept` is the one that stands for both, and is on the side of the earlier of them."""
+        """Drop a task; `kept` then represents both, and is in the split of the earlier."""
         self._file.execute("UPDATE tasks SET dropped = ? WHERE number = ?", (reason, number))
         if kept is not None:
             firsts = (self.find_first(number), self.find_first(kept))
@@ -138,12 +138,12 @@ class Spool:
             self._file.execute("UPDATE tasks SET first = ? WHERE number = ?", (*self._numbers(query, *firsts), kept))
 
     def find_first(self, number: int) -> int:
-        """Return the first of the tasks that one stands for; itself where it stands for no other."""
+        """Return the first of the tasks that a task represents, itself by default."""
         (first,) = self._file.execute("SELECT first FROM tasks WHERE number = ?", (number,)).fetchone()
         return number if first is None else int(first)
 
     def tasks(self, *, best_first: bool = False) -> Iterator[tuple[int, Candidate]]:
-        """Yield the tasks that are not left out, in order of time, or the best first. They may be dropped meanwhile."""
+        """Yield the remaining tasks, in order of time, or the best first. They may be dropped meanwhile."""
         order = "standing, score DESC, time, number" if best_first else "time, number"
         for number in self._numbers(f"SELECT number FROM tasks WHERE dropped IS NULL ORDER BY {order}"):
             (body,) = self._file.execute("SELECT body FROM tasks WHERE number = ?", (number,)).fetchone()
@@ -152,7 +152,7 @@ class Spool:
     def conversations(self) -> Iterator[tuple[str, int, int]]:
         """Yield each conversation: its name, the number of its first turn, the time of its last, tasks or not.
 
-        What a filter leaves out today must not move the others to another side.
+        A task that a filter drops must not move others to another split.
         """
         query = """
 SELECT conversation,
@@ -192,7 +192,7 @@ def _span(trace: str, span: str, start: int, body: str) -> Span:
 
 
 def _to_json(value: Any) -> str:
-    # Half a surrogate pair, which JSON may hold as an escape, is no text that SQLite takes.
+    # SQLite does not accept lone surrogates, which JSON may hold as escapes.
     return json.dumps(value, ensure_ascii=True, separators=(",", ":"), default=str)
 
 
@@ -201,7 +201,7 @@ def _text(value: str) -> str: ...
 @overload
 def _text(value: None) -> None: ...
 def _text(value: str | None) -> str | None:
-    """Return a name as SQLite takes it."""
+    """Return a name that SQLite accepts."""
     return value if value is None else value.encode("utf-8", "backslashreplace").decode()
 
 

@@ -1,4 +1,4 @@
-"""From a turn and what was said of it to a task, and to the row of a data set that holds one."""
+"""From a turn and its feedback to a task, and to a row of a data set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDS = " \t.?!;:,。？！；：，…"
 
 @frozen(kw_only=True)
 class Candidate:
-    """What becomes a task unless a filter leaves it out."""
+    """Becomes a task unless a filter drops it."""
 
     query: str
     init_messages: list[Any] = field(factory=list)
@@ -28,9 +28,9 @@ class Candidate:
     answer: str | None = None
     """As it was recorded."""
     reference: str | None = None
-    """The right answer, as far as anybody knows: a user's correction, else the recorded one unless it was disliked."""
+    """The best known answer: a user's correction, else the recorded one unless it was disliked."""
     reward: float | None = None
-    """The mean score of what was said of the answer."""
+    """The mean score of the answer's feedback."""
     labels: list[str] = field(factory=list)
     feedback: list[Any] = field(factory=list)
     tools: list[str] = field(factory=list)
@@ -43,11 +43,11 @@ class Candidate:
     time_ns: int
     conversation_id: str | None = None
     disliked: bool = False
-    """Whether the mean score is below the one from which an answer is right."""
+    """Whether the mean score is below that of a right answer."""
 
     @property
     def conversation(self) -> str:
-        """What tells one conversation from another: its id, or else its first question, which each of its traces begins with."""
+        """The identity of its conversation: the id, or else the first question, with which each of its traces begins."""
         return self.conversation_id or f"begun with {self.opening}"
 
     @property
@@ -58,19 +58,19 @@ class Candidate:
 
     @property
     def standing(self) -> int:
-        """Where it stands among its duplicates, the best first: those with a right answer; then liked, unrated, disliked."""
+        """Its rank among duplicates, the best first: those with a right answer; then liked, unrated, disliked."""
         return (self.reference is None) * 3 + (2 if self.disliked else 1 if self.reward is None else 0)
 
     @property
     def likeness(self) -> str:
-        """The question as duplicates are compared: what it says after the same earlier turns, however it is written."""
+        """The normalised question with its earlier turns, for comparing duplicates."""
         turns = (message for message in self.init_messages if message["role"] not in ("system", "developer"))
         before = (f"{message['role']}: {normalise(str(message['content']))}" for message in turns)
         return "\n".join([*before, normalise(self.query)])
 
     @property
     def key(self) -> str:
-        """A hash of that."""
+        """A hash of `likeness`."""
         return _hash(self.likeness)
 
     def row(self, task_id: str) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Candidate:
 
 
 def build_candidate(turn: Turn, *, keeps_system_prompt: bool) -> Candidate:
-    """Return what may become a task, before anybody's opinion of it."""
+    """Return the candidate of a turn, without feedback."""
     before = [
         message.as_openai() for message in turn.before if keeps_system_prompt or message.role not in ("system", "developer")
     ]
@@ -123,12 +123,12 @@ def build_candidate(turn: Turn, *, keeps_system_prompt: bool) -> Candidate:
 
 
 def add_feedback(candidate: Candidate, said: Sequence[Annotation], *, good_from: float) -> Candidate:
-    """Add what was said of the answer. A score below `good_from` means that the recorded answer is not the right one."""
+    """Add the feedback on the answer. A score below `good_from` means that the recorded answer is not the right one."""
     counted = merge_annotations(said)
     if not counted:
         return candidate
     score = mean_score(counted)
-    # The last correction of all is the last of its user, who may have said something else after that.
+    # The last correction of all counts, even if its user added other feedback later.
     in_time = sorted(said, key=lambda one: one.time_ns)
     correction = next((one.correction for one in reversed(in_time) if one.correction), None)
     disliked = score is not None and score < good_from
@@ -143,7 +143,7 @@ def add_feedback(candidate: Candidate, said: Sequence[Annotation], *, good_from:
 
 
 def make_task_id(candidate: Candidate, *, alone: bool = True) -> str:
-    """Return an id made of the question and what stands before it; of its span too where that is not the only one (`alone`)."""
+    """Return an id made from the question and earlier messages; from its span too if these are not unique (`alone`)."""
     content: dict[str, Any] = {"main_query": candidate.query, "init_messages": candidate.init_messages}
     if not alone:
         content |= {"trace_id": candidate.trace_id, "span_id": candidate.span_id}

@@ -1,4 +1,4 @@
-"""From the spans of a trace to turns: what a user asked, what stood before, and what the agent answered."""
+"""From the spans of a trace to turns: a user's question, the messages before it, and the agent's answer."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ from astuner_readers.tracing.records import Span
 
 @frozen(kw_only=True)
 class Turn:
-    """One question of a user and what came of it."""
+    """One question of a user and its answer."""
 
     source: str
     trace_id: str
     span_id: str
-    """Of the agent's span, or of the first call of a model."""
+    """The id of the agent's span, or of the first model call."""
     members: tuple[str, ...]
-    """Ids of the spans that belong to it; what is said of one of them is said of the turn."""
+    """Ids of its spans; annotations of these belong to the turn."""
     time_ns: int
     query: str
-    """Empty where there is no question."""
+    """Empty if there is no question."""
     before: tuple[ChatMessage, ...] = ()
     """System prompt and earlier turns."""
     answer: str | None = None
     tools: tuple[str, ...] = ()
-    """Names of the tools that were called, in order, each once."""
+    """Names of the tools that were called, in order, without repetition."""
     agent: str | None = None
     model: str | None = None
     conversation_id: str | None = None
     not_text: bool = False
-    """Whether the question holds more than text."""
+    """Whether the question has more than text."""
     selected: bool = True
-    """Whether it is a turn of an agent that was asked for."""
+    """Whether it is a turn of a selected agent."""
 
 
 def find_turns(spans: Sequence[Span], agents: Sequence[str] = ()) -> list[Turn]:
-    """Return the turns of one trace, in order of time; none for a trace in which nothing was asked.
+    """Return the turns of one trace, in order of time; none for a trace without a question.
 
-    Each outermost span of an agent is a turn; with `agents` each outermost one of an agent of these names is selected, and the
-    other turns are there to be told of. In a trace without agents the calls of models are turns: those that begin with the same
-    messages, up to the last of the user, are one. In a trace without either, its root is one if it says what went in.
+    Each outermost span of an agent is a turn; with `agents` those with these names are selected, and the other turns only
+    counted. In a trace without agents model calls are turns: those that begin with the same messages, up to the user's last, are
+    one. In a trace without either, the root is one if it has an input.
     """
     tree = _Tree(spans)
     wanted = tree.find_outermost(lambda span: is_agent(span) and (not agents or find_agent_name(span) in agents))
@@ -64,7 +64,7 @@ def find_turns(spans: Sequence[Span], agents: Sequence[str] = ()) -> list[Turn]:
         turns = _model_turns(tree.ordered)
     if not turns:
         turns = [turn for span in tree.roots if (turn := _agent_turn(span, tree.list_below(span))) is not None]
-    # What an agent was asked may not have been recorded; what is said of that turn is said of no other.
+    # An agent's question may not have been recorded; annotations of that turn belong to no other.
     turns += [_turn(span, tree.list_below(span), ChatMessage(role="user"), (), None) for span, turn in found if turn is None]
     chosen = {span.span_id for span in wanted}
     turns = [evolve(turn, selected=turn.span_id in chosen) for turn in turns] if agents else turns
@@ -86,7 +86,7 @@ class _Tree:
                 self.roots.append(span)
 
     def find_outermost(self, is_one: Callable[[Span], bool]) -> list[Span]:
-        """Return the spans that are one without an ancestor that is, in order of time."""
+        """Return the matching spans without a matching ancestor, in order of time."""
         found, waiting = [], list(self.roots)
         while waiting:
             span = waiting.pop()
@@ -97,7 +97,7 @@ class _Tree:
         return self._sort(found)
 
     def list_below(self, span: Span) -> list[Span]:
-        """Return a span and all below it, in order of time."""
+        """Return a span and its descendants, in order of time."""
         found, waiting = [], [span]
         while waiting:
             one = waiting.pop()
@@ -123,7 +123,7 @@ def _agent_turn(span: Span, below: Sequence[Span]) -> Turn | None:
     own = exchange_of(span)
     calls = [(one, exchange) for one in below if is_model(one) and (exchange := exchange_of(one)).asked]
     if not own.opening:
-        # The span says nothing of what went in; the calls below it do.
+        # The span has no input; the calls below it do.
         turns = _model_turns(below)
         if not turns:
             return None
@@ -137,7 +137,7 @@ def _agent_turn(span: Span, below: Sequence[Span]) -> Turn | None:
             agent=find_agent_name(span),
         )
     query = own.opening[-1]
-    # The agent is given the question alone; what its model was shown besides is in its first call.
+    # The agent's input is only the question; the rest of its model's context is in its first call.
     shown = next((exchange.opening for _, exchange in calls if exchange.opening and _is_same(exchange.opening[-1], query)), ())
     before = max(own.opening[:-1], shown[:-1], key=len)
     answer = own.answer
@@ -147,7 +147,7 @@ def _agent_turn(span: Span, below: Sequence[Span]) -> Turn | None:
 
 
 def _model_turns(spans: Sequence[Span]) -> list[Turn]:
-    """Return a turn for each run of calls with one opening."""
+    """Return a turn for each run of calls with the same opening."""
     groups: list[tuple[Sequence[ChatMessage], list[Span], list[Exchange]]] = []
     for span in spans:
         if not is_model(span):

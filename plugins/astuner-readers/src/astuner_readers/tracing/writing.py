@@ -1,4 +1,4 @@
-"""Writing a data set so that whoever reads it sees the old one or the new one, whole."""
+"""Writing a data set so that readers see the whole old one or the whole new one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from astuner.errors import DataError
 
 
 class Rows:
-    """A file of JSON lines in the making."""
+    """A file of JSON lines under construction."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
@@ -22,14 +22,14 @@ class Rows:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Write a row."""
-        # Half a surrogate pair has no UTF-8; as an escape it is kept.
+        # Lone surrogates cannot be encoded as UTF-8; escapes preserve them.
         text = json.dumps(row, ensure_ascii=False)
         self._file.write((text if text.isprintable() or _is_encodable(text) else json.dumps(row)) + "\n")
         self.count += 1
 
 
 def check_apart(destinations: Sequence[Path], sources: Sequence[Path]) -> None:
-    """Raise `DataError` for a file that would be written over one that is read, or written twice."""
+    """Raise `DataError` for a file that would overwrite one being read, or be written twice."""
     for index, path in enumerate(destinations):
         for source in sources:
             if _is_same_file(path, source):
@@ -42,14 +42,14 @@ def _is_same_file(one: Path, other: Path) -> bool:
     try:
         return one.samefile(other)
     except OSError:
-        # One of them is not there yet.
+        # One of them does not exist yet.
         return one.resolve() == other.resolve()
 
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Rows]:
-    """Yield rows to write; the file takes the place of an earlier one when the block ends well, and is gone otherwise."""
-    # Of its own: two imports into one place must not write into one file. It begins with a dot, so that `*.jsonl` is without it.
+    """Yield a writer of rows; the file replaces an earlier one if the block succeeds, and is deleted otherwise."""
+    # A unique name: two imports must not write to one file. It begins with a dot, so that `*.jsonl` does not match it.
     beside = path.with_name(f".{path.name}.{uuid4().hex[:12]}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""What Trinity's explorer loads by dotted path: where tasks come from, and how a task's episodes are played."""
+"""What Trinity's explorer loads by dotted path: the tasks, and playing a task's episodes."""

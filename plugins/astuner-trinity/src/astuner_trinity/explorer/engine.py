@@ -1,4 +1,4 @@
-"""Trinity's engines as one of our engines: token ids in, token ids out, over the OpenAI-compatible server that each has."""
+"""Trinity's engines as one of our engines: token ids in, token ids out, through each one's OpenAI-compatible server."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     import httpx
 
 SEEDS = 2**63
-"""vLLM keeps a seed in 64 signed bits."""
+"""vLLM stores a seed in 64 signed bits."""
 DATA = "data:"
 DONE = "[DONE]"
 
 
 class EngineLost(AstunerError):
-    """The engine did not answer, or not as it should."""
+    """The engine did not answer, or answered wrongly."""
 
 
 def make_engine(model: Any, run: RunInfo) -> Engine:
-    """Return the engine of one of Trinity's model wrappers.
+    """Return an engine over one of Trinity's model wrappers.
 
-    Adapters are known to its actor alone: its server would answer with the bare model.
+    Only its actor knows adapters: its server would answer with the bare model.
     """
     most = run.config.rollout.max_model_len
     if model.enable_lora:
@@ -37,7 +37,7 @@ def make_engine(model: Any, run: RunInfo) -> Engine:
 
 
 class Versions:
-    """Asks an engine's actor which weights it serves."""
+    """Asks an engine's actor for the version of its weights."""
 
     def __init__(self, actor: Any) -> None:
         """Take the actor's handle."""
@@ -70,7 +70,7 @@ class _Busy:
 
 
 class _TrinityEngine:
-    """What both have in common: Trinity starts and ends engines, and hands them weights."""
+    """Common base: Trinity starts and ends engines, and hands them weights."""
 
     def __init__(self, *, max_model_len: int) -> None:
         self.capabilities = Capabilities(weight_updates=True, max_model_len=max_model_len)
@@ -82,10 +82,10 @@ class _TrinityEngine:
         return self._busy.seconds
 
     async def start(self) -> None:
-        """It runs."""
+        """Nothing to do: it is running."""
 
     async def release(self, session: str) -> None:
-        """Engines forget by themselves."""
+        """Nothing to do: engines evict sessions."""
 
     async def update_weights(self, ref: Any, version: int) -> None:
         """Trinity's synchronizer does it."""
@@ -97,18 +97,18 @@ class _TrinityEngine:
         """Trinity's synchronizer does it."""
 
     async def close(self) -> None:
-        """It ends with Trinity."""
+        """Nothing to do: it ends with Trinity."""
 
 
 class ServerEngine(_TrinityEngine):
-    """Streams from `/v1/completions`, which takes token ids for a prompt and sends those that it sampled.
+    """Streams from `/v1/completions`, with token ids as prompt and answer.
 
-    The server does not say which weights sampled a token. An answer is stamped with those that were served when it began: in the
-    asynchronous styles, where weights change under an answer, it then counts as older than it is, never as younger.
+    The server does not report which weights sampled a token. An answer is stamped with those at its start: in the asynchronous
+    styles, where weights change during an answer, it may count as older than it is, never as younger.
     """
 
     def __init__(self, address: str, model: str, versions: Versions, *, max_model_len: int) -> None:
-        """Take the server's address, the name that it serves the model by, and whom to ask for its weights' version."""
+        """Take the server's address, its name for the model, and the source of its weights' version."""
         super().__init__(max_model_len=max_model_len)
         self._address, self._model, self._versions = address, model, versions
         self._http: httpx.AsyncClient | None = None
@@ -117,12 +117,12 @@ class ServerEngine(_TrinityEngine):
         """Open the client."""
         import httpx
 
-        # How long an answer may take is for core's limits to say.
+        # Core's limits bound the time of an answer.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         self._http = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=30.0), limits=limits, trust_env=False)
 
     async def generate(self, request: Request) -> AsyncIterator[Chunk]:
-        """Yield tokens as they come; closing the iterator closes the connection, upon which the server stops."""
+        """Yield tokens as they come; closing the iterator closes the connection, and the server stops."""
         self._busy.begin()
         try:
             version = await self._versions.now()
@@ -159,7 +159,7 @@ class ServerEngine(_TrinityEngine):
 
 
 class ActorEngine(_TrinityEngine):
-    """Asks the engine's Ray actor, which answers with adapters; whole answers, and nothing cancels them."""
+    """Asks the engine's Ray actor, which supports adapters; answers come whole and cannot be cancelled."""
 
     def __init__(self, actor: Any, *, max_model_len: int) -> None:
         """Take the actor's handle."""
@@ -204,7 +204,7 @@ def _body(request: Request, model: str) -> dict[str, Any]:
         "prompt": list(request.prompt_ids),
         "stream": True,
         **_make_sampling_arguments(request),
-        # The server would lay its generation config's values over what is left out.
+        # The server would fill in missing values from its generation config.
         "repetition_penalty": 1.0,
         "min_p": 0.0,
         "logprobs": request.sampling.top_logprobs,
@@ -232,7 +232,7 @@ async def _events(response: httpx.Response) -> AsyncIterator[Mapping[str, Any]]:
 
 
 def _chunk(event: Mapping[str, Any], request: Request, version: int, address: str) -> Chunk | None:
-    """Return the tokens of an event; None for one without any and without an end."""
+    """Return the tokens of an event; None for one without tokens or an end."""
     choices = event.get("choices") or ()
     if not choices:
         return None

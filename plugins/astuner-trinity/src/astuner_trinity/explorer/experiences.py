@@ -12,11 +12,11 @@ from astuner.schema import Episode, Group
 from astuner_trinity.rows import AGENT, EPISODE, EXPLORED, GROUP, VERSION
 
 BLANK_TOKENS = 2
-"""Of which there is a variance, where an algorithm of Trinity's own asks for one."""
+"""Enough for a variance, which some of Trinity's algorithms compute."""
 
 
 def build_experiences(group: Group, estimator: Estimator, *, by_agent: bool) -> list[Experience]:
-    """Return the group's rows with trained tokens; a blank one where there are none, since Trinity demands one."""
+    """Return the group's rows with trained tokens; a blank one if there are none, since Trinity requires one."""
     episodes = {episode.id: episode for episode in group.episodes}
     rows = [row for row in compute_advantages([group], estimator, by_agent=by_agent) if row.sample.trained]
     numbers: dict[str, int] = {}
@@ -29,7 +29,7 @@ def build_experiences(group: Group, estimator: Estimator, *, by_agent: bool) -> 
 
 
 def _build_experience(row: WeightedSample, episode: Episode, group: Group, number: int) -> Experience:
-    """Return one row, up to its last trained token; its prompt ends where the first one begins."""
+    """Return one row, up to its last trained token; its prompt ends before the first one."""
     sample = row.sample
     trained = np.flatnonzero(sample.mask)
     start, end = int(trained[0]), int(trained[-1]) + 1
@@ -38,7 +38,7 @@ def _build_experience(row: WeightedSample, episode: Episode, group: Group, numbe
     mask = torch.from_numpy(sample.mask[start:end].copy())
     reward = episode.reward_of(sample.agent)
     return Experience(
-        # Trinity fills in the batch, and the task where it is not named.
+        # Trinity fills in the batch, and the task if it has no name.
         eid=EID(task=episode.task.task_id, run=episode.repeat, step=number),
         tokens=torch.from_numpy(sample.ids[:end].astype(np.int64)),
         prompt_length=start,
@@ -58,7 +58,7 @@ def _build_experience(row: WeightedSample, episode: Episode, group: Group, numbe
 
 
 def build_blank(eid: EID, *, group: str, step: int) -> Experience:
-    """Return a row that trains nothing, for a group, or a step of the explorer's, that gave none."""
+    """Return a row that trains nothing, for a group or an explorer step without rows."""
     return Experience(
         eid=eid,
         tokens=torch.zeros(1 + BLANK_TOKENS, dtype=torch.int64),

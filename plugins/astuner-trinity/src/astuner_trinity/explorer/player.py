@@ -1,4 +1,4 @@
-"""What plays episodes in one of Trinity's runner processes: core's runner and gateway over the process's engine."""
+"""Plays episodes in one of Trinity's runner processes: core's runner and gateway over its engine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _opening = asyncio.Lock()
 
 
 async def get_player(plan: str, model: Any, auxiliary: list[Any]) -> Player:
-    """Return this process's player, which is opened with the first task."""
+    """Return this process's player; the first task opens it."""
     async with _opening:
         if plan not in _players:
             _players[plan] = await Player.open(plan, model, auxiliary)
@@ -59,7 +59,7 @@ class Player:
 
     @classmethod
     async def open(cls, plan_file: str, model: Any, auxiliary: list[Any]) -> Player:
-        """Plan the run again, and open gateway and runner over an engine of Trinity's."""
+        """Plan the run again, and open gateway and runner over one of Trinity's engines."""
         from astuner.plugins.hooks import Hooks
         from astuner.rendering import load_renderer
 
@@ -71,7 +71,7 @@ class Player:
         spool = Spool(layout.played / f"{socket.gethostname()}-{os.getpid()}.jsonl", earlier)
         hooks = Hooks(plan.catalog, on_listener_error=spool.say, options=info.config.plugins.options)
         stack = AsyncExitStack()
-        # A judge may have to learn first, and the loop is the explorer's.
+        # In a thread: a judge may have to learn first, and the loop is the explorer's.
         parts = await asyncio.to_thread(plan.recipe.build, info, hooks)
         runner = await stack.enter_async_context(
             open_rollouts(
@@ -97,14 +97,14 @@ class Player:
         return player
 
     async def wait_for_weights(self, step: int) -> None:
-        """Wait until the engine serves the weights after a step, which may just be on their way; not without an end."""
+        """Wait, within a limit, until the engine serves the weights after a step, which may be on their way."""
         until = time.monotonic() + LAST_WEIGHTS_S
         while await self.versions.now() < step and time.monotonic() < until and not self.layout.stop.exists():
             await asyncio.sleep(LOOK_S)
 
     async def play(self, task: Task, step: int, split: Split, repeats: int) -> list[Experience]:
-        """Play and judge a task's siblings, and return their rows; raises `Interrupted` when the run is to stop."""
-        if self.layout.stop.exists():  # what was queued when the stop came
+        """Play and judge a task's siblings, and return their rows; raises `Interrupted` if the run must stop."""
+        if self.layout.stop.exists():  # tasks queued before the stop
             raise Interrupted("the run is being stopped")
         sampling = make_training_sampling(self.run_info) if split == "train" else make_validation_sampling(self.run_info)
         round_ = Round(step=step, split=split, repeats=repeats, sampling=sampling)
@@ -121,7 +121,7 @@ class Player:
             playing.cancel()
         by_agent = self.run_info.config.trainer_common.algorithm.norm_adv_by_agent
         rows = build_experiences(group, self.estimator, by_agent=by_agent)
-        # Not before: a group without rows is missing, and the driver says so.
+        # Not earlier: a group without rows counts as missing, which the driver reports.
         self.spool.add_group(group)
         return rows
 
@@ -133,9 +133,9 @@ class Player:
 
 
 def _divide_run_info(info: RunInfo, runners: int) -> RunInfo:
-    """Return what a run is to one of its processes: a share of the episodes, its own port, and groups without a budget.
+    """Return the run for one of its processes: a share of the episodes, a separate port, and no failure budget.
 
-    How many episodes of a step may fail is for the driver to say: it sees them all.
+    The driver, which sees all episodes, applies the budget.
     """
     rollout = info.config.rollout
     share = max(1, rollout.max_env_worker // max(1, runners))

@@ -1,4 +1,4 @@
-"""The end of the explorer's pipeline: every row says how many rows its step has, so that the trainer reads whole steps."""
+"""The end of the explorer's pipeline: every row stores how many rows its step has, so that the trainer reads whole steps."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from astuner_trinity.rows import ROWS, STAMP
 
 
 class StepStamp(AdvantageFn, ExperienceOperatorV1):
-    """Stands where Trinity computes advantages, the last place that sees a step's rows; ours came with the rows.
+    """Runs in place of Trinity's advantages, the last part that sees a step's rows; ours come with the rows.
 
-    With the name of an algorithm of Trinity's own, that algorithm's advantages are computed first: some leave rows out.
+    With the name of one of Trinity's algorithms, its advantages are computed first: some drop rows.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class StepStamp(AdvantageFn, ExperienceOperatorV1):
         advantage_fn: str | None = None,
         advantage_fn_args: Mapping[str, Any] | None = None,
     ) -> None:
-        """Take an algorithm of Trinity's own, and the function that the user wants in place of its usual one."""
+        """Take one of Trinity's algorithms, and the user's replacement for its advantage function, if any."""
         self._own = _advantages(algorithm, advantage_fn, advantage_fn_args) if algorithm else None
         self._operator = None if self._own is None or self._own.compute_in_trainer() else ensure_v1_operator(self._own)
         self._last: Experience | None = None
@@ -37,18 +37,18 @@ class StepStamp(AdvantageFn, ExperienceOperatorV1):
         return self._own(exps, **keywords) if self._own is not None else (exps, {})
 
     def set_auxiliary_model(self, auxiliary_models: Any = None) -> None:
-        """Hand the models on."""
+        """Pass the models on."""
         super().set_auxiliary_model(auxiliary_models)
         if self._operator is not None:
             self._operator.set_auxiliary_model(auxiliary_models)
 
     async def prepare(self) -> None:
-        """Prepare what computes the advantages."""
+        """Prepare the advantage function."""
         if self._operator is not None:
             await self._operator.prepare()
 
     async def process(self, exps: list[Experience]) -> tuple[list[Experience], dict[str, float]]:
-        """Mark the rows of one explorer step; a step of which none are left gets a row that trains nothing."""
+        """Mark the rows of one explorer step; a step without rows gets one that trains nothing."""
         metrics: dict[str, float] = {}
         if exps:
             self._last = exps[0]
@@ -62,7 +62,7 @@ class StepStamp(AdvantageFn, ExperienceOperatorV1):
         return exps, metrics
 
     async def close(self) -> None:
-        """Close what computes the advantages."""
+        """Close the advantage function."""
         if self._operator is not None:
             await self._operator.close()
 
@@ -79,13 +79,13 @@ class StepStamp(AdvantageFn, ExperienceOperatorV1):
     def _blank_row(self) -> Experience:
         batch, version = (self._last.eid.batch, int(self._last.info["model_version"])) if self._last is not None else ("", 0)
         row = build_blank(EID(batch=batch), group="", step=version + 1)
-        # What a replay buffer orders rows by; Trinity writes it where a task is played.
+        # A replay buffer orders rows by this; Trinity writes it where a task is played.
         row.info |= {"model_version": version, "use_count": 0}
         return row
 
 
 def _advantages(algorithm: str, name: str | None, arguments: Mapping[str, Any] | None) -> AdvantageFn | None:
-    """Return what computes an algorithm's advantages; None for one that has none. Raises `ValueError` for a wrong name."""
+    """Return an algorithm's advantage function; None if it has none. Raises `ValueError` for a wrong name."""
     from trinity.algorithm import ADVANTAGE_FN, ALGORITHM_TYPE
 
     kind = ALGORITHM_TYPE.get(algorithm)

@@ -1,4 +1,4 @@
-"""The tasks of the run as a taskset of Trinity's: core's reader and order, the same as for every backbone."""
+"""The tasks of the run as a Trinity taskset: core's reader and order, as for every backbone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Taskset(BufferReader):
             return self._build_tasks(self._tasks.validation(), None, "validation")
         schedule = self._schedule
         if self._layout.trained.exists():
-            # With a replay buffer the trainer may be through before the explorer is.
+            # With a replay buffer the trainer may finish before the explorer.
             self._step = max(self._step, schedule.total + 1)
         if self._layout.stop.exists() or self._step > schedule.last:
             raise StopAsyncIteration
@@ -71,13 +71,13 @@ class Taskset(BufferReader):
         return {"current_index": self._step}
 
     def load_state_dict(self, state_dict: dict[str, int]) -> None:
-        """Go on after an explorer step."""
+        """Continue after an explorer step."""
         self._step = state_dict["current_index"]
 
     def _build_tasks(
         self, tasks: Sequence[Task], step: int | None, split: Split, *, final: int | None = None
     ) -> list[TrinityTask]:
-        """Return tasks of Trinity's; those of the last validation wait for the weights `final`."""
+        """Return Trinity tasks; those of the last validation wait for the weights `final`."""
         return [
             TrinityTask(
                 workflow=GroupWorkflow,

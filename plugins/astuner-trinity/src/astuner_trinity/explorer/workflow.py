@@ -1,4 +1,4 @@
-"""A task's episodes as one run of a workflow of Trinity's: siblings are played and judged together."""
+"""A task's episodes as one run of a Trinity workflow: siblings are played and judged together."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class GroupWorkflow(Workflow):
         self.repeat_times, self.run_id_base = repeat_times, run_id_base
 
     async def run_async(self) -> list[Experience]:
-        """Play and judge the group, and return its rows: at least one, which Trinity demands."""
+        """Play and judge the group, and return its rows: at least one, as Trinity requires."""
         raw = self.task.raw_task
         player = await get_player(self.task.workflow_args["plan"], self.model, self.auxiliary_model_wrappers or [])
         step = raw["step"]

@@ -1,1 +1,1 @@
-"""What Trinity's trainer loads by dotted path: what makes a step's batch, the loss, and what verl's workers do besides."""
+"""What Trinity's trainer loads by dotted path: batches, the loss, and an extension of verl's workers."""

@@ -1,4 +1,4 @@
-"""What one training step trains on: all rows of one explorer step, each with the factor of its tokens' losses."""
+"""The batch of a training step: all rows of one explorer step, each with the factor of its tokens' losses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOOK_S = 0.2
 
 
 class StepBatches(SampleStrategy):
-    """Reads whole explorer steps from the buffer; rows that others wrote are read by `buffer.train_batch_size`."""
+    """Reads whole explorer steps from the buffer; other rows are read by `buffer.train_batch_size`."""
 
     def __init__(self, buffer_config: BufferConfig, **options: Any) -> None:
         """Open the buffer."""
@@ -42,7 +42,7 @@ class StepBatches(SampleStrategy):
         self._stop = Layout.of_plan(options["plan"]).stop if options.get("plan") else None
 
     async def sample(self, step: int, **_: Any) -> tuple[list[Experience], dict[str, float], list[Any]]:
-        """Return the rows of a step, metrics, and a few rows to look at; raises `StopAsyncIteration` when there are no more."""
+        """Return the rows of a step, metrics, and a few sample rows; raises `StopAsyncIteration` at the end."""
         began = time.perf_counter()
         first = await self._read(1)
         more = int(first[0].info.get(ROWS, self._size)) - 1
@@ -61,11 +61,11 @@ class StepBatches(SampleStrategy):
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return where in the buffer the trainer is."""
+        """Return the trainer's position in the buffer."""
         return dict(self._reader.state_dict())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on there."""
+        """Continue at a position."""
         if state_dict:
             self._reader.load_state_dict(state_dict)
 
@@ -73,18 +73,18 @@ class StepBatches(SampleStrategy):
         reading = asyncio.ensure_future(self._reader.read(batch_size=count))
         while not reading.done():
             await asyncio.wait({reading}, timeout=LOOK_S)
-            if not reading.done() and self._stop is not None and self._stop.exists():  # a look at a directory
+            if not reading.done() and self._stop is not None and self._stop.exists():  # reads a directory
                 reading.cancel()
                 raise StopAsyncIteration
         return list(reading.result())
 
     def _count_workers(self) -> int:
-        """Return how many workers share the rows."""
+        """Return the number of workers that share the rows."""
         import ray
 
         if workers := self._options.get("workers"):
             return int(workers)
-        # `trinity run` on its own: the GPUs that engines leave, as Trinity counts them.
+        # `trinity run` without us: the GPUs that engines leave, as Trinity counts them.
         gpus = self._options.get("gpus") or int(ray.cluster_resources().get("GPU", 1))
         left = max(1, gpus - int(self._options.get("engine_gpus", 0)))
         return max(1, left // int(self._options.get("sequence_parallel", 1)))
@@ -92,7 +92,7 @@ class StepBatches(SampleStrategy):
 
 @define
 class _Tokens:
-    """As much of a sample as its share depends on."""
+    """The parts of a sample that decide its share."""
 
     episode_id: str
     agent: str
@@ -108,9 +108,9 @@ class _Row:
 def prepare_rows(
     rows: Sequence[Experience], step: int, *, workers: int, options: dict[str, Any]
 ) -> tuple[list[Experience], dict[str, float]]:
-    """Return the rows that move the weights, and padding for the workers; their factors count all rows of the step.
+    """Return the rows with a gradient, and padding for the workers; their factors count all rows of the step.
 
-    A step in which nothing has a gradient keeps one row, marked as idle.
+    A step without gradients keeps one row, marked as idle.
     """
     tokens = [int(row.action_mask.sum()) for row in rows]
     known = [
@@ -132,7 +132,7 @@ def prepare_rows(
     kept = live or [min(range(len(rows)), key=lambda place: len(rows[place].tokens))]
     chosen = [(rows[place], 0.0 if idle else shares[place]) for place in kept]
     if idle and not tokens[kept[0]]:
-        # Nothing comes of it, but some algorithms of Trinity's own divide by the number of a batch's tokens.
+        # It has no effect, but some of Trinity's algorithms divide by the number of a batch's tokens.
         rows[kept[0]].action_mask = torch.ones_like(rows[kept[0]].action_mask)
     shortest = min(kept, key=lambda place: len(rows[place].tokens))
     chosen += [(_make_padding(rows[shortest]), 0.0) for _ in range(-len(chosen) % workers)]
@@ -165,7 +165,7 @@ def check_one_step(rows: Sequence[Experience]) -> None:
 
 
 def _make_padding(row: Experience) -> Experience:
-    """Return a row that trains nothing, whatever loss sees it, and that is compared with no other."""
+    """Return a row that trains nothing in any loss, and is never compared with others."""
     found = copy.copy(row)
     found.eid = EID(batch=row.eid.batch, task="padding")
     found.info, found.metrics = dict(row.info), {}

@@ -1,4 +1,4 @@
-"""The loss of every backbone on verl's workers, as a policy loss of Trinity's."""
+"""The loss of every backbone on verl's workers, as a Trinity policy loss."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class LossOptions:
-    """What the loss of a run is made of."""
+    """Options of a run's loss."""
 
     clip_ratio_low: float
     clip_ratio_high: float
     rollout_is_threshold: float | None = None
-    """Upper bound C of the importance weight min(π/μ, C) against the sampler's μ; None weighs nothing."""
+    """Upper bound C of the importance weight min(π/μ, C) against the sampler's μ; None applies no weights."""
     kl_loss_coef: float = 0.0
     kl_loss_type: KlType = "low_var_kl"
     sequence_parallel: int = 1
-    """Workers that share a sequence: they count as one where gradients are averaged."""
+    """Workers that share a sequence: they count as one when gradients are averaged."""
 
 
 def compute_weighed_loss(
@@ -46,8 +46,8 @@ def compute_weighed_loss(
     factor, which core computed from the whole step: the sum over passes is the loss, so neither passes nor padding change it.
     Workers average their gradients, so it is multiplied by their number.
 
-    The ratio is to the weights that the step begins with, so it is 1, for rows that these sampled; for rows that older weights
-    sampled it is to those, as their log-probabilities tell, and clipped.
+    For rows sampled by the weights at the step's start, the ratio is to these, so it is 1; for rows of older weights it is to
+    those, by their log-probabilities, and clipped.
     """
     import torch
 
@@ -71,13 +71,13 @@ def compute_weighed_loss(
     return total, {
         **{name: (value * live).sum() for name, value in measured.items()},
         "abs_max": (terms.drift.abs() * live).max(),
-        # Of what the update itself divides by: exactly 1 where the step's own weights sampled.
+        # Relative to the same values as the update: exactly 1 for rows sampled by the step's own weights.
         "update_ratio": ((terms.ratio - 1).abs() * live).max(),
     }
 
 
 class WeighedLoss(PolicyLossFn):
-    """Without a reference. Trinity hands over the tensors that `__call__` names."""
+    """Without a reference. Trinity passes the tensors that `__call__` names."""
 
     def __init__(self, backend: str = "verl", **options: Any) -> None:
         """Take the fields of `LossOptions`."""
@@ -132,7 +132,7 @@ def _of_worker(
         workers=workers,
     )
     most = ("abs_max", "update_ratio")
-    # Sums of workers are averaged on their way back.
+    # Trinity averages the sums of workers.
     metrics = {
         f"{MEASURED}{name}": Metric(
             value=float(value) * (1 if name in most else workers),

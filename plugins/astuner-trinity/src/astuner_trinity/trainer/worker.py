@@ -1,4 +1,4 @@
-"""Imported by each of verl's workers (`model.external_lib`): one of our steps is one optimizer step, at its own rate."""
+"""Imported by each of verl's workers (`model.external_lib`): each of our steps is one optimizer step, with its own rate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from astuner_trinity.rows import IDLE, RATE, SHARE
 
 
 def wrap_training(train_mini_batch: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Wrap the method by which a worker trains: our rows come in whatever number a step has, and make one mini-batch.
+    """Wrap a worker's training method: all rows of our step, whatever their number, make one mini-batch.
 
     verl cuts by `ppo_mini_batch_size`, which Trinity sets to `buffer.train_batch_size`, and refuses any other number of rows.
     """
@@ -39,7 +39,7 @@ def _keep_batch() -> Iterator[None]:
 
 @contextmanager
 def _skip_update(engine: Any) -> Iterator[None]:
-    """Let a step go by without touching the weights: Adam would move them by what it remembers."""
+    """Skip a step without touching the weights: Adam's moments would move them."""
     engine.optimizer_step = lambda: 0.0
     try:
         yield

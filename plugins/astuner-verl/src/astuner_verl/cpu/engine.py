@@ -14,10 +14,10 @@ from verl.workers.engine import EngineRegistry, FSDPEngineWithLMHead
 
 @EngineRegistry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")
 class CpuEngine(FSDPEngineWithLMHead):
-    """The same engine; what it does on the way to a device is left out."""
+    """The same engine without transfers to a device."""
 
     def _build_fsdp_module(self, module: Any) -> Any:
-        # The reference is built with its parameters pinned, for which torch wants an accelerator.
+        # The reference is built with pinned parameters, for which torch needs an accelerator.
         policy = fsdp.CPUOffloadPolicy
         fsdp.CPUOffloadPolicy = lambda **_: policy(pin_memory=False)
         try:
@@ -26,8 +26,8 @@ class CpuEngine(FSDPEngineWithLMHead):
             fsdp.CPUOffloadPolicy = policy
 
     def _merged_lora_per_tensor_param(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield the merged weights as they are: verl's own rounds them to bfloat16, which no CPU rollout computes in."""
+        """Yield the merged weights as they are: verl rounds them to bfloat16, which no CPU rollout uses."""
         with merged_lora_context(self.module, backup_adapters=True):
             for name, value in normalize_peft_param_name(self.module.state_dict()).items():
-                # A worker that is alone holds the whole tensor, and what is handed out must outlive the merging.
+                # A single worker holds the whole tensor, and the result must outlive the merging.
                 yield name, (value.full_tensor() if isinstance(value, DTensor) else value).detach().clone()

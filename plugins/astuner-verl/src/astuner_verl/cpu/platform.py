@@ -1,4 +1,4 @@
-"""A platform `cpu` for verl: everything that it asks a device for, answered for a machine without an accelerator."""
+"""A platform `cpu` for verl: its device interface for machines without an accelerator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _memory(*_: Any, **__: Any) -> tuple[int, int]:
 
 
 class _CpuModule(types.ModuleType):
-    """`torch.cpu`, with what verl calls on `torch.cuda` besides."""
+    """`torch.cpu`, with further functions that verl calls on `torch.cuda`."""
 
     def __init__(self) -> None:
         super().__init__("astuner_verl_cpu")
@@ -36,7 +36,7 @@ class _CpuModule(types.ModuleType):
         for name in ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved"):
             setattr(self, name, _return_zero)
         self.mem_get_info = _memory
-        self.is_available = lambda: False  # verl then leaves out what frees an accelerator's memory
+        self.is_available = lambda: False  # verl then skips freeing an accelerator's memory
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch.cpu, name)
@@ -63,11 +63,11 @@ class CpuPlatform(PlatformBase):
         return True
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Never found by looking: `VERL_PLATFORM` chooses it."""
+        """Never detected: `VERL_PLATFORM` chooses it."""
         return False
 
     def current_device(self) -> torch.device:
-        """Return what tensors and modules are moved to."""
+        """Return the device for tensors and modules."""
         return torch.device("cpu")
 
     def device_count(self) -> int:
@@ -118,7 +118,7 @@ class CpuPlatform(PlatformBase):
         """There is none."""
 
     def ray_resource_name(self) -> str:
-        """Return the resource that verl counts its workers by; a cluster without GPUs offers places of this name."""
+        """Return the resource by which verl counts its workers; a cluster without GPUs offers it under this name."""
         return "GPU"
 
     def ray_noset_envvars(self) -> list[str]:

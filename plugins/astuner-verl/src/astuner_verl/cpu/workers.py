@@ -13,10 +13,10 @@ from astuner_verl.worker import PacedActor
 
 
 class CpuActor(PacedActor):
-    """Joins the others over gloo alone: verl names the CPU twice there, which torch refuses."""
+    """Joins the others only over gloo: verl names the CPU twice there, which torch refuses."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Join, then be what it is."""
+        """Join, then initialise as usual."""
         torch.set_num_threads(1)
         if not torch.distributed.is_initialized():
             rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

@@ -1,1 +1,1 @@
-"""A rollout engine for verl that is transformers alone: for machines without an accelerator, and small models on any."""
+"""A rollout engine for verl based only on transformers: for machines without an accelerator, and small models on any."""

@@ -11,9 +11,9 @@ NAME = "transformers"
 
 
 def register_rollout() -> None:
-    """Make the rollout known under its name; what it is made of is imported when a run uses it."""
+    """Register the rollout under its name; its parts are imported when a run uses it."""
     RolloutReplicaRegistry.register(NAME, _load_replica)
-    # verl 0.9.1 has no public way to name a trainer's side of a rollout.
+    # verl 0.9.1 has no public way to register a trainer's side of a rollout.
     base._ROLLOUT_REGISTRY[NAME, "async"] = "astuner_verl.transformers_rollout.sender.WeightSender"
 
 

@@ -12,7 +12,7 @@ from astuner_verl.transformers_rollout.server import TransformersServer
 
 
 def server_name(replica: int) -> str:
-    """Return the name by which the trainer's workers find a server, within the run's namespace."""
+    """Return the name of a server within the run's namespace, for the trainer's workers."""
     return f"astuner_transformers_{replica}"
 
 
@@ -41,6 +41,6 @@ class TransformersReplica(RolloutReplica):
 
 
 def _place_of(_: Any) -> tuple[str, str]:
-    """Return node and GPU of the worker that this runs in."""
+    """Return node and GPU of this worker."""
     context = ray.get_runtime_context()
     return context.get_node_id(), str(context.get_accelerator_ids()["GPU"][0])

@@ -1,4 +1,4 @@
-"""Sampling the next tokens of a batch whose requests differ in everything."""
+"""Sampling the next tokens of a batch of arbitrary requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GREEDY = 1e-5
 
 @frozen(kw_only=True)
 class SamplingSpec:
-    """The distribution of one request, and when it ends."""
+    """The distribution of one request, and its end."""
 
     temperature: float
     top_p: float
@@ -37,7 +37,7 @@ class SamplingSpec:
         )
 
     def uniforms(self) -> Tensor:
-        """Return the random numbers of the request, one per token: the same for the same seed, whatever shares the batch."""
+        """Return the random numbers of the request, one per token: the same for the same seed, whatever the rest of the batch."""
         generator = torch.Generator()
         if self.seed is None:
             generator.seed()
@@ -61,7 +61,7 @@ def distribution(logits: Tensor, wanted: Sequence[SamplingSpec]) -> Tensor:
     left_out = ranks >= most.unsqueeze(1)
     kept = ordered.masked_fill(left_out, -torch.inf).softmax(-1)
     mass = torch.tensor([w.top_p for w in wanted], device=logits.device).unsqueeze(1)
-    # A token stays while those before it hold less than the mass.
+    # A token stays while those before it have less than the mass.
     left_out |= (kept.cumsum(-1) - kept >= mass) & (ranks > 0)
     greedy = torch.tensor([w.temperature <= GREEDY for w in wanted], device=logits.device).unsqueeze(1)
     left_out &= ~greedy
@@ -73,7 +73,7 @@ def draw(logp: Tensor, wanted: Sequence[SamplingSpec], uniforms: Tensor) -> Tens
     """Return one id per row [n]: the cumulative distribution inverted at `uniforms` [n]; the likeliest for greedy requests."""
     cumulated = logp.double().exp().cumsum(-1)
     found = torch.searchsorted(cumulated, (uniforms.to(logp.device) * cumulated[:, -1]).unsqueeze(1), right=True).squeeze(1)
-    # Past the end of a mass that rounding made short stands the last token that can be sampled.
+    # If rounding made the mass too small, the last possible token is chosen.
     found = found.clamp(max=logp.shape[1] - 1)
     greedy = torch.tensor([w.temperature <= GREEDY for w in wanted], device=logp.device)
     return torch.where(greedy, logp.argmax(-1), found)

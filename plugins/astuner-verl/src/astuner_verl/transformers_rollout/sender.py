@@ -1,4 +1,4 @@
-"""The trainer's side of the rollout: each worker takes part in collecting the weights, one per server sends them."""
+"""The trainer's side of the rollout: all workers collect the weights, one per server sends them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class WeightSender(BaseRollout):
     """Hands new weights to the server, bucket by bucket."""
 
     def __init__(self, config: Any, model_config: Any, device_mesh: Any, **_: Any) -> None:
-        """Find out which server is fed from here, and whether by this worker."""
+        """Find the server that gets weights from here, and whether this worker sends them."""
         super().__init__(config, model_config, device_mesh)
         rank, size = int(os.environ["RANK"]), self.config.tensor_model_parallel_size * self.config.data_parallel_size
         self._leads, self._replica = rank % size == 0, rank // size
@@ -35,7 +35,7 @@ class WeightSender(BaseRollout):
     async def update_weights(
         self, weights: Iterable[tuple[str, Tensor]], wire_format: str = "named_tensors", **settings: Any
     ) -> None:
-        """Send the weights; every worker has to go through them, since they are collected on the way."""
+        """Send the weights; every worker must iterate over them, since that collects them."""
         server = ray.get_actor(server_name(self._replica)) if self._leads else None
         bucket: dict[str, Tensor] = {}
         held = 0

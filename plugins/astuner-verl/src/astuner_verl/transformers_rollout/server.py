@@ -1,4 +1,4 @@
-"""A server of this rollout: a transformers model in its own process, which answers what waits together."""
+"""A server of this rollout: a transformers model in its own process, which answers waiting requests in batches."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from astuner_verl.transformers_rollout.sampling import SamplingSpec, distributio
 
 @frozen(kw_only=True, eq=False)
 class Answer:
-    """What was sampled for one request."""
+    """The sampled tokens of one request."""
 
     ids: list[int]
     logprobs: list[float]
-    """Of the distribution that was sampled."""
+    """In the sampled distribution."""
 
 
 @define(eq=False)
@@ -32,7 +32,7 @@ class _PendingRequest:
 
 
 class TransformersServer:
-    """Ray actor. Requests that wait when a batch begins form it; a batch is answered when its last request is."""
+    """Ray actor. Requests waiting at the start of a batch form it; all are answered with its last one."""
 
     def __init__(self, config: Any, model_config: Any, device: str) -> None:
         """Load the model."""
@@ -52,7 +52,7 @@ class TransformersServer:
         self._loaded: set[str] = set()
 
     async def ready(self) -> None:
-        """Answer once the model is there."""
+        """Answer once the model is loaded."""
 
     async def generate(
         self, request_id: str, prompt_ids: Sequence[int], sampling_params: dict[str, Any], **_: Any
@@ -75,7 +75,7 @@ class TransformersServer:
         await asyncio.to_thread(self._copy, tensors)
 
     async def finish_weights(self, version: int | None) -> None:
-        """Check that all weights came, and name their version; raises `RuntimeError` with the names that are missing."""
+        """Check that all weights arrived, and set their version; raises `RuntimeError` with the missing names."""
         own = dict(self._model.named_parameters())
         if missing := sorted(set(own) - self._loaded):
             raise RuntimeError(f"weights that did not come: {', '.join(missing[:5])} ({len(missing)} of {len(own)})")
@@ -85,7 +85,7 @@ class TransformersServer:
     async def _answer_all(self) -> None:
         while True:
             batch = [await self._queue.get()]
-            # Siblings come one after the other; they are worth a moment.
+            # Siblings arrive one after the other; waiting a moment for them pays off.
             await asyncio.sleep(0.005)
             while not self._queue.empty() and len(batch) < self._most:
                 batch.append(self._queue.get_nowait())
@@ -105,7 +105,7 @@ class TransformersServer:
 
     @torch.no_grad()
     def _sample(self, batch: Sequence[_PendingRequest]) -> list[Answer]:
-        """Answer a batch: prompts padded on the left, KV kept, rows that are done leave as soon as half of them are."""
+        """Answer a batch: prompts padded on the left, KV cached, finished rows removed once half are finished."""
         device, prompts, wanted = self._device, [one.prompt for one in batch], [one.wanted for one in batch]
         longest = max(map(len, prompts))
         ids = torch.zeros(len(prompts), longest, dtype=torch.long)
@@ -118,7 +118,7 @@ class TransformersServer:
         uniforms = [one.uniforms() for one in wanted]
         answers = [Answer(ids=[], logprobs=[]) for _ in prompts]
         rows = list(range(len(prompts)))
-        """Which request each row of the batch is."""
+        """The request of each row of the batch."""
         cache: Any = None
         ended: set[int] = set()
         while len(ended) < len(prompts):
@@ -151,7 +151,7 @@ class TransformersServer:
 
     def _copy(self, tensors: dict[str, Tensor]) -> None:
         own = dict(self._model.named_parameters())
-        # Tied weights come under two names, of which the module has one.
+        # Tied weights have two names, of which the module knows one.
         tied = {name for name, _ in self._model.named_parameters(remove_duplicate=False)} - set(own)
         if unknown := sorted(set(tensors) - set(own) - tied - set(dict(self._model.named_buffers()))):
             raise RuntimeError(f"weights that the model does not have: {', '.join(unknown[:5])}")
@@ -160,13 +160,13 @@ class TransformersServer:
                 own[name].copy_(tensors[name])
                 self._loaded.add(name)
 
-    # What verl asks of every server; this one keeps its memory, and nothing is under way when weights change.
+    # verl's interface of a server; this one keeps its memory, and is idle when weights change.
 
     async def wake_up(self, tags: list[str] | None = None) -> None:
-        """Nothing slept."""
+        """Nothing to do: it never sleeps."""
 
     async def sleep(self) -> None:
-        """Keep the weights, and give back what answers have used."""
+        """Keep the weights, and free the memory of answers."""
         if self._device != "cpu":
             torch.cuda.empty_cache()
 
@@ -180,10 +180,10 @@ class TransformersServer:
         """Nothing is kept between requests."""
 
     async def abort_all_requests(self, reject_request: bool = False) -> None:
-        """Let them end."""
+        """Nothing to do: running requests end."""
 
     async def resume_generation(self) -> None:
-        """Nothing was stopped."""
+        """Nothing to do: nothing was stopped."""
 
     async def start_profile(self, **_: Any) -> None:
         """There is no profiler."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from astuner.plugins.catalog import Candidate
+from astuner.protocols import Candidate
 from astuner.schema import Episode, Group
 
 FORMAT = 1

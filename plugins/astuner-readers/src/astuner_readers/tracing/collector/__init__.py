@@ -1,1 +1,1 @@
-"""The collector: a small OTLP/HTTP server that writes what agents report, and what users say, into a file."""
+"""The collector: a small OTLP/HTTP server that writes traces of agents, and feedback of users, to a file."""

@@ -1,4 +1,4 @@
-"""The collector's HTTP interface: `POST /v1/traces` as OTLP has it, `POST /v1/feedback`, `GET /health`."""
+"""The collector's HTTP interface: `POST /v1/traces` of OTLP, `POST /v1/feedback`, `GET /health`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class CollectorCounts:
-    """What came in so far."""
+    """Counts of what was received."""
 
     spans: int = 0
     rejected: int = 0
@@ -41,7 +41,7 @@ class CollectorCounts:
 def make_app(
     file: TraceFile, collected: CollectorCounts, *, token: str | None, max_body_bytes: int, at_once: int, body_timeout_s: float
 ) -> Starlette:
-    """Return the application. With a token, requests that do not bear it are refused, and take no place from those that do."""
+    """Return the application. With a token, requests without it are refused, and take no place from others."""
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.responses import JSONResponse, Response
@@ -70,7 +70,7 @@ def make_app(
             kind = kind if kind == PROTOBUF else JSON
             return Response(build_refusal(kind, str(error)), error.status, _headers(error), media_type=kind)
         except OSError as error:
-            # 503 is what OTLP's clients try again after.
+            # OTLP's clients retry after 503.
             message = f"cannot be written: {error.strerror or error}"
             return Response(build_refusal(kind, message), 503, {"Retry-After": "5"}, media_type=kind)
         collected.spans += kept.spans
@@ -81,7 +81,7 @@ def make_app(
         try:
             _check_token(request, token)
             if _content_type(request) != JSON:
-                # A web page may send other types to loopback without being asked, and so speak for its visitor.
+                # A web page may send other types to loopback without permission, in its visitor's name.
                 raise BadRequest(415, f"feedback is sent as {JSON}")
             async with admit(request) as body:
                 await run_in_threadpool(
@@ -107,7 +107,7 @@ def make_app(
 
 
 def _headers(error: BadRequest) -> dict[str, str]:
-    """Return what makes a client try again where that helps, and lets go of one that is not done sending."""
+    """Return a reply that makes a client retry if that helps, and closes the connection of one that is still sending."""
     return {503: {"Retry-After": "5"}, 408: {"Connection": "close"}}.get(error.status, {})
 
 

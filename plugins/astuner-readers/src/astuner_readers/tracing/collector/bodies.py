@@ -1,4 +1,4 @@
-"""Bodies of OTLP/HTTP requests: unpacked within a limit, protobuf or JSON, and replies in the same encoding."""
+"""Bodies of OTLP/HTTP requests: decompressed within a limit, protobuf or JSON, with replies in the same encoding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WINDOWS = {"gzip": 31, "deflate": 47}
 
 
 class BadRequest(Exception):
-    """A body that cannot be taken, and the HTTP status that says so."""
+    """A body that cannot be accepted, with the HTTP status of the reply."""
 
     def __init__(self, status: int, message: str) -> None:
         # A message may quote half a surrogate pair, which no reply can hold.
@@ -29,7 +29,7 @@ class BadRequest(Exception):
 
 @frozen(kw_only=True)
 class AcceptedSpans:
-    """The part of a request that is kept."""
+    """The part of a request that is stored."""
 
     document: Mapping[str, Any]
     """In OTLP's JSON: ids as lower-case hex."""
@@ -49,7 +49,7 @@ def unpack(body: bytes, encoding: str, limit: int) -> bytes:
         return _inflate(body, _WINDOWS[encoding], limit)
     except zlib.error as error:
         if encoding == "deflate":
-            # Some clients mean the bare stream.
+            # Some clients send the bare stream.
             try:
                 return _inflate(body, -15, limit)
             except zlib.error:
@@ -83,7 +83,7 @@ def parse_document(body: bytes, content_type: str) -> Mapping[str, Any]:
 
 
 def accept(document: Mapping[str, Any]) -> AcceptedSpans:
-    """Take out the spans that nothing can be done with: those without valid ids, or in another shape."""
+    """Remove unusable spans: those without valid ids, or in another shape."""
     spans, kept = 0, []
     reasons: list[str] = []
     for resource in _objects(document, "resourceSpans", reasons):
@@ -120,14 +120,14 @@ def build_reply(content_type: str, rejected: int = 0, why: str = "") -> bytes:
 def build_refusal(content_type: str, message: str) -> bytes:
     """Return the body of a reply that refuses a request: a `google.rpc.Status` with a message."""
     if content_type == PROTOBUF:
-        # The message of that type is field 2, a string; for one field no library is needed.
+        # The message of that type is field 2, a string; one field needs no library.
         text = message.encode()[:1000]
         return b"\x12" + _varint(len(text)) + text
     return json.dumps({"message": message}).encode()
 
 
 def check_installed() -> None:
-    """Raise `PluginError` where the library of OTLP's messages is missing."""
+    """Raise `PluginError` if the library of OTLP's messages is missing."""
     try:
         import opentelemetry.proto.collector.trace.v1.trace_service_pb2  # noqa: F401 - asked for only
     except ImportError as error:
@@ -151,12 +151,12 @@ def _from_protobuf(body: bytes) -> Mapping[str, Any]:
 
 
 def _objects(value: Mapping[str, Any], name: str, reasons: list[str]) -> Iterator[Mapping[str, Any]]:
-    """Yield those of a list that are objects, and note the others."""
+    """Yield the objects of a list, and count the other values."""
     for item in _list(value, name):
         if isinstance(item, Mapping):
             yield item
         else:
-            # It counts as one span: how many it was to hold is unknown.
+            # It counts as one span: its real number is unknown.
             reasons.append(f"each of {name} is an object")
 
 
@@ -170,7 +170,7 @@ def _find_fault(span: Any) -> str | None:
 
 
 def _hex_ids(span: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ids as OTLP's JSON has them. Protobuf's own JSON has them in base64."""
+    """Return ids as in OTLP's JSON. Protobuf's own JSON has them in base64."""
     found: dict[str, Any] = {name: to_hex_id(span.get(name), size) for name, size in _IDS.items() if span.get(name)}
     links = [link for link in _list(span, "links") if isinstance(link, Mapping)]
     if links:

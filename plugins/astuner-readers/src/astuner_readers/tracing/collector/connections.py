@@ -1,4 +1,4 @@
-"""Connections that are closed when nothing comes of them; uvicorn itself waits for a request's headers for ever."""
+"""Closes connections without a request; uvicorn itself waits for a request's headers forever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def make_impatient_protocol(timeout_s: float) -> type[H11Protocol]:
-    """Return uvicorn's protocol with a limit on how long a connection may be open without a request that is being answered."""
+    """Return uvicorn's protocol with a limit on how long a connection may be open without a request."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class Impatient(H11Protocol):
@@ -47,7 +47,7 @@ def make_impatient_protocol(timeout_s: float) -> type[H11Protocol]:
             self._waiting = None
 
         def _is_answering(self) -> bool:
-            # None before the first request, whatever its annotation says.
+            # None before the first request, despite its annotation.
             cycle = self.cycle
             return bool(cycle) and not cycle.response_complete
 

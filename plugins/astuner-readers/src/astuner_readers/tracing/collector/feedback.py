@@ -1,4 +1,4 @@
-"""What a user says of an answer, as a service reports it, and as it is written: OpenTelemetry's event for evaluations."""
+"""A user's feedback: as a service reports it, and as it is stored, OpenTelemetry's event for evaluations."""
 
 from __future__ import annotations
 

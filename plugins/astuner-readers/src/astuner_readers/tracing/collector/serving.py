@@ -1,4 +1,4 @@
-"""The collector as a program: it listens, says where, and ends with everything on disk."""
+"""The collector as a program: it listens, reports its address, and ends with everything on disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from astuner_readers.tracing.collector.connections import make_impatient_protoco
 from astuner_readers.tracing.collector.store import TraceFile
 
 REQUESTS_AT_ONCE = 64
-"""Further ones are answered 503, which OTLP's clients try again after. Connections on which nothing is asked do not count."""
+"""Further ones are answered 503, after which OTLP's clients retry. Idle connections do not count."""
 HEADERS_TIMEOUT_S = 10.0
 BODY_TIMEOUT_S = 30.0
 
@@ -31,19 +31,19 @@ class Collector:
     out: Path
     host: str = "127.0.0.1"
     port: int = 4318
-    """0 takes a free one."""
+    """0 takes a free port."""
     token: str | None = None
     max_body_bytes: int = 16 << 20
-    """Of a request, unpacked."""
+    """Of a request, decompressed."""
     rotate_bytes: int | None = 256 << 20
     sync_s: float = 1.0
     headers_timeout_s: float = HEADERS_TIMEOUT_S
-    """A connection that has begun no request after this is closed."""
+    """A connection without a request after this time is closed."""
     body_timeout_s: float = BODY_TIMEOUT_S
-    """A request whose body is not here after this is answered 408."""
+    """A request whose body is incomplete after this time is answered 408."""
 
     def serve(self, started: Callable[[str], None]) -> CollectorCounts:
-        """Serve until the process is interrupted or terminated; `started` is called with the address. Returns what came in."""
+        """Serve until the process is interrupted or terminated; `started` is called with the address. Returns the counts."""
         if not is_loopback(self.host) and not self.token:
             raise UsageError(
                 f"--host {self.host} is reached from other machines, and there is no token: set --token, or ASTUNER_TRACE_TOKEN"
@@ -76,7 +76,7 @@ class Collector:
         import uvicorn
 
         class Server(uvicorn.Server):
-            """Ends on a signal; uvicorn's own would raise the signal once more after that."""
+            """Ends on a signal; uvicorn's own would raise the signal again afterwards."""
 
             @contextmanager
             def capture_signals(self) -> Iterator[None]:
@@ -88,7 +88,7 @@ class Collector:
                 try:
                     await asyncio.to_thread(file.sync)
                 except OSError:
-                    # What was answered with success may be lost: better to end, and be seen to, than to go on.
+                    # Data that was acknowledged may be lost: better to end visibly than to continue.
                     server.should_exit = True
                     raise
 
@@ -126,7 +126,7 @@ class Collector:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
+    """Whether an address is reachable only from this machine."""
     if host == "localhost":
         return True
     try:

@@ -18,7 +18,7 @@ class TraceFile:
     """Appends documents to a file. Thread-safe; another process that opens the same file is refused."""
 
     def __init__(self, path: Path, *, rotate_bytes: int | None, sync_s: float) -> None:
-        """Open the file for appending. A line that an earlier writer did not finish is ended, so that it spoils no other."""
+        """Open the file for appending. A line that an earlier writer left incomplete is ended, so that it spoils no other."""
         self.path = path
         self._rotate_bytes, self._sync_s = rotate_bytes, sync_s
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class TraceFile:
             raise UsageError(f"--out {path}: cannot be written: {error.strerror or error}") from error
 
     def append(self, document: Mapping[str, Any]) -> None:
-        """Write a document as one line. Raises `OSError` when it cannot be written; the file is then as it was before."""
+        """Write a document as one line. Raises `OSError` when it cannot be written; the file is then unchanged."""
         line = json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
         with self._lock:
             size = os.fstat(self._file).st_size
@@ -60,7 +60,7 @@ class TraceFile:
                 self._sync()
 
     def sync(self) -> None:
-        """Make what was written outlast the machine."""
+        """Make what was written survive a crash of the machine."""
         with self._lock:
             self._sync()
 
@@ -77,7 +77,7 @@ class TraceFile:
         self._dirty, self._synced = False, time.monotonic()
 
     def _rotate(self) -> None:
-        """Give the full file the next free number, `traces.0001.jsonl`, and begin a new one; go on with it where that fails."""
+        """Give the full file the next free number, `traces.0001.jsonl`, and start a new one; on failure keep appending to it."""
         self._sync()
         beside = self.path.with_name(f".{self.path.name}.new")
         try:
@@ -101,7 +101,7 @@ class TraceFile:
         os.close(old)
 
     def _open(self, path: Path) -> int:
-        # What users asked and said is private.
+        # Users' questions and feedback are private.
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         size = os.fstat(file).st_size
         if size and os.pread(file, 1, size - 1) != b"\n":

@@ -1,1 +1,1 @@
-"""What leaves tasks out: what users said, duplicates, the opinion of an LLM."""
+"""Filters of tasks: by feedback, duplicates, and an LLM's verdict."""

@@ -1,4 +1,4 @@
-"""The filter `deduplication`: of questions that are the same, or much alike, one is kept."""
+"""The filter `deduplication`: keeps one of several equal or very similar questions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LENGTH = 3
-"""Characters of a piece: short enough for languages that write without spaces."""
+"""Length of a piece: short enough for languages without spaces."""
 _WORDS = 16
 _ROUNDING = 1e-9
 
@@ -31,11 +31,11 @@ class DeduplicationParams:
     """Options of the filter `deduplication`."""
 
     similarity_threshold: float | None = field(default=None, validator=_is_share)
-    """Also one of two questions with at least this Jaccard similarity of their sets of three characters; null keeps both."""
+    """Also drops one of two questions whose sets of three characters have at least this Jaccard similarity; null keeps both."""
 
 
 class Deduplication:
-    """Keeps of equal questions one with a right answer, the best liked, the first. Earlier turns are part of a question."""
+    """Of equal questions keeps one with a right answer, the best liked, the first. Earlier turns are part of a question."""
 
     best_first = True
 
@@ -43,7 +43,7 @@ class Deduplication:
         self._threshold = params.similarity_threshold
 
     def choose_left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[tuple[int, int]]:
-        """Yield the numbers of the tasks to leave out; 16 bytes are kept of each other one, and its pieces with a threshold."""
+        """Yield the numbers of the tasks to leave out; keeps 16 bytes of each other one, and with a threshold its pieces."""
         seen: dict[bytes, int] = {}
         numbers: list[int] = []
         alike = SimilarTexts(self._threshold) if self._threshold is not None else None
@@ -60,19 +60,19 @@ class Deduplication:
 
 
 class SimilarTexts:
-    """Texts no two of which are alike. Exact, and quick for tens of thousands: a few words of bits tell most apart."""
+    """Texts no two of which are alike. Exact, and quick for tens of thousands: a few machine words distinguish most."""
 
     def __init__(self, threshold: float) -> None:
         """`threshold` is the Jaccard similarity from which two texts are alike."""
         self._threshold = threshold
         self._texts: list[array[int]] = []
         self._bits: NDArray[np.uint64] = np.zeros((1024, _WORDS), np.uint64)
-        """Of each text, one row: which of 1,024 groups its pieces are of."""
+        """One row per text: which of 1,024 groups its pieces belong to."""
         self._ones: NDArray[np.int64] = np.zeros(1024, np.int64)
         self._sizes: NDArray[np.int64] = np.zeros(1024, np.int64)
 
     def add(self, text: str) -> int | None:
-        """Add a text and return None, unless one that is alike was added before: return then which, counted from 0."""
+        """Add a text and return None, unless a similar one was added before: then return its index."""
         pieces = split_pieces(text)
         bits = _to_bits(pieces)
         for index in self._find_candidates(bits, len(pieces)):
@@ -88,7 +88,7 @@ class SimilarTexts:
         return None
 
     def _find_candidates(self, bits: NDArray[np.uint64], size: int) -> Iterator[int]:
-        """Yield the texts that may be alike: a group that one has and the other has not is a piece that they do not share."""
+        """Yield the texts that may be alike: each group that only one of them has means a piece that they do not share."""
         count = len(self._texts)
         rows, sizes = self._bits[:count], self._sizes[:count]
         shared = _count_ones(rows & bits)
@@ -104,12 +104,12 @@ def split_pieces(text: str) -> frozenset[int]:
     """Return the sets of three characters in a text, as numbers."""
     padded = f" {text} "
     grams = {padded[at : at + _LENGTH] for at in range(max(len(padded) - _LENGTH + 1, 1))}
-    # The code points themselves, 21 bits each: three fit into a word of 64.
+    # Code points have 21 bits: three fit into 64.
     return frozenset(sum(ord(character) << (21 * place) for place, character in enumerate(gram)) for gram in grams)
 
 
 def _to_bits(pieces: frozenset[int]) -> NDArray[np.uint64]:
-    # Multiplying by an odd number spreads what differs in the low bits over the high ones, which choose the group.
+    # Multiplying by an odd number spreads differences in the low bits to the high ones, which choose the group.
     spread = np.fromiter(pieces, np.uint64, len(pieces)) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(54)
     flags = np.zeros(_WORDS * 64, np.uint8)
     flags[spread] = 1
@@ -120,7 +120,7 @@ _ONES_IN_A_BYTE = np.array([number.bit_count() for number in range(256)], np.uin
 
 
 def _count_ones(rows: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Count the bits that are set in each row."""
-    # NumPy 1, which verl 0.8 holds to, cannot count bits.
+    """Count the set bits of each row."""
+    # NumPy 1, which verl 0.8 requires, cannot count bits.
     counted = np.bitwise_count(rows) if hasattr(np, "bitwise_count") else _ONES_IN_A_BYTE[rows.view(np.uint8)]
     return counted.sum(axis=1, dtype=np.int64)  # type: ignore[no-any-return]  # of an array of either type

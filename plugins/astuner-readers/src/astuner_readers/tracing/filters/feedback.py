@@ -1,4 +1,4 @@
-"""The filter `feedback`: by what users said."""
+"""The filter `feedback`: selects tasks by their feedback."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ class FeedbackParams:
     """Options of the filter `feedback`."""
 
     min_score: float | None = None
-    """Leaves out what has a lower mean score."""
+    """Drops tasks with a lower mean score."""
     max_score: float | None = None
-    """Leaves out what has a higher mean score: 0.5 collects what went wrong."""
+    """Drops tasks with a higher mean score: 0.5 collects what went wrong."""
     labels: tuple[str, ...] = field(default=(), metadata={ONE_OR_MANY: True})
-    """Leaves out what was said something of, but none of these labels."""
+    """Drops tasks with feedback but none of these labels."""
     exclude_labels: tuple[str, ...] = field(default=(), metadata={ONE_OR_MANY: True})
-    """Leaves out what was given one of these labels."""
+    """Drops tasks with one of these labels."""
     required: bool = False
-    """Leaves out what nobody said anything of, too."""
+    """Also drops tasks without feedback."""
 
 
 class FeedbackFilter:
-    """Leaves out what was said something else of than is wanted."""
+    """Drops tasks whose feedback does not match."""
 
     best_first = False
 

@@ -1,4 +1,4 @@
-"""What a filter is, and how its place in the configuration is written."""
+"""What a filter is, and its form in the configuration."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _PARAMS: Mapping[str, type[Any]] = {
 
 
 class Filter(Protocol):
-    """Leaves tasks out."""
+    """Drops tasks."""
 
     best_first: bool
-    """Whether it wants to see the best tasks first (`Candidate.standing`); otherwise they come in order of time."""
+    """Whether it sees the best tasks first (`Candidate.standing`), instead of in order of time."""
 
     def choose_left_out(self, tasks: Iterator[tuple[int, Candidate]], tally: Tally) -> Iterator[tuple[int, int | None]]:
-        """Yield the numbers of the tasks to leave out, each with that of the task which is kept in its place, if there is one."""
+        """Yield the numbers of the tasks to leave out, each with that of the task kept instead, if any."""
         ...
 
 
@@ -47,17 +47,17 @@ def _are_params(instance: FilterChoice, attribute: Attribute[Any], value: Mappin
 
 @frozen(kw_only=True)
 class FilterChoice:
-    """One filter. They are applied in the order in which they are written."""
+    """One filter. Filters apply in the written order."""
 
     type: Literal["deduplication", "feedback", "llm_evaluate"]
-    """Which one."""
+    """Its name."""
     enabled: bool = True
-    """False leaves the filter out."""
+    """False disables it."""
     params: Mapping[str, Any] = field(factory=dict, validator=_are_params)
     """Its options."""
 
     def make(self, asking: LlmAccess) -> Filter:
-        """Make the filter. Raises `NoEndpoint` for one that asks an LLM where the environment names none."""
+        """Make the filter. Raises `NoEndpoint` for one that asks an LLM if the environment names none."""
         params = _structure(self.type, self.params)
         match params:
             case LlmEvaluateParams():

@@ -23,9 +23,9 @@ from astuner_readers.tracing.counts import Tally
 from astuner_readers.tracing.tasks import Candidate
 
 _AT_ONCE = 8
-"""Questions that are prepared for each one that may be under way."""
+"""Questions prepared per slot for requests."""
 _LONGEST = 20_000
-"""Characters of one text that the LLM is shown; the middle of a longer one is cut out."""
+"""Most characters of one text that the LLM sees; the middle of a longer one is cut out."""
 
 
 @frozen(kw_only=True)
@@ -37,7 +37,7 @@ class LlmEvaluateParams:
     language: Literal["en", "zh"] = "en"
     """Language of the prompt."""
     unjudged: Literal["leave_out", "keep"] = "leave_out"
-    """What becomes of a task that the LLM gave no verdict on. It is counted in either case."""
+    """What happens to a task without a verdict. It is counted in either case."""
     max_tokens: int | None = field(default=None, validator=optional(ge(1)))
     """Most tokens of a verdict; the reader's `alien_llm_response_length` when null."""
     llm: LLMOptions = field(factory=LLMOptions)
@@ -47,12 +47,12 @@ class LlmEvaluateParams:
     max_thread: int | None = field(default=None, validator=optional(ge(1)))
     """Another place for `llm.concurrency`."""
     print_reason: bool = False
-    """Say the reason of each rejection."""
+    """Log the reason of each rejection."""
 
 
 @frozen(kw_only=True)
 class LlmAccess:
-    """What a filter that asks an LLM is given by the reader."""
+    """What the reader gives to a filter that asks an LLM."""
 
     model: str
     max_tokens: int
@@ -60,21 +60,21 @@ class LlmAccess:
     environ: Mapping[str, str]
     say: Callable[[str], None]
     cache: Path | None = None
-    """Where verdicts are kept when the options name no file."""
+    """Where verdicts are stored if the options name no file."""
     allowed: bool = True
-    """Whether it may be asked: looking at what a run would take must not cost anything."""
+    """Whether it may be asked: a preview must not cost anything."""
 
 
 @frozen(kw_only=True)
 class Opinion:
-    """What the LLM answers with."""
+    """The form of the LLM's answer."""
 
     accept: bool
     reason: str = ""
 
 
 class LlmEvaluate:
-    """Asks about each task, several at once. A failure is no verdict."""
+    """Asks about each task, several at once. A failure is not a verdict."""
 
     best_first = False
 

@@ -1,1 +1,1 @@
-"""Where traces lie: OTLP files, the databases of AgentScope Studio and Phoenix, Phoenix's REST API."""
+"""Sources of traces: OTLP files, the databases of AgentScope Studio and Phoenix, Phoenix's REST API."""

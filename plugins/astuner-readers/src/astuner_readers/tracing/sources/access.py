@@ -1,4 +1,4 @@
-"""How a server of traces is reached."""
+"""Access to a server of traces."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from attrs import frozen
 
 @frozen(kw_only=True)
 class Access:
-    """How a server of traces is asked."""
+    """How to query a server of traces."""
 
     project: str | None = None
-    """Which project of it; all when None."""
+    """The project; all when None."""
     environ: Mapping[str, str]
     """Where its key is: `PHOENIX_API_KEY`."""
     timeout_s: float = 60.0

@@ -36,7 +36,7 @@ def parse_json_span(value: Mapping[str, Any], source: str, place: str) -> Span |
 
 
 def parse_events(events: Any) -> tuple[Mapping[str, Any], ...]:
-    """Return events with name and attributes, leaving out what has neither."""
+    """Return events with name and attributes."""
     found = (event for event in events if isinstance(event, Mapping)) if isinstance(events, list) else ()
     return tuple(
         {
@@ -48,7 +48,7 @@ def parse_events(events: Any) -> tuple[Mapping[str, Any], ...]:
 
 
 def to_nanoseconds(value: Any) -> int:
-    """Return an ISO time, which is UTC where it names no zone, in nanoseconds since 1970; 0 for anything else."""
+    """Return an ISO time, UTC by default, in nanoseconds since 1970; 0 for anything else."""
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""From what a user names as a source to the records in it."""
+"""From the user's name of a source to its records."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ class Source(Protocol):
     """One place with traces."""
 
     name: str
-    """As the user named it: what tasks keep as their source."""
+    """As the user named it; stored with the tasks as their source."""
     kind: str
-    """What it is, for people."""
+    """Its description, for people."""
 
     @property
     def path(self) -> Path | None:
-        """The file, where it is one."""
+        """The file, if it is one."""
         ...
 
     @property
     def inode(self) -> tuple[int, int] | None:
-        """Which file was there when it was opened, whatever it is called by now; None before that."""
+        """The identity of the file when it was opened, whatever its name is now; None before that."""
         ...
 
     def records(self) -> Iterator[Record]:
@@ -43,15 +43,15 @@ class Source(Protocol):
 
 
 def open_sources(names: Sequence[str], base: Path, access: Access) -> list[Source]:
-    """Find out what each name is. A pattern with `*` stands for the files it matches, in the order of their names.
+    """Return the sources that the names mean. A pattern with `*` means the files it matches, in alphabetical order.
 
-    Raises `DataError` for what does not exist or is no source; nothing else is read yet.
+    Raises `DataError` for a name that does not exist or is not a source; records are not read yet.
     """
     return [source for name in names for source in _open(name, base, access)]
 
 
 def find_new_sources(names: Sequence[str], base: Path, access: Access, read: Sequence[Source]) -> list[Source]:
-    """Return the files that patterns match by now and that were not read, under this name or another: logs are rotated."""
+    """Return the files that patterns match now and that were not read under any name: logs are rotated."""
     known = {source.inode for source in read}
     found = [one for name in names if _is_pattern(name, base) for one in _list_matches(name, base)]
     new = [one for one in found if (inode := find_inode(base / Path(one).expanduser())) is not None and inode not in known]
@@ -98,7 +98,7 @@ def _open(name: str, base: Path, access: Access) -> list[Source]:
 
 
 def _relative(found: str, pattern: str, base: Path) -> str:
-    """Name a file that a pattern found as the user would have: relative if the pattern was."""
+    """Name a file found by a pattern as the user would: relative if the pattern was."""
     if Path(pattern).expanduser().is_absolute():
         return found
     return str(Path(found).relative_to(base)) if Path(found).is_relative_to(base) else found

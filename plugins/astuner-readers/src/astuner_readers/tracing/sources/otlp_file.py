@@ -17,13 +17,13 @@ from astuner_readers.tracing.sources.json_spans import parse_json_span
 
 _CUT = (EOFError, zlib.error, gzip.BadGzipFile)
 LONGEST_LINE = 64 << 20
-"""A longer line is passed over, and counted."""
+"""A longer line is skipped, and counted."""
 _ENVELOPES = ("d", "data", "body", "payload")
-"""Where a proxy that records requests puts the document."""
+"""Where a recording proxy puts the document."""
 
 
 class OtlpFile:
-    """Streams a file of OTLP documents, one a line; a file that is one document is read whole."""
+    """Streams a file of OTLP documents, one per line; a file with one document is read whole."""
 
     kind = "OTLP file"
 
@@ -50,10 +50,10 @@ class OtlpFile:
         return cast("BinaryIO", gzip.GzipFile(fileobj=raw, mode="rb")) if packed else raw
 
     def _is_one_document(self, file: BinaryIO) -> bool:
-        """Whether the file is JSON as a whole, over several lines; leaves it at its beginning."""
+        """Whether the whole file is one JSON document; rewinds it."""
         try:
             first = file.readline(LONGEST_LINE)
-            # A line of JSON lines is JSON on its own; the first of an indented document is not.
+            # Each line of JSON lines is valid JSON; the first line of an indented document is not.
             if first.strip() not in (b"{", b"["):
                 return False
             file.seek(0)
@@ -76,7 +76,7 @@ class OtlpFile:
                 while too_long and (more := file.readline(LONGEST_LINE)) and not more.endswith(b"\n"):
                     pass
             except _CUT as error:
-                # What is whole before it was read; a log that is still being packed looks like this too.
+                # The complete part has been read; a log that is still being compressed looks like this too.
                 yield BadRecord(place=place, reason=f"the packed file is cut off or broken from here on ({type(error).__name__})")
                 return
             if not line:

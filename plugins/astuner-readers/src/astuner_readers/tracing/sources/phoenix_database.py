@@ -1,4 +1,4 @@
-"""Phoenix's database: `phoenix.db` in the directory that Phoenix works in."""
+"""Phoenix's database: `phoenix.db` in Phoenix's working directory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WHERE ? IS NULL OR s.project_id = ? ORDER BY a.id
 
 
 class PhoenixDatabase:
-    """Streams the spans of a Phoenix database, then what was said of spans, traces and sessions."""
+    """Streams the spans of a Phoenix database, then the annotations of spans, traces and sessions."""
 
     kind = "Phoenix database"
 
@@ -49,7 +49,7 @@ class PhoenixDatabase:
         self.inode: tuple[int, int] | None = None
 
     def records(self) -> Iterator[Record]:
-        """Yield spans in the order in which they came, then annotations."""
+        """Yield spans in order of arrival, then annotations."""
         self.inode = find_inode(self.path)
         with open_database(self.path) as connection:
             project = self._project_id(connection)

@@ -1,4 +1,4 @@
-"""A running Phoenix, asked over its REST API."""
+"""A running Phoenix, through its REST API."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PAGE = 200
 """Spans in one answer."""
 IDS = 50
-"""Ids in one question for annotations: they stand in the address, which has a longest length."""
+"""Ids in one request for annotations: they are in the URL, whose length is limited."""
 ATTEMPTS = 4
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 8.0
@@ -31,7 +31,7 @@ KEY = "PHOENIX_API_KEY"
 
 
 class PhoenixServer:
-    """Streams the spans of one project or of all, with what was said of them; a page of spans is held at a time."""
+    """Streams the spans of one project or of all, with their annotations; holds one page of spans at a time."""
 
     kind = "Phoenix server"
     path: Path | None = None
@@ -56,7 +56,7 @@ class PhoenixServer:
             yield made
             if not isinstance(made, Span):
                 continue
-            # The id of a session is asked for as Phoenix got it, quotes included.
+            # The id of a session is requested as Phoenix received it, including quotes.
             session = _text(get_at(made.attributes, "session.id"))
             for what, one in (("span", made.span_id), ("trace", made.trace_id), ("session", session)):
                 if one and (key := f"{what} {one}") not in asked:
@@ -69,7 +69,7 @@ class PhoenixServer:
     def _annotations(self, client: httpx.Client, project: str, what: str, ids: Sequence[str]) -> Iterator[Record]:
         path = f"/v1/projects/{quote(project, safe='')}/{what}_annotations"
         parameters = {f"{what}_ids": list(ids), "limit": 1000}
-        # Older versions know annotations of spans alone, and answer 404 where there are none.
+        # Older versions have only annotations of spans, and answer 404 if there are none.
         for page in self._pages(client, path, parameters, may_lack=True):
             for value in page:
                 if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Reading another program's SQLite database: never written to, and nothing left next to it."""
+"""Reading another program's SQLite database without writing to it or next to it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from astuner.errors import DataError
 
 @contextmanager
 def open_database(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database for reading, as it is at this moment. Raises `DataError` for one that is broken or cannot be read."""
+    """Open a database for reading, as it is now. Raises `DataError` if it is broken or cannot be read."""
     log = path.with_name(path.name + "-wal")
-    # A reader of a write-ahead database that no process has open would leave two files next to it; opened as immutable, it
-    # leaves none. If a process opens it in the meantime, its log shows that.
+    # Reading a write-ahead database that no process has open would leave two files next to it, unless it is opened as
+    # immutable. If a process opens it meanwhile, its log shows that.
     still = _is_write_ahead(path) and not log.exists()
     where = f"file:{quote(str(path.resolve()))}?mode=ro{'&immutable=1' if still else ''}"
     try:
@@ -37,12 +37,12 @@ def list_tables(path: Path) -> set[str]:
 
 
 def list_columns(connection: sqlite3.Connection, table: str) -> set[str]:
-    """Return the names of a table's columns; none for a table that is not there."""
+    """Return the names of a table's columns; none if it does not exist."""
     return {str(row["name"]) for row in connection.execute(f"PRAGMA table_info({table})")}
 
 
 def find_inode(path: Path) -> tuple[int, int] | None:
-    """Return what tells one file from another, whatever they are called; None for none."""
+    """Return the identity of a file, whatever its name; None without a file."""
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""AgentScope Studio's database: the table `span_table`, of its version 1.0.9 and of the ones before."""
+"""AgentScope Studio's database: the table `span_table`, up to version 1.0.9."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StudioDatabase:
         self.inode: tuple[int, int] | None = None
 
     def records(self) -> Iterator[Record]:
-        """Yield the spans in the order in which they were stored."""
+        """Yield the spans in the order they were stored."""
         self.inode = find_inode(self.path)
         with open_database(self.path) as connection:
             there = list_columns(connection, "span_table")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from astuner.planning.plan import Plan
 
 LENGTH = ("trainer_common.total_epochs", "trainer_common.total_training_steps")
-"""Keys that say how long a run is; a finished run goes on when one of them has grown."""
+"""Keys that set the length of a run; a finished run continues when one of them has grown."""
 
 
 def is_same_length(directory: RunDirectory, plan: Plan) -> bool:
@@ -44,7 +44,7 @@ def _remove_root(key: str) -> str:
 
 
 def _may_change(key: str) -> bool:
-    # What holds for a list holds for its items.
+    # A rule for a list holds for its items.
     return any(fnmatch(place, may) for may in read_core_keys().may_change for place in (key, key.partition("[")[0]))
 
 

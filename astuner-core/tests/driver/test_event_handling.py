@@ -1,4 +1,4 @@
-"""The loop that every backbone's events go through."""
+"""What a run does with the events of a backbone."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from attrs import define, field
 from astuner import hookimpl
 from astuner.config.model import Config
 from astuner.config.trainer import TrainerCommon
+from astuner.driver.control import RunControl
+from astuner.driver.event_handling import STEPS_WITHOUT_SIGNAL, Progress, drive
+from astuner.driver.reporting import Loggers, NamedLogger
 from astuner.errors import RunFailed
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.hooks import Hooks
 from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
-from astuner.runs.control import RunControl
 from astuner.runs.directory import RunDirectory
 from astuner.runs.episode_store import EpisodeFiles
-from astuner.runs.loop import STEPS_WITHOUT_SIGNAL, Progress, drive
-from astuner.runs.reporting import Loggers, NamedLogger
 from astuner.schema import CheckpointSaved, Event, Notice, StepReport, ValidationReport
 from astuner.testing.episodes import episode, group
 from astuner.testing.run_infos import run_info

@@ -1,4 +1,4 @@
-"""`astuner plugin check`."""
+"""`astuner plugin check`, which the command line finds by its name, as it does the commands of plugins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from attrs import asdict
@@ -14,10 +14,8 @@ from attrs import asdict
 from astuner.cli.options import as_json
 from astuner.cli.output import align_columns, print_json
 from astuner.errors import UsageError
-
-if TYPE_CHECKING:
-    from astuner.testing.contracts import Outcome
-    from astuner.testing.plugin_check import ComponentCheck, DistributionCheck
+from astuner.testing.contracts import Outcome
+from astuner.testing.plugin_check import ComponentCheck, DistributionCheck, check_distribution
 
 
 @click.command()
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 @as_json
 def check(distribution: str, in_json: bool) -> int:
     """Check an installed distribution, and each component that it offers, against the contracts. Starts no model."""
-    from astuner.testing.plugin_check import check_distribution
-
     if sys.flags.optimize:
         raise UsageError("plugin check: the rules are assertions, which python -O (PYTHONOPTIMIZE) leaves out; run it without")
     # What a component prints must not get between the rows, nor into the one JSON document.

@@ -1,4 +1,4 @@
-"""The one loop that every backbone's events go through: logs, keeps state and checkpoints, and ends a run that learns nothing."""
+"""What a run does with the events of a backbone: logs, keeps state and checkpoints, and ends a run that learns nothing."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
+from astuner.driver.reporting import Loggers
 from astuner.errors import RunFailed
 from astuner.protocols import RunInfo
 from astuner.runs.checkpoints import prune_checkpoints
 from astuner.runs.directory import RunDirectory
-from astuner.runs.reporting import Loggers
 from astuner.schema import CheckpointSaved, Event, Group, Notice, StepReport, ValidationReport
 
 if TYPE_CHECKING:
+    from astuner.driver.control import RunControl
     from astuner.plugins.hooks import Hooks
-    from astuner.runs.control import RunControl
 
 STEPS_WITHOUT_SIGNAL = 20
 """The run ends after this many steps in a row in which no token has a non-zero advantage."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, frozen
 
-from astuner.config.key_coverage import Honour, HonourTable, list_chosen_sections
 from astuner.config.native import Native, align
 from astuner.config.places import ROOT, format_place
 from astuner.config.redaction import redact_tree
 from astuner.config.trees import flatten
+from astuner.planning.key_coverage import Honour, HonourTable, list_chosen_sections
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from astuner.config.show import to_yaml
+from astuner.driver.resume import check_same_run, is_same_length
 from astuner.errors import ConfigError
 from astuner.planning.plan import Plan, plan_run
 from astuner.runs.directory import RunDirectory
-from astuner.runs.resume import check_same_run, is_same_length
 
 AGENT = "class Agent:\n    async def execute(self, workflow_task, tuner): ...\n"
 JUDGE = """\

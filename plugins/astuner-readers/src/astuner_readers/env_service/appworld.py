@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from astuner.config.model import Ready, Service
 from astuner.errors import UsageError
-from astuner.services import Definition
+from astuner.services import Definition, Ready, Service
+from astuner_readers.env_service.section import READER
 
 if TYPE_CHECKING:
     from astuner.protocols import RunInfo
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 DIRECTORY, SCRIPT = "APPWORLD_PATH", "APPWORLD_SCRIPT"
 START_S = 1800.0
 """The first start unpacks AppWorld's data."""
-READER = "env_service"
 
 
 def appworld(run_info: RunInfo) -> Definition:

@@ -1,4 +1,4 @@
-"""Starting, resuming and evaluating a run: from a YAML to an exit code, with everything closed on every path."""
+"""Starting, resuming and evaluating a run: from a YAML to an exit code; everything is closed on every path."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ from astuner.breakpoints.code_places import name_place
 from astuner.breakpoints.selection import NO_BREAKPOINTS, BreakpointSelection, select_breakpoints, split_tags
 from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_stops, remove_time_limits
 from astuner.config.secrets import redact_command
+from astuner.driver.control import RunControl, stop_on_signals, unwind_on_sigterm
+from astuner.driver.event_handling import Progress, drive
+from astuner.driver.reporting import Loggers, NamedLogger
+from astuner.driver.resume import check_same_run, is_same_length
 from astuner.errors import AstunerError, Interrupted, UsageError
 from astuner.planning.plan import Plan, plan_run
 from astuner.planning.service_choice import check_names, choose_services
@@ -24,12 +28,8 @@ from astuner.plugins.requirements import CORE
 from astuner.processes.program_registry import register_run
 from astuner.protocols.optional import ReportsProgress, Throwaway, Truncates, find_offer
 from astuner.rollout.sampler import TaskSampler
-from astuner.runs.control import RunControl, stop_on_signals, unwind_on_sigterm
 from astuner.runs.directory import RunDirectory, get_throwaway_directory
 from astuner.runs.episode_store import EpisodeFiles
-from astuner.runs.loop import Progress, drive
-from astuner.runs.reporting import Loggers, NamedLogger
-from astuner.runs.resume import check_same_run, is_same_length
 from astuner.schema import Event, Group, Notice
 from astuner.transcript.terminal_text import strip_colours
 
@@ -191,7 +191,7 @@ class _Run:
         self.control = RunControl(
             store=store, hooks=hooks, resume_step=resume_step, notify=self.notify, progress=self._show_progress
         )
-        stack.enter_context(connect_run(self.control, self.notify))
+        stack.enter_context(connect_run(self.control, self.control.request_stop, self.notify))
         self._resumed, self._resume_step = resumed, resume_step
 
     def serve(self, names: Sequence[str]) -> None:
@@ -216,7 +216,7 @@ class _Run:
         if self._loggers is None:
             self._early.append((text, level))
             return
-        # The reader may be gone, as `tee` is after Ctrl-C; the run goes on, and saves what it has.
+        # The reader may be gone, as `tee` is after Ctrl-C; the run continues, and saves what it has.
         with suppress(OSError):
             if not self._loggers.notice(text, level):
                 print(f"{level}: {text}", file=sys.stderr)
@@ -330,7 +330,7 @@ class _Run:
         try:
             self._directory.write_state(status="failed", reason=self._secrets.hide(reason))
         except AstunerError as full:
-            # The disk may be what failed; the error under way is the one to show.
+            # The disk may be what failed; the original error is the one to show.
             print(f"warning: {full}", file=sys.stderr)
 
 

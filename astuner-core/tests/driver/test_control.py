@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from astuner.runs.control import RunControl, stop_on_signals
+from astuner.driver.control import RunControl, stop_on_signals
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError, RuntimeError])

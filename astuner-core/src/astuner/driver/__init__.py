@@ -1,0 +1,1 @@
+"""The process that leads a run: starts it, logs what the backbone reports, obeys signals, ends it."""

@@ -1,0 +1,17 @@
+"""The commands of core: the name, the place and the line of the help of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run": ("astuner.cli.run:run", "Train the model behind an agent."),
+    "eval": ("astuner.cli.evaluate:evaluate", "Run only the validation pass."),
+    "export": ("astuner.cli.export:export", "Write a checkpoint as a Hugging Face model."),
+    "ps": ("astuner.cli.ps:ps", "List the runs, services and servers that are running."),
+    "stop": ("astuner.cli.stop:stop", "Stop runs, services and servers."),
+    "plugin": ("astuner.cli.plugin:plugin", "List, show, check and create plugins."),
+    "config": ("astuner.cli.config:config", "Check, show and explain a configuration."),
+    "doctor": ("astuner.cli.doctor:doctor", "Show what is installed, what can run and what is missing."),
+}
+"""Target and help text by name."""

@@ -1,0 +1,99 @@
+"""Core does not know its plugins: their names are in `plugins/published.toml`, which is generated, and hardly anywhere else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import astuner
+from astuner.plugins.requirements import CORE
+from astuner.published import read_published
+
+SOURCES = Path(astuner.__file__).parent
+GENERATED = "plugins/published.toml"
+
+KEYS = ("n_vllm_engine", "debug_vllm_port", "debug_vllm_seed")
+"""Keys that users type, in configurations that exist."""
+
+ALLOWED: Mapping[tuple[str, str], str] = {
+    ("clients/env_service/", "env_service"): "a client that several plugins share, since none may import another",
+    ("clients/reasoning_gym/", "reasoning_gym"): "the same",
+    ("config/aliases.py", "env_service"): "an older spelling that users type",
+    ("config/aliases.py", "math"): "an older spelling that users type",
+    ("config/aliases.py", "tracing"): "an older spelling that users type",
+    ("config/aliases.py", "rubrics_auto_grader"): "an older spelling that users type",
+    ("config/components.py", "env_service"): "the reader of existing configurations that name none",
+    ("judging/estimators.py", "verl"): "the source of a formula",
+    ("training/losses.py", "verl"): "the source of the names",
+    ("training/minibatches.py", "verl"): "the source of the names",
+}
+"""Why a name may be in a file, or below a folder."""
+
+WORDS = frozenset({"environments", "llm", "local", "math", "tracing"})
+"""Names that are words as well: they name a component only in quotes."""
+
+SECTIONS = frozenset({"data", "env", "judge", "trace"})
+"""Commands that are called as a section or a field is, so that nothing tells the two apart."""
+
+
+@cache
+def patterns() -> Mapping[str, re.Pattern[str]]:
+    """Return what a name looks like, for each plugin, its components and the modules that it brings."""
+    published = read_published()
+    brought = {name for (_, name), requirement in published.components.items() if requirement.partition("[")[0] != CORE}
+    modules = {name for names in published.heavy_modules.values() for name in names}
+    names = (brought | modules | published.packages) - SECTIONS - {CORE}
+    return {name: pattern_of(name) for name in sorted(names)}
+
+
+def pattern_of(name: str) -> re.Pattern[str]:
+    if name in WORDS:
+        return re.compile(f"[`'\"]{name}[`'\"]")
+    # As a module, a class or in prose: env_service, EnvService, astuner_vllm, vLLM.
+    return re.compile(f"(?<![A-Za-z])(?i:{re.sub('[-_]', '[-_ ]?', name)})(?![a-z])")
+
+
+def names_in(text: str) -> Iterator[str]:
+    without_keys = re.sub("|".join(KEYS), "", text)
+    return (name for name, pattern in patterns().items() if pattern.search(without_keys))
+
+
+@cache
+def found() -> frozenset[tuple[str, str]]:
+    """Return every file of core and every name in it."""
+    files = (path for path in SOURCES.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    named = ((path.relative_to(SOURCES).as_posix(), path.read_text(encoding="utf-8")) for path in files)
+    return frozenset((file, name) for file, text in named if file != GENERATED for name in names_in(text))
+
+
+def is_allowed(file: str, name: str, place: tuple[str, str]) -> bool:
+    return name == place[1] and (file == place[0] or (place[0].endswith("/") and file.startswith(place[0])))
+
+
+def test_no_plugin_is_named_in_core() -> None:
+    wrong = [f"{file}: {name}" for file, name in sorted(found()) if not any(is_allowed(file, name, place) for place in ALLOWED)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("place", ALLOWED, ids=" ".join)
+def test_no_exception_is_left_over(place: tuple[str, str]) -> None:
+    assert any(is_allowed(file, name, place) for file, name in found())
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("takes `local` where none is named", ["local"]),
+        ("a local file", []),
+        ("your vLLM server", ["vllm"]),
+        ("import astuner_vllm.command", ["astuner-vllm", "vllm"]),
+        ("class EnvServiceReader", ["env_service"]),
+        ("rollout.n_vllm_engine", []),
+    ],
+)
+def test_a_name_is_seen_in_code_and_in_prose(text: str, names: list[str]) -> None:
+    assert list(names_in(text)) == names
