@@ -36,7 +36,11 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
     notices: list[str] = []
     if (reporting := find_offer(reader, ReportsProgress)) is not None:
-        reporting.report_to(lambda text, level="warning": notices.append(text))
+
+        def keep(text: str, level: str = "warning") -> None:
+            notices.append(text)
+
+        reporting.report_to(keep)
     pending = _find_pending_generation(reader)
     tasks = None if pending else plan.sample_tasks(reader)
     rows = [("backbone", f"{info.backbone} ({plan.backbone.candidate.provider})"), ("run directory", str(info.directory))]
