@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from operator import add, sub
+from typing import Any
 
-from attrs import evolve, field, frozen
+from attrs import evolve, field, fields, frozen
 from attrs.validators import ge, optional
 
 from astuner.errors import AstunerError
@@ -31,13 +34,13 @@ class Usage:
     """In the currency of the prices."""
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            requests=self.requests + other.requests,
-            cached=self.cached + other.cached,
-            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
-            completion_tokens=self.completion_tokens + other.completion_tokens,
-            cost=self.cost + other.cost,
-        )
+        return self._combine(other, add)
+
+    def __sub__(self, other: Usage) -> Usage:
+        return self._combine(other, sub)
+
+    def _combine(self, other: Usage, operate: Callable[[float, float], Any]) -> Usage:
+        return Usage(**{item.name: operate(getattr(self, item.name), getattr(other, item.name)) for item in fields(Usage)})
 
 
 @frozen(kw_only=True)
@@ -93,15 +96,9 @@ class Budget:
         """Replace the reservation of a request by its actual usage; return its cost."""
         cost = self._limits.compute_cost(prompt_tokens, completion_tokens)
         taken = Usage(requests=requests, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost=cost)
-        back = Usage(
-            requests=-reserved.requests,
-            prompt_tokens=-reserved.prompt_tokens,
-            completion_tokens=-reserved.completion_tokens,
-            cost=-reserved.cost,
-        )
         with self._lock:
             self._spent = self._spent + taken
-            self._reserved = self._reserved + back
+            self._reserved = self._reserved - reserved
         return cost
 
     def count_cached(self) -> None:

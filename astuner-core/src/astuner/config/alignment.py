@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any, Final
 
 from attrs import Attribute, field, frozen
@@ -34,16 +33,11 @@ def _as_tuple(value: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _check_keys_exist(_: Any, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
-    schema = _list_keys()
+    schema = walk_schema()
     for key in value:
         if key not in schema:
             hint = find_closest(key, schema)
             raise ValueError(f"'{attribute.name}': there is no key {key!r}" + (f"; did you mean {hint!r}?" if hint else ""))
-
-
-@cache
-def _list_keys() -> frozenset[str]:
-    return frozenset(walk_schema())
 
 
 @frozen

@@ -24,31 +24,10 @@ _OWN: Mapping[str, Collection[str]] = {"task_reader": ("dataset_file",), "contex
 _NEED_SIBLINGS = ("grpo", "dr_grpo", "rloo")
 
 
-def check_between_keys(
-    config: Config,
-    *,
-    config_dir: Path,
-    user_keys: Collection[str],
-    locate: Locate,
-    names_of: Callable[[str], Collection[str]],
-) -> tuple[list[Problem], list[str]]:
-    """Return the conflicts between keys, and what a user should know."""
-    checks = _Checks(config=config, config_dir=config_dir, user_keys=user_keys, locate=locate, names_of=names_of)
-    checks.check_model()
-    checks.check_workflow()
-    checks.check_lengths()
-    checks.check_batches()
-    checks.check_validation()
-    checks.check_judges()
-    checks.check_composition()
-    checks.check_files()
-    checks.check_unused_sections()
-    checks.check_services()
-    return checks.problems, checks.notices
-
-
 @define(eq=False, kw_only=True)
-class _Checks:
+class Checks:
+    """The conflicts between keys, and what a user should know."""
+
     config: Config
     config_dir: Path
     user_keys: Collection[str]
@@ -57,14 +36,27 @@ class _Checks:
     problems: list[Problem] = field(factory=list)
     notices: list[str] = field(factory=list)
 
-    def add_problem(self, key: str, message: str, suggestion: str | None = None) -> None:
+    def run(self) -> None:
+        """Collect the problems and notices."""
+        self._check_model()
+        self._check_workflow()
+        self._check_lengths()
+        self._check_batches()
+        self._check_validation()
+        self._check_judges()
+        self._check_composition()
+        self._check_files()
+        self._check_unused_sections()
+        self._check_services()
+
+    def _add_problem(self, key: str, message: str, suggestion: str | None = None) -> None:
         self.problems.append(make_problem(f"{ROOT}.{key}", message, self.locate, suggestion))
 
-    def check_model(self) -> None:
+    def _check_model(self) -> None:
         path = self.config.model.path
         example = "a directory, or a Hugging Face id such as Qwen/Qwen2.5-0.5B-Instruct"
         if not path:
-            self.add_problem("model.path", f"this key is required: the model to be trained, {example}.")
+            self._add_problem("model.path", f"this key is required: the model to be trained, {example}.")
             return
         directory = find_model_directory(path, self.config_dir)
         if directory and not directory.is_dir():
@@ -72,43 +64,43 @@ class _Checks:
             inside = directory.is_relative_to(self.config_dir)
             written = f"./{directory.relative_to(self.config_dir)}" if inside else path
             similar = find_similar_path(written, self.config_dir)
-            self.add_problem("model.path", f"there is no directory {directory}. Give {example}.", similar)
+            self._add_problem("model.path", f"there is no directory {directory}. Give {example}.", similar)
         unused = [key for key in ("lora_alpha", "target_modules") if f"model.{key}" in self.user_keys]
         if unused and self.config.model.lora_rank == 0:
             self.notices.append(
                 f"model.{', model.'.join(unused)}: without effect, since model.lora_rank is 0 (all weights are trained)."
             )
 
-    def check_workflow(self) -> None:
+    def _check_workflow(self) -> None:
         rollout = self.config.rollout
         if rollout.use_agentscope_protocol and not rollout.user_workflow:
             message = (
                 "no workflow is given. Name one (`my_agent->MyWorkflow`), or let an environment lead: "
                 "rollout.use_agentscope_protocol: false."
             )
-            self.add_problem("rollout.user_workflow", message)
+            self._add_problem("rollout.user_workflow", message)
         elif not rollout.use_agentscope_protocol and rollout.user_workflow:
             message = (
                 "a workflow is named, and rollout.use_agentscope_protocol: false lets the environment lead without one. "
                 "Remove this key to play the environment, or the other to play the workflow."
             )
-            self.add_problem("rollout.user_workflow", message)
+            self._add_problem("rollout.user_workflow", message)
         if rollout.use_agentscope_protocol and self.config.environment.env_action_preference is not None:
             self.notices.append(
                 "environment.env_action_preference: without effect, since a workflow plays the episodes and chooses its actions."
             )
 
-    def check_lengths(self) -> None:
+    def _check_lengths(self) -> None:
         data, room = self.config.data, self.config.rollout.max_model_len
         needed = data.max_prompt_length + data.max_response_length
         if needed > room:
-            self.add_problem(
+            self._add_problem(
                 self._find_key_set_by_user("rollout.max_model_len", "data.max_response_length", "data.max_prompt_length"),
                 f"data.max_prompt_length ({data.max_prompt_length}) + data.max_response_length ({data.max_response_length}) "
                 f"= {needed} tokens do not fit into rollout.max_model_len ({room}). Raise that one, or lower one of these.",
             )
 
-    def check_batches(self) -> None:
+    def _check_batches(self) -> None:
         trainer, rollout = self.config.trainer_common, self.config.rollout
         estimator = trainer.algorithm.adv_estimator
         # The debug backbone trains nothing, and one episode per task is the usual choice there.
@@ -116,13 +108,13 @@ class _Checks:
             message = (
                 f"with one episode per task, {estimator} has nothing to compare and every advantage is 0. Set it to 2 or more."
             )
-            self.add_problem("rollout.num_repeat", message)
+            self._add_problem("rollout.num_repeat", message)
         if trainer.mini_batch_num > self.config.data.train_batch_size:
             tasks = self.config.data.train_batch_size
             message = f"{trainer.mini_batch_num} mini-batches cannot be made of {tasks} tasks (data.train_batch_size)."
-            self.add_problem(self._find_key_set_by_user("trainer_common.mini_batch_num", "data.train_batch_size"), message)
+            self._add_problem(self._find_key_set_by_user("trainer_common.mini_batch_num", "data.train_batch_size"), message)
 
-    def check_validation(self) -> None:
+    def _check_validation(self) -> None:
         trainer, val = self.config.trainer_common, self.config.rollout.val_kwargs
         if val.temperature > 0 and not val.do_sample:
             self.notices.append(
@@ -135,12 +127,12 @@ class _Checks:
                 "the same. Set it to 1, or set rollout.val_kwargs.do_sample: true and a temperature above 0."
             )
 
-    def check_judges(self) -> None:
+    def _check_judges(self) -> None:
         judge = self.config.task_judge
         custom = judge.judge_type == "customized_protocol"
         if judge.judges and (judge.judge_protocol or not custom):
             other = "judge_protocol" if judge.judge_protocol else "judge_type"
-            self.add_problem(
+            self._add_problem(
                 "task_judge.judges", f"judges are named twice, here and in task_judge.{other}. Move that one into the list."
             )
         elif judge.judge_protocol and not custom:
@@ -149,23 +141,23 @@ class _Checks:
                 "Set it to customized_protocol to use the protocol."
             )
 
-    def check_composition(self) -> None:
+    def _check_composition(self) -> None:
         judge = self.config.task_judge
         requires: dict[str, Mapping[str, float]] = {}
         for position, choice in enumerate(judge.judges):
             name = choice.known_as or f"judges[{position}]"
             if name in requires:
                 message = f"two judges are known as '{name}', under which their rewards are logged. Give one of them a `name`."
-                self.add_problem(f"task_judge.judges[{position}].judge", message)
+                self._add_problem(f"task_judge.judges[{position}].judge", message)
             requires[name] = choice.requires
         try:
             order_by_requirements(requires)
         except ValueError as error:
-            self.add_problem("task_judge.judges", f"{error}. Name judges of this list by their `name`, or by `judge`.")
+            self._add_problem("task_judge.judges", f"{error}. Name judges of this list by their `name`, or by `judge`.")
         shapes = {f"task_judge.judges[{position}].shape": choice.shape for position, choice in enumerate(judge.judges)}
         for key, shape in {**shapes, "task_judge.reward.shape": judge.reward.shape}.items():
             if shape.low is not None and shape.high is not None and shape.high < shape.low:
-                self.add_problem(
+                self._add_problem(
                     f"{key}.high", f"high ({shape.high:g}) is below low ({shape.low:g}), so no reward is between them."
                 )
         asked = judge.judges or judge.judge_protocol or judge.judge_type != "customized_protocol"
@@ -174,7 +166,7 @@ class _Checks:
                 "task_judge.reward has no effect: there is no judge, and rewards of workflows are left as they are."
             )
 
-    def check_files(self) -> None:
+    def _check_files(self) -> None:
         reader = self.config.task_reader
         if reader.type != "dataset_file":
             return
@@ -183,15 +175,15 @@ class _Checks:
             if isinstance(value, str) and not resolve_path(value, self.config_dir).is_file():
                 message = f"there is no file {resolve_path(value, self.config_dir)}."
                 key = f"task_reader.dataset_file.{split}.file_path"
-                self.add_problem(key, message, find_similar_path(value, self.config_dir))
+                self._add_problem(key, message, find_similar_path(value, self.config_dir))
 
-    def check_services(self) -> None:
+    def _check_services(self) -> None:
         for name, service in self.config.services.items():
             if service.cwd is not None and not resolve_path(service.cwd, self.config_dir).is_dir():
                 message = f"there is no directory {resolve_path(service.cwd, self.config_dir)}."
-                self.add_problem(f"services.{name}.cwd", message, find_similar_path(service.cwd, self.config_dir))
+                self._add_problem(f"services.{name}.cwd", message, find_similar_path(service.cwd, self.config_dir))
 
-    def check_unused_sections(self) -> None:
+    def _check_unused_sections(self) -> None:
         for kind, sections, chosen in self._list_components():
             others = [name for name in sections if name not in chosen and name not in _OWN.get(kind, ())]
             offered: set[str] = set()
@@ -203,7 +195,7 @@ class _Checks:
                 if name in offered:
                     continue
                 if suggestion := find_closest(name, known - set(sections)):
-                    self.add_problem(f"{kind}.{name}", "no component of this name is chosen.", suggestion)
+                    self._add_problem(f"{kind}.{name}", "no component of this name is chosen.", suggestion)
                 else:
                     self.notices.append(f"{kind}.{name} is not used: chosen is {', '.join(chosen) or 'none'}.")
 

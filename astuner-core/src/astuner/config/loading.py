@@ -9,7 +9,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from astuner.config.aliases import Renaming
-from astuner.config.checks import check_between_keys
+from astuner.config.checks import Checks
 from astuner.config.config_file import list_native_roots, read_config_file
 from astuner.config.interpolation import Interpolation
 from astuner.config.model import Config
@@ -101,9 +101,11 @@ def load_config(
         raise ConfigError([*map(secrets.hide_in_problem, _merge_problems(problems, unresolved))]) from None
     user_keys = _find_user_keys(chosen[ROOT], converter.unstructure(config), interpolation.replaced)
     config = _make_paths_absolute(config, path.parent)
-    found, notices = check_between_keys(config, config_dir=path.parent, user_keys=user_keys, locate=locate, names_of=names_of)
-    if problems or found or unresolved:
-        raise ConfigError([*map(secrets.hide_in_problem, _merge_problems([*problems, *found], unresolved))])
+    checks = Checks(config=config, config_dir=path.parent, user_keys=user_keys, locate=locate, names_of=names_of)
+    checks.run()
+    problems += checks.problems
+    if problems or unresolved:
+        raise ConfigError([*map(secrets.hide_in_problem, _merge_problems(problems, unresolved))])
     overridden = flatten({**command.tree.pop(ROOT), **command.tree})
     old_spellings = renaming.format_notice()
     return LoadedConfig(
@@ -115,7 +117,7 @@ def load_config(
         overrides=tuple(overrides),
         overridden_keys=frozenset(overridden),
         native={root: whole[root] for root in native_roots if root in whole},
-        notices=(*([old_spellings] if old_spellings else []), *renaming.overruled, *notices),
+        notices=(*([old_spellings] if old_spellings else []), *renaming.overruled, *checks.notices),
         locate=locate,
     )
 

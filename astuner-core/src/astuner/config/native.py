@@ -177,12 +177,8 @@ def _collect_open_sections(loaded: LoadedConfig) -> Mapping[str, Any]:
 
 
 def _is_known(key: str, known: Mapping[str, Any]) -> bool:
-    return any(key == other or (key.startswith(f"{other}.") and _is_open(known[other])) for other in known)
-
-
-def _is_open(value: Any) -> bool:
     # An empty section of the defaults takes any keys.
-    return value is None or value == {}
+    return any(key == other or (key.startswith(f"{other}.") and value in (None, {})) for other, value in known.items())
 
 
 def _put_in_brackets(place: Place | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import attrs
@@ -12,9 +13,10 @@ from astuner.config.model import Config
 from astuner.config.places import format_path
 
 
-def walk_schema() -> list[str]:
+@cache
+def walk_schema() -> tuple[str, ...]:
     """Return the dotted path of every key there is, without the root; `task_reader.*` and the like where names are free."""
-    return list(_walk(Config, ""))
+    return tuple(_walk(Config, ""))
 
 
 def _walk(cls: type[Any], start: str) -> Iterator[str]:

@@ -196,12 +196,8 @@ def _parse_verdict(answer: Any) -> Verdict | None:
 
 def find_bad_numbers(verdict: Verdict) -> list[Any]:
     """Return the values of a verdict that are not finite numbers: reward, rewards per agent, components."""
-    numbers = [verdict.reward, *_list_values(verdict.rewards), *_list_values(verdict.components)]
+    numbers = [verdict.reward, *(verdict.rewards or {}).values(), *(verdict.components or {}).values()]
     return [number for number in numbers if not _is_finite(number)]
-
-
-def _list_values(numbers: Mapping[str, float] | None) -> Sequence[Any]:
-    return list(numbers.values()) if numbers else []
 
 
 def _is_finite(value: Any) -> bool:

@@ -31,7 +31,9 @@ def choose_services(names: Sequence[str], run_info: RunInfo, catalog: Catalog, h
 def check_names(names: Sequence[str], run_info: RunInfo, catalog: Catalog) -> None:
     """Raise `UsageError` for a name that nobody knows."""
     for name in names:
-        if name not in run_info.config.services and not _is_offered(name, catalog):
+        # A path names its service itself.
+        known = name in run_info.config.services or ":" in name or "->" in name or catalog.offers(KIND, name)
+        if not known:
             raise UsageError(_describe_unknown(name, run_info, catalog))
 
 
@@ -51,11 +53,6 @@ def _resolve_cwd(definition: Definition, run_info: RunInfo) -> Definition:
         return definition
     cwd = resolve_path(definition.service.cwd or ".", run_info.config_dir)
     return evolve(definition, service=evolve(definition.service, cwd=str(cwd)))
-
-
-def _is_offered(name: str, catalog: Catalog) -> bool:
-    # A path names its service itself.
-    return ":" in name or "->" in name or catalog.offers(KIND, name)
 
 
 def _describe_unknown(name: str, run_info: RunInfo, catalog: Catalog) -> str:

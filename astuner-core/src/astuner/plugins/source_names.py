@@ -37,7 +37,7 @@ def find_missing_name(spec: str, config_dir: Path) -> MissingName | None:
         importlib.invalidate_caches()
         found = find_source(place, config_dir)
         if isinstance(found, MissingName):
-            known = find_closest(place, _list_modules(config_dir))
+            known = find_closest(place, (path.stem for path in config_dir.glob("*.py")))
             return MissingName(message=found.message, suggestion=known and f"{known}{arrow}{attribute}")
         if found is None:
             return None
@@ -85,10 +85,6 @@ def _find_spec(name: str, path: Sequence[str] | None, config_dir: Path | None) -
             if found is not None:
                 return found
     return None
-
-
-def _list_modules(directory: Path) -> list[str]:
-    return [path.stem for path in directory.glob("*.py")]
 
 
 def _list_names(file: Path) -> set[str] | None:

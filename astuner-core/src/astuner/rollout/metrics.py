@@ -21,7 +21,8 @@ def compute_rollout_metrics(
     `by_agent` is that of `compute_advantages`.
     """
     episodes = [episode for group in groups for episode in group.episodes]
-    metrics = {**compute_reward_metrics(episodes), **compute_madness_metrics(episodes), **_compute_workflow_metrics(episodes)}
+    outputs = (episode.output.log_metrics for episode in episodes if episode.output is not None)
+    metrics = {**compute_reward_metrics(episodes), **compute_madness_metrics(episodes), **_compute_means("workflow", outputs)}
     trainable = [row for row in rows if row.sample.trained]
     metrics |= {
         "tokens/generated": float(sum(len(call.output_ids) for episode in episodes for call in episode.calls)),
@@ -102,10 +103,6 @@ def compute_madness_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 def _knows_success(episodes: Iterable[Episode]) -> bool:
     """Whether success is reported at all: an abnormal episode counts as failed only where others can succeed."""
     return any(episode.is_success is not None and not episode.abnormal for episode in episodes)
-
-
-def _compute_workflow_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    return _compute_means("workflow", (episode.output.log_metrics for episode in episodes if episode.output is not None))
 
 
 def _compute_means(prefix: str, mappings: Iterable[object]) -> dict[str, float]:

@@ -50,8 +50,7 @@ class TaskSampler:
             return self._draw_further(step, draw)
         epoch, position = divmod(step - 1, self._steps_per_epoch)
         if step != self._next_step or position == 0:
-            self._stream = self._read_epoch(f"{self._seed}/{epoch}")
-            _skip(self._stream, position * self._batch_size)
+            self._stream = islice(self._read_epoch(f"{self._seed}/{epoch}"), position * self._batch_size, None)
         self._next_step = step + 1
         return list(islice(self._stream, self._batch_size))
 
@@ -86,10 +85,6 @@ class TaskSampler:
             window[chosen] = task
         rng.shuffle(window)
         yield from window
-
-
-def _skip(stream: Iterator[Task], count: int) -> None:
-    next(islice(stream, count, count), None)
 
 
 def _count(reader: Reader, split: Split) -> int:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     import httpx
 
 
+BLANK: Mapping[str, Any] = {"env_type": "default", "task_id": None, "instance_id": None}
+"""What a request holds in which nothing else is given."""
+
+
 class EnvServiceClient:
     """Talks to one server, from one event loop. Every failure is an `EnvServiceFailed` that names server and endpoint."""
 
@@ -119,19 +123,11 @@ class EnvServiceClient:
         repeat: Repeat = "failed",
         patience: Patience | None = None,
         place_timeout_s: float = 0.0,
-        env_type: str = "default",
-        task_id: str | None = None,
-        instance_id: str | None = None,
         messages: Message | None = None,
         params: Mapping[str, Any] | None = None,
+        **keys: str,
     ) -> Mapping[str, Any]:
-        body = {
-            "env_type": env_type,
-            "task_id": task_id,
-            "instance_id": instance_id,
-            "messages": dict(messages or {}),
-            "params": dict(params or {}),
-        }
+        body = {**BLANK, **keys, "messages": dict(messages or {}), "params": dict(params or {})}
         patience = patience or self._patience
         content, attempt, waits, until_s = self._encode(endpoint, body), 0, 0, time.monotonic() + place_timeout_s
         while True:

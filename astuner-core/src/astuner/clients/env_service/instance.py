@@ -60,14 +60,14 @@ class Instance:
         A step that was given up, after a timeout or cancellation, may or may not have been taken.
         """
         self._steps += 1
-        with self._using():
+        with self._use():
             if self._repeatable:
                 return await self._client.step(self.id, action, {NUMBER: self._steps}, repeat="lost")
             return await self._client.step(self.id, action)
 
     async def evaluate(self, *, sparse: bool = False) -> float:
         """Return the score so far."""
-        with self._using():
+        with self._use():
             return await self._client.evaluate(self.id, sparse=sparse)
 
     async def release(self) -> bool:
@@ -96,7 +96,7 @@ class Instance:
             self._last_s = time.monotonic()
 
     @contextmanager
-    def _using(self) -> Iterator[None]:
+    def _use(self) -> Iterator[None]:
         try:
             yield
         except EnvServiceFailed as error:

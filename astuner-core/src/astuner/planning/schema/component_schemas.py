@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from attrs import define, field
 
@@ -44,14 +43,10 @@ class InstalledComponents:
         about: Schema = {"description": f"Options of the {candidate.kind} '{candidate.name}' from {candidate.provider}."}
         try:
             options = find_options_class(load(candidate))
-            return {**about, **(_build_empty_schema() if options is None else build_class_schema(options))}
+            closed = {**build_free_section(), "additionalProperties": False}
+            return {**about, **(closed if options is None else build_class_schema(options))}
         except PluginError as error:
             self.on_broken(str(error))
         except Exception as error:  # noqa: BLE001 - the boundary for a third party's class: it may be anything
             self.on_broken(f"{candidate.blame}: its Options cannot be described: {type(error).__name__}: {error}")
         return {**about, **build_free_section()}
-
-
-def _build_empty_schema() -> dict[str, Any]:
-    """Return the schema of the section of a component that takes no options."""
-    return {**build_free_section(), "additionalProperties": False}

@@ -43,13 +43,14 @@ def build_class_schema(cls: type[Any], above: tuple[type[Any], ...] = ()) -> Sch
     fields = [item for item in attrs.fields(attrs.resolve_types(cls)) if item.init]
     named = [item for item in fields if not item.metadata.get(OPEN)]
     required = [_get_name(item) for item in named if item.default is attrs.NOTHING]
+    other = {**build_free_section(), "errorMessage": "there is no such key; a section may have the name of a component"}
     schema: Schema = {
         # An empty section is one without keys.
         "type": ["object", "string"] if required else ["object", "null", "string"],
         "pattern": INTERPOLATION,
         "patternErrorMessage": "expected a section, or an interpolation ${…}",
         "properties": {_get_name(item): _build_field_schema(item, docs.get(item.name, ""), (*above, cls)) for item in named},
-        "additionalProperties": _build_other_section() if len(named) < len(fields) else False,
+        "additionalProperties": other if len(named) < len(fields) else False,
     }
     if required:
         schema["required"] = required
@@ -88,10 +89,6 @@ def build_free_section() -> Schema:
         "pattern": INTERPOLATION,
         "patternErrorMessage": "expected a section, or an interpolation ${…}",
     }
-
-
-def _build_other_section() -> Schema:
-    return {**build_free_section(), "errorMessage": "there is no such key; a section may have the name of a component"}
 
 
 def suggest_names(schema: Schema, names: Sequence[str]) -> Schema:

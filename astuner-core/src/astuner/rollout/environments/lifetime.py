@@ -114,7 +114,7 @@ class Environments:
             environment = make() if home is None else await home.run(_later, make)
         except BaseException as error:
             if home is not None:
-                await home.end(_do_nothing, CLOSE_TIMEOUT_S)
+                await home.end(partial(asyncio.sleep, 0), CLOSE_TIMEOUT_S)
             if isinstance(error, AstunerError):
                 raise EnvironmentFailed(str(error)) from error
             if isinstance(error, Exception):
@@ -131,7 +131,3 @@ class Environments:
 
 async def _later(make: Callable[[], Any]) -> Any:
     return make()
-
-
-async def _do_nothing() -> None:
-    return None

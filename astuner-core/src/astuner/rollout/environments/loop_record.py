@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from attrs import define, field
@@ -60,7 +60,7 @@ class EpisodeRecord:
                 "environment": self.environment,
                 "ended": ended,
                 "score": score,
-                "final_answer": _read_last_content(answers),
+                "final_answer": str(answers[-1].get("content") or "") if answers else "",
                 "messages": self.messages,
                 "rewards": self.rewards,
                 "infos": self.infos,
@@ -85,7 +85,3 @@ class EpisodeRecord:
             return {"left_out": f"{len(text)} characters"}
         self._info_characters += len(text)
         return json.loads(text)
-
-
-def _read_last_content(answers: Sequence[Message]) -> str:
-    return str(answers[-1].get("content") or "") if answers else ""
