@@ -1,4 +1,4 @@
-"""The section `plugins.options`: checked against the installed extensions before a run begins."""
+"""The section `plugins.options`: checked against the installed extensions before a run starts."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     if chosen_backbone is not None:
         notices += chooser.check_honoured(chosen_backbone, engine)
         chooser.check_alignment(chosen_backbone)
-    # What may be the user's own code comes last: it is imported only when nothing else is known to be wrong.
+    # The user's own code comes last: it is imported only if there are no other problems.
     reader_type = config.task_reader.type
     reader = chooser.choose(
         "reader",

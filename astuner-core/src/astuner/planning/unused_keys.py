@@ -24,7 +24,7 @@ def find_changed_keys(loaded: LoadedConfig) -> frozenset[str]:
 
 
 def format_idle_keys(keys: Sequence[str], given: frozenset[str], why: str) -> Iterator[str]:
-    """Yield one notice naming those of the keys that were given."""
+    """Yield one notice naming the given keys among them."""
     named = [key for key in keys if key in given]
     if named:
         yield f"{', '.join(named)} {'has' if len(named) == 1 else 'have'} no effect: {why}."

@@ -38,7 +38,7 @@ class Candidate:
     core_requirement: str | None = None
     """The range of astuner-core that the distribution was made for."""
     missing: tuple[str, ...] = ()
-    """What the distribution, or the extra for this component, needs but does not find."""
+    """Missing requirements of the distribution, or of the extra for this component."""
     remedy: str | None = None
     """The command that installs what is missing."""
     source: Literal["entry_point", "path"] = "entry_point"

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class CoreMakers:
-    """Registered so that it is asked last of all."""
+    """Registered to be called last."""
 
     @hookimpl(trylast=True)
     def astuner_make_reader(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Reader:
@@ -50,7 +50,7 @@ class CoreMakers:
 
     @hookimpl(trylast=True)
     def astuner_make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:
-        """Combine as the configuration says."""
+        """Combine the judges as configured."""
         from astuner.judging.composition import combine_judges
 
         return combine_judges(judges, run_info.config.task_judge.reward)

@@ -57,7 +57,7 @@ class Hooks:
         on_listener_error: Callable[[str], None] = _say,
         options: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """Register the installed extensions, one at a time: one that is broken is left out and kept in `problems`.
+        """Register the installed extensions, one at a time: a broken one is left out and listed in `problems`.
 
         `on_listener_error` hears of these, and once for each kind of error which listener failed at which event.
         `options` are those of extensions, by entry-point name: the section `astuner.plugins.options`.
@@ -86,7 +86,7 @@ class Hooks:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with extensions that were left out, each with its blame."""
+        """The errors of extensions that were left out, each with its blame."""
         return tuple(self._problems)
 
     @property
@@ -126,7 +126,7 @@ class Hooks:
         return cast("Judge", self._make("judge", candidate, options=options, run_info=run_info))
 
     def make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:
-        """Make one judge of all; None where there is none."""
+        """Combine all judges into one; None if there are none."""
         if not judges:
             return None
         made = self._manager.hook.astuner_make_reward(judges=judges, run_info=run_info)
@@ -199,7 +199,7 @@ class Hooks:
         self._tell("astuner_checkpoint_saved", step=step, path=path)
 
     def notice(self, notice: Notice) -> None:
-        """Tell what was said to the user."""
+        """Report a notice to the user."""
         self._tell("astuner_notice", notice=notice)
 
     def run_finished(self, run_info: RunInfo, exit_code: int) -> None:

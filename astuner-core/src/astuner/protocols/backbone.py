@@ -1,4 +1,4 @@
-"""What trains."""
+"""The protocol of backbones, which train."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Judge(ABC):
     """
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
-        """Look at the episode while its environment lives; what is returned is kept as `episode.observations`."""
+        """Look at the episode while its environment lives; the result is stored as `episode.observations`."""
         return {}
 
     @abstractmethod
@@ -69,7 +69,7 @@ class Sampled:
 
     call: Call
     text: str
-    """What was sampled, special tokens included, without the token that ended the turn."""
+    """The sampled text, including special tokens, without the token that ended the turn."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """The tools that the model was offered, in OpenAI's form; `call.tools` has them for the first call of a conversation only."""
     special_tokens: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class Estimator(Protocol):
 
 
 class Logger(Protocol):
-    """Writes what a run reports. Runs in the driver; one that raises is named, left out, and the run goes on.
+    """Writes what a run reports. Runs in the driver; one that raises is named and left out, and the run continues.
 
     It may offer `Truncates`, `ShowsProgress` and `ShowsNotices` (`astuner.protocols.optional`).
     """

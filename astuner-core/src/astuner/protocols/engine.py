@@ -1,4 +1,4 @@
-"""What generates tokens."""
+"""The protocol of engines, which generate tokens."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Engine(Protocol):
         ...
 
     async def release(self, session: str) -> None:
-        """Forget what is kept for a session (its KV cache)."""
+        """Release the resources of a session (its KV cache)."""
         ...
 
     async def update_weights(self, ref: Any, version: int) -> None:
@@ -45,7 +45,7 @@ class Engine(Protocol):
         ...
 
     async def close(self) -> None:
-        """End, and free what was taken."""
+        """Stop, and free all resources."""
         ...
 
 

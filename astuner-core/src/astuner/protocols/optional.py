@@ -109,7 +109,7 @@ class HasAlignment(Protocol):
 
 
 class PrefersEngines(Protocol):
-    """Brings no engine, or not only one, and says which it takes if the user names none."""
+    """Brings no engine, or several, and names those to take if the user names none."""
 
     @property
     def default_engine(self) -> str | tuple[str, ...]:
@@ -127,11 +127,11 @@ class BringsEngines(Protocol):
 
 
 class Throwaway(Protocol):
-    """May keep no more than its latest run."""
+    """May keep only its latest run."""
 
     @property
     def throwaway(self) -> bool:
-        """Whether each run lies in `EXPERIMENT.NAME` next to the experiment's directory, and replaces the one before."""
+        """Whether each run is in `EXPERIMENT.NAME` next to the experiment's directory, and replaces the previous one."""
         ...
 
 
@@ -139,10 +139,10 @@ class Throwaway(Protocol):
 
 
 class KnowsItsNeeds(Protocol):
-    """The class of an engine tells whether it can be used here, for backbones that take the first that can."""
+    """The class of an engine reports whether it can be used here, for backbones that take the first usable one."""
 
     def lacks(self, options: Mapping[str, Any]) -> str | None:
-        """Return what it needs that is not installed or not set, or None; a classmethod. `options` are as they are written."""
+        """Return what is missing or not set, or None; a classmethod. `options` are as written."""
         ...
 
 
@@ -213,7 +213,7 @@ class PlaysEpisodes(Protocol):
 
 
 class NamesTargets(Protocol):
-    """A workflow class that says what of it is trained."""
+    """A workflow class that names its trained targets."""
 
     @property
     def trainable_targets(self) -> Iterable[str]:
@@ -237,12 +237,12 @@ class ScoresEpisodes(Protocol):
     """A judge in its short form."""
 
     def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> Any:
-        """Return a number, `(number, bool)` or a `Verdict`, or what is awaited for one."""
+        """Return a number, `(number, bool)`, a `Verdict`, or an awaitable of one."""
         ...
 
 
 class Closes(Protocol):
-    """Something that holds what has to be released."""
+    """Holds resources that must be released."""
 
     def close(self) -> Any:
         """Release it; sync, or async."""
@@ -257,5 +257,5 @@ class OffersTools(Protocol):
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
-        """What may be called now, in OpenAI's form; read before each answer."""
+        """The tools that may be called now, in OpenAI's form; read before each answer."""
         ...

@@ -1,4 +1,4 @@
-"""The run that a component is in: what it may know of it, and what it may ask of the driver."""
+"""The run of a component: its facts, and requests to the driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class RunInfo:
-    """What a component may know of the run it is in."""
+    """The facts of a component's run."""
 
     project_name: str
     experiment_name: str
@@ -29,7 +29,7 @@ class RunInfo:
     directory: Path
     """The run directory."""
     config_dir: Path
-    """Where the YAML lies; relative paths in it start here."""
+    """The YAML's directory; relative paths in it start here."""
     seed: int
     config: Config
     user_keys: frozenset[str] = frozenset()
@@ -100,7 +100,7 @@ class ComponentMaker(Protocol):
 
 
 class Control(Protocol):
-    """What a backbone may ask of the driver. Thread-safe; a stop or a save is obeyed at its next step boundary."""
+    """A backbone's link to the driver. Thread-safe; a stop or a save takes effect at its next step boundary."""
 
     @property
     def stop(self) -> bool:
@@ -108,11 +108,11 @@ class Control(Protocol):
         ...
 
     def take_save(self) -> bool:
-        """Whether a checkpoint was asked for since the last call."""
+        """Whether a checkpoint was requested since the last call."""
         ...
 
     def on_stop(self, callback: Callable[[], object]) -> None:
-        """Call back, in any thread, as soon as a stop is asked for: to cancel rollouts under way."""
+        """Call back, in any thread, as soon as a stop is requested: to cancel rollouts under way."""
         ...
 
     @property
@@ -135,7 +135,7 @@ class Control(Protocol):
         ...
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show how far something is, where there is a display."""
+        """Show progress, if there is a display."""
         ...
 
 

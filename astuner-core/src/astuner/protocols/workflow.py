@@ -61,7 +61,7 @@ class Environment(Protocol):
 
     It is made for each episode, by the rule of all components with the episode's task before the other arguments:
     `cls(workflow_task)`, `cls(workflow_task, options)` or `from_run(workflow_task, options, run_info)`. Making one is cheap;
-    `reset` starts what it needs. With `rollout.isolation: thread` it lives in a thread of its own and may block. It may offer
+    `reset` starts what it needs. With `rollout.isolation: thread` it lives in its own thread and may block. It may offer
     `OffersTools` (`astuner.protocols.optional`).
     """
 
@@ -77,7 +77,7 @@ class Environment(Protocol):
         ...
 
     async def evaluate(self) -> float:
-        """Return the score of the episode so far: its reward, where no judge is configured."""
+        """Return the score of the episode so far: its reward, if no judge is configured."""
         ...
 
     async def close(self) -> None:

@@ -40,7 +40,7 @@ class CompiledTemplate:
         return str(self._compile(self._source(tools)).render(messages=messages, **variables))
 
     def _variables(self, tools: Sequence[Mapping[str, Any]], generate: bool, kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the template's variables besides the messages; None if an argument means something to the tokenizer."""
+        """Return the template's variables besides the messages; None if the tokenizer itself uses an argument."""
         if not self._reserved.isdisjoint(kwargs):
             return None
         known = {"tools": list(tools) or None, "documents": None, "add_generation_prompt": generate}

@@ -68,7 +68,7 @@ class CallFormat(Protocol):
         ...
 
     def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
-        """Read the calls that a text begins with; None when more text is needed, which `final` rules out."""
+        """Read the calls at the start of a text; None if more text is needed, which `final` rules out."""
         ...
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Learner(Protocol):
-    """Updates and saves what is learnt. Lives in the driver; the weights may lie in other processes."""
+    """Updates and saves the weights. Lives in the driver; the weights may be in other processes."""
 
     @property
     def step(self) -> int:
@@ -48,7 +48,7 @@ class Learner(Protocol):
 
 
 class ServesWeights(Protocol):
-    """Has weights that the engine is given. Without this offer any engine will do, and none is given weights."""
+    """Has weights for the engine. Without this offer any engine will do, and none gets weights."""
 
     def weights(self) -> Any:
         """Return what `Engine.update_weights` is handed: a module, a path, or what an engine of the backbone's own expects."""
@@ -56,10 +56,10 @@ class ServesWeights(Protocol):
 
 
 class BringsEngine(Protocol):
-    """May have an engine of its own."""
+    """May have its own engine."""
 
     def own_engine(self) -> Engine | None:
-        """Make the engine that generates with these weights from the start; None if another one is given them."""
+        """Make the engine that generates with these weights from the start; None if another one gets them."""
         ...
 
 

@@ -37,7 +37,7 @@ class Clipping(Protocol):
 
 
 class LossOptions(Clipping, Protocol):
-    """What the loss of a token is made of."""
+    """The options of a token's loss."""
 
     @property
     def kl_loss_coef(self) -> float:
@@ -52,7 +52,7 @@ class LossOptions(Clipping, Protocol):
 
 @frozen(eq=False)
 class TokenTerms:
-    """The losses of some tokens, and what is measured of each; tensors of one shape."""
+    """The losses of some tokens, with measurements of each; tensors of one shape."""
 
     loss: Tensor
     """With a gradient, and not yet multiplied by the tokens' shares."""
@@ -76,7 +76,7 @@ def token_terms(
     reference: Tensor | None = None,
     trainer: Tensor | None = None,
 ) -> TokenTerms:
-    """Return the policy's loss plus the divergence from the reference, where there is one, and what to sum over the tokens.
+    """Return the policy's loss plus any divergence from the reference, and the values to sum over the tokens.
 
     `trainer` are the log-probabilities that are compared with the sampler's; those of the step's start (`old`) when None. Places
     that are padded are for the caller to mask: in `logp`, so that they have no gradient, and in what is returned.
