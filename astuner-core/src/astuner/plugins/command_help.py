@@ -49,7 +49,7 @@ def _help_of(module: str, name: str, hops: int = 0) -> str | None:
 
 
 def _makes_a_command(decorator: ast.expr) -> bool:
-    """Tell `@click.command(…)` and `@group.group(…)` from `@click.option(…)`, whose help is that of the option."""
+    """Distinguish `@click.command(…)` and `@group.group(…)` from `@click.option(…)`, whose help is the option's."""
     match decorator:
         case ast.Call(func=ast.Attribute(attr=name)) | ast.Call(func=ast.Name(id=name)):
             return name in ("command", "group")

@@ -1,4 +1,4 @@
-"""Core's own answer to every deciding hook: load the class that was chosen, and construct it."""
+"""Core's own answer to every deciding hook: load the chosen class, and construct it."""
 
 from __future__ import annotations
 

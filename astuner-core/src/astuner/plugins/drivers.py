@@ -1,4 +1,4 @@
-"""Loading the one component that the catalog chose, and making it. The only module that imports stevedore."""
+"""Loading and making the component that the catalog chose. The only module that imports stevedore."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def own_environment(package: str) -> str | None:
 
 
 def is_installed(package: str) -> bool:
-    """Tell whether a distribution of this name is installed."""
+    """Whether a distribution of this name is installed."""
     try:
         distribution(package)
     except PackageNotFoundError:

@@ -28,7 +28,7 @@ class Reader(Protocol):
 
 
 class Judge(ABC):
-    """Scores the episodes of a group. Runs in the rollout process; made once per process, so it bears concurrent groups.
+    """Scores the episodes of a group. Runs in the rollout process; made once per process, so it must support concurrent groups.
 
     A class with only `compute_reward(workflow_task, workflow_output)` (`ScoresEpisodes`) is accepted wherever a judge is; its
     `close()`, sync or async, is called too if it has one (`Closes`). A class with `Honours` names the keys that it reads.
@@ -46,7 +46,7 @@ class Judge(ABC):
         """
 
     async def close(self) -> None:
-        """Release what it holds (clients, child processes); called once, when the rollouts end."""
+        """Release its resources (clients, child processes); called once, when the rollouts end."""
         return
 
 
@@ -54,12 +54,12 @@ class Judge(ABC):
 class Detector(Protocol):
     """Looks for abnormal behaviour in what a model sampled. Made once per rollout process.
 
-    It is asked on the event loop after each call that may be trained, so it must be quick. One that raises is named, and what it
-    would have found in that call is missing.
+    It runs on the event loop after each call that may be trained, so it must be quick. One that raises is named, and has no
+    finding for that call.
     """
 
     def look(self, output: Sampled) -> str | None:
-        """Return the evidence, short enough to be read in a table; None when there is nothing to see."""
+        """Return the evidence, short enough to be read in a table; None if there is none."""
         ...
 
 
@@ -73,8 +73,8 @@ class Sampled:
     tools: tuple[Mapping[str, Any], ...] = ()
     """The tools that the model was offered, in OpenAI's form; `call.tools` has them for the first call of a conversation only."""
     special_tokens: tuple[str, ...] = ()
-    """The tokenizer's special tokens that were sampled, in order, without the one that ended the turn; those that tool calls and
-    reasoning are written with are not among them."""
+    """The tokenizer's special tokens that were sampled, in order, without the one that ended the turn; without those of tool
+    calls and reasoning."""
 
 
 class Estimator(Protocol):
@@ -103,5 +103,5 @@ class Logger(Protocol):
         ...
 
     def close(self) -> None:
-        """Flush and end."""
+        """Flush and close."""
         ...

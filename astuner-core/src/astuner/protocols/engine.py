@@ -33,7 +33,7 @@ class Engine(Protocol):
         ...
 
     async def update_weights(self, ref: Any, version: int) -> None:
-        """Serve new weights: `ref` is what the backbone that owns the engine hands over (a module, a path)."""
+        """Serve new weights: `ref` comes from the backbone that owns the engine (a module, a path)."""
         ...
 
     async def pause(self) -> None:
@@ -41,7 +41,7 @@ class Engine(Protocol):
         ...
 
     async def resume(self) -> None:
-        """Go on after `pause`."""
+        """Start requests again after `pause`."""
         ...
 
     async def close(self) -> None:

@@ -25,7 +25,7 @@ def find_offer(component: object, offer: Callable[..., Offer]) -> Offer | None:
     """Return the component, typed as the Protocol `offer`, if it has all of its attributes; None otherwise.
 
     An attribute that is None counts as missing, and so does a method that cannot be called. A wrapper that passes attributes on
-    (`__getattr__`) offers what it wraps, which `isinstance` does not see in every version of Python.
+    (`__getattr__`) makes the offers of the wrapped object, which `isinstance` does not see in every version of Python.
     """
     for name, is_method in _members(offer):
         found = getattr(component, name, None)
@@ -73,7 +73,7 @@ class Honours(Protocol):
         """Key paths below `astuner`, as shell patterns.
 
         An engine that does not act on the same keys under every backbone maps the backbone's name to patterns, `*` meaning all
-        others; what it names counts whatever the backbone says of it.
+        others; these keys count as honoured whatever the backbone does.
         """
         ...
 
@@ -100,7 +100,7 @@ class Refuses(Protocol):
 
 
 class HasAlignment(Protocol):
-    """Has a configuration of its own, which the run's is translated to."""
+    """Has its own configuration, into which the run's is translated."""
 
     @property
     def alignment(self) -> Alignment:
@@ -113,7 +113,7 @@ class PrefersEngines(Protocol):
 
     @property
     def default_engine(self) -> str | tuple[str, ...]:
-        """What `rollout.name: auto` means; of several the first that is installed with all that it needs."""
+        """What `rollout.name: auto` means; of several the first that is installed with all its requirements."""
         ...
 
 
@@ -147,10 +147,10 @@ class KnowsItsNeeds(Protocol):
 
 
 class ReportsProgress(Protocol):
-    """A reader or an engine with something to say while it prepares."""
+    """A reader or an engine that reports its preparation."""
 
     def report_to(self, say: Say) -> object:
-        """Take what shows the user a text; called before a reader's first `read`, and before an engine's `start`."""
+        """Take a function that shows messages; called before a reader's first `read`, and before an engine's `start`."""
         ...
 
 
@@ -167,9 +167,9 @@ class WouldGenerate(Protocol):
     """A reader that may have to make its tasks first, and pay for it."""
 
     def would_generate(self, split: Split) -> str | None:
-        """Return in words what that would take, or None if the tasks exist.
+        """Describe what that would take; None if the tasks exist.
 
-        `astuner run --dry-run` asks it, and then reads no task.
+        `astuner run --dry-run` shows it, and then reads no task.
         """
         ...
 
@@ -189,12 +189,12 @@ class ShowsProgress(Protocol):
     """A logger with a display."""
 
     def progress(self, what: str, done: int, total: int) -> object:
-        """Show how far something is."""
+        """Show progress."""
         ...
 
 
 class ShowsNotices(Protocol):
-    """A logger that shows what the user should read."""
+    """A logger that shows notices."""
 
     def notice(self, text: str, level: str) -> object:
         """Show a text."""
@@ -245,7 +245,7 @@ class Closes(Protocol):
     """Holds resources that must be released."""
 
     def close(self) -> Any:
-        """Release it; sync, or async."""
+        """Release them; sync, or async."""
         ...
 
 

@@ -35,16 +35,16 @@ class RunInfo:
     user_keys: frozenset[str] = frozenset()
     """Dotted paths below `astuner` that the user set; the others hold defaults."""
     attempt: int = 1
-    """Counts the starts of this run: 1, and one more for each resume. 0 where a component is tried without a run, and writes
+    """Counts the starts of this run: 1, and one more for each resume. 0 if a component is tried without a run, and writes
     nothing into its directory."""
     fresh: bool = False
-    """Servers that earlier runs have kept are not used; see `astuner run --fresh`."""
+    """Do not use servers kept from earlier runs; see `astuner run --fresh`."""
     native: Mapping[str, Any] = field(factory=dict)
-    """The backbone's own configuration, as its alignment makes it of ours and the user's raw section; empty without alignment."""
+    """The backbone's own configuration, from ours and the user's raw section by its alignment; empty without alignment."""
     conf: Path | None = None
     """The YAML that the run was started with."""
     overrides: tuple[str, ...] = ()
-    """The arguments of `--set` beside it."""
+    """The arguments of `--set`."""
 
 
 class EpisodeStore(Protocol):
@@ -63,12 +63,12 @@ class EpisodeStore(Protocol):
         ...
 
     def sync(self) -> None:
-        """Make everything so far outlive the machine too."""
+        """Make everything so far survive a crash of the machine."""
         ...
 
 
 class ComponentMaker(Protocol):
-    """Makes the parts of a rollout process, each as the installed extensions have it."""
+    """Makes the parts of a rollout process through the installed extensions."""
 
     def make_engine(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEngine:
         """Return what makes the engine of a rollout process."""
@@ -127,11 +127,11 @@ class Control(Protocol):
 
     @property
     def resume_step(self) -> int:
-        """The step of the checkpoint to go on from; 0 starts from `model.path`."""
+        """The step of the checkpoint to continue from; 0 starts from `model.path`."""
         ...
 
     def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
-        """Tell the user something, at once."""
+        """Show the user a message, at once."""
         ...
 
     def progress(self, what: str, done: int, total: int) -> None:
@@ -144,7 +144,7 @@ class TaskSource(Protocol):
 
     @property
     def total_steps(self) -> int:
-        """How many training steps the run has."""
+        """The number of training steps."""
         ...
 
     def batch(self, step: int, draw: int = 0) -> Sequence[Task]:

@@ -31,7 +31,7 @@ class EpisodeIdentity:
 
 
 class Tracker(Protocol):
-    """Reads training samples off an episode's recorded calls. Made per episode, in the rollout process; data in, data out.
+    """Makes training samples from an episode's recorded calls. Made per episode, in the rollout process; data in, data out.
 
     A tracker that also manages the conversation has the two methods of `ContextPolicy`; without them a model is shown every
     message, and an environment is given every answer as it is.
@@ -51,12 +51,12 @@ class ContextRoom:
     count_tokens: Callable[[Sequence[Message]], int]
     """Counts the tokens of messages as the model's template renders them; an estimate without a tokenizer."""
     ask_model: Callable[[Sequence[Message], int], Awaitable[str]]
-    """Asks the model under training, with the most tokens to answer with; the call is recorded and trained as any other."""
+    """Asks the model under training, with a limit on the answer's tokens; the call is recorded and trained like any other."""
 
 
 @runtime_checkable
 class ContextPolicy(Protocol):
-    """What a tracker decides when no workflow does (`rollout.use_agentscope_protocol: false`); one instance per episode."""
+    """A tracker's decisions when no workflow makes them (`rollout.use_agentscope_protocol: false`); one instance per episode."""
 
     async def view(self, messages: Sequence[Message], room: ContextRoom) -> Sequence[Message]:
         """Return what the model is shown of the whole conversation so far; called before each of its turns."""

@@ -15,7 +15,7 @@ class Renderer(Protocol):
 
     @property
     def turn_ends(self) -> Mapping[int, str]:
-        """The token ids with which a model ends its turn, with their text: generation stops at them."""
+        """The token ids with which a model ends its turn, with their text: generation stops at these."""
         ...
 
     @property

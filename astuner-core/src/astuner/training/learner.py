@@ -1,4 +1,4 @@
-"""What the training loop trains: the part of a backbone that holds what is learnt.
+"""What the training loop trains: the part of a backbone that holds the weights.
 
 A backbone is a `Learner` under `astuner.training.loop`, which plays, weighs, reports, validates, saves and resumes:
 
@@ -43,7 +43,7 @@ class Learner(Protocol):
         ...
 
     def save(self, directory: Path) -> None:
-        """Write a checkpoint: a Hugging Face model if weights are trained, and what training needs to go on."""
+        """Write a checkpoint: a Hugging Face model if weights are trained, and the state needed to continue."""
         ...
 
 
@@ -51,7 +51,7 @@ class ServesWeights(Protocol):
     """Has weights for the engine. Without this offer any engine will do, and none gets weights."""
 
     def weights(self) -> Any:
-        """Return what `Engine.update_weights` is handed: a module, a path, or what an engine of the backbone's own expects."""
+        """Return the argument of `Engine.update_weights`: a module, a path, or what the backbone's own engine expects."""
         ...
 
 
@@ -77,7 +77,7 @@ class Overlaps(Protocol):
 
     @property
     def overlaps(self) -> bool:
-        """Whether the episodes of the next step are played while this one is trained, so with weights of one step before."""
+        """Whether the episodes of the next step are played while this one is trained, so with weights one step older."""
         ...
 
 

@@ -1,6 +1,6 @@
 """The loss of single tokens: clipped policy gradient, importance weight, divergence from the reference.
 
-One formula for every backbone, written in methods of the tensors that it is given, so that nothing has to be imported for it.
+One formula for every backbone, written with methods of the given tensors, so that it imports nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Clipping(Protocol):
 
     @property
     def rollout_is_threshold(self) -> float | None:
-        """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None weighs nothing."""
+        """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None applies no weights."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Rollouts as the training loop sees them: plain calls, over one event loop that lives as long as the run."""
+"""Rollouts for the training loop: plain calls, over one event loop that lives as long as the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Rollouts:
-    """Plays groups with the learner's current weights. `astuner.training.loop` uses it; a loop of your own may too."""
+    """Plays groups with the learner's current weights. `astuner.training.loop` uses it; your own loop may too."""
 
     def __init__(self, run: RunInfo, recipe: Recipe, control: Control, learner: Learner) -> None:
         """Open engine, gateway and runner; `close` ends them."""
@@ -82,7 +82,7 @@ class Rollouts:
         return None if self._busy_s() is None else taken
 
     def serve_new_weights(self, version: int) -> None:
-        """Let the engine take over the weights as they are now, if any are trained."""
+        """Give the engine the current weights, if any are trained."""
         if self._serving is not None:
             with explain_os_errors(self._run.directory):
                 self._loop.run(self._engine.update_weights(self._serving.weights(), version))
