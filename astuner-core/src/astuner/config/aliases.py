@@ -55,7 +55,7 @@ class Renaming:
     """Old spelling → present one, those that were met."""
     problems: list[Problem] = field(factory=list)
     overruled: list[str] = field(factory=list)
-    """Notices on old keys whose present spelling says otherwise."""
+    """Notices on old keys that contradict their current spelling."""
 
     def apply(self, tree: Tree, places: dict[str, Place]) -> None:
         """Rename keys and values of a root section in place, and move the places along."""
@@ -107,7 +107,7 @@ class Renaming:
 
 
 def _find_section(tree: Tree, path: list[str], create: bool = False) -> tuple[Tree | None, str]:
-    """Return the section that holds the last key of a path; None when there is no such section."""
+    """Return the section that holds the last key of a path; None if there is no such section."""
     section: Any = tree
     for key in path[:-1]:
         if create and section.get(key) is None:

@@ -19,7 +19,7 @@ from astuner.errors import Problem
 from astuner.published import read_published
 
 _OWN: Mapping[str, Collection[str]] = {"task_reader": ("dataset_file",), "context_tracker": TRACKERS}
-"""Core's own components, whose sections may stand there whatever is chosen."""
+"""Core's own components, whose sections are always allowed."""
 
 _NEED_SIBLINGS = ("grpo", "dr_grpo", "rloo")
 
@@ -188,7 +188,7 @@ class Checks:
             others = [name for name in sections if name not in chosen and name not in _OWN.get(kind, ())]
             offered: set[str] = set()
             if others and kind in ALTERNATIVES:
-                # Asked for only where it matters: it reads the metadata of everything that is installed.
+                # Called only if needed: it reads the metadata of everything installed.
                 offered = {*self.names_of(ALTERNATIVES[kind]), *read_published().names(COMPONENT_SECTIONS[kind])}
             known = offered | set(chosen) | set(_OWN.get(kind, ()))
             for name in others:

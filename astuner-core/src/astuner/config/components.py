@@ -1,6 +1,6 @@
 """The sections that choose a component: `task_reader`, `task_judge`, `context_tracker`.
 
-Each has a few keys of its own, and any number of sections named after components, which hold their options. These are
+Each has a few keys, and any number of sections named after components, which hold their options. These are
 kept as written: the component that is chosen structures its own (see `astuner.config.structuring.structure_options`).
 """
 
@@ -62,9 +62,9 @@ class TaskJudge(OpenSection):
     alien_llm_response_length: int = field(default=512, validator=ge(1))
     """Most tokens of its answer."""
     judges: tuple[JudgeChoice, ...] = ()
-    """Several judges, whose rewards are combined, in place of `judge_type`."""
+    """Several judges, whose rewards are combined, instead of `judge_type`."""
     reward: RewardComposition = field(factory=RewardComposition)
-    """How the rewards of the judges become one, and what is made of it. A reward that the workflow gives is left as it is."""
+    """How the rewards of the judges become one. A reward that the workflow gives is left as it is."""
 
 
 @frozen(kw_only=True)

@@ -23,13 +23,13 @@ from astuner.published import read_published
 
 @frozen(kw_only=True)
 class ConfigFile:
-    """What a file says, before defaults and the command line."""
+    """The values of a file, before defaults and the command line."""
 
     text: str
     roots: Tree
     """By root: `{"astuner": {...}, "acme": {...}}`."""
     written_root: str
-    """What the file calls the root `astuner`."""
+    """The file's name for the root `astuner`."""
     places: dict[str, Place]
 
 
@@ -44,7 +44,7 @@ def list_native_roots() -> tuple[str, ...]:
 
 
 def read_config_file(path: Path, native_roots: Sequence[str] = ()) -> ConfigFile:
-    """Read a file and the `.env` beside it; raise `ConfigError` when its root sections are wrong."""
+    """Read a file and the `.env` next to it; raise `ConfigError` when its root sections are wrong."""
     text = _read_text(path)
     _read_dotenv(path.parent)
     document = read_yaml(text, path)

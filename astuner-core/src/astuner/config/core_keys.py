@@ -1,4 +1,4 @@
-"""What core itself does with our keys, whatever the backbone: acts on them, or says why not."""
+"""The keys that core itself acts on, whatever the backbone, or the reasons why not."""
 
 from __future__ import annotations
 

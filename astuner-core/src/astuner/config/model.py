@@ -1,6 +1,6 @@
 """The typed configuration: the content of the YAML's root section `astuner`, every field with its default.
 
-The parts that need a page of their own are beside it: `rollout`, `trainer`, `components`.
+Larger parts are in neighbouring modules: `rollout`, `trainer`, `components`.
 """
 
 from __future__ import annotations
@@ -94,9 +94,9 @@ class Plugins:
 
 @frozen(kw_only=True)
 class Ready:
-    """The signs that a service is up: all that are given are waited for; without any, it only has to be alive.
+    """The signs that a service is up, all of which must appear; without any, it only has to be alive.
 
-    If the port and the URL answer before anything was started, the service that is running is used, and left alone.
+    If the port and the URL answer before anything was started, the running service is used, and never ended.
     """
 
     port: int | None = field(default=None, validator=optional(and_(ge(1), le(65535))))
@@ -155,7 +155,7 @@ class Config:
     experiment_dir: str = "auto"
     """The run directory, from where astuner is started; `auto` is `launcher_record/{experiment_name}`. Made absolute at load."""
     backbone: str = "debug"
-    """What trains: the name of an installed backbone."""
+    """The name of an installed backbone, which trains."""
     model: Model = field(factory=Model)
     data: Data = field(factory=Data)
     rollout: Rollout = field(factory=Rollout)
@@ -167,7 +167,7 @@ class Config:
     trainer_common: TrainerCommon = field(factory=TrainerCommon)
     plugins: Plugins = field(factory=Plugins)
     services: Mapping[str, Service] = field(factory=dict)
-    """Programs that a run can be given, by a name of your choice: `astuner run --with NAME` starts one, and nothing else does."""
+    """Programs for runs, by names of your choice: only `astuner run --with NAME` starts one."""
     gateway: Gateway = field(factory=Gateway)
     seed: int = field(default=42, validator=ge(0))
     """Every random number of the run comes from it."""

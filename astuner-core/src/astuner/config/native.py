@@ -50,7 +50,7 @@ class Native:
 
 
 def align(alignment: Alignment, loaded: LoadedConfig, *, ask_trainer: bool = True) -> Native:
-    """Return the native configuration that follows from a configuration, and what is wrong with it.
+    """Return the native configuration of a configuration, and its problems.
 
     `ask_trainer` False leaves out what may import the trainer, its defaults and its own check: then not all is found.
     """

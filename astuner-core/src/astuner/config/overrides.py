@@ -20,10 +20,10 @@ _KEY = re.compile(r"[\w.\-\[\]]*")
 
 @define(eq=False)
 class Overrides:
-    """What the command line sets."""
+    """The values set on the command line."""
 
     native_roots: Sequence[str] = ()
-    """Roots below which raw native keys stand."""
+    """Roots of raw native keys."""
     tree: Tree = field(factory=dict)
     """By root: `{"astuner": {...}, "acme": {...}}`."""
     places: dict[str, Place] = field(factory=dict)
@@ -50,7 +50,7 @@ class Overrides:
         try:
             value = read_yaml(text, place).values
         except ConfigError as error:
-            # The line of a one-line value says nothing.
+            # The line of a one-line value is not informative.
             self.problems += [evolve(problem, line=None) for problem in error.problems]
             return
         self._put([root, *path], value, place)

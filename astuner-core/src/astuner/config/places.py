@@ -45,7 +45,7 @@ class Places:
 
     by_key: Mapping[str, Place]
     native_roots: Collection[str] = ()
-    """Roots that may be there beside ours, whether or not the file has them."""
+    """Roots allowed next to ours, whether or not the file has them."""
     _roots: frozenset[str] = field(init=False)
 
     @_roots.default

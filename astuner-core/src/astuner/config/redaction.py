@@ -20,7 +20,7 @@ _NAMED = frozenset(
 )
 """Before `key` or `token` these make it the name of a field, as in `answer_key`, or a piece of text, as in `eos_token`."""
 _WHERE = frozenset({"env", "var", "variable", "file", "path", "name", "field", "column"})
-"""At the end these say that only the place of a secret is named, as in `api_key_env`."""
+"""Endings that mean that only the place of a secret is named, as in `api_key_env`."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET_VALUE = re.compile(
     r"\b(sk-[A-Za-z0-9_\-|]{6,}|hf_[A-Za-z0-9]{16,}|gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_\w{16,})|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
@@ -47,7 +47,7 @@ def redact_values(text: str) -> str:
 
 
 def is_secret(key: str) -> bool:
-    """Whether a key's name says that its value is a secret; `tokenizer`, `max_tokens` or `answer_key` does not."""
+    """Whether a key's name means that its value is a secret; `tokenizer`, `max_tokens` or `answer_key` does not."""
     words = [word.lower() for word in _WORDS.findall(key)]
     if words and words[-1] in _WHERE:
         return False

@@ -11,7 +11,7 @@ from attrs.validators import ge
 
 @frozen(kw_only=True)
 class Shape:
-    """What becomes of a reward before it counts: `scale * reward + offset`, held between `low` and `high`."""
+    """Transforms a reward before it counts: `scale * reward + offset`, held between `low` and `high`."""
 
     scale: float = 1.0
     """A negative one turns a reward into a penalty."""
@@ -29,7 +29,7 @@ class Shape:
 
 @frozen(kw_only=True)
 class Overlong:
-    """A penalty that grows with what was sampled: DAPO's soft overlong punishment (arXiv 2503.14476, equation 13)."""
+    """A penalty that grows with the sampled length: DAPO's soft overlong punishment (arXiv 2503.14476, equation 13)."""
 
     from_tokens: int = field(validator=ge(0))
     """Sampled tokens of an episode without penalty."""
@@ -39,7 +39,7 @@ class Overlong:
     """The whole penalty, which is subtracted from the reward."""
 
     def __call__(self, tokens: int) -> float:
-        """Return what is added to the reward: 0 or less."""
+        """Return the amount added to the reward: 0 or less."""
         share = (tokens - self.from_tokens) / self.over_tokens
         return -self.penalty * min(max(share, 0.0), 1.0)
 
@@ -51,21 +51,21 @@ class JudgeChoice:
     judge: str
     """A judge's name, or `package.module->Class`."""
     name: str | None = None
-    """What its reward is logged under, and what `requires` names it by; the judge's own name when null."""
+    """Its name in logs and in `requires`; the judge's own name when null."""
     weight: float = field(default=1.0, validator=ge(0))
     """Share in the combined reward; 0 only records it."""
     requires: Mapping[str, float] = field(factory=dict)
-    """Gates: it is asked only about episodes to which these judges, by name, gave at least this reward."""
+    """Gates: it judges only episodes to which these judges, by name, gave at least this reward."""
     otherwise: float = 0.0
-    """Its reward for an episode that did not pass its gates, and about which it was not asked."""
+    """Its reward for an episode that did not pass its gates."""
     shape: Shape = field(factory=Shape)
-    """What becomes of its reward before it is weighted; the reward that it gave is logged unchanged."""
+    """Transforms its reward before weighting; the original reward is logged."""
     options: Mapping[str, Any] = field(factory=dict)
     """Its options; its own section `task_judge.NAME` when empty."""
 
     @property
     def known_as(self) -> str | None:
-        """What other judges name it by; None for unnamed code of the user."""
+        """Its name for other judges; None for unnamed code of the user."""
         return self.name or (None if "->" in self.judge or ":" in self.judge else self.judge.rpartition("/")[2])
 
 
@@ -76,7 +76,7 @@ class RewardComposition:
     combine: Literal["sum", "mean", "product", "min", "max"] = "sum"
     """`sum` and `mean` use the weights; for the others a weight above 0 only says that a judge counts."""
     shape: Shape = field(factory=Shape)
-    """What becomes of the combined reward."""
+    """Transforms the combined reward."""
     overlong: Overlong | None = None
     """A penalty for long episodes, added last and logged as `reward/overlong`."""
     success: Literal["all", "any"] | None = "all"

@@ -28,7 +28,7 @@ class MultiTurn:
     max_sample_per_task: int = field(default=30, validator=ge(1))
     """Most training samples that are taken from one episode."""
     max_steps: int = field(default=30, validator=ge(1))
-    """Most model calls of one episode; where an environment leads, most of its steps."""
+    """Most model calls of one episode; if an environment leads, most of its steps."""
     expected_steps: int = field(default=1, validator=ge(1))
     """Samples that an episode is expected to give; sizes the training batch where a trainer needs to know it beforehand."""
 
@@ -73,7 +73,7 @@ class Rollout(OpenSection):
     """End an episode as soon as a detector finds something; False plays it to its end. Its reward is `agent_madness_reward`
     either way, and what was sampled is trained with it."""
     agent_madness_reward: float = -1.0
-    """Reward of an episode in which a detector finds something, in place of the judge's or the workflow's."""
+    """Reward of an episode in which a detector finds something, instead of the judge's or the workflow's."""
     detectors: Mapping[str, Mapping[str, Any]] = field(factory=dict)
     """Options of the detectors that are switched on, by name."""
     max_response_length_in_one_turn: int = field(default=4096, validator=ge(1))
@@ -99,7 +99,7 @@ class Rollout(OpenSection):
     """-1 is the whole vocabulary."""
     val_kwargs: ValKwargs = field(factory=ValKwargs)
     seed: int | None = field(default=None, validator=optional(ge(0)))
-    """Seed of the sampling alone; the run's seed when not given."""
+    """Seed of the sampling only; the run's seed when not given."""
     isolation: Literal["async", "thread", "process"] = "async"
     """Where workflows run: all in one event loop, or each in a separate thread or process, for those that block."""
     episode_timeout_s: float | None = field(default=1800.0, validator=_check_positive)

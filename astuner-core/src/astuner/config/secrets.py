@@ -48,7 +48,7 @@ class Secrets:
         return evolve(problem, message=message, suggestion=suggestion)
 
     def hide_in_error(self, error: BaseException) -> None:
-        """Take the values out of an error's message, in place, so that whoever shows or stores it later sees no secrets."""
+        """Remove the values from an error's message, in place, before it is shown or stored."""
         if isinstance(error, ConfigError):
             error.problems = tuple(map(self.hide_in_problem, error.problems))
             error.args = ("\n".join(map(str, error.problems)),)

@@ -247,7 +247,7 @@ def _run_validators(cls: type[Any], made: Mapping[str, Any], skip: AbstractSet[s
         except (ValueError, TypeError) as error:
             faults.append(Fault(message=format_sentence(error), path=(name,)))
         except AttributeError:
-            # It looks at a field that was not given: only the constructor can run it.
+            # It checks a field that was not given: only the constructor can run it.
             continue
     return faults
 

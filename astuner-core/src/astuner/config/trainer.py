@@ -29,7 +29,7 @@ class FilterGroups:
     """Resampling of groups whose rewards are all equal and so give no signal."""
 
     enable: bool = False
-    """Draw further tasks in place of groups whose rewards are all equal."""
+    """Draw further tasks instead of groups whose rewards are all equal."""
     max_num_gen_batches: int = field(default=4, validator=ge(1))
     """Most batches that are generated for one step."""
 
@@ -59,7 +59,7 @@ class Algorithm:
 
 @frozen(kw_only=True)
 class FsdpConfig:
-    """What is kept on the CPU to save GPU memory."""
+    """What stays on the CPU to save GPU memory."""
 
     param_offload: bool = True
     """Keep the parameters there between passes."""
@@ -111,7 +111,7 @@ class TrainerCommon:
     total_epochs: int = field(default=50, validator=ge(1))
     """Passes over the training tasks."""
     total_training_steps: int | None = field(default=None, validator=optional(ge(1)))
-    """Ends the run after this many steps, in place of `total_epochs`."""
+    """Ends the run after this many steps, instead of `total_epochs`."""
     nnodes: int = field(default=1, validator=ge(1))
     """Machines."""
     n_gpus_per_node: int = field(default=8, validator=ge(0))
@@ -136,7 +136,7 @@ class TrainerCommon:
     clip_ratio_high: float = field(default=0.2, validator=ge(0))
     """The policy ratio is clipped above 1 plus this."""
     loss_agg_mode: LossAggregation | None = None
-    """How token losses become one number; null is the estimator's own way."""
+    """How token losses become one number; null takes the estimator's default."""
     grad_clip: float = field(default=1.0, validator=gt(0))
     """Largest norm of the gradient."""
     max_checkpoints_to_keep: int | None = field(default=None, validator=optional(ge(1)))

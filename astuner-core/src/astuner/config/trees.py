@@ -1,4 +1,4 @@
-"""Nested mappings as YAML gives them: laying one over another, and listing and reaching their leaves."""
+"""Nested mappings as in YAML: merging them, and listing and reaching their leaves."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def change_leaves(value: Any, change: Callable[[Any, KeyPath], Any], path: KeyPa
 
 
 def get(tree: Mapping[str, Any], key: str) -> Any:
-    """Return the value at a dotted key; None where there is nothing."""
+    """Return the value at a dotted key; None if there is none."""
     found: Any = tree
     for part in key.split("."):
         if not isinstance(found, Mapping):

@@ -1,6 +1,6 @@
 """Reading YAML into plain values together with the line of every key.
 
-It differs from PyYAML's safe loader where that surprises: `1e-6` is a number, a key is always text (`on:` is "on"), a date is
+It differs from PyYAML's safe loader where that is surprising: `1e-6` is a number, a key is always text (`on:` is "on"), a date is
 text, `010` and `1:30` are text, not octal or base-60 numbers, and a key given twice is an error.
 """
 
@@ -47,7 +47,7 @@ _Loader = _make_loader_class()
 
 @frozen(kw_only=True)
 class Document:
-    """What a YAML text says, and where."""
+    """The values of a YAML text, and their lines."""
 
     values: Any
     lines: Mapping[str, int]
@@ -63,7 +63,7 @@ def read_yaml(text: str, file: Path) -> Document:
         walk = _Walk(loader=loader, file=file)
         values = None if node is None else walk.build_value(node, ())
     except yaml.MarkedYAMLError as error:
-        # What is not closed is noticed far below, often at the end of the file; where it was opened says more.
+        # A missing end is noticed far below, often at the end of the file; the opening line is more helpful.
         opened = error.context_mark if str(error.context).startswith(_OPENED) else None
         mark = opened or error.problem_mark or error.context_mark
         message = f"This is not valid YAML: {error.problem or error.context}."

@@ -49,7 +49,7 @@ class Composition(PartwiseJudge):
         return await self.observe_within(episode, environment, None)
 
     async def observe_within(self, episode: Episode, environment: Any, timeout_s: float | None) -> Mapping[str, Any]:
-        """Let each judge observe for at most `timeout_s`; one that fails is not asked about the episode."""
+        """Let each judge observe for at most `timeout_s`; one that fails does not judge the episode."""
         judges = self._judges.values()
         looks = (collect_observations(weighted.judge, episode, environment, timeout_s) for weighted in judges)
         seen = [

@@ -1,7 +1,7 @@
 """Advantage estimators: rewards of sibling episodes in, advantages out.
 
 All work on episodes, never on rows: how an episode is split into samples does not change its advantage.
-A group with a single rewarded episode has no siblings to compare with and gets 0 where the estimator is group-relative.
+A group with a single rewarded episode has no siblings to compare with and gets 0 if the estimator is group-relative.
 """
 
 from __future__ import annotations

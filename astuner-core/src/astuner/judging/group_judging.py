@@ -13,7 +13,7 @@ from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict
 
 SHARED = "*"
-"""The key that stands for every agent that a workflow's mapping of rewards does not name."""
+"""The key for every agent that a workflow's mapping of rewards does not name."""
 
 
 async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float | None) -> Group:

@@ -80,7 +80,7 @@ class JudgeAdapter(Judge):
         return verdicts
 
     async def close(self) -> None:
-        """Let it release what it holds."""
+        """Let it release its resources."""
         await _close(self._inner)
 
 
@@ -100,7 +100,7 @@ class EpisodeJudge(PartwiseJudge):
         )
 
     async def close(self) -> None:
-        """Let the user's object release what it holds."""
+        """Let the user's object release its resources."""
         await _close(self._owner)
 
     async def _judge_episode(self, episode: Episode, timeout_s: float | None) -> Verdict | Unjudged:
@@ -146,7 +146,7 @@ def make_workflow_task(episode: Episode, *, attempt: int) -> WorkflowTask:
 
 
 async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a blocking function off the loop, in a daemon thread of its own.
+    """Run a blocking function off the loop, in a separate daemon thread.
 
     The loop's executor is not for users' code: a few calls that never return would fill it, and the exit waits for it.
     """

@@ -18,7 +18,7 @@ class WeightedJudge:
     weight: float
     judge: Judge
     requires: Mapping[str, float] = field(factory=dict)
-    """By the names of other judges: the least reward from them at which this one is asked."""
+    """By name of other judges: the least reward from them at which this one judges."""
     otherwise: float = 0.0
-    """The reward it counts with where it was not asked."""
+    """Its reward if it did not judge."""
     shape: Shape = field(factory=Shape)

@@ -1,4 +1,4 @@
-"""Choosing the components of a run one by one, and collecting what is wrong with any of them."""
+"""Choosing the components of a run one by one, and collecting their problems."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class Chooser:
         words: Sequence[str] = (),
         why: str = "",
     ) -> Component | None:
-        """Return the component a key names, its options structured; None after noting what is wrong with it.
+        """Return the component a key names, its options structured; None after noting its problems.
 
-        `words` may stand there too and are no component's name; `why` begins what is said about one that the user did not name.
-        Code of the user is left alone where something is wrong already.
+        `words` are allowed instead of a component's name; `why` begins messages about one that the user did not name. Code of the
+        user is not imported after a problem.
         """
         from astuner.plugins.drivers import load
         from astuner.plugins.options import build_options
@@ -81,7 +81,7 @@ class Chooser:
             raise ConfigError([evolve(one, message=f"{why}{one.message}") for one in error.problems]) from error
 
     def check_honoured(self, backbone: Component, engine: Component | None) -> list[str]:
-        """Note the keys that the user set and neither backbone nor engine honours; return what to tell of inapplicable ones."""
+        """Note the keys that the user set and neither backbone nor engine honours; return notices on inapplicable ones."""
         from astuner.planning.key_coverage import HonourTable, check_honoured
         from astuner.plugins.drivers import load
 
@@ -92,7 +92,7 @@ class Chooser:
         return notices
 
     def check_alignment(self, backbone: Component) -> None:
-        """Note what is wrong with the backbone's own configuration as far as that is known without its trainer."""
+        """Note the problems of the backbone's own configuration that can be found without its trainer."""
         alignment = self._alignment(backbone)
         if alignment is not None:
             self._problems.extend(align(alignment, self._loaded, ask_trainer=False).problems)
@@ -104,9 +104,9 @@ class Chooser:
             self._problems.append(self._locate(Problem(key=name, message=message)))
 
     def align(self, backbone: Component) -> Native | None:
-        """Return the backbone's own configuration, after noting what is wrong with it.
+        """Return the backbone's own configuration, after noting its problems.
 
-        The trainer, which may be heavy, is asked only when nothing else is known to be wrong.
+        The trainer, which may be heavy, checks it only if there are no other problems.
         """
         alignment = self._alignment(backbone)
         if alignment is None or self._problems:
@@ -122,7 +122,7 @@ class Chooser:
         return None if aligned is None else aligned.alignment
 
     def finish(self) -> None:
-        """Raise what was collected."""
+        """Raise the collected problems."""
         if self._problems:
             hide = self._loaded.secrets.hide_in_problem
             raise ConfigError(list(dict.fromkeys(map(hide, self._problems))))

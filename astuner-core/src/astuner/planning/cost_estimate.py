@@ -1,4 +1,4 @@
-"""What a run would take, before it starts: steps, episodes, bounds on tokens, memory of the weights."""
+"""The estimated cost of a run, before it starts: steps, episodes, bounds on tokens, memory of the weights."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 CHECKLIST = "rollout.compute_madness_checklist"
 
 IDLE = ("agent_madness_termination", "agent_madness_reward")
-"""Keys of `rollout` that act only where a detector does."""
+"""Keys of `rollout` that act only with a detector."""
 
 
 def choose_detectors(chooser: Chooser, loaded: LoadedConfig) -> tuple[Component, ...]:
-    """Return the detectors that are switched on, each once, with their options; what is wrong is noted in the chooser."""
+    """Return the detectors that are switched on, each once, with their options; problems are noted in the chooser."""
     rollout = loaded.config.rollout
     chooser.attempt(lambda: _check_sections(loaded))
     chosen: dict[str, Component] = {}
@@ -35,7 +35,7 @@ def choose_detectors(chooser: Chooser, loaded: LoadedConfig) -> tuple[Component,
 
 
 def idle_notices(loaded: LoadedConfig) -> list[str]:
-    """Return what to tell about keys that were set and act only where a detector is switched on."""
+    """Return notices on keys that have no effect without a detector."""
     if loaded.config.rollout.compute_madness_checklist:
         return []
     idle = [key for key in (f"rollout.{name}" for name in IDLE) if key in loaded.user_keys]

@@ -13,7 +13,7 @@ def find_reinstall_hint(directory: Path, backbone: str, kind: str, spec: str) ->
     places = (directory, get_throwaway_directory(directory, backbone))
     for row in (row for place in places for row in RunDirectory(place).run.get("plugins", ())):
         name, dist, was = row["name"], row["distribution"], row["version"]
-        # A component given by its path has no version, and comes with no package.
+        # A component given by its path has no version and no package.
         if row["kind"] == kind and spec in (name, f"{dist}/{name}") and was and not is_installed(dist):
             return f"This run had it from {dist} {was}: {install_command(f'{dist}=={was}')}"
     return None

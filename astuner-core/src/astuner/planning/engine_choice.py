@@ -22,16 +22,16 @@ KEY = "astuner.rollout.name"
 
 @frozen
 class ChosenEngine:
-    """What `rollout.name` comes to."""
+    """The engine that `rollout.name` chooses."""
 
     component: Component | None
-    """None where the backbone brings its own."""
+    """None if the backbone brings its own."""
     notice: str | None = None
-    """What `auto` meant, and why."""
+    """What `auto` chose, and why."""
 
 
 def choose_engine(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, backbone: Component | None) -> ChosenEngine:
-    """Return the engine that the user names, or the one that the backbone takes for `auto`; notes what is wrong with it."""
+    """Return the engine that the user names, or the one that the backbone takes for `auto`; notes its problems."""
     from astuner.plugins.drivers import load
 
     name = loaded.config.rollout.name

@@ -24,7 +24,7 @@ WORDS = (BY_TASK, NO_ENVIRONMENT)
 def choose_environments(
     chooser: Chooser, loaded: LoadedConfig, catalog: Catalog, reader: Component | None
 ) -> EnvironmentChoice | None:
-    """Return what the configuration says of environments, None where no task has one; problems are left with the chooser."""
+    """Return the configuration's environments, None if no task has one; the chooser collects problems."""
     section, rollout = loaded.config.environment, loaded.config.rollout
     leads, shared = not rollout.use_agentscope_protocol, rollout.isolation != "process"
     named = section.environment_type

@@ -28,11 +28,11 @@ class NamedJudge:
     """A judge as a configuration names it."""
 
     spec: str
-    """A name, or where its code lies."""
+    """A name, or the place of its code."""
     key: str
     """Which key names it, below `astuner`."""
     section: str
-    """Where its options stand."""
+    """The key of its options."""
     values: Mapping[str, Any]
     """Its options, as written."""
     terms: JudgeChoice | None = None
@@ -40,17 +40,17 @@ class NamedJudge:
 
     @property
     def known_as(self) -> str | None:
-        """What it is called among several; None for one alone."""
+        """Its name among several; None for a single one."""
         return None if self.terms is None else self.terms.known_as
 
     def choose(self, chooser: Chooser) -> Component | None:
-        """Return the component; None after noting what is wrong with it."""
+        """Return the component; None after noting its problems."""
         found = chooser.choose("judge", self.spec, f"astuner.{self.key}", self.values, self.section, words=(OWN_JUDGE,))
         return None if found is None else evolve(found, terms=self.terms)
 
 
 def list_named_judges(judge: TaskJudge) -> list[NamedJudge]:
-    """Return the judges of a configuration, in its order; none where the workflow gives the rewards."""
+    """Return the judges of a configuration, in its order; none if the workflow gives the rewards."""
     if judge.judges:
         return [_of_several(judge, position, choice) for position, choice in enumerate(judge.judges)]
     key = "judge_protocol" if judge.judge_type == OWN_JUDGE else "judge_type"

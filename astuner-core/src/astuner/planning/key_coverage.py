@@ -27,7 +27,7 @@ __all__ = ["Honour", "HonourTable", "check_honoured", "find_unaccounted_keys", "
 
 @frozen(kw_only=True)
 class Honour:
-    """What becomes of a key under a backbone."""
+    """What a backbone does with a key."""
 
     status: Literal["core", "backbone", "engine", "aligned", "inapplicable", "refused", "unaccounted"]
     """Core acts on it; the backbone does; the chosen engine does; it goes into the backbone's native configuration; it has no
@@ -46,7 +46,7 @@ class Honour:
 
 @frozen(kw_only=True)
 class HonourTable:
-    """What a backbone says of our keys. A pattern that names a section stands for all its keys."""
+    """A backbone's treatment of our keys. A pattern that names a section covers all its keys."""
 
     backbone: str
     honours: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class HonourTable:
     refuses: Mapping[str, str] = field(factory=dict)
     alignment: Alignment | None = None
     engine_honours: tuple[str, ...] = ()
-    """What the chosen engine acts on, whatever the backbone says of it."""
+    """Keys that the chosen engine acts on, whatever the backbone does."""
 
     @classmethod
     def of(cls, backbone: Any, name: str | None = None, engine: Any = None) -> HonourTable:
@@ -72,7 +72,7 @@ class HonourTable:
         )
 
     def find_honour(self, key: str, sections: Iterable[str] = ()) -> Honour:
-        """Say what becomes of a key; `sections` are those of components that the run chose, whose options are honoured."""
+        """Return what happens to a key; `sections` are those of components that the run chose, whose options are honoured."""
         core = read_core_keys()
         if any(matches(key, pattern) for pattern in self.engine_honours):
             return Honour(status="engine")

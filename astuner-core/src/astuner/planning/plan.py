@@ -109,7 +109,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     if chosen_backbone is not None:
         notices += chooser.check_honoured(chosen_backbone, engine)
         chooser.check_alignment(chosen_backbone)
-    # What may be the user's own code comes last: it is imported only when nothing else is known to be wrong.
+    # The user's own code comes last: it is imported only if there are no other problems.
     reader = _choose_named(chooser, "reader", "task_reader.type", config.task_reader)
     chosen_judges = [named.choose(chooser) for named in list_named_judges(config.task_judge)]
     judges = tuple(judge for judge in chosen_judges if judge is not None)

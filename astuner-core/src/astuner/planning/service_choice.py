@@ -21,7 +21,7 @@ KIND = "service"
 
 
 def choose_services(names: Sequence[str], run_info: RunInfo, catalog: Catalog, hooks: Hooks) -> dict[str, Definition]:
-    """Return the services by name, in the order asked for; raises `UsageError` for a name that nobody knows.
+    """Return the services by name, in the order asked for; raises `UsageError` for an unknown name.
 
     The section `services` of the YAML goes before what packages define.
     """
@@ -29,7 +29,7 @@ def choose_services(names: Sequence[str], run_info: RunInfo, catalog: Catalog, h
 
 
 def check_names(names: Sequence[str], run_info: RunInfo, catalog: Catalog) -> None:
-    """Raise `UsageError` for a name that nobody knows."""
+    """Raise `UsageError` for an unknown name."""
     for name in names:
         # A path names its service itself.
         known = name in run_info.config.services or ":" in name or "->" in name or catalog.offers(KIND, name)

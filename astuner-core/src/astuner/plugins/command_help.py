@@ -1,4 +1,4 @@
-"""What a command says about itself, read from its source: listing the commands imports none of them."""
+"""The help of commands, read from their source: listing commands imports none of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_HOPS = 5
 
 
 def command_help(candidate: Candidate) -> str:
-    """Return the first sentence of a command's help, or the summary of its distribution if the source does not tell."""
+    """Return the first sentence of a command's help, or the summary of its distribution if the source has none."""
     module, _, name = candidate.target.partition(":")
     return _first_sentence(_help_of(module, name) or "") or _summary(candidate.dist)
 
@@ -49,7 +49,7 @@ def _help_of(module: str, name: str, hops: int = 0) -> str | None:
 
 
 def _makes_a_command(decorator: ast.expr) -> bool:
-    """Tell `@click.command(…)` and `@group.group(…)` from `@click.option(…)`, whose help is that of the option."""
+    """Distinguish `@click.command(…)` and `@group.group(…)` from `@click.option(…)`, whose help is the option's."""
     match decorator:
         case ast.Call(func=ast.Attribute(attr=name)) | ast.Call(func=ast.Name(id=name)):
             return name in ("command", "group")
@@ -57,7 +57,7 @@ def _makes_a_command(decorator: ast.expr) -> bool:
 
 
 def _find_given_help(calls: list[ast.expr]) -> str | None:
-    """Return the help that a call such as `click.command(help=…)` is given."""
+    """Return the help passed to a call such as `click.command(help=…)`."""
     given = {
         keyword.arg: keyword.value.value
         for call in calls

@@ -1,4 +1,4 @@
-"""Core's own answer to every deciding hook: load the class that was chosen, and construct it."""
+"""Core's own answer to every deciding hook: load the chosen class, and construct it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CoreMakers:
-    """Registered so that it is asked last of all."""
+    """Registered to be called last."""
 
     @hookimpl(trylast=True)
     def astuner_make_reader(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Any:
@@ -48,7 +48,7 @@ class CoreMakers:
 
     @hookimpl(trylast=True)
     def astuner_make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:
-        """Combine as the configuration says."""
+        """Combine the judges as configured."""
         from astuner.judging.composition import combine_judges
 
         return combine_judges(judges, run_info.config.task_judge.reward)

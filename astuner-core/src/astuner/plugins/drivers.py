@@ -1,4 +1,4 @@
-"""Loading the one component that the catalog chose, and making it. The only module that imports stevedore."""
+"""Loading and making the component that the catalog chose. The only module that imports stevedore."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Driver(_DriverManager):
 
     @property
     def target(self) -> Any:
-        """What the entry point names; stevedore's `.driver` may be an instance instead."""
+        """The object of the entry point; stevedore's `.driver` may be an instance instead."""
         return self.extensions[0].plugin
 
 
@@ -56,7 +56,7 @@ def load(candidate: Candidate) -> Any:
 
 
 def construct(candidate: Candidate, target: Callable[..., T], options: Any, run_info: RunInfo | None) -> T:
-    """Make a component of its loaded class: `from_run(options, run_info)` where it has that, else its constructor.
+    """Make a component of its loaded class: `from_run(options, run_info)` if it has that, else its constructor.
 
     Raises `PluginError` with the blame; errors that explain themselves (`AstunerError`) pass as they are.
     """
@@ -68,7 +68,7 @@ def construct(candidate: Candidate, target: Callable[..., T], options: Any, run_
 
 
 def make(candidate: Candidate, options: Any, run_info: RunInfo | None) -> Any:
-    """Load and make a component, as core does where no extension answers in its place."""
+    """Load and make a component, as core does if no extension makes it instead."""
     return construct(candidate, load(candidate), options, run_info)
 
 

@@ -83,7 +83,7 @@ class Hooks:
         on_listener_error: Callable[[str], None] = _say,
         options: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """Register the installed extensions, one at a time: one that is broken is left out and kept in `problems`.
+        """Register the installed extensions, one at a time: a broken one is left out and listed in `problems`.
 
         `on_listener_error` hears of these, and once for each kind of error which listener failed at which event.
         `options` are those of extensions, by entry-point name: the section `astuner.plugins.options`.
@@ -112,16 +112,16 @@ class Hooks:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with extensions that were left out, each with its blame."""
+        """The errors of extensions that were left out, each with its blame."""
         return tuple(self._problems)
 
     @property
     def provenance(self) -> tuple[Provenance, ...]:
-        """Who made what, in the order of making."""
+        """Who made each component, in order."""
         return tuple(self._provenance)
 
     def check_pending(self) -> None:
-        """Raise `PluginError` when any extension was left out: strict where a run begins, tolerant where plugins are listed."""
+        """Raise `PluginError` when any extension was left out: strict when a run starts, tolerant when plugins are listed."""
         if self._problems:
             raise PluginError("\n".join(map(str, self._problems)))
 
@@ -152,7 +152,7 @@ class Hooks:
         return cast("Judge", self._make("judge", candidate, options=options, run_info=run_info))
 
     def make_reward(self, judges: Sequence[WeightedJudge], run_info: RunInfo) -> Judge | None:
-        """Make one judge of all; None where there is none."""
+        """Combine all judges into one; None if there are none."""
         if not judges:
             return None
         made = self._manager.hook.astuner_make_reward(judges=judges, run_info=run_info)
@@ -197,39 +197,39 @@ class Hooks:
         return cast("click.Command", self._make("command", candidate))
 
     def tasks_read(self, split: str, count: int) -> None:
-        """Tell that a split was read to its end for the first time."""
+        """Report that a split was read to its end for the first time."""
         self._tell("astuner_tasks_read", split=split, count=count)
 
     def group_judged(self, group: Group) -> None:
-        """Tell that all siblings of a task have their findings."""
+        """Report that all siblings of a task have their verdicts."""
         self._tell("astuner_group_judged", group=group)
 
     def run_started(self, run_info: RunInfo, plugins: Sequence[Mapping[str, str]]) -> None:
-        """Tell that the run directory is locked and nothing heavy has started."""
+        """Report that the run directory is locked and nothing heavy has started."""
         self._tell("astuner_run_started", run_info=run_info, plugins=plugins)
 
     def episode_finished(self, episode: Episode) -> None:
-        """Tell that an episode was judged and stored."""
+        """Report that an episode was judged and stored."""
         self._tell("astuner_episode_finished", episode=episode)
 
     def step_finished(self, report: StepReport) -> None:
-        """Tell that a training step is done and logged."""
+        """Report that a training step is done and logged."""
         self._tell("astuner_step_finished", report=report)
 
     def validation_finished(self, report: ValidationReport) -> None:
-        """Tell that a validation pass is done and logged."""
+        """Report that a validation pass is done and logged."""
         self._tell("astuner_validation_finished", report=report)
 
     def checkpoint_saved(self, step: int, path: Path) -> None:
-        """Tell that a checkpoint is complete on disk."""
+        """Report that a checkpoint is complete on disk."""
         self._tell("astuner_checkpoint_saved", step=step, path=path)
 
     def notice(self, notice: Notice) -> None:
-        """Tell what was said to the user."""
+        """Report a notice to the user."""
         self._tell("astuner_notice", notice=notice)
 
     def run_finished(self, run_info: RunInfo, exit_code: int) -> None:
-        """Tell that everything is closed."""
+        """Report that everything is closed."""
         self._tell("astuner_run_finished", run_info=run_info, exit_code=exit_code)
 
     def _load_extension(self, candidate: Candidate, values: Mapping[str, Any]) -> None:
@@ -286,7 +286,7 @@ class Hooks:
     def _tell(self, hook: str, **arguments: Any) -> None:
         implementations = getattr(self._manager.hook, hook).get_hookimpls()
         listeners = list(dict.fromkeys(implementation.plugin for implementation in implementations))
-        # One call for each, in pluggy's order: a listener that fails is named, and the next one hears all the same.
+        # One call for each, in pluggy's order: a listener that fails is named, and the next one is still called.
         for listener in reversed(listeners):
             others = [other for other in listeners if other is not listener]
             try:

@@ -11,7 +11,7 @@ from astuner.published import read_published
 
 
 def own_environment(package: str) -> str | None:
-    """Return how to install a package that excludes an installed one; None if nothing is in its way."""
+    """Return how to install a package that excludes an installed one; None if nothing conflicts."""
     other = next((name for name in read_published().excludes.get(package, ()) if is_installed(name)), None)
     if other is None:
         return None
@@ -22,7 +22,7 @@ def own_environment(package: str) -> str | None:
 
 
 def is_installed(package: str) -> bool:
-    """Tell whether a distribution of this name is installed."""
+    """Whether a distribution of this name is installed."""
     try:
         distribution(package)
     except PackageNotFoundError:
@@ -31,7 +31,7 @@ def is_installed(package: str) -> bool:
 
 
 def command_for(kind: str, name: str) -> str | None:
-    """Return the one command that installs a published component, or None for a name nobody publishes."""
+    """Return the one command that installs a published component, or None for an unknown name."""
     requirement = read_published().components.get((kind, name))
     return None if requirement is None else install_command(requirement)
 

@@ -25,7 +25,7 @@ class Facts:
         (self.name,) = headers.get("name") or (dist.name,)
         (self.version,) = headers.get("version") or (dist.version,)
         self.summary = (headers.get("summary") or ("",))[0]
-        """One line on what it is; empty if it has none."""
+        """Its one-line description; empty if it has none."""
         self.extras = frozenset(map(canonicalize_name, headers.get("provides-extra", ())))
         """Normalised."""
         self._lines = headers.get("requires-dist") or ()
@@ -58,7 +58,7 @@ class Facts:
 
 
 class Installed:
-    """What is installed at one moment."""
+    """The installed distributions at one moment."""
 
     def __init__(self) -> None:
         """Start with nothing read."""

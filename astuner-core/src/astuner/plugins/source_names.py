@@ -1,4 +1,4 @@
-"""What a file or module defines, read from its source: the user's code is not run to report a misspelt name."""
+"""The names of a file or module, read from its source: reporting a misspelt name does not run the user's code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from astuner.config.structure_errors import find_closest
 
 @frozen(kw_only=True)
 class MissingName:
-    """What does not exist of `module:Class`."""
+    """The missing part of `module:Class`."""
 
     message: str
     suggestion: str | None = None
@@ -25,7 +25,7 @@ class MissingName:
 
 
 def find_missing_name(spec: str, config_dir: Path) -> MissingName | None:
-    """Find what does not exist of a component or workflow named by its place; None also if only importing can tell."""
+    """Find the missing part of a component or workflow named by its place; None also if only importing can show it."""
     arrow = "->" if "->" in spec else ":"
     place, _, attribute = (part.strip() for part in spec.rpartition(arrow))
     if place.endswith(".py"):
@@ -56,7 +56,7 @@ def find_missing_name(spec: str, config_dir: Path) -> MissingName | None:
 def find_source(module: str, config_dir: Path | None) -> Path | MissingName | None:
     """Return the source file of a module, without importing its parent packages; None if that cannot be determined.
 
-    What lies in `config_dir` hides what is installed.
+    Modules in `config_dir` shadow installed ones.
     """
     path: Sequence[str] | None = None
     parts = module.split(".")
@@ -88,7 +88,7 @@ def _find_spec(name: str, path: Sequence[str] | None, config_dir: Path | None) -
 
 
 def _list_names(file: Path) -> set[str] | None:
-    """Return the names at the top of a file; None where they depend on what happens when it runs."""
+    """Return the top-level names of a file; None if they depend on running it."""
     tree = ast.parse(file.read_bytes(), str(file))
     names: set[str] = set()
     for node in walk_statements(tree.body):

@@ -26,7 +26,7 @@ class ByPath:
 
 
 def parse(spec: str, config_dir: Path) -> ByName | ByPath:
-    """Tell the forms apart; raises `ValueError` saying what is wrong with the text."""
+    """Parse either form; raises `ValueError` with the mistake."""
     text = spec.strip().replace("->", ":")
     place, colon, attribute = text.rpartition(":")
     if colon:

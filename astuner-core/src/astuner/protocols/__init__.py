@@ -3,10 +3,10 @@
 A component is any object of the right shape; nothing has to be subclassed except `Workflow` and `Judge`, which are short
 and carry defaults. A component class may have an attrs class `Options` as an attribute: its YAML section is structured into it
 strictly, and it is passed as the only argument of the constructor. Without `Options` the constructor takes no argument.
-A class that must know the run has a classmethod `from_run(options, run_info)`, which is called in place of the constructor
+A class that must know the run has a classmethod `from_run(options, run_info)`, which is called instead of the constructor
 (`options` is None without `Options`).
 
-What a component may offer beyond its kind, and need not, is a small Protocol in `astuner.protocols.optional`.
+Optional offers of a component are small Protocols in `astuner.protocols.optional`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What trains."""
+"""The protocol of backbones, which train."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from astuner.schema import Event
 
 
 class Backbone(Protocol):
-    """Trains. Its class imports light; `train` runs in the driver and may start other processes.
+    """Trains. Its module imports nothing heavy; `train` runs in the driver and may start other processes.
 
-    Every key of the schema has to be accounted for: honoured by core, by `honours` or by a row of the alignment, `inapplicable`
+    Every key of the schema must be accounted for: honoured by core, by `honours` or by a row of the alignment, `inapplicable`
     or refused. Its class may offer `Refuses`, `HasAlignment`, `PrefersEngines`, `BringsEngines` and `Throwaway`
     (`astuner.protocols.optional`).
     """
@@ -42,5 +42,5 @@ class Backbone(Protocol):
         ...
 
     def close(self) -> None:
-        """Release everything, also in the middle of a run."""
+        """Release everything, even during a run."""
         ...

@@ -29,14 +29,14 @@ class Reader(Protocol):
 
 
 class Judge(ABC):
-    """Scores the episodes of a group. Runs in the rollout process; made once per process, so it bears concurrent groups.
+    """Scores the episodes of a group. Runs in the rollout process; made once per process, so it must support concurrent groups.
 
     A class with only `compute_reward(workflow_task, workflow_output)` (`ScoresEpisodes`) is accepted wherever a judge is; its
     `close()`, sync or async, is called too if it has one (`Closes`). A class with `Honours` names the keys that it reads.
     """
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
-        """Look at the episode while its environment lives; what is returned is kept as `episode.observations`."""
+        """Look at the episode while its environment lives; the result is stored as `episode.observations`."""
         return {}
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Judge(ABC):
         """
 
     async def close(self) -> None:
-        """Release what it holds (clients, child processes); called once, when the rollouts end."""
+        """Release its resources (clients, child processes); called once, when the rollouts end."""
         return
 
 
@@ -55,12 +55,12 @@ class Judge(ABC):
 class Detector(Protocol):
     """Looks for abnormal behaviour in what a model sampled. Made once per rollout process.
 
-    It is asked on the event loop after each call that may be trained, so it must be quick. One that raises is named, and what it
-    would have found in that call is missing.
+    It runs on the event loop after each call that may be trained, so it must be quick. One that raises is named, and has no
+    finding for that call.
     """
 
     def look(self, output: Sampled) -> str | None:
-        """Return the evidence, short enough to be read in a table; None when there is nothing to see."""
+        """Return the evidence, short enough to be read in a table; None if there is none."""
         ...
 
 
@@ -70,12 +70,12 @@ class Sampled:
 
     call: Call
     text: str
-    """What was sampled, special tokens included, without the token that ended the turn."""
+    """The sampled text, including special tokens, without the token that ended the turn."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """The tools that the model was offered, in OpenAI's form; `call.tools` has them for the first call of a conversation only."""
     special_tokens: tuple[str, ...] = ()
-    """The tokenizer's special tokens that were sampled, in order, without the one that ended the turn; those that tool calls and
-    reasoning are written with are not among them."""
+    """The tokenizer's special tokens that were sampled, in order, without the one that ended the turn; without those of tool
+    calls and reasoning."""
 
 
 class Estimator(Protocol):
@@ -90,7 +90,7 @@ class Estimator(Protocol):
 
 
 class Logger(Protocol):
-    """Writes what a run reports. Runs in the driver; one that raises is named, left out, and the run goes on.
+    """Writes what a run reports. Runs in the driver; one that raises is named and left out, and the run continues.
 
     It may offer `Truncates`, `ShowsProgress` and `ShowsNotices` (`astuner.protocols.optional`).
     """
@@ -104,5 +104,5 @@ class Logger(Protocol):
         ...
 
     def close(self) -> None:
-        """Flush and end."""
+        """Flush and close."""
         ...

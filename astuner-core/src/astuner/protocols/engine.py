@@ -1,4 +1,4 @@
-"""What generates tokens."""
+"""The protocol of engines, which generate tokens."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Engine(Protocol):
         ...
 
     async def release(self, session: str) -> None:
-        """Forget what is kept for a session (its KV cache)."""
+        """Release the resources of a session (its KV cache)."""
         ...
 
     async def update_weights(self, ref: Any, version: int) -> None:
-        """Serve new weights: `ref` is what the backbone that owns the engine hands over (a module, a path)."""
+        """Serve new weights: `ref` comes from the backbone that owns the engine (a module, a path)."""
         ...
 
     async def pause(self) -> None:
@@ -41,11 +41,11 @@ class Engine(Protocol):
         ...
 
     async def resume(self) -> None:
-        """Go on after `pause`."""
+        """Start requests again after `pause`."""
         ...
 
     async def close(self) -> None:
-        """End, and free what was taken."""
+        """Stop, and free all resources."""
         ...
 
 

@@ -26,7 +26,7 @@ def find_offer(component: object, offer: Callable[..., Offer]) -> Offer | None:
     """Return the component, typed as the Protocol `offer`, if it has all of its attributes; None otherwise.
 
     An attribute that is None counts as missing, and so does a method that cannot be called. A wrapper that passes attributes on
-    (`__getattr__`) offers what it wraps, which `isinstance` does not see in every version of Python.
+    (`__getattr__`) makes the offers of the wrapped object, which `isinstance` does not see in every version of Python.
     """
     for name, is_method in _members(offer):
         found = getattr(component, name, None)
@@ -74,7 +74,7 @@ class Honours(Protocol):
         """Key paths below `astuner`, as shell patterns.
 
         An engine that does not act on the same keys under every backbone maps the backbone's name to patterns, `*` meaning all
-        others; what it names counts whatever the backbone says of it.
+        others; these keys count as honoured whatever the backbone does.
         """
         ...
 
@@ -101,7 +101,7 @@ class Refuses(Protocol):
 
 
 class HasAlignment(Protocol):
-    """Has a configuration of its own, which the run's is translated to."""
+    """Has its own configuration, into which the run's is translated."""
 
     @property
     def alignment(self) -> Alignment:
@@ -110,11 +110,11 @@ class HasAlignment(Protocol):
 
 
 class PrefersEngines(Protocol):
-    """Brings no engine, or not only one, and says which it takes if the user names none."""
+    """Brings no engine, or several, and names those to take if the user names none."""
 
     @property
     def default_engine(self) -> str | tuple[str, ...]:
-        """What `rollout.name: auto` means; of several the first that is installed with all that it needs."""
+        """What `rollout.name: auto` means; of several the first that is installed with all its requirements."""
         ...
 
 
@@ -128,11 +128,11 @@ class BringsEngines(Protocol):
 
 
 class Throwaway(Protocol):
-    """May keep no more than its latest run."""
+    """May keep only its latest run."""
 
     @property
     def throwaway(self) -> bool:
-        """Whether each run lies in `EXPERIMENT.NAME` next to the experiment's directory, and replaces the one before."""
+        """Whether each run is in `EXPERIMENT.NAME` next to the experiment's directory, and replaces the previous one."""
         ...
 
 
@@ -140,18 +140,18 @@ class Throwaway(Protocol):
 
 
 class KnowsItsNeeds(Protocol):
-    """The class of an engine tells whether it can be used here, for backbones that take the first that can."""
+    """The class of an engine reports whether it can be used here, for backbones that take the first usable one."""
 
     def lacks(self, options: Mapping[str, Any]) -> str | None:
-        """Return what it needs that is not installed or not set, or None; a classmethod. `options` are as they are written."""
+        """Return what is missing or not set, or None; a classmethod. `options` are as written."""
         ...
 
 
 class ReportsProgress(Protocol):
-    """A reader or an engine with something to say while it prepares."""
+    """A reader or an engine that reports its preparation."""
 
     def report_to(self, say: Say) -> object:
-        """Take what shows the user a text; called before a reader's first `read`, and before an engine's `start`."""
+        """Take a function that shows messages; called before a reader's first `read`, and before an engine's `start`."""
         ...
 
 
@@ -168,9 +168,9 @@ class WouldGenerate(Protocol):
     """A reader that may have to make its tasks first, and pay for it."""
 
     def would_generate(self, split: Split) -> str | None:
-        """Return in words what that would take, or None if the tasks exist.
+        """Describe what that would take; None if the tasks exist.
 
-        `astuner run --dry-run` asks it, and then reads no task.
+        `astuner run --dry-run` shows it, and then reads no task.
         """
         ...
 
@@ -198,12 +198,12 @@ class ShowsProgress(Protocol):
     """A logger with a display."""
 
     def progress(self, what: str, done: int, total: int) -> object:
-        """Show how far something is."""
+        """Show progress."""
         ...
 
 
 class ShowsNotices(Protocol):
-    """A logger that shows what the user should read."""
+    """A logger that shows notices."""
 
     def notice(self, text: str, level: str) -> object:
         """Show a text."""
@@ -222,7 +222,7 @@ class PlaysEpisodes(Protocol):
 
 
 class NamesTargets(Protocol):
-    """A workflow class that says what of it is trained."""
+    """A workflow class that names its trained targets."""
 
     @property
     def trainable_targets(self) -> Iterable[str]:
@@ -246,15 +246,15 @@ class ScoresEpisodes(Protocol):
     """A judge in its short form."""
 
     def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> Any:
-        """Return a number, `(number, bool)` or a `Verdict`, or what is awaited for one."""
+        """Return a number, `(number, bool)`, a `Verdict`, or an awaitable of one."""
         ...
 
 
 class Closes(Protocol):
-    """Something that holds what has to be released."""
+    """Holds resources that must be released."""
 
     def close(self) -> Any:
-        """Release it; sync, or async."""
+        """Release them; sync, or async."""
         ...
 
 
@@ -266,5 +266,5 @@ class OffersTools(Protocol):
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
-        """What may be called now, in OpenAI's form; read before each answer."""
+        """The tools that may be called now, in OpenAI's form; read before each answer."""
         ...

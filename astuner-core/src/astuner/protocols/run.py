@@ -1,4 +1,4 @@
-"""The run that a component is in: what it may know of it, and what it may ask of the driver."""
+"""The run of a component: its facts, and requests to the driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class RunInfo:
-    """What a component may know of the run it is in."""
+    """The facts of a component's run."""
 
     project_name: str
     experiment_name: str
@@ -29,22 +29,22 @@ class RunInfo:
     directory: Path
     """The run directory."""
     config_dir: Path
-    """Where the YAML lies; relative paths in it start here."""
+    """The YAML's directory; relative paths in it start here."""
     seed: int
     config: Config
     user_keys: frozenset[str] = frozenset()
     """Dotted paths below `astuner` that the user set; the others hold defaults."""
     attempt: int = 1
-    """Counts the starts of this run: 1, and one more for each resume. 0 where a component is tried without a run, and writes
+    """Counts the starts of this run: 1, and one more for each resume. 0 if a component is tried without a run, and writes
     nothing into its directory."""
     fresh: bool = False
-    """Servers that earlier runs have kept are not used; see `astuner run --fresh`."""
+    """Do not use servers kept from earlier runs; see `astuner run --fresh`."""
     native: Mapping[str, Any] = field(factory=dict)
-    """The backbone's own configuration, as its alignment makes it of ours and the user's raw section; empty without alignment."""
+    """The backbone's own configuration, from ours and the user's raw section by its alignment; empty without alignment."""
     conf: Path | None = None
     """The YAML that the run was started with."""
     overrides: tuple[str, ...] = ()
-    """The arguments of `--set` beside it."""
+    """The arguments of `--set`."""
 
 
 class EpisodeStore(Protocol):
@@ -63,12 +63,12 @@ class EpisodeStore(Protocol):
         ...
 
     def sync(self) -> None:
-        """Make everything so far outlive the machine too."""
+        """Make everything so far survive a crash of the machine."""
         ...
 
 
 class ComponentMaker(Protocol):
-    """Makes the parts of a rollout process, each as the installed extensions have it."""
+    """Makes the parts of a rollout process through the installed extensions."""
 
     def make_engine(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEngine:
         """Return what makes the engine of a rollout process."""
@@ -100,7 +100,7 @@ class ComponentMaker(Protocol):
 
 
 class Control(Protocol):
-    """What a backbone may ask of the driver. Thread-safe; a stop or a save is obeyed at its next step boundary."""
+    """A backbone's link to the driver. Thread-safe; a stop or a save takes effect at its next step boundary."""
 
     @property
     def stop(self) -> bool:
@@ -108,11 +108,11 @@ class Control(Protocol):
         ...
 
     def take_save(self) -> bool:
-        """Whether a checkpoint was asked for since the last call."""
+        """Whether a checkpoint was requested since the last call."""
         ...
 
     def on_stop(self, callback: Callable[[], object]) -> None:
-        """Call back, in any thread, as soon as a stop is asked for: to cancel rollouts under way."""
+        """Call back, in any thread, as soon as a stop is requested: to cancel rollouts under way."""
         ...
 
     @property
@@ -127,15 +127,15 @@ class Control(Protocol):
 
     @property
     def resume_step(self) -> int:
-        """The step of the checkpoint to go on from; 0 starts from `model.path`."""
+        """The step of the checkpoint to continue from; 0 starts from `model.path`."""
         ...
 
     def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
-        """Tell the user something, at once."""
+        """Show the user a message, at once."""
         ...
 
     def progress(self, what: str, done: int, total: int) -> None:
-        """Show how far something is, where there is a display."""
+        """Show progress, if there is a display."""
         ...
 
 
@@ -144,7 +144,7 @@ class TaskSource(Protocol):
 
     @property
     def total_steps(self) -> int:
-        """How many training steps the run has."""
+        """The number of training steps."""
         ...
 
     def batch(self, step: int, draw: int = 0) -> Sequence[Task]:

@@ -1,4 +1,4 @@
-"""What reads training samples off an episode, and may manage its conversation."""
+"""The protocols of trackers, which make training samples of an episode, and may manage its conversation."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from astuner.schema import Call, Message, Sample
 
 @frozen(kw_only=True)
 class Tracked:
-    """What a tracker made of an episode's calls."""
+    """The samples that a tracker made from an episode's calls."""
 
     samples: Sequence[Sample]
     untrained: Mapping[str, int] = field(factory=dict)
     """Sampled tokens that no sample trains, by reason code."""
     notices: Mapping[str, str] = field(factory=dict)
-    """What a user should read, by what it is about; each is shown once per run and topic."""
+    """Notices for the user, by topic; each topic is shown once per run."""
 
 
 @frozen(kw_only=True)
 class EpisodeIdentity:
-    """What samples carry of their episode."""
+    """The parts of an episode that samples carry."""
 
     episode_id: str
     task_id: str
@@ -31,7 +31,7 @@ class EpisodeIdentity:
 
 
 class Tracker(Protocol):
-    """Reads training samples off an episode's recorded calls. Made per episode, in the rollout process; data in, data out.
+    """Makes training samples from an episode's recorded calls. Made per episode, in the rollout process; data in, data out.
 
     A tracker that also manages the conversation has the two methods of `ContextPolicy`; without them a model is shown every
     message, and an environment is given every answer as it is.
@@ -44,26 +44,26 @@ class Tracker(Protocol):
 
 @frozen(kw_only=True, eq=False)
 class ContextRoom:
-    """What a context policy has to work with."""
+    """The tools of a context policy."""
 
     max_prompt_tokens: int
     """Most tokens that the messages may take, rendered: the context less the longest answer."""
     count_tokens: Callable[[Sequence[Message]], int]
-    """Counts the tokens of messages as the model's template renders them; an estimate where there is no tokenizer."""
+    """Counts the tokens of messages as the model's template renders them; an estimate without a tokenizer."""
     ask_model: Callable[[Sequence[Message], int], Awaitable[str]]
-    """Asks the model under training, with the most tokens to answer with; the call is recorded and trained as any other."""
+    """Asks the model under training, with a limit on the answer's tokens; the call is recorded and trained like any other."""
 
 
 @runtime_checkable
 class ContextPolicy(Protocol):
-    """What a tracker decides when no workflow does (`rollout.use_agentscope_protocol: false`); one instance per episode."""
+    """A tracker's decisions when no workflow makes them (`rollout.use_agentscope_protocol: false`); one instance per episode."""
 
     async def view(self, messages: Sequence[Message], room: ContextRoom) -> Sequence[Message]:
         """Return what the model is shown of the whole conversation so far; called before each of its turns."""
         ...
 
     def action(self, reply: Message) -> Message:
-        """Return the assistant message that the environment is given for a reply."""
+        """Return the assistant message that the environment gets for a reply."""
         ...
 
 

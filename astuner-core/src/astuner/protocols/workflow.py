@@ -1,4 +1,4 @@
-"""A user's agent, the world that it acts in, and the model as both reach it."""
+"""A user's agent, its environment, and their access to the model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ChatModel(Protocol):
 
 
 class Tuner(Protocol):
-    """The model under training, as a workflow reaches it. Lives in the rollout process, one per episode."""
+    """A workflow's access to the model under training. Lives in the rollout process, one per episode."""
 
     def as_oai_baseurl_apikey(self, agent_name: str = "agent", target_tag: str | None = None) -> ChatModel:
         """Return `.base_url`, `.api_key` and `.model`, for any framework in any process that reaches the gateway."""
@@ -34,13 +34,13 @@ class Tuner(Protocol):
         ...
 
     def as_raw_anthropic_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
-        """Return an `anthropic.AsyncAnthropic` client that skips the socket, where Anthropic's SDK is installed."""
+        """Return an `anthropic.AsyncAnthropic` client that skips the socket, if Anthropic's SDK is installed."""
         ...
 
     def as_agentscope_model(
         self, agent_name: str = "agent", target_tag: str | None = None, debug_model: Any = None, **kwargs: Any
     ) -> Any:
-        """Return a chat model of the installed AgentScope; `debug_model` takes its place when the agent is not trained."""
+        """Return a chat model of the installed AgentScope; `debug_model` replaces it if the agent is not trained."""
         ...
 
 
@@ -57,11 +57,11 @@ class Workflow(ABC):
 
 @runtime_checkable
 class Environment(Protocol):
-    """A gym-like world of one episode. Runs in the rollout process, or is a client of a server.
+    """A gym-like environment of one episode. Runs in the rollout process, or is a client of a server.
 
     It is made for each episode, by the rule of all components with the episode's task before the other arguments:
     `cls(workflow_task)`, `cls(workflow_task, options)` or `from_run(workflow_task, options, run_info)`. Making one is cheap;
-    `reset` starts what it needs. With `rollout.isolation: thread` it lives in a thread of its own and may block. It may offer
+    `reset` starts what it needs. With `rollout.isolation: thread` it lives in its own thread and may block. It may offer
     `OffersTools` (`astuner.protocols.optional`).
     """
 
@@ -72,16 +72,16 @@ class Environment(Protocol):
     async def step(self, action: Message) -> tuple[Sequence[Message], float, bool, Mapping[str, Any]]:
         """Return (messages, reward, done, info) after an assistant message, which may hold `tool_calls`.
 
-        Any number of messages goes into the conversation. `info` is kept as JSON; `is_success` in it, a bool, is the episode's.
+        Any number of messages goes into the conversation. `info` is stored as JSON; `is_success` in it, a bool, is the episode's.
         """
         ...
 
     async def evaluate(self) -> float:
-        """Return the score of the episode so far: its reward, where no judge is configured."""
+        """Return the score of the episode so far: its reward, if no judge is configured."""
         ...
 
     async def close(self) -> None:
-        """Release it. Called once on every path, whether or not `reset` was; soon, since a run that is interrupted waits."""
+        """Release everything, quickly, since an interrupted run waits. Called once on every path, with or without `reset`."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The chat template of a tokenizer without the checks that `apply_chat_template` makes of every message."""
+"""The chat template of a tokenizer without the checks of every message by `apply_chat_template`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class CompiledTemplate:
     """Renders plain messages as `tokenizer.apply_chat_template(..., tokenize=False)` does, in two thirds of its time.
 
-    That method copies every value that a template sees, since callers may pass images and objects; what comes out of
-    a JSON body is copied unchanged. Messages that it would change go through it.
+    That method copies every value that a template sees, since callers may pass images and objects; values from a
+    JSON body are copied unchanged. Messages that it would change go through it.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -40,7 +40,7 @@ class CompiledTemplate:
         return str(self._compile(self._source(tools)).render(messages=messages, **variables))
 
     def _variables(self, tools: Sequence[Mapping[str, Any]], generate: bool, kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the template's variables besides the messages; None if an argument means something to the tokenizer."""
+        """Return the template's variables besides the messages; None if the tokenizer itself uses an argument."""
         if not self._reserved.isdisjoint(kwargs):
             return None
         known = {"tools": list(tools) or None, "documents": None, "add_generation_prompt": generate}

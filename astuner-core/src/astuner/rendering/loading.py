@@ -12,8 +12,8 @@ from astuner.rendering.tokenizers import generation_ends, load_tokenizer
 def load_renderer(model_path: str, *, tool_call_format: str = "auto") -> TemplateRenderer:
     """Load the tokenizer of a model, a local folder or a hub id, with the ends that its generation configuration names.
 
-    The chat template that comes with a tokenizer is what defines a model: it renders wherever there is one. A tokenizer
-    without one is rendered by the `renderers` library, when that knows the model by its name.
+    A tokenizer's chat template defines a model, and is used if there is one. Otherwise the `renderers` library renders, if it
+    knows the model by its name.
     """
     try:
         tokenizer = load_tokenizer(model_path)

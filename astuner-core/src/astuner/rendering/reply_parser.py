@@ -25,7 +25,7 @@ class ReplyParser(Protocol):
     """Reads one answer. Each format of tool calls has its own, chosen by the renderer."""
 
     malformed: int
-    """Tool calls that could not be read; they stay in the content as they were written."""
+    """Unreadable tool calls; they stay in the content as written."""
     dropped: int
     """Tool calls beyond the first, if only one was allowed."""
 
@@ -45,7 +45,7 @@ class ParsedCalls:
     end: int
     """Where it ends."""
     pieces: tuple[Piece, ...]
-    """The calls, and as content what could not be read."""
+    """The calls, and unreadable ones as content."""
     malformed: int = 0
 
 
@@ -68,7 +68,7 @@ class CallFormat(Protocol):
         ...
 
     def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
-        """Read the calls that a text begins with; None when more text is needed, which `final` rules out."""
+        """Read the calls at the start of a text; None if more text is needed, which `final` rules out."""
         ...
 
 
@@ -193,7 +193,7 @@ class AnswerParser:
         self._fresh = self._held
 
     def _read_call(self) -> Iterator[Piece]:
-        # Reading again is worth it only when what may end a call has come.
+        # Reading again is useful only once a possible end of a call has arrived.
         if any(closer in self._fresh for closer in self._format.closers):
             yield from self._read(final=False)
 

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 LONGEST_CACHED = 1 << 15
-"""Characters of a text whose ids are kept."""
+"""Longest text whose ids are cached."""
 
 
 class TemplateRenderer:
     """Renders through the chat template of a Hugging Face tokenizer. One per gateway, shared by all episodes.
 
-    What a template does not support is moved to where the model still sees it: tool calls into the text of the assistant,
+    Unsupported parts are moved to where the model still sees them: tool calls into the text of the assistant,
     tool results into a user message. A message that would still vanish is refused.
     """
 

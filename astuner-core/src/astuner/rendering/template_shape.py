@@ -1,4 +1,4 @@
-"""What a chat template supports, found by trying it once, and messages adapted to that."""
+"""The abilities of a chat template, found by trying it once, and messages adapted to them."""
 
 from __future__ import annotations
 

@@ -48,14 +48,14 @@ def generation_ends(model_path: str) -> tuple[int, ...]:
         path = cached_file(model_path, "generation_config.json")
         stored = {} if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        # A model need not have this file; its tokenizer and template say how a turn ends.
+        # A model may lack this file; its tokenizer and template define the end of a turn.
         return ()
     ends = stored.get("eos_token_id")
     return (ends,) if isinstance(ends, int) else tuple(ends or ())
 
 
 def _is_reproducible(tokenizer: Any, model_path: str) -> bool:
-    """Whether the class alone makes the same tokenizer again."""
+    """Whether the class alone recreates the same tokenizer."""
     if type(tokenizer).__module__.partition(".")[0] != "transformers":
         # A class that came with the model lives in a module that exists only once its folder was loaded.
         return False

@@ -1,4 +1,4 @@
-"""The keys of ours that the training loop acts on, for the tables of the backbones that use it."""
+"""The keys that the training loop acts on, for the tables of the backbones that use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the training loop trains: the part of a backbone that holds what is learnt.
+"""What the training loop trains: the part of a backbone that holds the weights.
 
 A backbone is a `Learner` under `astuner.training.loop`, which plays, weighs, reports, validates, saves and resumes:
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Learner(Protocol):
-    """Updates and saves what is learnt. Lives in the driver; the weights may lie in other processes."""
+    """Updates and saves the weights. Lives in the driver; the weights may be in other processes."""
 
     @property
     def step(self) -> int:
@@ -40,21 +40,21 @@ class Learner(Protocol):
         """Train on the weighed samples of a step, and return metrics under flat names."""
 
     def save(self, directory: Path) -> None:
-        """Write a checkpoint: a Hugging Face model if weights are trained, and what training needs to go on."""
+        """Write a checkpoint: a Hugging Face model if weights are trained, and the state needed to continue."""
 
 
 class ServesWeights(Protocol):
-    """Has weights that the engine is given. Without this offer any engine will do, and none is given weights."""
+    """Has weights for the engine. Without this offer any engine will do, and none gets weights."""
 
     def weights(self) -> Any:
-        """Return what `Engine.update_weights` is handed: a module, a path, or what an engine of the backbone's own expects."""
+        """Return the argument of `Engine.update_weights`: a module, a path, or what the backbone's own engine expects."""
 
 
 class BringsEngine(Protocol):
-    """May have an engine of its own."""
+    """May have its own engine."""
 
     def own_engine(self) -> Engine | None:
-        """Make the engine that generates with these weights from the start; None if another one is given them."""
+        """Make the engine that generates with these weights from the start; None if another one gets them."""
 
 
 class BringsRenderer(Protocol):
@@ -70,7 +70,7 @@ class Overlaps(Protocol):
 
     @property
     def overlaps(self) -> bool:
-        """Whether the episodes of the next step are played while this one is trained, so with weights of one step before."""
+        """Whether the episodes of the next step are played while this one is trained, so with weights one step older."""
 
 
 class ComparesWithReference(Protocol):

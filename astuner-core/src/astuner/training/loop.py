@@ -86,14 +86,14 @@ def evaluate(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, 
 
 
 def checkpoint_to_resume(run: RunInfo, control: Control) -> Path | None:
-    """Return the checkpoint that a resumed run goes on from; None if it starts from `model.path`."""
+    """Return the checkpoint that a resumed run continues from; None if it starts from `model.path`."""
     return RunDirectory(run.directory).checkpoint(control.resume_step) if control.resume_step else None
 
 
 def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> tuple[list[Group] | None, int]:
     """Return the groups of a step and how many were left out for having no signal; None when the user stopped.
 
-    With `filter_groups` further tasks are drawn in place of groups without signal (DAPO, arXiv 2503.14476).
+    With `filter_groups` further tasks are drawn instead of groups without signal (DAPO, arXiv 2503.14476).
     """
     options = run.config.trainer_common.algorithm.filter_groups
     dead = partial(has_no_signal, by_agent=run.config.trainer_common.algorithm.norm_adv_by_agent)

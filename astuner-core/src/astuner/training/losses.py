@@ -1,6 +1,6 @@
 """The loss of single tokens: clipped policy gradient, importance weight, divergence from the reference.
 
-One formula for every backbone, written in methods of the tensors that it is given, so that nothing has to be imported for it.
+One formula for every backbone, written with methods of the given tensors, so that it imports nothing.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Clipping(Protocol):
 
     @property
     def rollout_is_threshold(self) -> float | None:
-        """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None weighs nothing."""
+        """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None applies no weights."""
 
 
 class LossOptions(Clipping, Protocol):
-    """What the loss of a token is made of."""
+    """The options of a token's loss."""
 
     @property
     def kl_loss_coef(self) -> float:
@@ -47,7 +47,7 @@ class LossOptions(Clipping, Protocol):
 
 @frozen(eq=False)
 class TokenTerms:
-    """The losses of some tokens, and what is measured of each; tensors of one shape."""
+    """The losses of some tokens, with measurements of each; tensors of one shape."""
 
     loss: Tensor
     """With a gradient, and not yet multiplied by the tokens' shares."""
@@ -71,7 +71,7 @@ def token_terms(
     reference: Tensor | None = None,
     trainer: Tensor | None = None,
 ) -> TokenTerms:
-    """Return the policy's loss plus the divergence from the reference, where there is one, and what to sum over the tokens.
+    """Return the policy's loss plus any divergence from the reference, and the values to sum over the tokens.
 
     `trainer` are the log-probabilities that are compared with the sampler's; those of the step's start (`old`) when None. Places
     that are padded are for the caller to mask: in `logp`, so that they have no gradient, and in what is returned.

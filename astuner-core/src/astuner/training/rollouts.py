@@ -1,4 +1,4 @@
-"""Rollouts as the training loop sees them: plain calls, over one event loop that lives as long as the run."""
+"""Rollouts for the training loop: plain calls, over one event loop that lives as long as the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Rollouts:
-    """Plays groups with the learner's current weights. `astuner.training.loop` uses it; a loop of your own may too."""
+    """Plays groups with the learner's current weights. `astuner.training.loop` uses it; your own loop may too."""
 
     def __init__(self, run: RunInfo, recipe: Recipe, control: Control, learner: Learner) -> None:
         """Open engine, gateway and runner; `close` ends them."""
@@ -77,12 +77,12 @@ class Rollouts:
         return self._play(tasks, round_, "validation")
 
     def take_engine_s(self) -> float | None:
-        """Return for how long the engine worked on training episodes since the last call; None where it does not tell."""
+        """Return for how long the engine worked on training episodes since the last call; None if it does not report that."""
         taken, self._engine_s = self._engine_s, 0.0
         return None if self._busy_s() is None else taken
 
     def serve_new_weights(self, version: int) -> None:
-        """Let the engine take over the weights as they are now, if any are trained."""
+        """Give the engine the current weights, if any are trained."""
         if self._serving is not None:
             with explain_os_errors(self._run.directory):
                 self._loop.run(self._engine.update_weights(self._serving.weights(), version))
@@ -117,7 +117,7 @@ class Rollouts:
         return load_renderer(self._run.config.model.path)
 
     async def _open(self, opening: AbstractAsyncContextManager[RolloutRunner], recipe: Recipe) -> RolloutRunner:
-        """Start everything, and give an engine with a model of its own the learner's weights."""
+        """Start everything, and give an engine with its own model the learner's weights."""
         self._playing = asyncio.current_task()
         try:
             if self._control.stop:
@@ -125,7 +125,7 @@ class Rollouts:
             runner = await self._stack.enter_async_context(opening)
             try:
                 if self._serving is not None and not self._over_learner:
-                    # What it can do is certain, and what it has loaded is known, only now.
+                    # Its abilities and its loaded model are known only now.
                     check_trainable(self._engine, recipe)
                     with explain_os_errors(self._run.directory):
                         await self._engine.update_weights(self._serving.weights(), self._control.resume_step)
@@ -168,7 +168,7 @@ class Rollouts:
 
 
 def check_trainable(engine: Engine, recipe: Recipe) -> None:
-    """Raise `ConfigError` when nothing can be trained through the engine that the user named, with what it lacks."""
+    """Raise `ConfigError` if nothing can be trained through the user's engine, with what it lacks."""
     able = engine.capabilities
     lacking = [
         what

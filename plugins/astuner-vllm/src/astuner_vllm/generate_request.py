@@ -13,7 +13,7 @@ CONSTRAINTS = ("json_object", "json_schema")
 MOST_LOGPROBS = 20
 """A server's default."""
 TOKENS_AT_ONCE = 64
-"""Tokens per part of an answer: parts of one token take half of a server's time."""
+"""Tokens per part of an answer that is not streamed: parts of one token take half of a server's time."""
 
 
 def build_body(request: Request, model: str | None, *, salt: int = 0) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def build_body(request: Request, model: str | None, *, salt: int = 0) -> dict[st
         "max_tokens": sampling.max_tokens,
         "stop_token_ids": list(sampling.stop_token_ids),
         "seed": _mix_seed(sampling.seed ^ salt),
-        # The sampled token counts separately among those sent.
+        # The sampled token takes one of these places.
         "logprobs": min(tops + 1, MOST_LOGPROBS) if tops else 0,
         # The gateway makes the text.
         "detokenize": False,

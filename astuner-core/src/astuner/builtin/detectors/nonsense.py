@@ -1,6 +1,6 @@
-"""The detector `nonsense`: an answer that repeats itself over and over, far more than ordinary text or code.
+"""The detector `nonsense`: an answer that repeats itself far more than ordinary text or code.
 
-Two kinds of it are known: a loop, in which one piece follows itself without a gap, and an answer of many lines or sentences of
+There are two kinds: a loop, in which one piece follows itself without a gap, and an answer of many lines or sentences of
 which nearly all are the same few. Both need a real length, since separators, tables, grids of zeros, refrains and repeated
 markup are ordinary; an answer that only its token limit ended needs less of it.
 """
@@ -111,7 +111,7 @@ def find_loop_at_end(text: str, least: int) -> Loop | None:
 
 
 def find_loop_inside(text: str, least: int) -> Loop | None:
-    """Return the first loop of at least `least` characters, wherever it stands."""
+    """Return the first loop of at least `least` characters, anywhere in the text."""
     characters = None
     # A loop of that length covers several of these places, and each is found again one piece later.
     for place in range(0, len(text) - ANCHOR, least // 4):

@@ -22,7 +22,7 @@ class OpenAIEngine:
 
     @frozen(kw_only=True)
     class Options:
-        """Which API, which model, how patiently."""
+        """The API, its model, time limits and retries."""
 
         base_url: str
         """With its version, as in `http://127.0.0.1:8000/v1`."""
@@ -50,7 +50,7 @@ class OpenAIEngine:
 
     @classmethod
     def lacks(cls, options: Mapping[str, Any]) -> str | None:
-        """Return why it cannot be taken where no engine is named: only a user knows an address."""
+        """Return why it cannot be the default engine: only a user knows an address."""
         return None if options else "rollout.openai names no API: set its base_url and model"
 
     @property
@@ -92,7 +92,7 @@ class OpenAIEngine:
         yield  # makes this a generator, as the protocol has it
 
     async def release(self, session: str) -> None:
-        """Nothing is kept."""
+        """Nothing to release."""
 
     async def update_weights(self, ref: Any, version: int) -> None:
         """Refuse: the weights are not ours."""
@@ -103,7 +103,7 @@ class OpenAIEngine:
         self._running.clear()
 
     async def resume(self) -> None:
-        """Let them go on."""
+        """Continue them."""
         self._running.set()
 
     async def close(self) -> None:
@@ -113,7 +113,7 @@ class OpenAIEngine:
             self._client = None
 
     async def _attempt(self, body: Mapping[str, Any]) -> tuple[Mapping[str, Any], ApiError | None, float | None]:
-        """Try once: the answer, or the failure and the pause (s) that a retry needs; None when it is no use."""
+        """Try once: the answer, or the failure and the pause (s) that a retry needs; None if a retry is pointless."""
         import httpx
 
         if self._client is None:

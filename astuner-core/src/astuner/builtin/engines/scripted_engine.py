@@ -41,7 +41,7 @@ class ScriptedEngine:
         """Where the replies come from; a script line that matches goes before `replies`."""
 
         replies: tuple[str, ...] = ()
-        """Answers to the first, second… call of each conversation; the last one is given to all further calls."""
+        """Answers to the first, second… call of each conversation; the last one answers all further calls."""
         script: str | None = None
         """A JSONL file of `{"match": REGEX, "reply": TEXT}`, relative to the YAML; the first line whose expression is
         found in the last message answers, and a line without `match` fits always."""

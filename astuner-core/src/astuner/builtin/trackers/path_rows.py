@@ -13,7 +13,7 @@ from astuner.schema import Call, Sample
 from astuner.token_streams import Stretch, join_ids
 
 AnswerFilter = Callable[[Stretch, Sequence[Stretch]], bool]
-"""Whether an answer is to be trained in a path that holds it."""
+"""Whether an answer is trained in a path that holds it."""
 
 
 @frozen(kw_only=True, eq=False)
