@@ -14,11 +14,9 @@ class Display(Protocol):
 
     def pause(self) -> None:
         """Draw nothing until `resume`."""
-        ...
 
     def resume(self) -> None:
         """Draw again, including what came in the meantime."""
-        ...
 
 
 class Session(Protocol):
@@ -27,12 +25,10 @@ class Session(Protocol):
     @property
     def thread(self) -> threading.Thread:
         """The thread of its prompt."""
-        ...
 
     @property
     def place(self) -> str | None:
         """The code it stopped; see `code_places.name_place`."""
-        ...
 
 
 class Terminal:

@@ -29,18 +29,14 @@ class Backbone(Protocol):
 
         `recipe` is `astuner.rollout.recipe.Recipe`: how a rollout process makes its parts.
         """
-        ...
 
     def evaluate(
         self, run: RunInfo, tasks: TaskSource, recipe: Any, checkpoint: Path | None, control: Control
     ) -> Generator[Event]:
         """Yield the report of one validation pass with the weights of a checkpoint, or of `model.path`."""
-        ...
 
     def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
         """Write a checkpoint as a Hugging Face model that other tools load."""
-        ...
 
     def close(self) -> None:
         """Release everything, even during a run."""
-        ...

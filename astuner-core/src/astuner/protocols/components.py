@@ -25,7 +25,6 @@ class Reader(Protocol):
 
     def read(self, split: Split) -> Iterator[Task]:
         """Yield the tasks of a split lazily, in the same order every time; nothing when the split is not configured."""
-        ...
 
 
 class Judge(ABC):
@@ -61,7 +60,6 @@ class Detector(Protocol):
 
     def look(self, output: Sampled) -> str | None:
         """Return the evidence, short enough to be read in a table; None if there is none."""
-        ...
 
 
 @frozen(kw_only=True, eq=False)
@@ -86,7 +84,6 @@ class Estimator(Protocol):
 
     def advantages(self, groups: Sequence[NDArray[np.float64]]) -> Sequence[NDArray[np.float64]]:
         """Return one advantage per reward, in the same shapes: a 1-D array per group of siblings."""
-        ...
 
 
 class Logger(Protocol):
@@ -97,12 +94,9 @@ class Logger(Protocol):
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Write the metrics of a step."""
-        ...
 
     def log_episodes(self, step: int, groups: Sequence[Group]) -> None:
         """Write the episodes of a step."""
-        ...
 
     def close(self) -> None:
         """Flush and close."""
-        ...

@@ -18,35 +18,27 @@ class Engine(Protocol):
     @property
     def capabilities(self) -> Capabilities:
         """What this engine can do."""
-        ...
 
     async def start(self) -> None:
         """Be ready to generate; called once in the running event loop."""
-        ...
 
     def generate(self, request: Request) -> AsyncIterator[Chunk]:
         """Yield the tokens of a request as they come. Closing the iterator cancels the request."""
-        ...
 
     async def release(self, session: str) -> None:
         """Release the resources of a session (its KV cache)."""
-        ...
 
     async def update_weights(self, ref: Any, version: int) -> None:
         """Serve new weights: `ref` comes from the backbone that owns the engine (a module, a path)."""
-        ...
 
     async def pause(self) -> None:
         """Start no new request until `resume`."""
-        ...
 
     async def resume(self) -> None:
         """Start requests again after `pause`."""
-        ...
 
     async def close(self) -> None:
         """Stop, and free all resources."""
-        ...
 
 
 MakeEngine = Callable[[], Engine]

@@ -63,7 +63,6 @@ class MadeFromRun(Protocol):
 
     def from_run(self, options: Any, run_info: RunInfo | None) -> Any:
         """Return an instance; a classmethod. `options` is None without `Options`."""
-        ...
 
 
 class Honours(Protocol):
@@ -76,7 +75,6 @@ class Honours(Protocol):
         An engine that does not act on the same keys under every backbone maps the backbone's name to patterns, `*` meaning all
         others; these keys count as honoured whatever the backbone does.
         """
-        ...
 
 
 # Of backbones: attributes of the class.
@@ -88,7 +86,6 @@ class Inapplicable(Protocol):
     @property
     def inapplicable(self) -> Mapping[str, str]:
         """Key patterns with the reason; setting one is answered with a notice."""
-        ...
 
 
 class Refuses(Protocol):
@@ -97,7 +94,6 @@ class Refuses(Protocol):
     @property
     def refuses(self) -> Mapping[str, str]:
         """Key patterns with the reason; setting one is an error."""
-        ...
 
 
 class HasAlignment(Protocol):
@@ -106,7 +102,6 @@ class HasAlignment(Protocol):
     @property
     def alignment(self) -> Alignment:
         """The table from our keys to native ones; the result comes as `run.native`."""
-        ...
 
 
 class PrefersEngines(Protocol):
@@ -115,7 +110,6 @@ class PrefersEngines(Protocol):
     @property
     def default_engine(self) -> str | tuple[str, ...]:
         """What `rollout.name: auto` means; of several the first that is installed with all its requirements."""
-        ...
 
 
 class BringsEngines(Protocol):
@@ -124,7 +118,6 @@ class BringsEngines(Protocol):
     @property
     def brings_engines(self) -> tuple[str, ...]:
         """The values of `rollout.name` for which no engine of a plugin is made."""
-        ...
 
 
 class Throwaway(Protocol):
@@ -133,7 +126,6 @@ class Throwaway(Protocol):
     @property
     def throwaway(self) -> bool:
         """Whether each run is in `EXPERIMENT.NAME` next to the experiment's directory, and replaces the previous one."""
-        ...
 
 
 # Of engines and readers.
@@ -144,7 +136,6 @@ class KnowsItsNeeds(Protocol):
 
     def lacks(self, options: Mapping[str, Any]) -> str | None:
         """Return what is missing or not set, or None; a classmethod. `options` are as written."""
-        ...
 
 
 class ReportsProgress(Protocol):
@@ -152,7 +143,6 @@ class ReportsProgress(Protocol):
 
     def report_to(self, say: Say) -> object:
         """Take a function that shows messages; called before a reader's first `read`, and before an engine's `start`."""
-        ...
 
 
 class MeasuresBusyTime(Protocol):
@@ -161,7 +151,6 @@ class MeasuresBusyTime(Protocol):
     @property
     def busy_s(self) -> float:
         """The seconds so far in which at least one request was under way."""
-        ...
 
 
 class WouldGenerate(Protocol):
@@ -172,7 +161,6 @@ class WouldGenerate(Protocol):
 
         `astuner run --dry-run` shows it, and then reads no task.
         """
-        ...
 
 
 class PrefersActions(Protocol):
@@ -180,7 +168,6 @@ class PrefersActions(Protocol):
 
     def prefer_actions(self, options: Any) -> ActionPreference:
         """Return the form, for configurations that name none; a classmethod. `options` is None without `Options`."""
-        ...
 
 
 # Of loggers.
@@ -191,7 +178,6 @@ class Truncates(Protocol):
 
     def truncate_after(self, step: int) -> object:
         """Remove the rows after a step; -1 removes all."""
-        ...
 
 
 class ShowsProgress(Protocol):
@@ -199,7 +185,6 @@ class ShowsProgress(Protocol):
 
     def progress(self, what: str, done: int, total: int) -> object:
         """Show progress."""
-        ...
 
 
 class ShowsNotices(Protocol):
@@ -207,7 +192,6 @@ class ShowsNotices(Protocol):
 
     def notice(self, text: str, level: str) -> object:
         """Show a text."""
-        ...
 
 
 # Of what is accepted in place of a subclass of `Workflow` or `Judge`.
@@ -218,7 +202,6 @@ class PlaysEpisodes(Protocol):
 
     def execute(self, *arguments: Any) -> Any:
         """Play one episode."""
-        ...
 
 
 class NamesTargets(Protocol):
@@ -227,7 +210,6 @@ class NamesTargets(Protocol):
     @property
     def trainable_targets(self) -> Iterable[str]:
         """Target tags that are trained."""
-        ...
 
 
 class JudgesGroups(Protocol):
@@ -235,11 +217,9 @@ class JudgesGroups(Protocol):
 
     async def observe(self, episode: Episode, environment: Any) -> Mapping[str, Any]:
         """Look at an episode while its environment lives."""
-        ...
 
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
         """Return one verdict per completed episode."""
-        ...
 
 
 class ScoresEpisodes(Protocol):
@@ -247,7 +227,6 @@ class ScoresEpisodes(Protocol):
 
     def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> Any:
         """Return a number, `(number, bool)`, a `Verdict`, or an awaitable of one."""
-        ...
 
 
 class Closes(Protocol):
@@ -255,7 +234,6 @@ class Closes(Protocol):
 
     def close(self) -> Any:
         """Release them; sync, or async."""
-        ...
 
 
 # Of environments.
@@ -267,4 +245,3 @@ class OffersTools(Protocol):
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
         """The tools that may be called now, in OpenAI's form; read before each answer."""
-        ...

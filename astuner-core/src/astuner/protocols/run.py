@@ -52,19 +52,15 @@ class EpisodeStore(Protocol):
 
     def recall(self, identity: str) -> Episode | None:
         """Return a finished episode of an earlier attempt of the run, with its verdict if it had one."""
-        ...
 
     def add_episode(self, episode: Episode) -> None:
         """Store a finished episode, before it is judged."""
-        ...
 
     def add_verdicts(self, group: Group) -> None:
         """Store the verdicts on a group."""
-        ...
 
     def sync(self) -> None:
         """Make everything so far survive a crash of the machine."""
-        ...
 
 
 class ComponentMaker(Protocol):
@@ -72,31 +68,24 @@ class ComponentMaker(Protocol):
 
     def make_engine(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEngine:
         """Return what makes the engine of a rollout process."""
-        ...
 
     def make_judge(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Judge:
         """Make a judge, whole even when the class has only `compute_reward`."""
-        ...
 
     def make_reward(self, judges: Sequence[Any], run_info: RunInfo) -> Judge | None:
         """Make one judge of all `astuner.judging.weighted_judge.WeightedJudge`; None if there is none."""
-        ...
 
     def make_tracker(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeTracker:
         """Return what makes the tracker of an episode."""
-        ...
 
     def make_estimator(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Estimator:
         """Make the advantage estimator."""
-        ...
 
     def make_detector(self, candidate: Candidate, options: Any, run_info: RunInfo) -> Detector:
         """Make a detector of abnormal behaviour."""
-        ...
 
     def make_environment(self, candidate: Candidate, options: Any, run_info: RunInfo) -> MakeEnvironment:
         """Return what makes the environment of an episode."""
-        ...
 
 
 class Control(Protocol):
@@ -105,38 +94,30 @@ class Control(Protocol):
     @property
     def stop(self) -> bool:
         """Save the state and return."""
-        ...
 
     def take_save(self) -> bool:
         """Whether a checkpoint was requested since the last call."""
-        ...
 
     def on_stop(self, callback: Callable[[], object]) -> None:
         """Call back, in any thread, as soon as a stop is requested: to cancel rollouts under way."""
-        ...
 
     @property
     def store(self) -> EpisodeStore:
         """The run's episodes."""
-        ...
 
     @property
     def hooks(self) -> ComponentMaker:
         """The hooks of the driver, for backbones whose rollouts live there."""
-        ...
 
     @property
     def resume_step(self) -> int:
         """The step of the checkpoint to continue from; 0 starts from `model.path`."""
-        ...
 
     def notify(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
         """Show the user a message, at once."""
-        ...
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show progress, if there is a display."""
-        ...
 
 
 class TaskSource(Protocol):
@@ -145,19 +126,15 @@ class TaskSource(Protocol):
     @property
     def total_steps(self) -> int:
         """The number of training steps."""
-        ...
 
     def batch(self, step: int, draw: int = 0) -> Sequence[Task]:
         """Return the tasks of a step (from 1); the same for the same seed, whatever came before.
 
         `draw` counts further batches for the same step, for resampling groups without signal.
         """
-        ...
 
     def first(self, count: int) -> Sequence[Task]:
         """Return the first training tasks in the reader's order, at most `count`."""
-        ...
 
     def validation(self) -> Sequence[Task]:
         """Return all validation tasks."""
-        ...

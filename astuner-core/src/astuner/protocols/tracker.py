@@ -39,7 +39,6 @@ class Tracker(Protocol):
 
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
         """Return the samples. Each sampled token is trained at most once, and each untrained one is counted under a reason."""
-        ...
 
 
 @frozen(kw_only=True, eq=False)
@@ -60,11 +59,9 @@ class ContextPolicy(Protocol):
 
     async def view(self, messages: Sequence[Message], room: ContextRoom) -> Sequence[Message]:
         """Return what the model is shown of the whole conversation so far; called before each of its turns."""
-        ...
 
     def action(self, reply: Message) -> Message:
         """Return the assistant message that the environment gets for a reply."""
-        ...
 
 
 MakeTracker = Callable[[], Tracker]

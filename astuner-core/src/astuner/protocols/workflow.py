@@ -19,7 +19,6 @@ class ChatModel(Protocol):
     @property
     def anthropic_base_url(self) -> str:
         """The base URL for Anthropic's SDK, which adds `/v1` itself; the key is the same."""
-        ...
 
 
 class Tuner(Protocol):
@@ -27,21 +26,17 @@ class Tuner(Protocol):
 
     def as_oai_baseurl_apikey(self, agent_name: str = "agent", target_tag: str | None = None) -> ChatModel:
         """Return `.base_url`, `.api_key` and `.model`, for any framework in any process that reaches the gateway."""
-        ...
 
     def as_raw_openai_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
         """Return an `openai.AsyncOpenAI` client that skips the socket. Its model name is ignored: any will do."""
-        ...
 
     def as_raw_anthropic_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
         """Return an `anthropic.AsyncAnthropic` client that skips the socket, if Anthropic's SDK is installed."""
-        ...
 
     def as_agentscope_model(
         self, agent_name: str = "agent", target_tag: str | None = None, debug_model: Any = None, **kwargs: Any
     ) -> Any:
         """Return a chat model of the installed AgentScope; `debug_model` replaces it if the agent is not trained."""
-        ...
 
 
 class Workflow(ABC):
@@ -67,22 +62,18 @@ class Environment(Protocol):
 
     async def reset(self) -> Sequence[Message]:
         """Return the first messages, in OpenAI's form."""
-        ...
 
     async def step(self, action: Message) -> tuple[Sequence[Message], float, bool, Mapping[str, Any]]:
         """Return (messages, reward, done, info) after an assistant message, which may hold `tool_calls`.
 
         Any number of messages goes into the conversation. `info` is stored as JSON; `is_success` in it, a bool, is the episode's.
         """
-        ...
 
     async def evaluate(self) -> float:
         """Return the score of the episode so far: its reward, if no judge is configured."""
-        ...
 
     async def close(self) -> None:
         """Release everything, quickly, since an interrupted run waits. Called once on every path, with or without `reset`."""
-        ...
 
 
 MakeEnvironment = Callable[[WorkflowTask], Environment]

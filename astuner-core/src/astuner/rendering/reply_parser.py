@@ -31,11 +31,9 @@ class ReplyParser(Protocol):
 
     def feed(self, text: str) -> Iterator[Piece]:
         """Yield what is certain after more text."""
-        ...
 
     def finish(self) -> Iterator[Piece]:
         """Yield what was held back, at the end of the text."""
-        ...
 
 
 @frozen(kw_only=True)
@@ -55,21 +53,17 @@ class CallFormat(Protocol):
     @property
     def opener(self) -> str:
         """The string that begins a call, or a section of calls."""
-        ...
 
     @property
     def bare(self) -> str:
         """The character that begins a call when an answer begins with it, or nothing."""
-        ...
 
     @property
     def closers(self) -> str:
         """The characters of which one is the last of every call."""
-        ...
 
     def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
         """Read the calls at the start of a text; None if more text is needed, which `final` rules out."""
-        ...
 
 
 @frozen(kw_only=True)

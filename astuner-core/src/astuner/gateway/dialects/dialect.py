@@ -33,27 +33,21 @@ class Writer(Protocol):
 
     def write_whole(self, answers: Sequence[Answer]) -> bytes:
         """Return the body of a response that is not streamed; the answers are ordered by choice."""
-        ...
 
     def write_opening(self) -> bytes:
         """Return the beginning of a stream."""
-        ...
 
     def write_delta(self, delta: Delta) -> bytes:
         """Return the events for the next part of a choice."""
-        ...
 
     def write_done(self, choice: int, answer: Answer) -> bytes:
         """Return the events for the end of a choice."""
-        ...
 
     def write_closing(self, answers: Sequence[Answer]) -> bytes:
         """Return the end of a stream, once every choice is done; the answers are ordered by choice."""
-        ...
 
     def write_failure(self, error: ApiError) -> bytes:
         """Return the events for a failure after the stream has begun; nothing follows them."""
-        ...
 
 
 def read_bearer(headers: Headers) -> str:

@@ -24,7 +24,6 @@ class ChatEngine(Protocol):
 
     async def chat(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answer one request in OpenAI's chat form, with one choice; raises ApiError to refuse it."""
-        ...
 
 
 @frozen(kw_only=True, eq=False)
