@@ -94,7 +94,7 @@ def answers(home: Path) -> list[str]:
 def test_one_looks_around_at_a_tag_for_as_long_as_one_likes(start: Start, home: Path):
     with start("--db", "before|after", "--db", "nowhere", episode_timeout_s=4, llm_timeout_s=4) as terminal:
         first = terminal.until(PROMPT)
-        assert "breakpoint before: episode train/1/sum/0; c goes on, q ends the run" in first
+        assert "breakpoint before: episode train/1/sum/0; c continues, q ends the run" in first
         assert "-> answer = await" in first
         terminal.type("p 1 + 1\n")
         assert "\n2\n" in terminal.until(PROMPT)
@@ -114,7 +114,7 @@ def test_one_looks_around_at_a_tag_for_as_long_as_one_likes(start: Start, home: 
                 assert "\n'4'\n" in terminal.until(PROMPT)
             terminal.type("c\n")
         stepped, *after = sorted(stops, key=lambda stop: "breakpoint after" in stop)
-        assert "episode train/1/sum/0; c goes on, q ends the run\n> " in stepped
+        assert "episode train/1/sum/0; c continues, q ends the run\n> " in stepped
         assert {number for stop in after for number in re.findall(r"breakpoint after: episode train/1/sum/(\d);", stop)} == {
             "0",
             "1",

@@ -36,7 +36,7 @@ BAD = [
     ("test_a_stop_is_obeyed_and_saved", "SavesNothingWhenStopped", "the last checkpoint is of step none"),
     ("test_a_resumed_run_goes_on", "StartsOver", "resumed from the checkpoint of step 1, it began with step [1]"),
     ("test_a_resumed_run_goes_on", "ForgetsTheRest", "resumed, it ended with step [2] of 4"),
-    ("test_a_resumed_run_goes_on", "SavesNothingWhenStopped", "there is nothing to go on from"),
+    ("test_a_resumed_run_goes_on", "SavesNothingWhenStopped", "there is nothing to continue from"),
     ("test_checkpoints_lie_where_core_looks", "SavesElsewhere", "--resume looks for"),
     ("test_checkpoints_lie_where_core_looks", "SavesNothing", "nothing is there"),
     ("test_checkpoints_lie_where_core_looks", "NeverSavesTheLast", "after 4 steps the last checkpoint is of step none"),

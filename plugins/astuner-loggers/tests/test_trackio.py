@@ -78,7 +78,7 @@ def test_a_later_run_of_the_same_name_in_a_shared_directory_is_left_alone(tmp_pa
         logger.close()
     resumed = made("one")
     resumed.truncate_after(1)
-    with pytest.raises(PluginError, match=r"is another than the one that is resumed.*'name' or a 'directory' of its own"):
+    with pytest.raises(PluginError, match=r"is another than the one that is resumed.*its own 'name' or 'directory'"):
         resumed.log(2, {"reward/mean": 3.0})
     resumed.close()
     with closing(sqlite3.connect(next(shared.glob("*.db")))) as database:

@@ -88,5 +88,5 @@ def test_a_run_goes_on_from_a_step_and_from_nothing_later(tmp_path: Path) -> Non
     assert read_saved_step(job) == 4
     position = json.loads((job / "explorer_meta.json").read_text())
     assert position == {"latest_iteration": 4, "taskset_states": [{"current_index": 4}]}
-    with pytest.raises(UsageError, match="is gone, so training cannot go on from step 5"):
+    with pytest.raises(UsageError, match="is gone, so training cannot continue from step 5"):
         turn_back(job, 5, explorer="explorer", trainer="trainer")

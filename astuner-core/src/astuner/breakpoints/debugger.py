@@ -22,7 +22,7 @@ _held_s: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 
 
 class Debugger(pdb.Pdb):
-    """One stop at a breakpoint, until the user lets the program go on."""
+    """One stop at a breakpoint, until the user lets the program continue."""
 
     def __init__(self, title: str, place: str | None, end_run: Callable[[], object] | None, ending: Callable[[], bool]) -> None:
         """`title` is shown at the first prompt; `end_run` is called on quit; `ending` tells whether the run is ending."""

@@ -86,7 +86,7 @@ def stop(tag: str, frame: FrameType) -> None:
     from astuner.breakpoints.debugger import Debugger
 
     place = current_place()
-    title = f"-- breakpoint {tag}{f': {place}' if place else ''}; c goes on, q ends the run"
+    title = f"-- breakpoint {tag}{f': {place}' if place else ''}; c continues, q ends the run"
     Debugger(title, place, _run.end, _run.ending).set_trace(frame)
 
 
@@ -117,14 +117,14 @@ def _explain_no_terminal() -> str | None:
     """Return why there is no usable terminal, or None."""
     if multiprocessing.parent_process() is not None:
         return (
-            "this process has no terminal, so it goes on without stopping. Set rollout.isolation to async or thread, or attach "
+            "this process has no terminal, so it continues without stopping. Set rollout.isolation to async or thread, or attach "
             "debugpy, which follows child processes"
         )
     streams = (sys.stdin, sys.stdout, sys.stderr)
     typed, *shown = (stream is not None and not stream.closed and stream.isatty() for stream in streams)
     if typed and any(shown):
         return None
-    return "there is no terminal to stop at, so the run goes on. Start it from one, or attach debugpy (see docs/debugging.md)"
+    return "there is no terminal to stop at, so the run continues. Start it from one, or attach debugpy (see docs/debugging.md)"
 
 
 def _warn_on_stderr(text: str) -> None:

@@ -35,7 +35,7 @@ def stop(names: tuple[str, ...], everything: bool, wait_s: float) -> None:
     """Stop runs, services and servers that astuner started, and nothing else.
 
     NAME is a service or a server, RUN an experiment name or a run directory, ID what `astuner ps` shows. A run saves its state
-    first, and goes on with `astuner run --resume`.
+    first, and continues with `astuner run --resume`.
     """
     from astuner.processes import list_programs
 
@@ -129,4 +129,4 @@ def _describe_state(record: ProgramRecord) -> str:
     if status is None:
         return "stopped before its first step"
     at = f" at step {state['step']}" if "step" in state else ""
-    return f"{status}{at}" + ("" if status == "finished" else "; go on with --resume")
+    return f"{status}{at}" + ("" if status == "finished" else "; continue with --resume")

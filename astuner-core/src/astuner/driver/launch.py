@@ -142,7 +142,7 @@ def _find_start_step(directory: RunDirectory, plan: Plan, resume: bool) -> int:
         if status == "finished":
             ways = "choose another experiment_name (--set experiment_name=...), or delete the directory"
         else:
-            ways = "go on with --resume, or choose another experiment_name (--set experiment_name=...)"
+            ways = "continue with --resume, or choose another experiment_name (--set experiment_name=...)"
         raise UsageError(f"{directory.path}: already holds a run ({status or 'unfinished'}); {ways}")
     if status == "finished" and is_same_length(directory, plan):
         raise UsageError(
@@ -274,7 +274,7 @@ class _Run:
             finally:
                 backbone.close()
             if self.control.stop:
-                raise Interrupted(f"stopped after step {progress.step}; go on with --resume")
+                raise Interrupted(f"stopped after step {progress.step}; continue with --resume")
             self._directory.write_state(status="finished")
             exit_code = 0
         except (Interrupted, KeyboardInterrupt):

@@ -61,6 +61,6 @@ class Loggers:
         for named in list(self._loggers):
             try:
                 act(named.logger)
-            except Exception as error:  # noqa: BLE001 - the boundary for loggers: the run goes on without it
+            except Exception as error:  # noqa: BLE001 - the boundary for loggers: the run continues without it
                 self._loggers.remove(named)
                 self._on_failure(f"logger '{named.name}' failed and is left out: {type(error).__name__}: {error}")

@@ -208,7 +208,7 @@ def _watch(services: list[ProgramHandle], warn: Callable[[str], None]) -> Iterat
                 left.remove(service)
                 record = service.record
                 warn(
-                    f"{record.what} ended during the run (exit status {service.poll()}); the run goes on without it. "
+                    f"{record.what} ended during the run (exit status {service.poll()}); the run continues without it. "
                     f"Last lines of {record.log}:\n{service.tail(10)}"
                 )
 

@@ -54,7 +54,7 @@ class Rollouts:
         except asyncio.CancelledError as error:
             self._loop.close()
             if control.stop:
-                raise Interrupted("stopped before the engine was ready; go on with --resume") from error
+                raise Interrupted("stopped before the engine was ready; continue with --resume") from error
             raise
         except BaseException:
             self._loop.close()

@@ -128,7 +128,7 @@ def open_learner(
     trainer = Trainer(model, options, reference=reference)
     if checkpoint is not None and trains:
         if not (checkpoint / TRAINER_STATE).is_dir():
-            raise UsageError(f"{checkpoint}: holds no {TRAINER_STATE}/, so training cannot go on from it")
+            raise UsageError(f"{checkpoint}: holds no {TRAINER_STATE}/, so training cannot continue from it")
         trainer.load(checkpoint / TRAINER_STATE, may_differ=MAY_DIFFER)
     return Learner(model=model, renderer=renderer, trainer=trainer, estimator=estimator, run=run, recipe=recipe)
 

@@ -1,6 +1,6 @@
 """A process for the library of a tracking service, and the messages to it.
 
-Such libraries print, replace the handlers of signals and of the exit, keep threads and programs of their own, read and write in
+Such libraries print, replace the handlers of signals and of the exit, keep threads and programs, read and write in
 the home directory, and wait for servers that may be gone. In a separate process they do not affect the run.
 """
 

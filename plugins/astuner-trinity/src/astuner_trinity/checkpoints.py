@@ -51,7 +51,7 @@ def turn_back(job: Path, step: int, *, explorer: str, trainer: str) -> None:
     kept = job / f"global_step_{step}"
     if not (kept / "actor").is_dir():
         raise UsageError(
-            f"{kept}: is gone, so training cannot go on from step {step}; trainer_common.max_checkpoints_to_keep may have "
+            f"{kept}: is gone, so training cannot continue from step {step}; trainer_common.max_checkpoints_to_keep may have "
             "removed it"
         )
     for path in job.glob("global_step_*"):

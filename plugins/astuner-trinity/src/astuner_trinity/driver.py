@@ -103,7 +103,7 @@ class Driver:
                 self.control.notify(f"Trinity: {fault}")
                 if DIED.search(fault):
                     raise RunFailed(
-                        f"a process of the explorer died: {fault}. Finished episodes are kept: go on with --resume"
+                        f"a process of the explorer died: {fault}. Finished episodes are kept: continue with --resume"
                         f"{program.read_last_lines()}"
                     )
             if status is None and self.control.stop and (self._stage is None or self._stage.mode == "serve"):
@@ -130,7 +130,7 @@ class Driver:
         stage = self._stage
         if status == 0 and stage is not None and stage.mode in STEPPING and self._stage_length(stage) <= stage.step:
             return  # earlier faults were reported and recovered from
-        kept = "Finished episodes and checkpoints are kept: go on with --resume"
+        kept = "Finished episodes and checkpoints are kept: continue with --resume"
         if self._fault is not None and NO_RAY in self._fault:
             raise RunFailed(describe_foreign_cluster())
         if self._fault is not None:
@@ -325,7 +325,7 @@ class Driver:
         why = f" ({self._fault})" if self._fault else ""
         raise RunFailed(
             f"{found} of the {asked} groups of step {step} were played: a process that plays episodes failed or was lost{why}. "
-            "Finished episodes are kept: go on with --resume"
+            "Finished episodes are kept: continue with --resume"
         )
 
     @property

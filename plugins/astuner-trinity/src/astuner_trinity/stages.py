@@ -57,6 +57,6 @@ def check_buffers(tree: Mapping[str, Any], first: int, last: int) -> None:
             )
         if mode in ("both", "colocate", "train") and storage == "sql":
             raise UsageError(
-                f"{where}: rows of a table are marked when they are read, so a run over it cannot go on from a checkpoint "
+                f"{where}: rows of a table are marked when they are read, so a run over it cannot continue from a checkpoint "
                 f"without losing or doubling some. {again}, or train over a queue (mode both)"
             )

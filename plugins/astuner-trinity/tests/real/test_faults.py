@@ -29,7 +29,7 @@ def test_a_trainer_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> 
     project.wait_for_process("WorkerDict").kill()
     assert running.wait(180) == 1
     said = (project.home / "said").read_text()
-    assert "go on with --resume" in said
+    assert "continue with --resume" in said
     assert "The last lines of" in said
     done = max(int(path.name.removeprefix("step_")) for path in (project.run / "checkpoints").glob("step_*"))
     played = {episode.id for episode in read_episodes(project.run / "episodes", "train") if episode.step == done + 1}
@@ -49,7 +49,7 @@ def test_an_explorer_that_dies_ends_the_run(project: Any) -> None:
     until(lambda: project.rows, limit_s=START_S)
     project.wait_for_process("ray::Explorer").kill()
     assert running.wait(180) == 1
-    assert "go on with --resume" in (project.home / "said").read_text()
+    assert "continue with --resume" in (project.home / "said").read_text()
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_a_process_that_plays_dies_and_the_run_says_what_is_missing(project: Any
     said = (project.home / "said").read_text()
     # Whichever is seen first: its task fails, or the step ends without its group.
     assert "a process of the explorer died" in said or "groups of step" in said
-    assert "go on with --resume" in said
+    assert "continue with --resume" in said
 
 
 @pytest.mark.slow

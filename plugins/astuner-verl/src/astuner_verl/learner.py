@@ -263,7 +263,7 @@ def _check_state(checkpoint: Path, native: dict[str, Any]) -> None:
     state = checkpoint / STATE
     shards = list(state.glob("model_world_size_*_rank_*.pt"))
     if not shards:
-        raise UsageError(f"{checkpoint}: holds no {STATE}/ of verl, so training cannot go on from it")
+        raise UsageError(f"{checkpoint}: holds no {STATE}/ of verl, so training cannot continue from it")
     saved = int(shards[0].name.split("_")[3])
     workers = _workers(native)
     if saved != workers:

@@ -115,7 +115,7 @@ def _problems(tree: Mapping[str, Any], machine: Machine) -> list[Problem]:
             found.append(Problem(key="astuner.rollout.name", message=message))
     if get(tree, MODE) == SEPARATE and engine != "transformers":
         message = (
-            f"the engine '{engine}' sleeps while the trainer works on the same GPUs; only 'transformers' can go on meanwhile."
+            f"the engine '{engine}' sleeps while the trainer works on the same GPUs; only 'transformers' can continue meanwhile."
         )
         found.append(Problem(key=f"verl.{MODE}", message=message))
     if machine.device == "cpu" and get(tree, f"{ACTOR}.strategy") != "fsdp2":

@@ -71,12 +71,12 @@ class Watch:
             elif time.monotonic() - since > self.limit_s:
                 raise RunFailed(
                     f"{what}: the trainer said nothing for {self.limit_s:g} s, so it is given up. Finished episodes are kept: "
-                    f"go on with --resume; {SILENCE} sets another limit{self._last_lines()}"
+                    f"continue with --resume; {SILENCE} sets another limit{self._last_lines()}"
                 )
 
     def _death_error(self, what: str, error: BaseException) -> RunFailed:
         return RunFailed(
-            f"{what} failed: a process of the trainer died ({_first_line(error)}). Finished episodes are kept: go on with "
+            f"{what} failed: a process of the trainer died ({_first_line(error)}). Finished episodes are kept: continue with "
             f"--resume{self._last_lines()}"
         )
 

@@ -26,7 +26,7 @@ def test_a_worker_that_dies_ends_the_run_and_the_next_goes_on(project: Any) -> N
     assert running.wait(120) == 1
     said = (project.home / "said").read_text()
     assert "a process of the trainer died" in said
-    assert "go on with --resume" in said
+    assert "continue with --resume" in said
     assert "The last lines of worker-" in said
     done = len(project.rows)
     succeeded(project.train("--resume", steps=done + 1))

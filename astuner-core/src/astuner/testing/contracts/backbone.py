@@ -1,4 +1,4 @@
-"""The contract of backbones: no key is ignored in silence, a stop saves, a resume goes on, and nothing is left running."""
+"""The contract of backbones: no key is ignored in silence, a stop saves, a resume continues, and nothing is left running."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class BackboneContract(Contract):
         conf = self.conf(tmp_path)
         with self._rehearse(conf) as attempt:
             _, saved = _train_until_stopped(attempt)
-        assert saved, f"{self._blame}: saved no checkpoint when it was stopped, so there is nothing to go on from"
+        assert saved, f"{self._blame}: saved no checkpoint when it was stopped, so there is nothing to continue from"
         with self._rehearse(conf, resume=True) as attempt:
             resumed = attempt.control.resume_step
             steps = [event.step for event in attempt.train() if isinstance(event, StepReport) and event.clock == "trainer"]

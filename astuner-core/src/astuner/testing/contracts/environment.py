@@ -150,7 +150,7 @@ class EnvironmentContract(Contract):
                 raise AssertionError(f"{self._blame}: close {what} raised {type(error).__name__}: {error}") from error
 
     def test_nothing_is_left_running(self, tmp_path: Path) -> None:
-        """After `close` no task, thread or process of the environment goes on."""
+        """After `close` no task, thread or process of the environment keeps running."""
         before = list_running()
         self._run_with(tmp_path, self._drive, and_then=self._check_no_tasks)
         left = find_left_running(before)

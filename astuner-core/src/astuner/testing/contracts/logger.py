@@ -129,7 +129,7 @@ class LoggerContract(Contract):
         assert not left, f"{self._blame} left running after `close`: {', '.join(left)}. End and join them there"
 
     def test_a_resumed_run_goes_on(self, tmp_path: Path) -> None:
-        """A logger that is made again in the same run directory goes on, after `truncate_after(step)` where it has that."""
+        """A logger that is made again in the same run directory continues, after `truncate_after(step)` where it has that."""
         self._with_logger(tmp_path, self._write)
         for step in (-1, 1):
 

@@ -118,7 +118,7 @@ class _Zygote:
                 self._control.close()
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
                 serve_instance(socket.socket(fileno=given), self._worlds[number], self._limits)
-        except BaseException:  # noqa: BLE001 - told here, since nothing below this frame may go on
+        except BaseException:  # noqa: BLE001 - reported here, since nothing below this frame may continue
             traceback.print_exc()
         finally:
             os._exit(0)

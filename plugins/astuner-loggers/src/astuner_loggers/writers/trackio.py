@@ -25,7 +25,7 @@ class TrackioWriter:
             # Checked before trackio starts: at the end of the process it would finish the other run.
             raise RuntimeError(
                 f"the last run '{run.experiment}' of the project '{run.project}' in {run.directory} is another than the one that "
-                "is resumed, which trackio can then not go on with: give each run a 'name' or a 'directory' of its own"
+                "is resumed, which trackio then cannot continue: give each run its own 'name' or 'directory'"
             )
         self._run: Any = trackio.init(
             project=run.project,

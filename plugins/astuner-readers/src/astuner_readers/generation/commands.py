@@ -60,7 +60,7 @@ def generate(conf: Path, overrides: Sequence[str], in_json: bool, split: str, ou
     try:
         reports = {name: _generate_split(generator, name) for name in splits}
     except KeyboardInterrupt:
-        raise Interrupted("stopped; the answers so far are kept, and the same command goes on from here") from None
+        raise Interrupted("stopped; the answers so far are kept, and the same command continues from here") from None
     if out is not None:
         _copy(generator, splits, out)
     if in_json:

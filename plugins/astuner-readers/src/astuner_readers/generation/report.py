@@ -75,6 +75,6 @@ def describe_report(report: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {what}: {count} x {reason}" + (f", as {example}" if example else "")
     if not report["complete"]:
         yield (
-            f"  ended early: {report['stopped']}. What was made is kept; `astuner data generate` goes on from here, and "
+            f"  ended early: {report['stopped']}. What was made is kept; `astuner data generate` continues from here, and "
             "pays for no answer twice"
         )

@@ -50,7 +50,7 @@ class Poster:
             try:
                 self._send(text)
                 self._posted += 1
-            except Exception as error:  # noqa: BLE001 - whatever a network does, the run goes on
+            except Exception as error:  # noqa: BLE001 - whatever a network does, the run continues
                 self._fail(_reason(error))
 
     def _send(self, text: str) -> None:
@@ -62,7 +62,7 @@ class Poster:
     def _fail(self, reason: str) -> None:
         if not self._failed:
             self._failed = True
-            self._say(f"a message could not be posted ({reason}); the run goes on, and further failures are counted")
+            self._say(f"a message could not be posted ({reason}); the run continues, and further failures are counted")
 
 
 def _reason(error: Exception) -> str:
