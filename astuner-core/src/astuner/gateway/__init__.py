@@ -1,4 +1,4 @@
-"""The OpenAI-compatible endpoint that agents talk to, and that records every token they sample."""
+"""The OpenAI-compatible endpoint that agents call; it records every token they sample."""
 
 from astuner.gateway.recording.episode_spec import EpisodeSpec
 from astuner.gateway.recording.recorder import EpisodeRecorder

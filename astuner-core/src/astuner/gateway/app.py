@@ -103,7 +103,7 @@ def make_app(find_recorder: FindRecorder, *, model_name: str, max_body_bytes: in
     )
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        # The framework's layers around a route would take most of the time of a short request.
+        # The framework's layers around a route would take most of a short request's time.
         posted = scope["type"] == "http" and scope["method"] == "POST"
         try:
             await (generations.get(scope["path"], others) if posted else others)(scope, receive, send)
@@ -214,7 +214,7 @@ async def _watch(receive: Receive, turn: Turn) -> None:
 
 
 async def _wait_for_event(turn: Turn) -> Delta | Done:
-    """Wait for the next event; raises ConnectionAbortedError if the client is gone, and a choice's failure."""
+    """Wait for the next event; raises ConnectionAbortedError if the client is gone, or a choice's failure."""
     happened = await turn.events.get()
     if happened is None:
         raise ConnectionAbortedError

@@ -68,7 +68,7 @@ class RemoteTuner:
         return make_agentscope_model(endpoint, self._client_settings("openai"), kwargs)
 
     def _client_settings(self, sdk: str) -> Mapping[str, Any]:
-        """Return what the client of an SDK, named by its module, is made with in this process."""
+        """Return the arguments for the client of an SDK, named by its module, in this process."""
         return {}
 
 

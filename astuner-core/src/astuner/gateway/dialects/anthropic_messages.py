@@ -76,7 +76,7 @@ class MessageWriter:
         return _event(ending) + _event({"type": "message_stop"})
 
     def write_failure(self, error: ApiError) -> bytes:
-        """Return the error in an event: SDKs raise what they find there."""
+        """Return the error as an event, which SDKs raise."""
         return encode_event(error_body(error), "error")
 
     def _start(self, first: Answer | Delta) -> bytes:
@@ -126,7 +126,7 @@ def read_anthropic_key(headers: Headers) -> str:
 
 def error_body(error: ApiError) -> Mapping[str, Any]:
     """Return the JSON body of a refusal."""
-    # Agents recognise by these words that they must shorten the conversation: this shape has no field for a code.
+    # Agents detect an overlong conversation by these words: this shape has no field for a code.
     full = "prompt is too long: " if error.code == "context_length_exceeded" else ""
     kind = TYPES.get(error.status, "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": f"{full}{error.message}"}}

@@ -34,7 +34,7 @@ CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 """Types of `tool_choice` without a tool name, and their names in chat completions."""
 
 INVALID_JSON = "INVALID_JSON"
-"""The only key of an input that wraps arguments which are not a JSON object: the API has no other form."""
+"""The only key of an input that wraps arguments other than a JSON object: the API has no other form."""
 
 Block = tuple[str, Mapping[str, Any]]
 """A content block with its place in the body."""
@@ -179,7 +179,7 @@ def _assistant(blocks: Sequence[Block]) -> Mapping[str, Any]:
         elif kind != "redacted_thinking":
             # Redacted thinking was encrypted by another model's server and cannot be read.
             texts.append(_text(block, place))
-    # A streamed answer may have texts on both sides of a tool call; together they are the content.
+    # A streamed answer may have text before and after a tool call; both are the content.
     message: dict[str, Any] = {"role": "assistant", "content": "".join(texts)}
     if any(thoughts):
         message["reasoning_content"] = "".join(thoughts)

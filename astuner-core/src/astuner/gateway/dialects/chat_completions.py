@@ -37,7 +37,7 @@ MOST_LOGPROBS = 20
 END_OF_STREAM = b"data: [DONE]\n\n"
 
 Logprobs = Sequence[Mapping[str, Any]] | None
-"""Of the tokens of a part, if they were asked for."""
+"""An entry per token of a part, if requested."""
 
 
 def chat_request(body: Mapping[str, Any], read_messages: Normalise = normalise) -> ChatRequest:
@@ -59,7 +59,7 @@ def chat_request(body: Mapping[str, Any], read_messages: Normalise = normalise) 
         logprobs=logprobs,
         top_logprobs=(read_integer(body, "top_logprobs", 0, MOST_LOGPROBS) or 0) if logprobs else 0,
         max_tokens=read_integer(body, "max_completion_tokens", 1, LARGEST) or read_integer(body, "max_tokens", 1, LARGEST),
-        # Templates of models with an effort setting use this name; to others it is one more variable.
+        # Templates of models with an effort setting use this name; others get an extra variable.
         template_kwargs={**({"reasoning_effort": effort} if effort else {}), **read_object(body, "chat_template_kwargs")},
         body=body,
         **read_common_fields(body),
@@ -117,7 +117,7 @@ class ChatWriter:
         return encode_event({**self._head(".chunk"), "choices": [], "usage": self._usage(answers)}) + END_OF_STREAM
 
     def write_failure(self, error: ApiError) -> bytes:
-        """Return the error in an event: SDKs raise what they find there."""
+        """Return the error as an event, which SDKs raise."""
         return encode_event(error.body)
 
     def _chunk(self, choice: int, delta: Mapping[str, Any], finish_reason: str | None, logprobs: Logprobs) -> bytes:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from astuner.rendering.errors import ApiError
     from astuner.schema import Message
 
-# Made once: `json.dumps` makes an encoder with every call.
+# Made once: `json.dumps` makes an encoder per call.
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 Headers = Sequence[tuple[bytes, bytes]]
@@ -87,6 +87,6 @@ class Dialect:
     make_writer: Callable[[ChatRequest, str, str], Writer]
     """Makes the writer of the response to a request, from an id that is unique to it and the served model's name."""
     read_key: Callable[[Headers], str] = read_bearer
-    """Returns the API key that a request came with; empty if it has none."""
+    """Returns a request's API key; empty if it has none."""
     format_error: Callable[[ApiError], Mapping[str, Any]] = attrgetter("body")
     """Returns the JSON body of a refusal, in the shape that the API's clients raise."""

@@ -123,7 +123,7 @@ def _parse_finite(digits: str) -> float:
 def _is_deep(body: Any) -> bool:
     level = [body]
     for _ in range(DEEPEST):
-        # A parser's values have exactly these types, and checking for them is fastest.
+        # Parsed JSON has exactly these types, and checking for them is fastest.
         below = [
             child
             for parent in level

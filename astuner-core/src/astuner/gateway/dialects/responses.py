@@ -34,10 +34,10 @@ ECHOED: Mapping[str, Any] = {
     "truncation": "disabled",
     "user": None,
 }
-"""Fields of the request that a response repeats, with their values if they were not sent."""
+"""Fields of the request that a response repeats, with their defaults."""
 
 TEXTS = {"reasoning": "reasoning_text", "message": "output_text"}
-"""The type of the one part that an item of text has; its events are named after it."""
+"""The type of a text item's only part; its events are named after it."""
 
 
 @define(kw_only=True, eq=False)
@@ -51,7 +51,7 @@ class ResponseWriter:
     created: int = field(factory=lambda: int(time.time()))
     _items: list[dict[str, Any]] = field(factory=list, init=False)
     _open: dict[str, int] = field(factory=dict, init=False)
-    """The items of text that have not ended, by type."""
+    """The unfinished text items, by type."""
     _texts: dict[int, list[str]] = field(factory=dict, init=False)
     """Their texts, by output index."""
     _logprobs: list[Mapping[str, Any]] = field(factory=list, init=False)

@@ -16,9 +16,9 @@ REASONING_PARTS = {"reasoning_text": "text", "summary_text": "text"}
 
 
 def read_items(given: Any) -> list[dict[str, Any]]:
-    """Return the messages of an input, a text or a list of items; raises ApiError (400) naming the item that is not served.
+    """Return the messages of an input, a text or a list of items; raises ApiError (400) naming the unsupported item.
 
-    One answer comes back as several items, its reasoning, text and calls: they become one message again.
+    An answer comes back as several items (reasoning, text, calls), which become one message again.
     """
     if isinstance(given, str):
         return [{"role": "user", "content": given}]

@@ -1,4 +1,4 @@
-"""Seeds and ids that depend on the request and not on time: two runs of an episode give the same transcript."""
+"""Seeds and ids that depend on the request, not on time: two runs of an episode give the same transcript."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CallIds:
 
     def number_tool_calls(self, agent: str, seed: int) -> Callable[[int], str]:
         """Return a function that makes the id of the n-th tool call of an answer."""
-        # Nine letters and digits: the one form that every model's chat template accepts.
+        # Nine letters and digits: the only form every model's chat template accepts.
         return lambda number: self._digest(agent, seed, str(number))[:9]
 
     def _digest(self, agent: str, seed: int, what: str) -> str:

@@ -27,7 +27,7 @@ class Answer:
     completion_tokens: int
     cached_tokens: int = 0
     reasoning_tokens: int = 0
-    """Of the completion tokens, those up to the end of the reasoning."""
+    """Completion tokens up to the end of the reasoning."""
     logprobs: Sequence[Mapping[str, Any]] | None = None
 
 

@@ -16,9 +16,9 @@ class EpisodeSpec:
 
     episode_id: str
     seed: int
-    """Every random number of the episode's calls follows from it."""
+    """All random numbers of the episode's calls derive from it."""
     sampling: Sampling
-    """What trained calls are sampled with: temperature, top_p, top_k; `max_tokens` is the most that one call may sample."""
+    """Sampling parameters of trained calls: temperature, top_p, top_k; `max_tokens` limits each call."""
     max_model_len: int
     """Prompt and answer together."""
     max_prompt_length: int | None = None

@@ -19,7 +19,7 @@ class Lengths:
 
     spec: EpisodeSpec
     engine_limit: int | None
-    """The engine's own, on prompt and answer together."""
+    """The engine's limit on prompt plus answer."""
     _first_prompts: dict[int, int] = field(factory=dict, init=False)
 
     def find_room(self, placement: Placement) -> int:

@@ -23,7 +23,7 @@ KEPT_CONVERSATIONS = 16
 """Number of conversations whose normalised messages are cached."""
 
 
-# Made once: `json.dumps` makes an encoder with every call.
+# Made once: `json.dumps` makes an encoder per call.
 _COMPACT = json.JSONEncoder(separators=(",", ":")).encode
 _SORTED = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 
@@ -31,7 +31,7 @@ _SORTED = json.JSONEncoder(separators=(",", ":"), sort_keys=True).encode
 def normalise(messages: Any, known: Sequence[Message] = ()) -> tuple[Message, ...]:
     """Return messages with plain text content, `developer` as `system`, and only the fields that carry meaning.
 
-    `known` are the first of them, normalised before. Raises ApiError (400) naming the part that cannot be served; nothing
+    `known` are the first of them, normalised before. Raises ApiError (400) naming the unsupported part; nothing
     that a model should see is dropped.
     """
     if not isinstance(messages, list) or not messages:
@@ -74,7 +74,7 @@ def _make_key(messages: Any) -> str | None:
 
 
 def _count_exact(messages: list[Any], start: int) -> int:
-    """Count the messages whose equality implies equal text: in JSON arguments 1 equals `true`, but is another text."""
+    """Count the messages whose equality implies equal text: in JSON arguments 1 equals `true`, but differs as text."""
     for place in range(start, len(messages)):
         for call in messages[place].get("tool_calls") or ():
             if not isinstance(call.get("id"), str | None) or not isinstance(call["function"].get("arguments"), str | None):

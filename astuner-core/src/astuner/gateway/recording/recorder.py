@@ -46,7 +46,7 @@ class EpisodeRecorder:
         tuner: GatewayTuner,
         forget: Callable[[], object],
     ) -> None:
-        """Made by `Gateway.open_episode`; `serial` distinguishes episodes of the same id, `forget` revokes the keys."""
+        """Made by `Gateway.open_episode`; `serial` distinguishes episodes sharing an id, `forget` revokes the keys."""
         self.spec = spec
         self.tuner = tuner
         self.overflow = False

@@ -45,7 +45,7 @@ class ChatRequest:
     template_kwargs: Mapping[str, Any]
     """Extra variables of the chat template, as in `chat_template_kwargs: {enable_thinking: false}`."""
     ignored: tuple[str, ...] = ()
-    """Fields that were sent, would matter, and have no effect."""
+    """Sent fields that would matter but have no effect."""
     body: Mapping[str, Any]
     """The same as a body of `/v1/chat/completions`, for engines that speak that API themselves."""
     sent: Mapping[str, Any] = field(factory=dict)
@@ -53,7 +53,7 @@ class ChatRequest:
 
     @property
     def choices(self) -> int:
-        """All choices of the answer."""
+        """Choices of all prompts."""
         return self.n * max(1, len(self.prompts))
 
     def with_earlier(self, earlier: Sequence[Message]) -> ChatRequest:

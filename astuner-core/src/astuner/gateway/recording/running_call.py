@@ -80,7 +80,7 @@ class RunningCall(ABC, Generic[P]):
 
     @abstractmethod
     async def _generate(self) -> None:
-        """Have the engine answer."""
+        """Generate the answer."""
 
     @abstractmethod
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""A recorded call in the form for detectors of abnormal behaviour."""
+"""A recorded call as detectors of abnormal behaviour see it."""
 
 from __future__ import annotations
 

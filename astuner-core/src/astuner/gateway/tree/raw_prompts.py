@@ -64,7 +64,7 @@ class RawTree:
             text = self.renderer.decode(prompt)
             ids = np.asarray(prompt, dtype=np.int32)
             point = next((point for _, point in self._by_ids[agent].find(ids.tobytes())), None)
-            # A view would keep the whole array as long as the episode.
+            # A view would keep the whole array alive for the episode.
             added = ids if point is None else ids[point.length :].copy()
         return Placement(
             parent=None if point is None else point.call,
@@ -77,7 +77,7 @@ class RawTree:
         )
 
     def add_prompt(self, index: int, placement: Placement) -> None:
-        """Let later prompts start from that of a call that begins."""
+        """Let later prompts start from the prompt of a new call."""
         before = None if placement.parent is None else self._points[placement.parent, placement.kept]
         point = _Point(call=index, length=len(placement.ids), sampled=False, own=placement.prompt_ids, before=before)
         self._add(point, placement.digest.decode(), placement.text)
@@ -128,9 +128,9 @@ class _Point:
     length: int
     """Ids of the stream up to here."""
     sampled: bool
-    """Whether this is after an answer, and not after a prompt."""
+    """Whether this is after an answer, not a prompt."""
     own: Ids
-    """The ids after the place before."""
+    """The ids since `before`."""
     before: _Point | None
 
     @property

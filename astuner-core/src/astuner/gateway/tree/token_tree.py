@@ -91,7 +91,7 @@ class TokenTree:
         return Placement(parent=None, kept=0, prompt_ids=ids, ids=ids, text=text, digest=chain[-1], known=0)
 
     def add_prompt(self, index: int, placement: Placement) -> None:
-        """Let later requests start from the prompt of a call that begins."""
+        """Let later requests start from the prompt of a new call."""
         prompt = self._cache.add_prompt(index, placement.parent, placement.text, placement.ids)
         length = len(placement.ids)
         point = _Point(call=index, prompt=length, kept=length, text_length=len(placement.text), text_digest=prompt.digest)
@@ -162,7 +162,7 @@ class TokenTree:
             return point.kept, added
         if point.closed_by == place:
             return point.kept, _drop_first(added)
-        # The model ended its turn with another token than the template does: the conversation continues with the template's.
+        # The model ended its turn with a token other than the template's: the conversation continues with the template's.
         return (point.kept - 1, added) if point.kept - 1 > point.prompt else None
 
     def _render_closings(self, request: ChatRequest, known: int) -> Iterator[str]:
@@ -205,7 +205,7 @@ class _Stream:
 
 
 def _drop_first(ids: Ids) -> Ids:
-    # A view would keep the whole array, and itself, as long as the episode.
+    # A view would keep the whole array, and itself, alive for the episode.
     rest = ids[1:].copy()
     rest.setflags(write=False)
     return rest
