@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class LazyGroup(LazySubcommands):
-    """Core's commands, then those of plugins. One that cannot be imported is still a row in the help."""
+    """Core's commands, then those of plugins. One that cannot be imported is still in the help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return core's commands, then those of plugins."""
         return [*super().list_commands(ctx), *_list_plugin_commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; raises `PluginError` with the blame when a plugin's fails."""
+        """Import a command; raises `PluginError` naming a plugin whose import fails."""
         return super().get_command(ctx, cmd_name) or _plugin_command(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the tables of commands from what is known without importing any."""
+        """Write the tables of commands without importing any."""
         super().format_commands(ctx, formatter)
         rows = [(spelling, _row(candidate)) for spelling, candidate in _list_plugin_commands().items()]
         if rows:
@@ -57,7 +57,7 @@ def _plugin_command(name: str) -> click.Command:
         candidate = catalog.find("command", name, config_dir=Path.cwd(), key=f"astuner {name}")
     except ConfigError as error:
         raise UsageError(str(error)) from error
-    # Without a configuration an extension may lack its options; a run, and `astuner doctor`, say what is wrong with one.
+    # Without a configuration an extension may lack its options; runs and `astuner doctor` report what is wrong with it.
     return Hooks(catalog, on_listener_error=lambda _: None).make_command(candidate)
 
 

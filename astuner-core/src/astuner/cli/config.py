@@ -59,7 +59,7 @@ def show(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bo
 
     text = to_yaml(load_config(conf, overrides, backbone))
     if in_json:
-        import yaml  # type: ignore[import-untyped,unused-ignore]  # its stubs are a distribution of their own
+        import yaml  # type: ignore[import-untyped,unused-ignore]  # its stubs are a separate distribution
 
         print_json(yaml.safe_load(text))
     else:

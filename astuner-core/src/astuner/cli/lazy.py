@@ -17,7 +17,7 @@ def import_command(target: str) -> click.Command:
 
 
 class LazySubcommands(click.Group):
-    """A group that knows the names and help texts of its commands, and imports the one that is used."""
+    """A group that knows the names and help texts of its commands, and imports only the one used."""
 
     def __init__(self, *args: Any, subcommands: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         """`subcommands` are (`module:attribute`, help text) by name, in the order of the help."""

@@ -10,11 +10,11 @@ import click
 
 
 def print_json(document: Any) -> None:
-    """Print the one document that `--json` promises."""
+    """Print the sole document of `--json`."""
     click.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of cells as a table of left-align_columns columns."""
+    """Return rows of cells as a table of left-aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)

@@ -88,7 +88,7 @@ def _end_program(record: ProgramRecord) -> str:
 
 
 def _end_run(record: ProgramRecord, wait_s: float) -> str:
-    """Ask a run to save its state and exit; raises when it has not done so within `wait_s`."""
+    """Ask a run to save its state and exit; raises if it has not done so within `wait_s`."""
     import psutil
 
     from astuner.processes.program_record import RecordFiles
@@ -97,7 +97,7 @@ def _end_run(record: ProgramRecord, wait_s: float) -> str:
     # A run has no lease; the file goes away with its record.
     asked = RecordFiles.of(record.id).lease
     try:
-        # psutil sends no signal to a process that took the pid over.
+        # psutil never signals a process that reused the pid.
         process = psutil.Process(record.pid)
         # A second signal would end it without saving.
         if is_alive(record) and not asked.exists():

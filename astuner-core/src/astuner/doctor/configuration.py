@@ -17,7 +17,7 @@ from astuner.plugins.catalog import Catalog
 
 
 def configuration_rows(conf: Path) -> Iterator[Row]:
-    """Yield the state of a configuration; of one that cannot be loaded, only its problems."""
+    """Yield the state of a configuration; if it cannot be loaded, only its problems."""
     conf = conf.absolute()
     try:
         loaded = load_config(conf)
@@ -40,7 +40,7 @@ def _inspect_loaded(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:
         yield Row(area="configuration", what=conf.name, detail="valid")
     for notice in loaded.notices:
         yield Row(area="configuration", what="notice", detail=notice)
-    # The engine that `debug` is given may have a model of its own, or none; any other run trains this one.
+    # The engine of `debug` may have its own model, or none; any other run trains this one.
     weightless = config.backbone == "debug" and config.rollout.name != "auto"
     yield from model_rows(config.model.path, weightless=weightless)
     yield from port_rows(config)

@@ -1,4 +1,4 @@
-"""What the driver and torch see of GPUs. Torch is result in its own process: importing it takes seconds and may crash."""
+"""What the driver and torch see of GPUs. Torch runs in its own process: importing it takes seconds and may crash."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from astuner.doctor.rows import Row
 
 
 def port_rows(config: Config) -> Iterator[Row]:
-    """Yield each port, tried by listening on it for a moment."""
+    """Yield each port, tested by briefly listening on it."""
     gateway, server = config.gateway, config.debug.debug_vllm_port
     what = "gateway.port"
     if reason := _find_refusal(gateway.host, gateway.port):

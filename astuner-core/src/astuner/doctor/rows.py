@@ -20,7 +20,7 @@ class Row:
     """`missing` is something optional that is absent; only `broken` makes the doctor's exit code 1."""
     detail: str = ""
     remedy: str = ""
-    """What to do, as a command where there is one."""
+    """What to do, as a command if there is one."""
 
     def as_dict(self) -> dict[str, str]:
         """Return it for `--json`."""

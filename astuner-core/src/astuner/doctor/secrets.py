@@ -52,7 +52,7 @@ class Variables:
         return ".env" if name not in self.environment and self.dotenv.get(name) else None
 
     def hide(self, text: str) -> str:
-        """Take every secret out of a text: all values of `.env`, and those of variables whose names say so."""
+        """Remove every secret from a text: all values of `.env`, and those of variables whose names say so."""
         named = [value for name, value in self.environment.items() if is_secret(name)]
         return Secrets(frozenset((*named, *self.dotenv.values()))).hide(text)
 
