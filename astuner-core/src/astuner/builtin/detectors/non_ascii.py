@@ -12,7 +12,7 @@ class NonAscii:
     """Finds non-ASCII characters, for runs whose answers must be plain ASCII; in other runs π, é and 中文 are ordinary."""
 
     def look(self, output: Sampled) -> str | None:
-        """Return the first different ones with their code points."""
+        """Return the first distinct ones with their code points."""
         if output.text.isascii():
             return None
         odd = list(dict.fromkeys(character for character in output.text if not character.isascii()))

@@ -1,8 +1,8 @@
 """The detector `nonsense`: an answer that repeats itself far more than ordinary text or code.
 
 There are two kinds: a loop, in which one piece follows itself without a gap, and an answer of many lines or sentences of
-which nearly all are the same few. Both need a real length, since separators, tables, grids of zeros, refrains and repeated
-markup are ordinary; an answer that only its token limit ended needs less of it.
+which nearly all are the same few. Both need some length, since separators, tables, grids of zeros, refrains and repeated
+markup are ordinary; an answer that only its token limit ended needs less.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ FEWEST_TIMES = 6
 """Fewest repetitions of a piece; fewer are a refrain."""
 
 ONE_MARK_CUT = 500
-"""Least length of the run of one character, no letter and no digit, at the end of an answer that was cut; no rule is as long."""
+"""Least length of a run of one non-alphanumeric character at the end of a cut answer; no horizontal rule is as long."""
 
 FEWEST_LINES = 100
 """Fewest lines and sentences of an answer in which nearly all are the same few."""
 
 DISTINCT_SHARE = 0.05
-"""Largest share of different ones among them."""
+"""Largest share of distinct ones among them."""
 
 FEWEST_LETTERS = 6
-"""Fewest different letters in the most frequent of them."""
+"""Fewest distinct letters in the most frequent of them."""
 
 MOST_OCCURRENCES = 4
 """Number of occurrences of an anchor to try: the repeated piece may contain it more than once."""
@@ -93,7 +93,7 @@ class Nonsense:
 
 
 def find_loop_at_end(text: str, least: int) -> Loop | None:
-    """Return the loop with which a text ends, when it takes `least` characters, or is one mark and takes fewer."""
+    """Return the loop that ends a text, if it takes `least` characters, or fewer for a single mark."""
     if len(text) < min(least, ONE_MARK_CUT):
         return None
     characters, place = _characters(text), len(text) - ANCHOR
@@ -130,7 +130,7 @@ def find_loop_inside(text: str, least: int) -> Loop | None:
 
 
 def find_same_few(text: str) -> str | None:
-    """Return the evidence for a text of many lines and sentences which are nearly all the same few; None for any other."""
+    """Return the evidence if a text has many lines and sentences that are nearly all the same few, else None."""
     for end in _SENTENCE_ENDS:
         text = text.replace(end, f"{end}\n")
     counted = Counter(piece for piece in map(str.strip, text.splitlines()) if piece)

@@ -18,7 +18,7 @@ LONGEST_PAUSE_S = 30.0
 
 
 class OpenAIEngine:
-    """Passes chat requests on, with bounded retries and bounded concurrency."""
+    """Forwards chat requests, with bounded retries and bounded concurrency."""
 
     @frozen(kw_only=True)
     class Options:
@@ -41,7 +41,7 @@ class OpenAIEngine:
     """Before the first retry; each further one waits twice as long."""
 
     def __init__(self, options: Options) -> None:
-        """Take the options; nothing is sent yet."""
+        """Keep the options; nothing is sent yet."""
         self._options = options
         self._client: Any = None
         self._places = asyncio.Semaphore(options.max_concurrency)
@@ -87,9 +87,9 @@ class OpenAIEngine:
                 attempt += 1
 
     async def generate(self, request: Request) -> AsyncIterator[Chunk]:
-        """Refuse: the API takes and gives no token ids."""
+        """Refuse: the API has no token ids."""
         raise PluginError(f"engine 'openai': {self._options.base_url} takes no token ids, so it cannot be trained through.")
-        yield  # makes this a generator, as the protocol has it
+        yield  # makes this a generator, per the protocol
 
     async def release(self, session: str) -> None:
         """Nothing to release."""
@@ -103,7 +103,7 @@ class OpenAIEngine:
         self._running.clear()
 
     async def resume(self) -> None:
-        """Continue them."""
+        """Release them."""
         self._running.set()
 
     async def close(self) -> None:

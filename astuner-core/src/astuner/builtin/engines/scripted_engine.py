@@ -38,7 +38,7 @@ class ScriptedEngine:
 
     @frozen(kw_only=True)
     class Options:
-        """Where the replies come from; a script line that matches goes before `replies`."""
+        """Where the replies come from; a script line that matches overrides `replies`."""
 
         replies: tuple[str, ...] = ()
         """Answers to the first, second… call of each conversation; the last one answers all further calls."""
@@ -57,7 +57,7 @@ class ScriptedEngine:
         script: Sequence[ScriptLine] = (),
         reply: Reply | None = None,
     ) -> None:
-        """`tokenizer` (of transformers), or `model_path` to load it from; `reply` answers in place of the options."""
+        """`tokenizer` (of transformers), or `model_path` to load it from; `reply` overrides the options."""
         self._options = options or self.Options()
         self._tokenizer = tokenizer
         self._model_path = model_path
@@ -148,7 +148,7 @@ class ScriptedEngine:
 
 
 def read_script(path: Path) -> tuple[ScriptLine, ...]:
-    """Read a script file; raises DataError naming the line that is wrong."""
+    """Read a script file; raises DataError naming the invalid line."""
     if not path.is_file():
         raise DataError(f"{path}: no such script file; see engine 'scripted', option 'script'.")
     lines = []

@@ -67,7 +67,7 @@ class ConsoleLogger:
             self._live.progress(what, done, total)
 
     def close(self) -> None:
-        """Leave the last state on the screen and give the terminal back."""
+        """Leave the last state on the screen and release the terminal."""
         if self._live is not None:
             self._live.stop()
 
@@ -144,7 +144,7 @@ class _LiveTable:
         from rich.table import Table
         from rich.text import Text
 
-        # Steps and validations share their columns, so that the table fits a terminal of 80.
+        # Steps and validations share their columns, so that the table fits 80 columns.
         rows = [
             (_format_label(step, metrics), {k.removeprefix("val "): v for k, v in _format_figures(metrics)})
             for step, metrics in self._rows

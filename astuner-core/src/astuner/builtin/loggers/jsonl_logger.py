@@ -16,7 +16,7 @@ from astuner.schema import Group
 
 
 class JsonlLogger:
-    """Appends to `metrics.jsonl` in the run directory; a row is on the disk before the next step begins.
+    """Appends to `metrics.jsonl` in the run directory; a row is on disk before the next step begins.
 
     Rows have `step` and `kind`: `validation` for those of `val/…` metrics, `train` for all others. Non-finite numbers are
     written as null, since JSON cannot represent them.

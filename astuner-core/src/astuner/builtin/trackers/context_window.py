@@ -1,4 +1,4 @@
-"""The part of a growing conversation that a model is shown: its beginning, and the turns after a point that only moves on."""
+"""The part of a growing conversation that a model is shown: its beginning, and the turns after a point that never recedes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from astuner.schema import Message
 
 LEFT_OUT = "[{count} earlier messages are left out here.]"
 SUMMARY = "[Summary of {count} earlier messages]\n{summary}"
-"""Notes for the model about the messages that it is not shown."""
+"""Notes to the model about the messages it is not shown."""
 
 SYSTEM = ("system", "developer")
 

@@ -33,5 +33,5 @@ def _holds(path: Sequence[Stretch], first: int) -> bool:
 
 
 def _measure(path: Sequence[Stretch]) -> tuple[int, int]:
-    """Count the calls with a sampled token on the path; of equals, the longer one, then the first recorded."""
+    """Count the calls with a sampled token on a path, then its ids; of equal paths the first recorded wins."""
     return sum(part.sampled > 0 for part in path), sum(part.fed + part.sampled for part in path)

@@ -27,12 +27,12 @@ def _at_most_max_turns(options: Any, attribute: Attribute[Any], value: int) -> N
 class SlidingWindowTracker:
     """When a conversation no longer fits, the turns between its beginning and its last ones are dropped.
 
-    The window stays where it is until then, so that all turns within it are one row; samples are those of `timeline`.
+    The window does not move until then, so that all turns within it are one row; samples are those of `timeline`.
     """
 
     @frozen(kw_only=True)
     class Options:
-        """When the window moves on, and how far."""
+        """When the window moves, and how far."""
 
         enable_llm_memory_extraction: bool = False
         """Replace dropped turns by a summary from `context_tracker.alien_llm_model`; else by a note of one line."""

@@ -1,4 +1,4 @@
-"""Fewer rows at the price of exactness (`timeline_compare_level: text`).
+"""Fewer rows at the cost of exactness (`timeline_compare_level: text`).
 
 A row whose sampled ids all appear verbatim in the prompts of a later row of the same agent is trained there. The prefix
 then differs from the one the ids were sampled under, for example because a template dropped old reasoning.
