@@ -18,7 +18,7 @@ def current_place() -> str | None:
 
 @contextmanager
 def name_place(place: str) -> Iterator[None]:
-    """Name the code that runs inside the block; a debugger still open at its end gives the terminal back."""
+    """Name the code that runs inside the block; a debugger still open at its end releases the terminal."""
     token = _place.set(place)
     try:
         yield

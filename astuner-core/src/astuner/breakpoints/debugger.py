@@ -18,14 +18,14 @@ from weakref import WeakKeyDictionary
 from astuner.breakpoints.terminal import TERMINAL
 
 _held_s: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
-"""By event loop, the total time it was held."""
+"""The total hold time (s) by event loop."""
 
 
 class Debugger(pdb.Pdb):
     """One stop at a breakpoint, until the user lets the program continue."""
 
     def __init__(self, title: str, place: str | None, end_run: Callable[[], object] | None, ending: Callable[[], bool]) -> None:
-        """`title` is shown at the first prompt; `end_run` is called on quit; `ending` tells whether the run is ending."""
+        """`title` is shown at the first prompt; `end_run` runs on quit; `ending` returns whether the run is ending."""
         # The run handles Ctrl-C itself; pdb would replace its handler permanently.
         super().__init__(nosigint=True)
         self.prompt = "(astuner) "
@@ -52,7 +52,7 @@ class Debugger(pdb.Pdb):
         return "quit" if self._ending() else super().precmd(line)
 
     def set_continue(self) -> None:
-        """Go on, and give the terminal back."""
+        """Continue and release the terminal."""
         super().set_continue()
         self._release()
 

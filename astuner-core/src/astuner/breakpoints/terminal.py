@@ -16,7 +16,7 @@ class Display(Protocol):
         """Draw nothing until `resume`."""
 
     def resume(self) -> None:
-        """Draw again, including what came in the meantime."""
+        """Draw again, including what arrived meanwhile."""
 
 
 class Session(Protocol):

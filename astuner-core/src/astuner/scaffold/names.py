@@ -21,7 +21,7 @@ LONGEST = 40
 """Characters of a name, so that the generated lines stay short enough."""
 
 _DIST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
-"""The name of a distribution, as PEP 508 has it."""
+"""The name of a distribution, per PEP 508."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 """The name of a component, which is written like a key of the YAML."""

@@ -1,4 +1,4 @@
-"""JSON as it is defined: no NaN, no infinity, and no duplicate keys in objects."""
+"""Strict JSON: no NaN, no infinity, and no duplicate keys in objects."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def _read_messages(value: Any, row: Row) -> tuple[Message, ...]:
         raise DataError(
             f"{row.place}: messages must be objects with 'role' and 'content', not {str(value)[:80]!r}{_json_hint(value)}"
         )
-    # Columnar stores fill absent keys with nulls, which chat APIs do not take.
+    # Columnar stores fill absent keys with nulls, which chat APIs reject.
     return tuple({key: part for key, part in message.items() if part is not None or key == "content"} for message in value)
 
 
