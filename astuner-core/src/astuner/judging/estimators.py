@@ -32,7 +32,7 @@ class Grpo:
 
     @classmethod
     def from_run(cls, options: Any, run_info: RunInfo) -> Grpo:
-        """Take the switch from the configuration of the run."""
+        """Read the setting from the run's configuration."""
         return cls(norm_by_std=run_info.config.trainer_common.algorithm.norm_adv_by_std_in_grpo)
 
     def advantages(self, groups: Sequence[Rewards]) -> Sequence[Rewards]:

@@ -1,4 +1,4 @@
-"""The boundary for judges: whatever one does, each completed episode has a verdict or the reason for none."""
+"""The boundary for judges: each completed episode has a verdict or a reason for none, even if one fails."""
 
 from __future__ import annotations
 

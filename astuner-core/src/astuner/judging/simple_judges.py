@@ -85,7 +85,7 @@ class JudgeAdapter(Judge):
 
 
 class EpisodeJudge(PartwiseJudge):
-    """Judges each episode on its own; a failure concerns one episode."""
+    """Judges each episode on its own; a failure affects one episode."""
 
     def __init__(self, compute_reward: ComputeReward, *, blame: str, owner: Any = None) -> None:
         """Keep the user's function, which may be sync or async, and the object that it belongs to."""
@@ -131,7 +131,7 @@ async def _close(judge: Any) -> None:
 
 
 def make_workflow_task(episode: Episode, *, attempt: int) -> WorkflowTask:
-    """Return what the workflow of an episode is given in an attempt."""
+    """Return what the workflow of an episode gets in an attempt."""
     task = episode.task
     return WorkflowTask(
         task=task,
@@ -148,7 +148,7 @@ def make_workflow_task(episode: Episode, *, attempt: int) -> WorkflowTask:
 async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Run a blocking function off the loop, in a separate daemon thread.
 
-    The loop's executor is not for users' code: a few calls that never return would fill it, and the exit waits for it.
+    The loop's executor is not for users' code: a few calls that never return would fill it, and exit waits for it.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()

@@ -18,7 +18,7 @@ class WeightedJudge:
     weight: float
     judge: Judge
     requires: Mapping[str, float] = field(factory=dict)
-    """By name of other judges: the least reward from them at which this one judges."""
+    """The least reward, by name of another judge, at which this one judges."""
     otherwise: float = 0.0
     """Its reward if it did not judge."""
     shape: Shape = field(factory=Shape)

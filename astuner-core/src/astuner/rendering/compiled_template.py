@@ -1,4 +1,4 @@
-"""The chat template of a tokenizer without the checks of every message by `apply_chat_template`."""
+"""The chat template of a tokenizer, without the per-message checks of `apply_chat_template`."""
 
 from __future__ import annotations
 

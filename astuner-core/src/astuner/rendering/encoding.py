@@ -17,7 +17,7 @@ LONGEST_KEPT = 1 << 13
 """Longest part, in characters, whose ids are cached."""
 
 PARTS_KEPT = 1 << 10
-"""Parts that are cached: a system prompt, a list of tools, an example: the common parts of prompts."""
+"""Number of cached parts, the common ones of prompts: a system prompt, a list of tools, an example."""
 
 POSITIONAL = ("Metaspace", "Prepend")
 """Steps of a tokenizer that may treat the start of a text unlike the start of a part."""

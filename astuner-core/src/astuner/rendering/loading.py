@@ -12,8 +12,7 @@ from astuner.rendering.tokenizers import generation_ends, load_tokenizer
 def load_renderer(model_path: str, *, tool_call_format: str = "auto") -> TemplateRenderer:
     """Load the tokenizer of a model, a local folder or a hub id, with the ends that its generation configuration names.
 
-    A tokenizer's chat template defines a model, and is used if there is one. Otherwise the `renderers` library renders, if it
-    knows the model by its name.
+    A tokenizer's chat template takes precedence. Without one, the `renderers` library renders, if it knows the model's name.
     """
     try:
         tokenizer = load_tokenizer(model_path)

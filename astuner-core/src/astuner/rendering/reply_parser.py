@@ -60,7 +60,7 @@ class CallFormat(Protocol):
 
     @property
     def closers(self) -> str:
-        """The characters of which one is the last of every call."""
+        """The characters with which a call can end."""
 
     def read(self, text: str, tools: Sequence[Mapping[str, Any]], *, final: bool) -> ParsedCalls | None:
         """Read the calls at the start of a text; None if more text is needed, which `final` rules out."""

@@ -148,8 +148,8 @@ class TemplateRenderer:
             found.add(first)
         if self.tokenizer.eos_token is not None:
             found.add(str(self.tokenizer.eos_token))
-        # Some models end a turn that calls tools with another token than a plain answer (Llama's <|eom_id|>, GLM's
-        # <|observation|>), and a model that ends its text has nothing more to say.
+        # Some models end a turn with tool calls by a different token (Llama's <|eom_id|>, GLM's <|observation|>), and a
+        # model that ends its text ends its turn.
         ends = r"<\|(eot_id|eom_id|im_end|return|call|observation|endoftext|end_of_text)\|>"
         found.update(token for token in specials if re.fullmatch(ends, token))
         numbers = {token: specials.get(token, self.tokenizer.convert_tokens_to_ids(token)) for token in found}

@@ -25,7 +25,7 @@ FUNCTION_FIELDS = ("name", "arguments")
 """Templates may print a mapping verbatim, so its order is fixed."""
 
 Apply = Callable[[Sequence[Mapping[str, Any]]], str]
-"""Renders messages; raises anything when it refuses them."""
+"""Renders messages; may raise anything to refuse them."""
 
 
 @frozen(kw_only=True)
@@ -37,7 +37,7 @@ class TemplateShape:
     tools_as_user: bool
     """Without support for tool results: they go into a user message."""
     named_ids: bool
-    """It shows the id of a call and not its name: ids get the form `functions.name:0` that holds the name (Kimi)."""
+    """It shows the id of a call but not its name: ids get the form `functions.name:0` that holds the name (Kimi)."""
     many_calls: bool
     """It shows more than one call of a message."""
     called: str
@@ -95,7 +95,7 @@ class _Preparation:
             return
         found = self.shape.with_calls(message)
         if self.shape.named_ids and found.get("tool_calls"):
-            # Results belong to the calls before them: an id may come again later.
+            # Results belong to the calls before them: an id may recur later.
             self._ids = defaultdict(list)
             for call in found["tool_calls"]:
                 named = f"functions.{call['function']['name']}:{self._calls}"

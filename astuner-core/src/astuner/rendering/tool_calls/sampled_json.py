@@ -37,7 +37,7 @@ def read_call(block: str, keys: tuple[str, ...] = ("arguments",)) -> tuple[str, 
 
 
 def parse_arguments(text: str) -> Any:
-    """Return the parsed arguments of a tool call, or the text itself if it is not a JSON object. Not to be written to."""
+    """Return the parsed arguments of a tool call, or the text itself if it is not a JSON object. Do not modify it."""
     return _parse_remembered(text) if len(text) <= LONGEST_REMEMBERED else _parse(text)
 
 
@@ -103,5 +103,5 @@ def _parse(text: str) -> Any:
     return parsed if isinstance(parsed, dict) else text
 
 
-# A conversation sends the same calls with each of its requests.
+# A conversation sends the same calls with every request.
 _parse_remembered = lru_cache(maxsize=4096)(_parse)

@@ -59,7 +59,7 @@ STYLES: Mapping[str, MakeParser] = {
     ),
     "harmony": HarmonyParser,
 }
-"""The formats of tool calls, with the reasoning that goes with them, by name."""
+"""The formats of tool calls and the reasoning that goes with them, by name."""
 
 _MARKERS: Mapping[str, str] = {
     "<｜DSML｜function_calls>": "deepseek_v32",

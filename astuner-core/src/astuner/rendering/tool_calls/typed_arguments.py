@@ -71,7 +71,7 @@ def _encode_value(text: str, types: set[str]) -> str:
 
 
 def _parse_strict(text: str) -> Any:
-    """Return the value of a JSON text; None if it is not valid JSON, as NaN and the like, which Python reads."""
+    """Return the value of a JSON text; None if it is not valid JSON, like NaN, which Python accepts."""
 
     def refuse(_: str) -> Any:
         raise ValueError
