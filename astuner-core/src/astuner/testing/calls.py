@@ -42,7 +42,7 @@ class Origin:
 
 
 def make_up_calls(random: Random, most: int = 12) -> tuple[Call, ...]:
-    """Return the calls of an episode: conversations that go on, branch, are retried, are cut, or may not be trained.
+    """Return an episode's calls: conversations that continue, branch, are retried, are cut, or may not be trained.
 
     Every agent has its own trees. All sampled ids of the episode are different, and so are their log-probabilities.
     """

@@ -25,7 +25,7 @@ def check(distribution: str, in_json: bool) -> int:
     """Check an installed distribution, and each component that it offers, against the contracts. Starts no model."""
     if sys.flags.optimize:
         raise UsageError("plugin check: the rules are assertions, which python -O (PYTHONOPTIMIZE) leaves out; run it without")
-    # What a component prints must not get between the rows, nor into the one JSON document.
+    # What a component prints must not mix with the rows or the JSON document.
     with contextlib.redirect_stdout(sys.stderr):
         found = check_distribution(distribution)
     if in_json:

@@ -26,7 +26,7 @@ def write_distribution(
 ) -> Path:
     """Lay out an installed distribution in `directory`, as `pip install --target` would, and return the directory for `sys.path`.
 
-    `files` are source texts by path (`acme/judges.py`); packages get an empty `__init__.py` where none is given. `entry_points`
+    `files` are source texts by path (`acme/judges.py`); packages get an empty `__init__.py` if none is given. `entry_points`
     are targets by name by group. Extras are those that the markers of `requires` name. `metadata` has further fields,
     as `Summary`.
     """
@@ -98,7 +98,7 @@ def _metadata(name: str, version: str, requires: Sequence[str], further: Mapping
 
 
 def _record(texts: Mapping[str, str], own_path: str) -> str:
-    """Return `RECORD`: path, hash and size of every file, and of itself the path alone."""
+    """Return `RECORD`: path, hash and size of every file, but only the path of itself."""
     rows = [f"{path},sha256={_digest(text)},{len(text.encode())}" for path, text in texts.items()]
     return "".join(f"{row}\n" for row in [*rows, f"{own_path},,"])
 

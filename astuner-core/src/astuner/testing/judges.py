@@ -6,7 +6,7 @@ from astuner.schema import WorkflowOutput, WorkflowTask
 
 
 class ExactAnswer:
-    """Gives 1 for a `final_answer` that is, but for the space around it, the `answer` in the task's metadata; else 0."""
+    """Gives 1 for a `final_answer` that is the `answer` in the task's metadata, ignoring space around it; else 0."""
 
     def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> tuple[float, bool]:
         """Return reward and success."""

@@ -1,4 +1,4 @@
-"""Ordinary answers in many scripts, notations and languages of programming: none of them abnormal behaviour.
+"""Ordinary answers in many scripts, notations and programming languages: none of them abnormal behaviour.
 
 Those in `ordinary_texts.toml` are written by hand. The generated ones have the size and regularity of real answers: grids,
 logs, tables, rules, encodings.

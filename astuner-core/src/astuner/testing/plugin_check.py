@@ -1,4 +1,4 @@
-"""Holding an installed distribution against the contracts, as far as that needs nothing from its author."""
+"""Checks an installed distribution against the contracts, as far as that needs nothing from its author."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from astuner.protocols import Candidate
 from astuner.testing.contracts import CONTRACTS, Outcome, PackageContract, list_rules, run_contract
 
 IMPORTED = "test_it_is_imported"
-"""The rule that every component is held against first."""
+"""The first rule that is run for every component."""
 
 
 @frozen(kw_only=True)
 class ComponentCheck:
-    """What became of one component."""
+    """Results for one component."""
 
     candidate: Candidate
     contract: str | None
     """The name of its contract; None for a kind that has none."""
     outcomes: tuple[Outcome, ...]
     waiting: tuple[str, ...]
-    """The rules that need data of the author's, or options: they run in the plugin's own tests."""
+    """The rules that need the author's data or options: they run in the plugin's own tests."""
 
 
 @frozen(kw_only=True)
 class DistributionCheck:
-    """What became of a distribution."""
+    """Results for a distribution."""
 
     distribution: str
     version: str

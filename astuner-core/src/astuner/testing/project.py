@@ -11,7 +11,7 @@ ONE_TURN = "astuner.testing.workflows:OneTurn"
 EXACT_ANSWER = "astuner.testing.judges:ExactAnswer"
 
 TASKS: Sequence[Mapping[str, Any]] = ({"task_id": "sum", "main_query": "What is 2 + 2?", "answer": "4"},)
-"""The default tasks of a project; fields that tasks do not have go to their metadata."""
+"""The default tasks of a project; fields unknown to tasks go to their metadata."""
 
 
 def write_project(
@@ -66,7 +66,7 @@ def write_project(
 
 
 def write_tokenizer(directory: Path) -> None:
-    """Save the tiny tokenizer as a model directory without weights; what lies there already stays."""
+    """Save the tiny tokenizer as a model directory without weights; existing files are kept."""
     if directory.exists():
         return
     from astuner.testing.tokenizer import tiny_tokenizer

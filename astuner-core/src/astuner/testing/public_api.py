@@ -19,7 +19,7 @@ LIST = Path(__file__).with_name("public_modules.toml")
 
 @frozen(kw_only=True)
 class InternalImport:
-    """An import of what is internal to core."""
+    """An import of core's internals."""
 
     file: Path
     line: int
@@ -27,7 +27,7 @@ class InternalImport:
     """The module, or `module.name` of a private name in a public module."""
 
     def describe(self, below: Path | None = None) -> str:
-        """Return place, module and remedy in one line; the file as it lies below a directory."""
+        """Return place, module and remedy in one line; the file relative to a directory."""
         file = self.file.relative_to(below) if below is not None else self.file
         close = difflib.get_close_matches(self.name, [name.removesuffix(".*") for name in public_modules()], n=1, cutoff=0.75)
         hint = f"did you mean {close[0]}? " if close else ""
@@ -61,7 +61,7 @@ def internal_imports(files: Iterable[Path]) -> list[InternalImport]:
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield what is imported of core: modules, and `module.name` for a private name."""
+    """Yield the imports from core: modules, and `module.name` for a private name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names if _is_core(alias.name))

@@ -30,7 +30,7 @@ def fake_distribution(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call
     """Installs distributions for this test, for this process and those that it starts.
 
     `fake_distribution(name, version="1.0", files={path: source}, entry_points={group: {name: target}}, requires=())` returns the
-    directory that holds them, which is on `sys.path` and on `PYTHONPATH`. `metadata` are further fields, as `Summary`.
+    directory that holds them, which is on `sys.path` and on `PYTHONPATH`. `metadata` has fields such as `Summary`.
     """
     from astuner.testing.distribution import write_distribution
     from astuner.testing.isolation import refresh_imports, undo_after
@@ -50,7 +50,7 @@ def fake_distribution(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call
 
 @pytest.fixture
 def hooks() -> Callable[..., Hooks]:
-    """Makes the hooks of a run in which these extension objects take part, and no installed one: `hooks(MyExtension())`.
+    """Makes the hooks of a run with these extension objects and no installed ones: `hooks(MyExtension())`.
 
     Keyword arguments are those of `astuner.plugins.hooks.Hooks`, as `on_listener_error`.
     """
@@ -78,8 +78,8 @@ def _tiny_tokenizer() -> Any:
 def scripted_engine(request: pytest.FixtureRequest) -> Callable[..., ScriptedEngine]:
     """Makes an engine over a tiny real tokenizer that says what the test wants.
 
-    `scripted_engine("first", "second")` gives these replies to the calls of each conversation; of `script`, pairs of a regular
-    expression and a reply, the first whose expression is found in the last message goes before them.
+    `scripted_engine("first", "second")` gives these replies to the calls of each conversation; `script` holds pairs of a regular
+    expression and a reply: the first one found in the last message takes precedence.
     """
 
     def make(*replies: str, script: Sequence[tuple[str, str]] = ()) -> ScriptedEngine:
@@ -94,7 +94,7 @@ def scripted_engine(request: pytest.FixtureRequest) -> Callable[..., ScriptedEng
 
 @pytest.fixture
 def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state directory of the test's own, so `astuner ps` shows nothing else; what was started in it is ended after the test."""
+    """The test's own state directory, so `astuner ps` shows nothing else; what was started in it is ended after the test."""
     from astuner.processes import attach, list_programs
 
     home = tmp_path / "state"
@@ -127,7 +127,7 @@ def run(tmp_path: Path, own_state: Path) -> Iterator[Callable[..., PlayedRun]]:
     The arguments are those of `astuner.testing.project.write_project`: a judge, `tasks` (rows of the data file), `replies` of the
     model, `workflow`, `backbone`, and `settings` for the section `astuner` of the YAML; `overrides` are those of `--set`.
     The YAML lies in `tmp_path`, so `./judge.py:Mine` is a file there. Returns `astuner.testing.PlayedRun`; raises the
-    `AstunerError` of a run that fails. It starts an event loop of its own, so it is for plain tests, not `async` ones.
+    `AstunerError` of a run that fails. It starts its own event loop, so it is for plain tests, not `async` ones.
     """
     from astuner.testing.isolation import undo_after
 

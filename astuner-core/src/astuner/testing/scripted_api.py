@@ -26,7 +26,7 @@ class Reply:
 
 
 Script = Callable[[Mapping[str, Any], int], "str | Reply"]
-"""Given the body of a request and its number, from 0, returns the text of the answer, or more than that."""
+"""Given the body of a request and its number, from 0, returns the text of the answer or a `Reply`."""
 
 
 @define(eq=False)

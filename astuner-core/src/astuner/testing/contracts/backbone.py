@@ -1,4 +1,4 @@
-"""The contract of backbones: no key is ignored in silence, a stop saves, a resume continues, and nothing is left running."""
+"""The contract of backbones: no key is silently ignored, a stop saves, a resume continues, and nothing is left running."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BackboneContract(Contract):
 
     kind: ClassVar[str] = "backbone"
     trains: ClassVar[bool] = True
-    """Whether it has training steps and checkpoints. One that only plays episodes, once, says False."""
+    """Whether it has training steps and checkpoints. False for one that only plays episodes, once."""
 
     def conf(self, directory: Path) -> Path:
         """Write the YAML of a tiny run of at least 3 steps that saves and has validation tasks, and return its path."""
@@ -82,7 +82,7 @@ class BackboneContract(Contract):
 
     @self_contained
     def test_what_is_left_out_has_a_reason(self) -> None:
-        """Each key that has no meaning for it (`inapplicable`), or that it does not support (`refuses`), has the reason why."""
+        """Each key that has no meaning for it (`inapplicable`), or that it does not support (`refuses`), has a reason."""
         offered = _patterns(self.target())
         for place in ("inapplicable", "refuses"):
             reasons = offered[place]
@@ -120,7 +120,7 @@ class BackboneContract(Contract):
     def test_closing_in_the_middle_leaves_nothing_running(self, tmp_path: Path) -> None:
         """When the events are closed after the first step and then the backbone, no thread, process or asyncio task is left."""
         left: list[str] = []
-        # The first time, libraries may start helpers that live as long as the process; the second time nobody has an excuse.
+        # On the first run, libraries may start helpers that live as long as the process; the second must leave nothing.
         for name in ("first", "second"):
             before, tasks = list_running(), _list_pending_tasks()
             with self._attempt(tmp_path / name) as attempt:
@@ -238,7 +238,7 @@ class BackboneContract(Contract):
 
 
 def _patterns(target: Any) -> dict[str, Iterable[str]]:
-    """Return what a backbone's class says of keys, by the attribute that says it."""
+    """Return the key patterns of a backbone's class, by attribute."""
     honouring, leaving, refusing = find_offer(target, Honours), find_offer(target, Inapplicable), find_offer(target, Refuses)
     return {
         "honours": () if honouring is None else honouring.honours,
@@ -250,7 +250,7 @@ def _patterns(target: Any) -> dict[str, Iterable[str]]:
 def _means_a_key(pattern: str, keys: Sequence[str]) -> bool:
     if any(matches(key, pattern) for key in keys):
         return True
-    # `rollout.*` stands for sections of free names, as `rollout.local`: a pattern may mean an option in one of those.
+    # `rollout.*` covers sections of free names, such as `rollout.local`: a pattern may mean an option in one.
     parts = pattern.split(".")
     section = ".".join(parts[:2])
     free = f"{parts[0]}.*" in keys and len(parts) > 2

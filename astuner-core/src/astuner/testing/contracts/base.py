@@ -101,7 +101,7 @@ class Contract(Rules):
     @classmethod
     def candidate(cls) -> Candidate:
         """Return the component's catalog entry, for messages; by its path if no distribution offers it."""
-        return _find_candidate(cls)  # type: ignore[arg-type] # mypy takes a class for something without a hash
+        return _find_candidate(cls)  # type: ignore[arg-type] # mypy considers a class unhashable
 
     @self_contained
     def test_it_is_made_as_core_makes_it(self) -> None:

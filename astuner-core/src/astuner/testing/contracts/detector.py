@@ -60,7 +60,7 @@ class DetectorContract(Contract):
 
     @self_contained
     def test_the_same_answer_is_found_the_same(self, tmp_path: Path) -> None:
-        """The same answer gives the same evidence, asked again and of another detector: calls of many episodes come mixed."""
+        """The same answer gives the same evidence, on repeat and from another detector: calls of many episodes come mixed."""
         first, second = self._make_or_skip(tmp_path), self._make_or_skip(tmp_path)
         outputs = list(self._make_outputs())
         once = [first.look(output) for output in outputs]

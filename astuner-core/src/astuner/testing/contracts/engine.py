@@ -155,7 +155,7 @@ class EngineContract(Contract):
         )
 
     def test_closing_the_iterator_frees_the_engine(self, tmp_path: Path) -> None:
-        """Closing the iterator of `generate`, or cancelling who reads it, ends the request; further ones are served."""
+        """Closing the iterator of `generate`, or cancelling its reader, ends the request; further ones are served."""
 
         async def play(engine: Engine) -> None:
             self._require(engine)
@@ -254,7 +254,7 @@ class EngineContract(Contract):
         self._serve(tmp_path, play)
 
     def test_closing_ends_what_is_under_way(self, tmp_path: Path) -> None:
-        """`close` comes to its end, also with a request under way, and whoever reads that request is not left waiting."""
+        """`close` ends even with a request under way, and the reader of that request is not left waiting."""
 
         async def play() -> None:
             async with self._start(tmp_path) as engine:
@@ -307,7 +307,7 @@ class EngineContract(Contract):
         return Answer(chunks=tuple(await wait_within(self.timeout_s, f"{self._blame}: {what}", _collect(stream))))
 
     def _request(self, engine: Engine, max_tokens: int, **sampling: Any) -> Request:
-        """Return a request in a session of its own."""
+        """Return a request in its own session."""
         prompt = list(self.prompt_ids())
         room = (engine.capabilities.max_model_len or max_tokens + len(prompt)) - len(prompt)
         self._requests_made = self._requests_made + 1

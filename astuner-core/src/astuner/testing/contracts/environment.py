@@ -136,7 +136,7 @@ class EnvironmentContract(Contract):
         assert together == alone, f"{self._blame}: an episode depends on concurrent ones: keep its state on `self`"
 
     def test_it_can_be_closed_at_any_time(self, tmp_path: Path) -> None:
-        """`close` comes in any state, also before `reset`, when an episode is interrupted."""
+        """`close` works in any state, even before `reset`, if an episode is interrupted."""
 
         async def do_nothing(environment: Any) -> None:
             return None

@@ -111,7 +111,7 @@ class EstimatorContract(Contract):
 
     @self_contained
     def test_the_same_rewards_give_the_same(self, tmp_path: Path) -> None:
-        """The same rewards give the same advantages, asked again and of another estimator: a resumed run replays its steps."""
+        """The same rewards give the same advantages, on repeat and from another estimator: a resumed run replays its steps."""
         first, second = self._make_or_skip(tmp_path), self._make_or_skip(tmp_path)
         for step in STEPS:
             once, again, elsewhere = (_ask(estimator, step) for estimator in (first, first, second))

@@ -1,4 +1,4 @@
-"""The contract of extensions: every hook is spelt right, bears what it is told, and answers with what was asked for."""
+"""The contract of extensions: every hook is spelt right, handles its events, and returns what it should."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REWARD = "reward"
 
 @frozen(kw_only=True)
 class Example:
-    """What a deciding hook is asked for; see `deciding_hooks.toml`."""
+    """A request to a deciding hook; see `deciding_hooks.toml`."""
 
     target: str
     options: Mapping[str, Any] = field(factory=dict)
@@ -41,7 +41,7 @@ class Example:
 
 @cache
 def read_examples() -> Mapping[str, Example]:
-    """Return what each deciding hook is asked for, by the word after `astuner_make_`."""
+    """Return the request to each deciding hook, by the word after `astuner_make_`."""
     text = Path(__file__).with_name("deciding_hooks.toml").read_text(encoding="utf-8")
     return {kind: Example(**asked) for kind, asked in tomllib.loads(text).items()}
 
@@ -50,7 +50,7 @@ class EmptyRoom:
     """An environment to be made."""
 
     def __init__(self, workflow_task: Any) -> None:
-        """Need nothing of the task."""
+        """Ignore the task."""
 
     async def reset(self) -> Sequence[Mapping[str, Any]]:
         """Return the first messages."""
@@ -65,11 +65,11 @@ class EmptyRoom:
         return 1.0
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing."""
 
 
 def empty_service(run_info: RunInfo) -> Definition:
-    """Return a service of which nothing is started."""
+    """Return a service that starts nothing."""
     return Definition(service=None)
 
 
@@ -107,7 +107,7 @@ class HooksContract(Contract):
         assert not unmarked, f"{self._blame}: {unmarked[0]} is never called; write @astuner.hookimpl above it"
 
     def test_it_bears_every_event(self, tmp_path: Path) -> None:
-        """No listener raises at any of its events, whatever became of the episodes: done, failed, without a reward."""
+        """No listener raises at any of its events, whatever the outcome of the episodes: done, failed, no reward."""
         errors: list[str] = []
         hooks, _ = self._register(self.make(tmp_path), errors)
         for tell in self._list_events(hooks, self._run(tmp_path)):
@@ -115,7 +115,7 @@ class HooksContract(Contract):
         assert not errors, "\n".join(errors)
 
     def test_what_it_makes_is_of_its_kind(self, tmp_path: Path) -> None:
-        """Each deciding hook that it implements leaves a component that has the methods of its kind, and never None."""
+        """Each deciding hook that it implements makes a component with the methods of its kind, and never None."""
         hooks, found = self._register(self.make(tmp_path), [])
         info = self._run(tmp_path)
         for hook in dict.fromkeys(name for name in found if name.startswith(DECIDING)):

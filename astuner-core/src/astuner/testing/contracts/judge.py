@@ -47,7 +47,7 @@ class JudgeContract(Contract):
         return make_sum_group(7, 5)
 
     def groups(self) -> Sequence[Group]:
-        """Return groups that are judged at once: other sums, or, with a group of your own, that and each sibling alone."""
+        """Return groups that are judged at once: other sums, or, with your own group, that and each sibling alone."""
         if type(self).group is JudgeContract.group:
             return [make_sum_group(7, 5), make_sum_group(20, 1), make_sum_group(-3, 4)]
         group = self.group()
@@ -140,7 +140,7 @@ class JudgeContract(Contract):
         assert not changed, f"{self._blame} changed the group that it judged: {'; '.join(changed[:5])}. Work on a copy"
 
     def test_a_failure_is_never_a_score(self, tmp_path: Path) -> None:
-        """When what it reads cannot be read, the judge raises or says `Unjudged`: a failure is never a score, also not 0."""
+        """When its input cannot be read, the judge raises or returns `Unjudged`: a failure is never a score, not even 0."""
         touched = False
         for what, break_it in WAYS.items():
             group, broken = break_it(self.group())
@@ -159,7 +159,7 @@ class JudgeContract(Contract):
             raise SkipTest("it read nothing that the contract can break")
 
     def test_a_broken_call_is_never_a_score(self, tmp_path: Path) -> None:
-        """When a call to the outside fails (see `break_calls`), the judge raises or says `Unjudged`."""
+        """When an external call fails (see `break_calls`), the judge raises or returns `Unjudged`."""
         if type(self).break_calls is JudgeContract.break_calls:
             raise SkipTest("`break_calls` is not overridden: nothing is called, as far as the contract knows")
         try:
@@ -173,7 +173,7 @@ class JudgeContract(Contract):
             )
 
     def test_groups_can_be_judged_at_once(self, tmp_path: Path) -> None:
-        """Several groups judged at once get what they get one after the other: a judge is made once per process and shared."""
+        """Several groups judged at once get the same verdicts as in sequence: a judge is made once per process and shared."""
         groups = self.groups()
         one_by_one = self._judge(tmp_path, groups)
         at_once = self._judge(tmp_path, groups, at_once=True)
@@ -248,5 +248,5 @@ def _keep_only(group: Group, episode: Episode, *, among_failed: bool = False) ->
 
 
 def _reorder(group: Group, episodes: Sequence[Episode]) -> Group:
-    # Repeats count up along a group, so they go with the place and not with the episode.
+    # Repeats count up along a group, so they belong to the place, not the episode.
     return evolve(group, episodes=tuple(evolve(episode, repeat=place) for place, episode in enumerate(episodes)))

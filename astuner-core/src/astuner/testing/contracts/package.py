@@ -1,4 +1,4 @@
-"""The contract of packages: what a distribution promises in its metadata is there, is light, and stands in nobody's way."""
+"""The contract of packages: what a distribution's metadata promises exists, is light, and conflicts with nothing."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class PackageContract(Rules):
 
     @self_contained
     def test_it_imports_only_what_is_public(self) -> None:
-        """Its modules import of core only those that docs/api.md lists; the others may change in any release."""
+        """Of core, its modules import only those that docs/api.md lists; others may change in any release."""
         if self._is_core:
             raise SkipTest("this is astuner-core itself")
         found = [one.describe(root) for root, files in self._sources().items() for one in internal_imports(files)]
@@ -216,7 +216,7 @@ class PackageContract(Rules):
         return found
 
     def _import_all(self) -> Sequence[tuple[EntryPoint, str, Sequence[str]]]:
-        """Import every entry point in a fresh process; return with each the error, and the heavy modules that came with it."""
+        """Import every entry point in a fresh process; return each with its error and the heavy modules it imported."""
         entries = self._entries()
         values = [entry.value.partition("[")[0].replace(" ", "") for entry in entries]
         command = [sys.executable, "-P", "-c", _IMPORTING, json.dumps(HEAVY), json.dumps(values)]
@@ -228,8 +228,8 @@ class PackageContract(Rules):
 
 
 def _load(entry: EntryPoint) -> Any:
-    """Return the target; None for one that cannot be imported, which a rule of its own says."""
+    """Return the target; None for one that cannot be imported, which another rule reports."""
     try:
         return entry.load()
-    except (Exception, SystemExit):  # noqa: BLE001  # whatever a module does when it is imported
+    except (Exception, SystemExit):  # noqa: BLE001  # a module may raise anything on import
         return None

@@ -53,7 +53,7 @@ class ReaderContract(Contract):
             self._assert_same(split, first[split], second[split], "in a second reader")
 
     def test_ids_are_unique(self, tmp_path: Path) -> None:
-        """Each task has an id, which no other task of its split has."""
+        """Each task has an id that is unique in its split."""
         for split, tasks in self._read_all(tmp_path).items():
             seen: dict[str, int] = {}
             for number, task in enumerate(tasks):

@@ -45,5 +45,5 @@ def _list_leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:
         for index, item in enumerate(value):
             yield from _list_leaves(item, f"{place}[{index}]")
     else:
-        # As text: a number that is not one (NaN) is unequal to itself.
+        # As text: NaN is unequal to itself.
         yield place, (type(value), repr(value))

@@ -126,7 +126,7 @@ class TrackerContract(Contract):
 
     @self_contained
     def test_each_trained_id_has_the_prefix_it_was_sampled_under(self, tmp_path: Path) -> None:
-        """What stands before a trained id is, id for id, `stream(parent)[:kept] + prompt_ids + output_ids` up to it."""
+        """The prefix of a trained id is, id for id, `stream(parent)[:kept] + prompt_ids + output_ids` up to it."""
         for case in self._cases(tmp_path):
             for sample, place, number, origin in case.list_trained():
                 assert origin is None or np.array_equal(sample.ids[:place], origin.prefix), (
@@ -201,7 +201,7 @@ class TrackerContract(Contract):
 
     @self_contained
     def test_identity_is_carried(self, tmp_path: Path) -> None:
-        """Every sample says of which episode, task and repeat it is."""
+        """Every sample names its episode, task and repeat."""
         expected = (IDENTITY.episode_id, IDENTITY.task_id, IDENTITY.repeat)
         for case in self._cases(tmp_path):
             for sample in case.tracked.samples:
