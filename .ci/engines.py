@@ -74,13 +74,20 @@ def read_tox_section(engine: str) -> str:
 
 
 def strip_words(source: str) -> str:
-    """Return Python source without comments and docstrings."""
+    """Return Python source without comments and docstrings, those of attributes too."""
     tree = ast.parse(source)
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(tree):
-        if isinstance(node, documented) and ast.get_docstring(node) is not None:
-            node.body[:1] = [ast.Pass()]
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [statement for statement in body if not is_docstring(statement)] or [ast.Pass()]
     return ast.unparse(tree)
+
+
+def is_docstring(statement: ast.stmt) -> bool:
+    """Whether a statement is a string alone."""
+    return (
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+    )
 
 
 if __name__ == "__main__":

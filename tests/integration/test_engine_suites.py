@@ -24,6 +24,10 @@ SOURCE = '''
 def advance(state):  # by one
     """Return the next state."""
     return state + 1
+
+class State:
+    count: int
+    """How often it was advanced."""
 '''
 
 
@@ -37,7 +41,7 @@ def test_every_line_of_the_rule_names_files(engine: str):
 
 
 def test_words_do_not_reach_an_engine_and_code_does():
-    reworded = SOURCE.replace("Return the next state.", "Advance.").replace("by one", "once").replace("A module", "Another")
+    reworded = SOURCE.replace("Return the next state.", "Advance.").replace("by one", "once").replace("How often", "Times")
     assert engines.strip_words(reworded) == engines.strip_words(SOURCE)
     assert engines.strip_words(SOURCE.replace("+ 1", "+ 2")) != engines.strip_words(SOURCE)
 

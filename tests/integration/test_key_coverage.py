@@ -22,7 +22,10 @@ from astuner_verl.backbone import VerlBackbone
 CORE = REPOSITORY / "astuner-core" / "src" / "astuner"
 DEBUG = CORE / "builtin" / "debug" / "debug_backbone.py"
 # `keys.py` and `backbone.py` hold the claims themselves.
-LOOP = [*(path for path in sorted((CORE / "training").rglob("*.py")) if path.name != "keys.py"), CORE / "driver" / "loop.py"]
+LOOP = [
+    *(path for path in sorted((CORE / "training").rglob("*.py")) if path.name != "keys.py"),
+    CORE / "driver" / "event_handling.py",
+]
 
 
 def parts_of(plugin: str) -> list[Path]:
