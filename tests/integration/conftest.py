@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,10 @@ from harness import Cli, environment
 from one_quickstart import one_quickstart
 from python_server import PythonServer, serve_python
 
-HEAVY = ("torch", "transformers.modeling_utils", "transformers.models.qwen2.modeling_qwen2", "openai.resources.chat", "uvicorn")
-"""Seven of the eleven seconds of a short run on `local` are spent on importing these."""
+TORCH = ("torch", "transformers.modeling_utils", "transformers.models.qwen2.modeling_qwen2")
+"""Six of the eleven seconds of a short run on `local` are spent on importing these."""
+
+HEAVY = (*(TORCH if find_spec("torch") else ()), "openai.resources.chat", "uvicorn")
 
 
 @pytest.fixture(scope="session")
