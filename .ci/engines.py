@@ -1,6 +1,6 @@
 """Which suites of the engines CI runs.
 
-The long suite of an engine (the tests marked `long`: all that start the real engine) takes 5 to 15 minutes. It runs if anything
+The long suite of an engine (the tests marked `long`: all that start the real engine) takes 7 to 18 minutes. It runs if anything
 that reaches the engine, as `engines.toml` lists it, has changed since the long suite last passed; all other tests of the engine
 always run. `engines.passed` holds, for each engine, a digest of what reached it when the long suite last passed.
 

@@ -1,6 +1,6 @@
 """A clone of the repository and its own environment, in which the README's first command is run once for all tests.
 
-That command installs with pip; the commands after it install with uv, in a tenth of the time. What this hides is how pip itself
+That command installs with pip; the commands after it install with uv, which is quicker. What this hides is how pip itself
 resolves and builds the packages of the later pages.
 """
 

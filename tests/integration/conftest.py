@@ -13,7 +13,7 @@ from one_quickstart import one_quickstart
 from python_server import PythonServer, serve_python
 
 TORCH = ("torch", "transformers.modeling_utils", "transformers.models.qwen2.modeling_qwen2")
-"""Six of the eleven seconds of a short run on `local` are spent on importing these."""
+"""Seven of the eleven CPU seconds of a short run on `local` are spent on importing these."""
 
 HEAVY = (*(TORCH if find_spec("torch") else ()), "openai.resources.chat", "uvicorn")
 

@@ -193,7 +193,7 @@ def _cost_nothing(error: Exception) -> bool:
     status = getattr(error, "status_code", None)
     if status is not None:
         return int(status) >= 400
-    # The SDK's HTTP library is not a dependency of ours, so its errors are matched by name.
+    # The SDK's HTTP library is not one of our dependencies, so its errors are matched by name.
     return type(error.__cause__).__name__ in ("ConnectError", "ConnectTimeout", "PoolTimeout")
 
 

@@ -36,7 +36,7 @@ class ConfigFile:
 def list_native_roots() -> tuple[str, ...]:
     """Return the names of the backbones that are published or installed, whose root sections hold raw native keys.
 
-    A name that is also a key of ours (`debug`) is left out: such a section belongs below `astuner`. Nothing is imported.
+    A name that is also one of our keys (`debug`) is left out: such a section belongs below `astuner`. Nothing is imported.
     """
     ours = attrs.fields_dict(Config)
     installed = sorted(entry.name for entry in entry_points(group="astuner.backbones"))

@@ -228,7 +228,7 @@ def _copy(tree: dict[str, Any]) -> None:
     for key, copies in COPIES.items():
         for copied in copies:
             reader = get(tree, copied.rpartition(".")[0].removesuffix("_args"))
-            # Trinity's own function takes no arguments of ours.
+            # Trinity's own function takes none of our arguments.
             if isinstance(reader, Mapping) or str(reader).startswith("astuner_trinity."):
                 put(tree, copied, get(tree, key))
 

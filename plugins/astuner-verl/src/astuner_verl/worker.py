@@ -14,7 +14,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker
 from astuner_verl.loss import LossOptions, compute_weighed_loss
 
 
-# verl finds the common base class of its colocated workers by the name "Worker", so no class of ours may have that name.
+# verl finds the common base class of its colocated workers by the name "Worker", so none of our classes may have that name.
 class PacedActor(ActorRolloutRefWorker):
     """Trains at the given rate, with the loss of the other backbones, and writes models for other tools."""
 

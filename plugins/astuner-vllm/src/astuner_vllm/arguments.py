@@ -59,7 +59,7 @@ _PLAIN: Mapping[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "float
 
 
 def explain_reserved(name: str) -> str | None:
-    """Return what to do instead of setting an argument of ours; None for one that the user may set."""
+    """Return what to do instead of setting one of our arguments; None for one that the user may set."""
     return OURS.get(_normalise(name))
 
 
