@@ -28,8 +28,9 @@ from astuner.rendering import TemplateRenderer
 from astuner.schema import Call
 from astuner.token_streams import prompt_length, stream_length
 
-TEST = Path(__file__).parents[1] / "astuner-core/tests/gateway/test_recording_properties.py"
-AT_ONCE = 2000
+REPOSITORY = Path(__file__).parents[1]
+TEST = REPOSITORY / "astuner-core/tests/gateway/recording/test_recording_properties.py"
+AT_ONCE = 5000
 """Sequences that one process of the test plays."""
 
 
@@ -139,7 +140,7 @@ def sequences(count: int, processes: int, seed: int) -> dict[str, float]:
 
     def share(numbered: tuple[int, int]) -> int:
         number, size = numbered
-        command = [sys.executable, "-m", "pytest", "-q", "-c", str(TEST.parents[3] / "pytest.ini"), "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", "-q", "-c", str(REPOSITORY / "pytest.ini"), "-p", "no:cacheprovider"]
         command += [str(TEST), "-k", "no_sequence_of_calls", f"--hypothesis-seed={seed + number}"]
         environment = {**os.environ, "ASTUNER_SEQUENCES": str(size), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

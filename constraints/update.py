@@ -45,6 +45,8 @@ WANTED = [
 WANTED_WITH_LOGGERS = [
     f"{ROOT}/astuner-core[rollout]",
     f"{ROOT}/plugins/astuner-loggers[mlflow,swanlab,tensorboard,trackio,wandb]",
+    # The dashboard of swanlab's `mode: local`, which users install under these pins, refuses later ones.
+    "rich<14",
     "hypothesis",
     "pytest",
     "pytest-asyncio",

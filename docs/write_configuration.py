@@ -88,6 +88,9 @@ def _resume() -> Iterator[str]:
         "",
         "Every other key must keep the value that the run was started with.",
         "",
+        "Another length changes a learning rate that falls (`lr_scheduler_type`). Stored episodes that were played with weights",
+        "of the old rates are then dropped and played again, and a notice shows both rates.",
+        "",
     )
     yield from (f"* `{pattern}`" for pattern in read_core_keys().may_change)
 

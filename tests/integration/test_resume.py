@@ -172,3 +172,43 @@ def test_adapters_go_on_bit_for_bit_too(project: Path, cli: Cli):
     resumed = cli("run", "--conf", "tune.yaml", *SMALL, *lora, "--resume", cwd=project)
     assert resumed.returncode == 0, resumed.stderr
     assert weights_digest(record(project), STEPS) == weights_digest(record(project, "whole"), STEPS)
+
+
+FALLING = (
+    "--set=trainer_common.optim.lr_scheduler_type=linear",
+    "--set=trainer_common.optim.lr_warmup_steps=0",
+    "--set=trainer_common.save_freq=-1",
+)
+
+
+def test_a_run_of_another_length_under_a_falling_rate_ends_like_one_that_began_with_it(start: Start, project: Path, cli: Cli):
+    whole = cli("run", "--conf", "tune.yaml", *SMALL, *FALLING, "--set=experiment_name=whole", cwd=project)
+    assert whole.returncode == 0, whole.stderr
+    process = start(project, *FALLING, "--set=trainer_common.total_training_steps=8")
+    wait_for_episodes(record(project), process, 40)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    resumed = cli("run", "--conf", "tune.yaml", *SMALL, *FALLING, "--resume", cwd=project)
+    assert resumed.returncode == 0, resumed.stderr
+    assert weights_digest(record(project), STEPS) == weights_digest(record(project, "whole"), STEPS)
+    assert "the run had 8 steps and has 4 now" in " ".join(resumed.stderr.split())
+
+
+def test_a_second_run_on_adapters_measures_its_divergence_from_them_and_goes_on_bit_for_bit(project: Path, cli: Cli):
+    lora = ("--set=model.lora_rank=4", "--set=trainer_common.optim.lr=0.01")
+    first = cli("run", "--conf", "tune.yaml", *SMALL, *lora, "--set=experiment_name=first", cwd=project)
+    assert first.returncode == 0, first.stderr
+    # So many tasks that rewards differ in some group.
+    second = (
+        "--set=trainer_common.optim.lr=0.01",
+        "--set=data.train_batch_size=8",
+        f"--set=model.path={record(project, 'first')}/checkpoints/step_{STEPS}",
+    )
+    whole = cli("run", "--conf", "tune.yaml", *SMALL, *second, "--set=experiment_name=whole", cwd=project)
+    assert whole.returncode == 0, whole.stderr
+    half = cli("run", "--conf", "tune.yaml", *SMALL, *second, "--set=trainer_common.total_training_steps=2", cwd=project)
+    assert half.returncode == 0, half.stderr
+    assert next(row["kl/mean"] for row in metric_rows(record(project)) if "kl/mean" in row) == pytest.approx(0, abs=1e-6)
+    resumed = cli("run", "--conf", "tune.yaml", *SMALL, *second, "--resume", cwd=project)
+    assert resumed.returncode == 0, resumed.stderr
+    assert weights_digest(record(project), STEPS) == weights_digest(record(project, "whole"), STEPS)

@@ -18,6 +18,7 @@ from made_up_groups import Control, groups_of, take_weights
 from one_quickstart import one_quickstart
 
 from astuner.judging.advantages import WeightedSample, compute_advantages
+from astuner.judging.estimators import ReinforcePlusPlus
 from astuner.planning.plan import plan_run
 from astuner.planning.replan import write_plan
 from astuner.processes.process_environment import export_variables
@@ -61,10 +62,12 @@ class TrinityTrainer:
     def update(self, groups: list[Group], step: int, mode: str) -> dict[str, float]:
         """Train on the rows of a step."""
         from astuner_trinity.explorer.experiences import build_experiences
+        from astuner_trinity.explorer.whole_step import compare_step
         from astuner_trinity.reports import step_metrics
         from astuner_trinity.trainer.batches import prepare_rows
 
-        rows = [row for group in groups for row in build_experiences(group, self.estimator, by_agent=True)]
+        rows = [row for group in groups for row in build_experiences(group, self.estimator, by_agent=True, plan="plan")]
+        compare_step(rows, self.estimator)
         rows, measured = prepare_rows(rows, step, workers=WORKERS, options={**self.options, "loss_agg_mode": mode})
         assert len(rows) % WORKERS == 0
         found = asyncio.run(self.trainer.train_step(rows))
@@ -137,6 +140,18 @@ def test_loss_gradient_and_divergence_are_equal(trainers: tuple[Any, TrinityTrai
     assert (found["clip/low"], found["clip/high"]) == (expected["clip/low"], expected["clip/high"]) == (0, 0)
 
 
+def test_an_estimator_that_compares_the_whole_step_does_so_here_too(trainers: tuple[Any, TrinityTrainer]) -> None:
+    local, trinity = trainers
+    take_weights(local, trinity.checkpoint())
+    groups = groups_of(40, local.renderer.tokenizer.vocab_size, SIZES)
+    local.trainer.options = evolve(local.trainer.options, loss_agg_mode="token-mean", mini_batch_num=1)
+    whole = TrinityTrainer(trinity.trainer, trinity.options, ReinforcePlusPlus(), trinity.job)
+    expected = local.update(compute_advantages(groups, ReinforcePlusPlus()), 40)
+    found = whole.update(groups, 40, "token-mean")
+    names = ("grad/norm", *EQUAL)
+    assert {name: found[name] for name in names} == pytest.approx({name: expected[name] for name in names}, rel=1e-4, abs=1e-6)
+
+
 def test_a_step_without_gradient_moves_no_weight(trainers: tuple[Any, TrinityTrainer]) -> None:
     """Adam would move them by what it remembers of the steps before."""
     local, trinity = trainers
@@ -146,8 +161,8 @@ def test_a_step_without_gradient_moves_no_weight(trainers: tuple[Any, TrinityTra
         for group in groups_of(50, local.renderer.tokenizer.vocab_size, SIZES)
     ]
     same = groups_of(51, local.renderer.tokenizer.vocab_size, SIZES)
-    alone = TrinityTrainer(trinity.trainer, {**trinity.options, "every_row": False}, trinity.estimator, trinity.job)
-    found = alone.update(groups, 50, "token-mean")
-    assert found["signal/updates"] == 0
+    # The options are those of a loss with a divergence, which alone is no signal.
+    found = trinity.update(groups, 50, "token-mean")
+    assert (found["signal/updates"], found["signal/nothing_to_train"]) == (0, 1)
     expected = local.update(compute_advantages(same, local.estimator), 51)
     assert trinity.update(same, 51, "token-mean")["kl/mean"] == pytest.approx(expected["kl/mean"], rel=1e-4)

@@ -15,6 +15,7 @@ from one_quickstart import one_quickstart
 
 from astuner.config.trees import put
 from astuner.judging.advantages import WeightedSample, compute_advantages
+from astuner.judging.estimators import ReinforcePlusPlus
 from astuner.planning.plan import plan_run
 
 pytestmark = [
@@ -80,7 +81,8 @@ def test_loss_gradient_and_divergence_are_equal(learners: tuple[Any, Any], mode:
     verl.run = evolve(verl.run, config=evolve(verl.run.config, trainer_common=evolve(common, mini_batch_num=parts)))
 
     samples = [row.sample for row in rows]
-    assert verl.reference_kl(samples) == pytest.approx(local.reference_kl(samples), rel=1e-4, abs=1e-4)
+    divergences = [np.concatenate(learner.reference_kl(samples)) for learner in (verl, local)]
+    assert divergences[0] == pytest.approx(divergences[1], rel=1e-4, abs=1e-4)
     expected, found = local.update(rows, step), verl.update(rows, step)
     # The second part of a step is computed with the weights after its first update, which may differ a little.
     close = 1e-4 if parts == 1 else 1e-3
@@ -88,6 +90,40 @@ def test_loss_gradient_and_divergence_are_equal(learners: tuple[Any, Any], mode:
     assert {name: found[name] for name in EQUAL} == pytest.approx({name: expected[name] for name in EQUAL}, rel=close, abs=1e-6)
     assert found["signal/updates"] == expected["signal/updates"] == parts
     assert (found["clip/low"], found["clip/high"]) == pytest.approx((expected["clip/low"], expected["clip/high"]), abs=2e-3)
+
+
+def test_tokens_of_one_row_may_have_different_advantages(learners: tuple[Any, Any], tmp_path: Path) -> None:
+    local, verl = learners
+    verl.save(tmp_path)
+    take_weights(local, tmp_path)
+    groups = groups_of(60, verl.renderer.tokenizer.vocab_size, SIZES)
+    owners = {(s.episode_id, s.agent): 0 for one in groups for episode in one.episodes for s in episode.samples}
+    for one in groups:
+        for episode in one.episodes:
+            for sample in episode.samples:
+                owners[sample.episode_id, sample.agent] += sample.trained
+    penalties = {owner: np.linspace(0.0, 0.1, count) for owner, count in owners.items()}
+    rows = compute_advantages(groups, ReinforcePlusPlus(), penalties)
+    assert any(row.token_advantages is not None for row in rows)
+    local.trainer.options = evolve(local.trainer.options, loss_agg_mode="token-mean", mini_batch_num=1)
+    put(verl.native, "actor_rollout_ref.actor.loss_agg_mode", "token-mean")
+    common = verl.run.config.trainer_common
+    verl.run = evolve(verl.run, config=evolve(verl.run.config, trainer_common=evolve(common, mini_batch_num=1)))
+    expected, found = local.update(rows, 60), verl.update(rows, 60)
+    names = ("grad/norm", *EQUAL)
+    assert {name: found[name] for name in names} == pytest.approx({name: expected[name] for name in names}, rel=1e-4, abs=1e-6)
+
+
+def test_a_divergence_without_any_advantage_moves_no_weight(learners: tuple[Any, Any], tmp_path: Path) -> None:
+    _, verl = learners
+    groups = groups_of(70, verl.renderer.tokenizer.vocab_size, SIZES)
+    rows = [evolve(row, advantage=0.0) for row in compute_advantages(groups, verl.estimator)]
+    verl.save(tmp_path / "before")
+    found = verl.update(rows, 70)
+    verl.save(tmp_path / "after")
+    assert (found["signal/updates"], found["signal/nothing_to_train"]) == (0, 1)
+    before, after = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("before", "after"))
+    assert before == after
 
 
 def test_advantages_are_those_of_the_rewards_for_both(learners: tuple[Any, Any]) -> None:

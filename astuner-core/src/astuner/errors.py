@@ -68,6 +68,14 @@ class RunFailed(AstunerError):
     """The run failed; the message counts the reasons."""
 
 
+class ServiceUnavailable(Exception):
+    """Raised by a workflow when something that its episode depends on is not available: a database, a sandbox, a search API.
+
+    The episode is played again, up to `rollout.max_retries` times. Do not raise it for what the model's text causes: such
+    episodes would be replaced by luckier ones.
+    """
+
+
 class Interrupted(AstunerError):
     """The user ended the run; its state is saved."""
 

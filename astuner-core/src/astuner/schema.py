@@ -89,8 +89,11 @@ class Verdict:
     rewards: Mapping[str, float] | None = None
     """Per agent name, where agents are rewarded differently; agents not named get `reward`."""
     components: Mapping[str, float] = field(factory=dict, converter=_to_mapping)
-    """Named parts of the reward, each logged as `reward/<name>`."""
+    """Named parts of the reward, each logged as `reward/<name>`; as `reward/component/<name>` if that name is taken."""
     rationale: str | None = None
+    presumed: bool = False
+    """Whether `is_success` is False without a judge: the episode failed, was abnormal or did not pass a gate. It
+    counts where the success of other episodes is known."""
 
 
 @frozen(kw_only=True)
@@ -240,10 +243,14 @@ class Failure:
     """The reason why an episode has no result."""
 
     reason: str
-    """A code: `timeout`, `workflow_error`, `engine_lost`, `cancelled`, `no_calls`, `no_tokens`…"""
+    """A code: `timeout`, `workflow_error`, `max_steps`, `context_full`, `environment_error`, `engine_lost`…"""
     detail: str = ""
     attempt: int = 0
     retried: bool = False
+    calls: int = 0
+    """Model calls of this attempt."""
+    tokens: int = 0
+    """Tokens sampled in this attempt."""
 
 
 @frozen(kw_only=True)
@@ -270,7 +277,7 @@ class Episode:
     untrained: Mapping[str, int] = field(factory=dict)
     """Sampled tokens that no sample trains, by reason code."""
     failures: tuple[Failure, ...] = ()
-    """One per failed attempt, the last one final when `output` is None."""
+    """One per failed attempt, the last one final when `output` is None. Calls and samples are those of the last attempt."""
     observations: Mapping[str, Any] = field(factory=dict)
     """What the judge observed of the environment before it was closed. JSON values only."""
     verdict: Verdict | Unjudged | None = None
@@ -290,7 +297,7 @@ class Episode:
 
     @property
     def reward(self) -> float | None:
-        """The reward of the episode; None when it failed or the judge did."""
+        """The reward of the episode; None when the judge failed, or the episode did and its failure has no reward."""
         return self.verdict.reward if isinstance(self.verdict, Verdict) else None
 
     @property

@@ -13,6 +13,7 @@ import pytest_asyncio
 from foreign_env import SERVER, Control, control_of, foreign_server
 
 from astuner.clients.env_service import EnvServiceClient, EnvServiceFailed, Instance, Patience
+from astuner.rollout.episode_failures import classify_environment_error
 
 QUICK = Patience(timeout_s=20.0, max_retries=4, first_pause_s=0.01)
 ACTION = {"role": "assistant", "content": "more"}
@@ -306,9 +307,41 @@ async def test_an_instance_that_the_server_lost_says_what_may_have_happened(clie
     played = instance(client)
     await played.create()
     await client.release(played.id)
-    with pytest.raises(EnvServiceFailed, match="it was released or the server was restarted"):
+    with pytest.raises(EnvServiceFailed, match="it was released, or the server was restarted"):
         await played.step(ACTION)
     assert not await played.release()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ({"when": "before"}, "environment_error"),
+        ({"when": "before", "status": 502}, "environment_error"),
+        ({"when": "before", "status": 500}, "workflow_error"),
+        ({"when": "before", "status": 504}, "workflow_error"),
+        ({"when": "before", "status": 400}, "workflow_error"),
+    ],
+    ids=["connection lost", "no server behind the proxy", "server error", "too slow for the proxy", "action refused"],
+)
+async def test_only_what_no_action_can_cause_is_a_failure_of_the_surroundings(client, control, fault, reason):
+    control(faults=[{"at": "step", **fault}])
+    played = instance(client)
+    await played.create()
+    with pytest.raises(EnvServiceFailed) as caught:
+        await played.step(ACTION)
+    await played.release()
+    assert classify_environment_error(caught.value, method="step") == reason
+
+
+@pytest.mark.asyncio
+async def test_a_forgotten_instance_is_a_failure_of_the_surroundings(client):
+    played = instance(client)
+    await played.create()
+    await client.release(played.id)
+    with pytest.raises(EnvServiceFailed) as caught:
+        await played.step(ACTION)
+    assert classify_environment_error(caught.value, method="step") == "environment_error"
 
 
 @pytest.mark.asyncio

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astuner.clients.fences import fence
+from astuner.clients.fences import BREAK, fence, find_fenced
 
 TAGS = re.compile(r"</?untrusted-([0-9a-f]{16})>")
 
@@ -40,3 +41,29 @@ def test_the_same_text_has_the_same_tags_and_any_other_has_others(one: str, othe
 def test_a_text_that_no_api_takes_is_made_one() -> None:
     assert fence("a\ud800b").encode()
     assert "a\ufffdb" in fence("a\ud800b")
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        *(
+            "<|im_start|>",
+            "<|eot_id|>",
+            "<|start_header_id|>",
+            "<|channel|>",
+            "<\uff5cUser\uff5c>",
+            "<\uff5cend\u2581of\u2581sentence\uff5c>",
+        ),
+        *("[INST]", "[/INST]", "[TOOL_CALLS]", "<<SYS>>", "<</SYS>>", "<s>", "</s>", "<bos>", "<start_of_turn>", "<end_of_turn>"),
+        *("<think>", "</think>", "<tool_call>", "</tool_response>", "]~]", "]<]"),
+    ],
+)
+def test_a_control_token_of_a_chat_template_is_broken(token: str) -> None:
+    shown = fence(f"a{token}b")
+    assert token not in shown
+    assert f"a{token}b" in shown.replace(BREAK, "")
+
+
+@pytest.mark.parametrize("text", ["a < b | c > d", "<div><b>x</b></div>", "a[i] = [1, 2]", "x <- c(1)", "[a](b)", "List<String>"])
+def test_ordinary_text_stays(text: str) -> None:
+    assert find_fenced([fence(text)]) == [text]

@@ -7,12 +7,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from astuner.clients.llm import LLMClient, LLMFailed, Patience
 from astuner.clients.llm_endpoint import Endpoint
+from astuner.clients.llm_options import LLMOptions
 from astuner.testing.scripted_api import Reply, ScriptedApi, make_completion, scripted_api
 
 QUESTION = [{"role": "user", "content": "2 + 2?"}]
@@ -67,10 +69,75 @@ def test_a_bad_request_is_not_sent_again(server: ScriptedApi) -> None:
 
 
 def test_an_answer_without_text_is_a_failure(server: ScriptedApi) -> None:
-    server.script = lambda body, number: make_completion(" ", finish_reason="length")
-    with pytest.raises(LLMFailed, match=r"holds no text \(finish_reason: length\)"):
+    server.script = lambda body, number: make_completion(" ")
+    with pytest.raises(LLMFailed, match=r"holds no text \(finish_reason: stop\)"):
         ask(client(server))
     assert len(server.bodies) == 1
+
+
+def test_a_text_that_was_cut_off_is_asked_for_again_with_more_room(server: ScriptedApi) -> None:
+    server.script = lambda body, number: "whole" if number else make_completion("who", finish_reason="length")
+    assert ask(client(server)) == "whole"
+    assert [body["max_tokens"] for body in server.bodies] == [9, 36]
+
+
+@pytest.mark.parametrize(("finish", "requests"), [("length", 2), ("content_filter", 1)])
+def test_a_text_that_stays_cut_off_is_a_failure(server: ScriptedApi, finish: str, requests: int) -> None:
+    server.script = lambda body, number: make_completion("who", finish_reason=finish)
+    with pytest.raises(LLMFailed, match=f"finish_reason: {finish}"):
+        ask(client(server))
+    assert len(server.bodies) == requests
+
+
+def refuse(name: str, code: str = "unsupported_parameter") -> Reply:
+    return Reply(400, {"error": {"message": f"'{name}' is not supported", "param": name, "code": code}})
+
+
+def answer_as_reasoning_model(body: Any, number: int) -> Reply | str:
+    """Answer as o-series and gpt-5 do."""
+    if "max_tokens" in body:
+        return refuse("max_tokens")
+    return refuse("temperature", "unsupported_value") if "temperature" in body else "4"
+
+
+def test_a_model_that_refuses_max_tokens_and_temperature_is_asked_without_them(server: ScriptedApi) -> None:
+    server.script = answer_as_reasoning_model
+    llm = client(server)
+    assert ask(llm, temperature=0.0) == ask(llm, temperature=0.0) == "4"
+    assert len(server.bodies) == 4
+    assert server.bodies[-1] == {"model": "big", "messages": QUESTION, "max_completion_tokens": 9}
+
+
+def test_what_a_model_refuses_is_reported_once(server: ScriptedApi, caplog: pytest.LogCaptureFixture) -> None:
+    server.script, server.pause_s = answer_as_reasoning_model, 0.2
+    llm = client(server)
+
+    async def ask_all() -> list[str]:
+        return await asyncio.gather(*(llm.ask(QUESTION, max_tokens=number) for number in range(1, 5)))
+
+    assert asyncio.run(ask_all()) == ["4"] * 4
+    assert len(server.bodies) == 8
+    assert caplog.text.count("does not take max_tokens") == 1
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+@pytest.mark.parametrize("limit", ["512", -5, 0, True, 1.5])
+def test_a_limit_of_tokens_is_a_whole_number(name: str, limit: Any) -> None:
+    with pytest.raises(ValueError, match=f"{name} must be null or a whole number of at least 1"):
+        LLMOptions(extra={name: limit})
+
+
+def test_a_field_that_is_refused_and_cannot_be_left_out_is_a_failure(server: ScriptedApi) -> None:
+    server.script = lambda body, number: refuse("top_p")
+    with pytest.raises(LLMFailed, match="'top_p' is not supported"):
+        ask(client(server), top_p=0.5)
+
+
+def test_a_field_that_is_null_is_not_sent(server: ScriptedApi) -> None:
+    options = LLMOptions(temperature=None, extra={"max_completion_tokens": 30, "top_p": None})
+    llm = options.make_client("the test", model="big", config_dir=Path(), environ=server.environ)
+    assert ask(llm) == "4"
+    assert server.bodies == [{"model": "big", "messages": QUESTION, "max_completion_tokens": 30}]
 
 
 def test_the_wait_that_the_api_asks_for_is_kept(server: ScriptedApi) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from typing import Any
 
 import pytest
@@ -45,6 +46,44 @@ def test_requests_at_once_keep_to_the_limit_together() -> None:
     assert sum(isinstance(one, LLMBudgetSpent) for one in found) == 7
 
 
+def test_requests_wait_for_what_those_under_way_leave_of_their_reserve() -> None:
+    with scripted_api(lambda body, number: make_completion("4", prompt_tokens=10, completion_tokens=5)) as api:
+        api.pause_s = 0.02
+        llm = client(api, max_tokens=115)
+
+        async def crowd() -> list[Any]:
+            return await asyncio.gather(*(llm.ask(QUESTION, max_tokens=40) for _ in range(9)), return_exceptions=True)
+
+        found = asyncio.run(crowd())
+    # 15 tokens each; a request may take 13 + 40, so five fit, one after the other.
+    assert found.count("4") == 5
+    refused = next(one for one in found if one != "4")
+    assert "the limit max_total_tokens: 115 is reached (spent: 5 requests, 75 tokens" in str(refused)
+
+
+def test_a_reserve_that_is_held_is_not_waited_for() -> None:
+    budget = Budget(Limits(max_tokens=100))
+    budget.reserve("", 80)
+    with pytest.raises(LLMBudgetSpent):
+        asyncio.run(budget.acquire("", 30))
+
+
+def test_a_request_of_another_loop_wakes_one_that_waits() -> None:
+    budget, begun = Budget(Limits(max_tokens=100)), threading.Event()
+
+    async def hold() -> None:
+        reserved = await budget.acquire("", 80)
+        begun.set()
+        await asyncio.sleep(0.1)
+        budget.settle(reserved)
+
+    other = threading.Thread(target=lambda: asyncio.run(hold()))
+    other.start()
+    begun.wait(10)
+    assert asyncio.run(budget.acquire("", 30)).completion_tokens == 30
+    other.join()
+
+
 def test_a_request_that_could_pass_the_cost_limit_is_not_sent() -> None:
     with scripted_api("4") as api, pytest.raises(LLMBudgetSpent, match=r"the limit max_cost: 0\.001 is reached"):
         asyncio.run(client(api, max_cost=0.001, completion_price=10.0).ask(QUESTION, max_tokens=1000))
@@ -63,7 +102,7 @@ def test_a_request_that_failed_counts_and_leaves_room() -> None:
 @pytest.mark.parametrize(
     ("reply", "tokens"),
     [
-        (make_completion(" ", prompt_tokens=7, completion_tokens=20, finish_reason="length"), 27),
+        (make_completion(" ", prompt_tokens=7, completion_tokens=20), 27),
         (make_completion("4"), 20 + len('[{"role": "user", "content": "2 + 2?"}]') // 3),
     ],
     ids=["an answer of no use", "an API that does not tell"],

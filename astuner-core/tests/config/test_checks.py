@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -172,3 +174,47 @@ def test_paths_start_from_the_yaml() -> None:
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-0.6B", "gpt2", "qwen-max", "qwen3:8b"])
 def test_name_of_a_model_is_no_directory(tmp_path: Path, name: str) -> None:
     assert find_model_directory(name, tmp_path) is None
+
+
+@pytest.fixture
+def adapters(tmp_path: Path) -> Path:
+    """A directory of LoRA adapters."""
+    (tmp_path / "adapters").mkdir()
+    content = {"base_model_name_or_path": "org/base", "r": 4, "lora_alpha": 8, "target_modules": ["v_proj", "q_proj"]}
+    (tmp_path / "adapters" / "adapter_config.json").write_text(json.dumps(content))
+    return tmp_path / "adapters"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'{"r": 8,', b"[]", b"\xff", b'{"r": 8}', b'{"base_model_name_or_path": "org/base", "r": "x"}'],
+    ids=["half a file", "no mapping", "no text", "no base", "rank in words"],
+)
+def test_adapters_whose_file_is_damaged_are_named(problem: OneProblem, adapters: Path, content: bytes) -> None:
+    (adapters / "adapter_config.json").write_bytes(content)
+    found = problem("", [f"model.path={adapters}"])
+    assert found.key == "astuner.model.path"
+    assert "adapter_config.json does not describe LoRA adapters" in found.message
+
+
+@pytest.mark.parametrize(
+    ("key", "asked", "has"),
+    [
+        ("lora_rank", "16", "lora_rank 4, and this asks for 16"),
+        ("lora_rank", "0", r"lora_rank 4, and this asks for 0 \(train all weights\)"),
+        ("lora_alpha", "32", r"lora_alpha 8, and this asks for 32\.0"),
+        ("target_modules", "[q_proj]", r"target_modules \('q_proj', 'v_proj'\), and this asks for \('q_proj',\)"),
+    ],
+)
+def test_a_key_that_the_adapters_of_the_model_do_not_have_is_refused(
+    problem: OneProblem, adapters: Path, key: str, asked: str, has: str
+) -> None:
+    found = problem("", [f"model.path={adapters}", f"model.{key}={asked}"])
+    assert found.key == f"astuner.model.{key}"
+    assert re.search(has, found.message)
+
+
+@pytest.mark.parametrize("more", [[], ["model.lora_rank=4", "model.lora_alpha=8", "model.target_modules=[q_proj,v_proj]"]])
+def test_adapters_are_trained_on_as_they_are_with_a_notice(load: Load, adapters: Path, more: list[str]) -> None:
+    notices = load("  trainer_common: {val_pass_n: 1}\n", [f"model.path={adapters}", *more]).notices
+    assert [notice.partition(":")[0] for notice in notices] == ["model.path holds LoRA adapters (rank 4) of org/base"]

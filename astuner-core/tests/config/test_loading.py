@@ -299,6 +299,18 @@ def test_interpolation_that_cannot_be_resolved_is_named(
     assert found.message.startswith(message)
 
 
+@pytest.mark.parametrize("root", ["astuner", "ajet"])
+def test_an_interpolation_may_name_a_key_by_its_older_spelling(load: Load, root: str) -> None:
+    text = f"  trainer_common: {{val_pass_n: 7}}\n  project_name: n${{{root}.rollout.val_kwargs.num_repeat}}\n"
+    assert load(text).config.project_name == "n7"
+
+
+def test_an_older_value_out_of_an_interpolation_is_read_as_the_present_one(load: Load) -> None:
+    loaded = load("  context_tracker: {context_tracker_type: '${oc.env:ASTUNER_NO_SUCH,linear_cm}'}\n")
+    assert loaded.config.context_tracker.context_tracker_type == "linear"
+    assert "linear_cm → linear" in " ".join(loaded.notices)
+
+
 def test_escaped_interpolation_is_plain_text(load: Load) -> None:
     assert load("  project_name: 'a\\${b}'\n").config.project_name == "a${b}"
 

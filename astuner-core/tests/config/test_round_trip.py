@@ -21,6 +21,7 @@ loggers = st.builds(LoggerChoice, name=names, options=st.dictionaries(names, pla
 SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "top_k": st.just(-1) | st.integers(1, 100),
     "experiment_name": names,
+    "clip_ratio_c": st.floats(1.01, 10),
     "betas": st.tuples(*[st.floats(0, 0.99)] * 2),
     "logger": st.lists(st.builds(LoggerChoice, name=names, options=st.dictionaries(names, plain, max_size=2)), max_size=3).map(
         tuple

@@ -30,6 +30,36 @@ def test_shown_configuration_is_plain_yaml_for_other_readers(load: Callable[...,
     assert tree["astuner"]["rollout"]["seed"] is None
 
 
+def test_what_came_from_the_environment_is_shown_as_it_was_written(
+    load: Callable[..., LoadedConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_NOTE", "a-note-of-mine")
+    monkeypatch.setenv("MY_SHORT", "x1")
+    loaded = load(
+        "  project_name: ${oc.env:MY_NOTE}\n"
+        "  task_judge: {judge_protocol: j->J, j: {note: 'see ${oc.env:MY_NOTE}', short: '${oc.env:MY_SHORT}',"
+        " again: '${astuner.project_name}', api_key: '${oc.env:MY_NOTE}',"
+        " default: '${oc.env:MY_UNSET,plain}', same: a-note-of-mine}}\n"
+        "verl: {a: {b: ['${oc.env:MY_NOTE}']}}\n"
+    )
+    shown = yaml.safe_load(to_yaml(loaded))
+    assert shown["astuner"]["project_name"] == "${oc.env:MY_NOTE}"
+    assert shown["astuner"]["task_judge"]["j"] == {
+        "note": "see ${oc.env:MY_NOTE}",
+        "short": "${oc.env:MY_SHORT}",
+        "again": "${oc.env:MY_NOTE}",
+        "api_key": "${oc.env:MY_NOTE}",
+        "default": "plain",
+        "same": "a-note-of-mine",
+    }
+    assert shown["verl"] == {"a": {"b": ["${oc.env:MY_NOTE}"]}}
+    assert loaded.environment_values == {
+        "a-note-of-mine": "${oc.env:MY_NOTE}",
+        "see a-note-of-mine": "see ${oc.env:MY_NOTE}",
+        "x1": "${oc.env:MY_SHORT}",
+    }
+
+
 def test_secrets_are_not_shown_unless_asked_for(load: Callable[..., LoadedConfig]) -> None:
     loaded = load("  task_judge: {judge_protocol: j->J, j: {api_key: abcdef, note: use sk-12345678}}\nverl: {hf_token: abcdef}\n")
     shown = to_yaml(loaded)
@@ -96,7 +126,7 @@ def test_redaction_reaches_lists_and_leaves_numbers() -> None:
 
 
 def test_text_is_redacted_and_otherwise_left_as_it_was_written() -> None:
-    text = "a:\n  api_key: abc  # mine\n  many: [{token: 'x'}, {model: sk-abcdefgh}]\n  keys:\n    - k1\n    - k2\n"
+    text = "a:\n  api_key: abc  # mine\n  many: [{token: 'x'}, {model: sk-abcd1234}]\n  keys:\n    - k1\n    - k2\n"
     expected = (
         f"a:\n  api_key: {REDACTED}  # mine\n  many: [{{token: {REDACTED}}}, {{model: {REDACTED}}}]\n"
         f"  keys:\n    - {REDACTED}\n    - {REDACTED}\n"

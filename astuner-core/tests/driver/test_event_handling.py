@@ -6,22 +6,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 
 from astuner import hookimpl
 from astuner.config.model import Config
 from astuner.config.trainer import TrainerCommon
 from astuner.driver.control import RunControl
 from astuner.driver.event_handling import STEPS_WITHOUT_SIGNAL, Progress, drive
+from astuner.driver.replayed_steps import ReplayedSteps, read_step_times
 from astuner.driver.reporting import Loggers, NamedLogger
 from astuner.errors import RunFailed
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.hooks import Hooks
-from astuner.runs.checkpoints import begin_checkpoint, finish_checkpoint
+from astuner.runs.checkpoints import begin_checkpoint, find_checkpoint, finish_checkpoint
 from astuner.runs.directory import RunDirectory
 from astuner.runs.episode_store import EpisodeFiles
-from astuner.schema import CheckpointSaved, Event, Notice, StepReport, ValidationReport
+from astuner.schema import CheckpointSaved, Episode, Event, Failure, Notice, StepReport, ValidationReport, Verdict
 from astuner.testing.episodes import episode, group
 from astuner.testing.run_infos import run_info
 
@@ -51,6 +53,7 @@ class Log:
         if self.breaks:
             raise OSError("no network")
         self.steps.append(step)
+        self.metrics = metrics
 
     def log_episodes(self, step: int, groups: Any) -> None:
         pass
@@ -67,6 +70,8 @@ class Stage:
     listener: Listener = field(factory=Listener)
     told: list[str] = field(factory=list)
     progress: Progress = field(factory=Progress)
+    times: dict[int, dict[str, float]] = field(factory=dict)
+    played_now: list[Episode] = field(factory=list)
     closed: bool = False
 
     @property
@@ -88,7 +93,9 @@ class Stage:
         directory.open()
         hooks = Hooks(Catalog())
         assert hooks.register(self.listener, "listener")
-        store = EpisodeFiles(directory.episodes)
+        store = EpisodeFiles(directory.episodes, replay_after=0)
+        for one in self.played_now:
+            store.add_episode(one)
         info = run_info(self.path, directory=self.path, config=Config(trainer_common=self.trainer))
         control = RunControl(
             store=store,
@@ -107,6 +114,7 @@ class Stage:
                 hooks=hooks,
                 control=control,
                 progress=self.progress,
+                replayed=ReplayedSteps(store=store, times=self.times),
             )
         finally:
             store.close()
@@ -140,8 +148,19 @@ def test_the_first_and_the_last_validation_are_kept(stage: Stage):
 
 def test_the_best_validated_step_is_remembered(stage: Stage):
     stage.trainer = TrainerCommon(keep_best=True)
-    stage.drive(step(1), validation(1, 0.4), step(2), validation(2, 0.9), step(3), validation(3, 0.5))
-    assert stage.directory.state["best"] == {"step": 2, "metric": "val/reward/mean", "value": 0.9}
+    stage.drive(
+        *(validation(1, 0.4), CheckpointSaved(step=1, path="x")),
+        *(validation(2, 0.9), CheckpointSaved(step=2, path="x")),
+        *(validation(3, 0.5), CheckpointSaved(step=3, path="x")),
+    )
+    assert find_checkpoint(stage.directory, "best").name == "step_2"
+
+
+def test_a_better_step_that_was_never_saved_does_not_cost_the_best_checkpoint(stage: Stage):
+    stage.trainer = TrainerCommon(keep_best=True, max_checkpoints_to_keep=1)
+    stage.drive(validation(2, 0.5), CheckpointSaved(step=2, path="x"), validation(4, 0.9))
+    stage.drive(validation(6, 0.4), CheckpointSaved(step=6, path="x"))
+    assert stage.directory.list_saved_steps() == [2, 6]
 
 
 def test_old_checkpoints_are_deleted(stage: Stage):
@@ -157,6 +176,62 @@ def test_a_logger_that_fails_is_named_and_left_out_and_the_run_goes_on(stage: St
     assert stage.logs[1].steps == [1, 2]
 
 
+def timed_step(*repeats: int) -> StepReport:
+    times = {"time/rollout_s": 0.1, "time/engine_s": 0.0, "time/update_s": 2.0, "time/step_s": 2.1, "tokens/per_s": 9999.0}
+    return StepReport(step=1, metrics={"reward/mean": 0.5, **times}, groups=(group(*map(episode, repeats)),))
+
+
+@pytest.fixture
+def stored(stage: Stage) -> Stage:
+    """The stage of a resumed run, whose store has the first of the step's episodes."""
+    store = EpisodeFiles(stage.directory.episodes)
+    store.add_episode(episode(0))
+    store.close()
+    return stage
+
+
+def test_a_step_of_stored_episodes_has_the_times_of_the_attempt_that_played_them(stored: Stage):
+    stored.times = {1: {"time/rollout_s": 8.0, "time/step_s": 10.0, "tokens/per_s": 150.0}}
+    stored.drive(timed_step(0))
+    assert stored.logs[0].metrics == {
+        "reward/mean": 0.5,
+        "time/rollout_s": 8.0,
+        "time/update_s": 2.0,
+        "time/step_s": 10.0,
+        "tokens/per_s": 150.0,
+        "time/episodes_replayed": 1.0,
+    }
+
+
+def test_a_step_that_is_replayed_in_part_has_no_throughput(stored: Stage):
+    stored.times = {1: {"tokens/per_s": 150.0}}
+    stored.played_now = [episode(1)]
+    stored.drive(timed_step(0, 1))
+    assert stored.logs[0].metrics == {
+        "reward/mean": 0.5,
+        "time/update_s": 2.0,
+        "time/step_s": 2.1,
+        "time/episodes_replayed": 1.0,
+    }
+
+
+def test_a_step_that_was_played_now_keeps_its_times(stored: Stage):
+    stored.played_now = [episode(0)]
+    stored.drive(timed_step(0))
+    assert stored.logs[0].metrics == timed_step(0).metrics
+
+
+def test_the_times_of_repeated_steps_are_read_from_the_metrics_of_the_earlier_attempt(tmp_path: Path):
+    rows = [
+        '{"step": 1, "kind": "train", "time/step_s": 1.0}',
+        '{"step": 2, "kind": "train", "time/step_s": 2.0, "tokens/per_s": null, "reward/mean": 0.5}',
+        '{"step": 2, "kind": "validation", "val/reward/mean": 0.5}',
+        '{"step": 3, "kind": "tra',
+    ]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(rows))
+    assert read_step_times(tmp_path / "metrics.jsonl", after=1) == {2: {"time/step_s": 2.0}}
+
+
 def test_a_notice_reaches_the_user(stage: Stage):
     stage.drive(Notice(text="look"))
     assert stage.told == ["look"]
@@ -167,6 +242,60 @@ def test_too_many_steps_without_signal_end_the_run_and_the_backbone_is_closed(st
         stage.drive(*(step(n, signal=0.0) for n in range(1, STEPS_WITHOUT_SIGNAL + 5)))
     assert stage.closed
     assert stage.directory.state["step"] == STEPS_WITHOUT_SIGNAL
+
+
+def quiet(number: int, *episodes: Episode) -> StepReport:
+    return StepReport(step=number, metrics={"signal/tokens_nonzero_advantage": 0.0}, groups=(group(*episodes),))
+
+
+def failed(repeat: int, reason: str) -> Episode:
+    return evolve(episode(repeat, None), output=None, verdict=None, samples=(), failures=(Failure(reason=reason),))
+
+
+def presumed(repeat: int, reason: str) -> Episode:
+    verdict = Verdict(0.0, False, presumed=True)
+    return evolve(episode(repeat), output=None, verdict=verdict, failures=(Failure(reason=reason),))
+
+
+def untrained(repeat: int) -> Episode:
+    masked = [evolve(sample, mask=np.zeros_like(sample.mask)) for sample in episode().samples]
+    return evolve(episode(repeat, float(repeat)), samples=tuple(masked), untrained={"constrained": 3})
+
+
+@pytest.mark.parametrize(
+    ("episodes", "says"),
+    [
+        ([episode(0, 0.0), episode(1, 0.0)], "all rewards are 0. Choose easier tasks"),
+        ([episode(0, 1.0), episode(1, 1.0)], "all rewards are 1. Choose harder tasks"),
+        ([episode(0, 5.0, success=True), episode(1, 5.0, success=True)], "all rewards are 5. Choose harder tasks"),
+        ([episode(0, 0.5), episode(1, 0.5)], "all rewards are 0.5. Choose easier tasks"),
+        (
+            [failed(0, "timeout"), failed(1, "timeout"), failed(2, "workflow_error")],
+            "all 9 episodes failed, most often with timeout (6)",
+        ),
+        ([episode(0, None), episode(1, None)], "all 6 episodes failed, most often with judge_error (6)"),
+        (
+            [presumed(0, "context_full"), presumed(1, "context_full"), presumed(2, "max_steps")],
+            "all 9 episodes with a reward failed, most often with context_full (6), and have the rewards of "
+            "rollout.failure_rewards. raise rollout.max_model_len",
+        ),
+        ([untrained(0), untrained(1)], "no sampled token can be trained (constrained 18)"),
+    ],
+)
+def test_a_run_that_learns_nothing_says_why_once(stage: Stage, episodes: list[Episode], says: str):
+    stage.drive(*(quiet(number, *episodes) for number in range(1, 8)))
+    assert len(stage.told) == 1
+    assert stage.told[0].startswith(f"nothing was learnt in 3 steps in a row: {says}")
+
+
+def test_a_run_whose_tasks_differ_but_not_their_siblings_says_so(stage: Stage):
+    stage.drive(*(quiet(number, episode(0, float(number)), episode(1, float(number))) for number in (1, 2, 3)))
+    assert "all siblings of a task get the same reward" in stage.told[0]
+
+
+def test_two_steps_without_signal_are_no_news(stage: Stage):
+    stage.drive(step(1, 0.0), step(2, 0.0), step(3), step(4, 0.0), step(5, 0.0))
+    assert stage.told == []
 
 
 def test_a_step_with_signal_starts_the_count_anew(stage: Stage):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from astuner.config.show import to_yaml
-from astuner.driver.resume import check_same_run, is_same_length
+from astuner.config.show import sign_variables, to_yaml
+from astuner.driver.resume import check_same_run, drop_episodes_of_other_rates, is_same_length
 from astuner.errors import ConfigError
 from astuner.planning.plan import Plan, plan_run
+from astuner.rollout.sampler import TaskSampler
 from astuner.runs.directory import RunDirectory
+from astuner.runs.episode_store import EpisodeFiles
+from astuner.schema import Task
+from astuner.testing.episodes import episode
 
 AGENT = "class Agent:\n    async def execute(self, workflow_task, tuner): ...\n"
 JUDGE = """\
@@ -56,7 +60,8 @@ def resumed(tmp_path: Path) -> Resumed:
         (tmp_path / "judge.py").write_text(JUDGE)
         directory = RunDirectory(tmp_path / "run")
         directory.path.mkdir()
-        directory.write_config(given="", resolved=to_yaml(planned(before).loaded), native={})
+        loaded = planned(before).loaded
+        directory.write_config(given="", resolved=to_yaml(loaded), native={}, environment=sign_variables(loaded))
         return directory, planned(now)
 
     return of
@@ -92,6 +97,29 @@ def test_what_a_judge_of_a_list_is_asked_may_not_change_and_is_named_with_its_pl
     assert "was 'one' when run was started and is 'other' now" in str(caught.value)
 
 
+@pytest.fixture
+def after_another_note(resumed: Resumed, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], tuple[RunDirectory, Plan]]:
+    """Start a run with a variable under this key, change the variable, and plan the run again."""
+
+    def of(key: str) -> tuple[RunDirectory, Plan]:
+        monkeypatch.setenv("MY_NOTE", "one note")
+        more = judged({"llm": {key: "${oc.env:MY_NOTE}"}})
+        directory, _ = resumed(more, more)
+        monkeypatch.setenv("MY_NOTE", "another")
+        return directory, plan_run(directory.path.parent / "run.yaml", ())
+
+    return of
+
+
+def test_a_value_from_the_environment_may_not_change(after_another_note: Any) -> None:
+    with pytest.raises(ConfigError, match=r"the value of \$\{oc\.env:MY_NOTE\} is another one than when run was started"):
+        check_same_run(*after_another_note("model_name"))
+
+
+def test_a_secret_from_the_environment_may_change(after_another_note: Any) -> None:
+    check_same_run(*after_another_note("api_key"))
+
+
 def test_a_list_of_another_length_is_named_as_a_whole(resumed: Resumed) -> None:
     with pytest.raises(ConfigError) as caught:
         check_same_run(*resumed(judged({"level": 1}), judged({"level": 1}, {"level": 2})))
@@ -108,3 +136,51 @@ def test_a_run_that_was_made_longer_has_another_length(resumed: Resumed) -> None
     directory, plan = resumed({"trainer_common": {"total_epochs": 1}}, {"trainer_common": {"total_epochs": 2}})
     check_same_run(directory, plan)
     assert not is_same_length(directory, plan)
+
+
+def falling(total: int, schedule: str = "linear") -> dict[str, Any]:
+    return {"trainer_common": {"total_training_steps": total, "optim": {"lr_scheduler_type": schedule, "lr": 0.01}}}
+
+
+class OneBatch:
+    def read(self, split: str) -> Iterator[Task]:
+        yield Task(main_query="1 + 1", task_id="t")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[EpisodeFiles]:
+    """Episodes of the steps 1 to 4."""
+    store = EpisodeFiles(tmp_path / "episodes")
+    for step in (1, 2, 3, 4):
+        store.add_episode(episode(step=step))
+    store.close()
+    again = EpisodeFiles(tmp_path / "episodes", replay_after=1)
+    yield again
+    again.close()
+
+
+TASKS = TaskSampler(OneBatch(), batch_size=1, epochs=1, seed=1)  # type: ignore[arg-type]  # all that is read of a reader
+
+
+def test_another_length_under_a_falling_rate_drops_what_later_weights_have_sampled(resumed: Resumed, store: EpisodeFiles) -> None:
+    notice = drop_episodes_of_other_rates(*resumed(falling(5), falling(20)), store, TASKS, 1)
+    assert notice is not None
+    assert "learning rate of step 2 is 0.0095; it was 0.008. 2 stored episodes" in notice
+    assert [step for step in (2, 3, 4) if store.recall(f"train/{step}/t/0")] == [2]
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [(falling(5, "constant"), falling(20, "constant")), (falling(5), falling(5))],
+    ids=["a constant rate", "the same length"],
+)
+def test_where_no_rate_changes_every_stored_episode_is_kept(resumed: Resumed, store: EpisodeFiles, before: Any, now: Any) -> None:
+    assert drop_episodes_of_other_rates(*resumed(before, now), store, TASKS, 1) is None
+    assert [step for step in (2, 3, 4) if store.recall(f"train/{step}/t/0")] == [2, 3, 4]
+
+
+def test_a_finished_run_that_is_made_longer_shows_the_jump_of_its_rate(resumed: Resumed, store: EpisodeFiles) -> None:
+    notice = drop_episodes_of_other_rates(*resumed(falling(40), falling(80)), store, TASKS, 40)
+    assert notice == (
+        "the run had 40 steps and has 80 now, so with lr_scheduler_type 'linear' the learning rate of step 41 is 0.005; it was 0."
+    )

@@ -220,7 +220,7 @@ async def test_what_the_remote_refuses_is_refused(serving: Any, remote: Remote) 
         with pytest.raises(openai.BadRequestError) as caught:
             await stage.client().chat.completions.create(model="any", messages=USER)
     assert caught.value.code == "context_length_exceeded"
-    assert stage.recorder.overflow
+    assert stage.recorder.failures.reason == "context_full"
     assert len(remote.bodies) == 1
 
 

@@ -231,14 +231,14 @@ async def test_every_field_takes_or_refuses_a_value_of_any_type(serving: Any, pa
 @pytest.mark.parametrize("path", BODIES)
 async def test_errors_have_one_shape_in_every_api_of_openai(serving: Any, path: str) -> None:
     body = BODIES[path]
-    async with serving(engine=Down(), max_calls=1, gateway={"max_body_bytes": 5000}) as stage, http(stage) as client:
+    async with serving(engine=Down(), max_steps=1, gateway={"max_body_bytes": 5000}) as stage, http(stage) as client:
         responses = [
             await client.post(path, json={**body, "x": "y" * 5000}),
             await client.post(path, json=body, headers={"Authorization": "Bearer x"}),
             await client.post(path, json=body),
             await client.post(path, json=body),
         ]
-    assert [response.status_code for response in responses] == [413, 401, 503, 429]
+    assert [response.status_code for response in responses] == [413, 401, 503, 403]
     assert {tuple(response.json()["error"]) for response in responses} == {("message", "type", "param", "code")}
     assert responses[2].headers["retry-after"] == "1"
 
@@ -351,10 +351,26 @@ async def test_a_stream_ends_with_done(serving: Any) -> None:
 
 
 @pytest.mark.asyncio
-async def test_penalties_have_no_effect_and_say_so(serving: Any) -> None:
-    response, recorder = await post(serving, {"messages": USER, "presence_penalty": 0.5})
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("presence_penalty", 0.5),
+        ("frequency_penalty", 0.5),
+        ("repetition_penalty", 1.1),
+        ("min_p", 0.1),
+        ("logit_bias", {"17": -100}),
+        ("min_tokens", 3),
+        ("stop_token_ids", [17]),
+        ("structured_outputs", {"regex": "[0-9]+"}),
+        ("guided_choice", ["yes", "no"]),
+        ("continue_final_message", True),
+    ],
+)
+async def test_other_ways_to_bend_the_distribution_have_no_effect_and_say_so(serving: Any, name: str, value: Any) -> None:
+    response, recorder = await post(serving, {"messages": USER, name: value})
     assert response.status_code == 200
-    assert recorder.notices == ["scout: 'presence_penalty' has no effect; engines do not support it."]
+    assert recorder.notices == [f"scout: '{name}' has no effect; engines do not support it."]
+    assert recorder.calls[0].untrained is None
 
 
 @pytest.mark.asyncio

@@ -14,7 +14,9 @@ from typing import Any
 import openai
 import pytest
 
+from astuner.builtin.engines.scripted_engine import ScriptedEngine
 from astuner.gateway import Gateway
+from astuner.rendering import TemplateRenderer
 from astuner.schema import Capabilities, Chunk, Request
 from astuner.testing import until_so
 from astuner.token_streams import stream_ids
@@ -244,6 +246,9 @@ async def test_tool_calls_are_not_read_when_none_are_wanted(serving: Any) -> Non
     assert stage.recorder.calls[0].untrained is None
 
 
+JSON_SCHEMA = {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}}
+
+
 @pytest.mark.asyncio
 @pytest.mark.parametrize(
     "asked",
@@ -251,13 +256,58 @@ async def test_tool_calls_are_not_read_when_none_are_wanted(serving: Any) -> Non
         {"tools": [ADD], "tool_choice": "required"},
         {"tools": [ADD], "tool_choice": {"type": "function", "function": {"name": "add"}}},
         {"response_format": {"type": "json_object"}},
+        {"response_format": JSON_SCHEMA},
     ],
 )
-async def test_constrained_calls_are_served_and_not_trained(serving: Any, asked: dict[str, Any]) -> None:
+async def test_calls_that_the_engine_cannot_constrain_are_trained_with_one_notice(serving: Any, asked: dict[str, Any]) -> None:
     async with serving(CALL) as stage:
-        await stage.client().chat.completions.create(model="any", messages=USER, **asked)
-    assert stage.recorder.calls[0].untrained == "constrained"
-    assert "has no effect" in stage.recorder.notices[0]
+        for _ in range(2):
+            await stage.client().chat.completions.create(model="any", messages=USER, **asked)
+    assert [call.untrained for call in stage.recorder.calls] == [None, None]
+    assert [text.partition(". ")[2] for text in stage.recorder.notices] == [
+        "Its answers are sampled freely and trained, so the agent must check their form itself."
+    ]
+
+
+class ConstrainingEngine(ScriptedEngine):
+    """Can hold answers to JSON."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(constrained=True, constraints=("json_object", "json_schema"))
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("constraints", "enforced", "untrained"),
+    [
+        ("ignore", [None, "json_object"], [None, "frozen_agent"]),
+        ("enforce", ["json_object", "json_object"], ["constrained", "frozen_agent"]),
+    ],
+)
+async def test_constraints_hold_for_frozen_agents_and_where_they_are_enforced(
+    serving: Any, renderer: TemplateRenderer, constraints: str, enforced: list[str | None], untrained: list[str | None]
+) -> None:
+    seen: list[Any] = []
+
+    def say(prompt: str, request: Request) -> str:
+        seen.append(request.constraint and request.constraint["type"])
+        return "{}"
+
+    engine = ConstrainingEngine(tokenizer=renderer.tokenizer, reply=say)
+    async with serving(engine=engine, constraints=constraints, trainable_targets=["planner"]) as stage:
+        for agent in ("planner", "critic"):
+            await stage.client(agent).chat.completions.create(model="any", messages=USER, response_format={"type": "json_object"})
+    assert seen == enforced
+    assert [call.untrained for call in stage.recorder.calls] == untrained
+
+
+@pytest.mark.asyncio
+async def test_no_tool_call_is_required_of_an_agent_without_tools(serving: Any) -> None:
+    async with serving("yes", disable_tools=True) as stage:
+        await stage.client().chat.completions.create(model="any", messages=USER, tools=[ADD], tool_choice="required")
+    assert stage.recorder.calls[0].untrained is None
+    assert stage.recorder.notices == []
 
 
 @pytest.mark.asyncio
@@ -339,7 +389,7 @@ async def test_a_full_context_is_refused_by_its_name(serving: Any) -> None:
         with pytest.raises(openai.BadRequestError) as caught:
             await stage.client().chat.completions.create(model="any", messages=[{"role": "user", "content": "word " * 40}])
     assert caught.value.code == "context_length_exceeded"
-    assert stage.recorder.overflow
+    assert stage.recorder.failures.reason == "context_full"
     assert stage.recorder.calls == ()
 
 
@@ -354,13 +404,14 @@ async def test_running_into_the_end_of_the_context_is_its_own_finish(serving: An
 
 
 @pytest.mark.asyncio
-async def test_max_calls_ends_with_429_that_is_not_retried(serving: Any) -> None:
-    async with serving("yes", max_calls=2) as stage:
+async def test_a_call_over_max_steps_is_refused_with_the_key_to_raise_and_not_sent_again(serving: Any) -> None:
+    async with serving("yes", max_steps=2) as stage:
         client = stage.client(max_retries=2)
         await client.chat.completions.create(model="any", messages=USER, n=2)
-        with pytest.raises(openai.RateLimitError):
+        with pytest.raises(openai.PermissionDeniedError, match=r"'agent'.*rollout\.multi_turn\.max_steps = 2.*raise this key"):
             await client.chat.completions.create(model="any", messages=USER)
     assert len(stage.recorder.calls) == 2
+    assert stage.recorder.failures.reason == "max_steps"
 
 
 @pytest.mark.asyncio
@@ -516,12 +567,13 @@ async def test_an_engine_error_in_the_middle_of_a_stream_reaches_the_client(serv
 
 
 @pytest.mark.asyncio
-async def test_a_call_that_takes_too_long_is_a_timeout(serving: Any) -> None:
+async def test_a_call_that_takes_too_long_is_a_timeout_and_is_not_asked_again(serving: Any) -> None:
     async with serving(engine=Slow(), llm_timeout_s=0.05) as stage:
         with pytest.raises(openai.InternalServerError) as caught:
-            await stage.client().chat.completions.create(model="any", messages=USER)
+            await stage.client(max_retries=2).chat.completions.create(model="any", messages=USER)
     assert caught.value.status_code == 504
-    assert stage.recorder.calls[0].untrained == "timeout"
+    # A client that asked again would get another answer, and replace a long one by a shorter one.
+    assert [call.untrained for call in stage.recorder.calls] == ["timeout"]
 
 
 @pytest.mark.asyncio

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from astuner.config.rewards import Overlong, RewardComposition, Shape, order_by_requirements
 from astuner.judging.composition import combine_judges
 from astuner.judging.failures import collect_observations, collect_verdicts
+from astuner.judging.group_judging import judge_group
 from astuner.judging.weighted_judge import WeightedJudge
 from astuner.protocols import Judge
+from astuner.rollout.metrics import compute_validation_metrics
 from astuner.schema import Group, Unjudged, Verdict
 from astuner.testing.episodes import episode, group
 
@@ -56,7 +58,7 @@ def test_a_gate_keeps_an_episode_from_a_judge_and_its_cost() -> None:
     )
     assert style.asked == [[0]]
     assert [one.reward for one in found] == [1.5, -0.25]
-    assert [one.components for one in found] == [{"right": 1.0, "style": 0.5}, {"right": 0.0}]
+    assert [one.components for one in found] == [{"right": 1.0, "style": 0.5}, {"right": 0.0, "style": -0.25}]
 
 
 def test_a_judge_whose_gate_nobody_passes_is_not_asked() -> None:
@@ -117,7 +119,10 @@ def test_a_judge_that_hangs_is_named_and_takes_no_time_from_the_next_round() -> 
     right, noted = WeightedJudge("right", 1.0, Rewarding(1.0, 0.0)), WeightedJudge("noted", 0.0, Hanging())
     style = WeightedJudge("style", 1.0, Rewarding(0.5, 0.5), requires={"right": 1.0})
     found = judged([right, noted, style], timeout_s=2.0)
-    assert [(one.reward, one.components) for one in found] == [(1.5, {"right": 1.0, "style": 0.5}), (0.0, {"right": 0.0})]
+    assert [(one.reward, one.components) for one in found] == [
+        (1.5, {"right": 1.0, "style": 0.5}),
+        (0.0, {"right": 0.0, "style": 0.0}),
+    ]
     (lost,) = judged([evolve(noted, weight=1.0)], RewardComposition(shape=Shape(scale=2.0)), count=1, timeout_s=0.3)
     assert lost == Unjudged(reason="judge_timeout", detail="judge 'noted': no answer within 0.3 s")
 
@@ -243,3 +248,39 @@ def test_gates_that_no_order_satisfies_are_named(requires: dict[str, dict[str, f
 def test_every_judge_comes_after_what_it_requires(names: list[str]) -> None:
     requires = {name: dict.fromkeys("abcd"["abcd".index(name) + 1 :], 1.0) for name in names}
     assert order_by_requirements(requires) == [["d"], ["c"], ["b"], ["a"]]
+
+
+class Deciding(Rewarding):
+    """Decides success too: a reward of 1."""
+
+    async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
+        given = await super().judge(group)
+        return [evolve(one, is_success=one.reward == 1.0) for one in given if isinstance(one, Verdict)]
+
+
+def play_behind_gate(judge: Judge, *formats: float) -> dict[str, float]:
+    judges = [WeightedJudge("format", 0.0, Rewarding(*formats)), WeightedJudge("right", 1.0, judge, requires={"format": 1.0})]
+    combined = combine_judges(judges)
+    return compute_validation_metrics([asyncio.run(judge_group(siblings(8), combined, timeout_s=None))])
+
+
+def test_an_episode_that_does_not_pass_a_gate_is_no_success() -> None:
+    found = play_behind_gate(Deciding(1.0, *[0.0] * 7), 1.0, 1.0, *[0.0] * 6)
+    assert (found["val/success/rate"], found["val/pass@1"], found["val/reward/right"]) == (0.125, 0.125, 0.125)
+
+
+def test_a_gate_alone_decides_no_success() -> None:
+    found = play_behind_gate(Rewarding(*[1.0] * 8), 1.0, *[0.0] * 7)
+    assert not [name for name in found if "success" in name or "pass@" in name]
+
+
+def test_a_task_in_which_nobody_passes_the_gate_is_in_the_mean() -> None:
+    def judge_siblings(*formats: float) -> Group:
+        judges = [
+            WeightedJudge("format", 0.0, Rewarding(*formats)),
+            WeightedJudge("right", 1.0, Deciding(1.0, 0.0), requires={"format": 1.0}),
+        ]
+        return asyncio.run(judge_group(siblings(2), combine_judges(judges), timeout_s=None))
+
+    found = compute_validation_metrics([judge_siblings(1.0, 0.0), judge_siblings(0.0, 0.0)])
+    assert (found["val/success/rate"], found["val/pass@1"], found["val/pass@2"]) == (0.25, 0.25, 0.5)

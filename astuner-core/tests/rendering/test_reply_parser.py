@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,3 +116,35 @@ def test_any_json_object_is_read_back(arguments: dict[str, Any], indent: int) ->
     text = json.dumps(arguments, indent=indent or None)
     read = read_call(json.dumps({"name": "f"})[:-1] + f', "arguments": {text}}}')
     assert read == ("f", text)
+
+
+KEPT = evolve(STYLES["hermes"], splits=False)
+
+
+@given(
+    text=st.lists(st.sampled_from(["<think>", "</think>", "<thi", "a", " ", "\n", "</"]), max_size=8).map("".join),
+    size=st.integers(1, 9),
+    thinking=st.booleans(),
+    tools=st.booleans(),
+)
+def test_kept_reasoning_is_the_text_as_sampled(text: str, size: int, thinking: bool, tools: bool) -> None:
+    parser = AnswerParser(KEPT, tools=TOOLS if tools else (), thinking=thinking)
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
+    pieces = [piece for part in parts for piece in parser.feed(part)] + list(parser.finish())
+    assert "".join(piece.text for piece in pieces) == text
+    assert {piece.kind for piece in pieces} <= {"content"}
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "calls"),
+    [
+        (f"<think>\nhm\n</think>\n\n{CALL}", "<think>\nhm\n</think>", 1),
+        (f"<think>\nI could write {CALL}\n</think>\nno", f"<think>\nI could write {CALL}\n</think>\nno", 0),
+        (f"<think>\nI could write {CALL}", f"<think>\nI could write {CALL}", 0),
+    ],
+)
+def test_a_call_is_read_after_kept_reasoning_and_not_from_it(text: str, content: str, calls: int) -> None:
+    parser = AnswerParser(KEPT, tools=TOOLS)
+    pieces = [*parser.feed(text), *parser.finish()]
+    assert "".join(piece.text for piece in pieces if piece.kind == "content") == content
+    assert [piece.name for piece in pieces if piece.kind == "tool_call"] == ["add"] * calls

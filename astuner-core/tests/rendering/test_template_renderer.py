@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from official_templates import official_renderer
 
 from astuner.errors import AstunerError
 from astuner.gateway.recording.messages import encode_meaning, normalise
@@ -36,7 +37,7 @@ def test_a_template_with_tools_gets_the_calls_as_they_are(make_renderer: Any) ->
 
 def test_a_template_without_tool_calls_still_shows_them(make_renderer: Any) -> None:
     text = render(make_renderer("plain"), LOOP)
-    assert text.count('<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>') == 2
+    assert text.count('<tool_call>\n{"name": "add", "arguments": {"a":1}}\n</tool_call>') == 2
     assert "<|im_start|>tool\nseven<|im_end|>" in text
 
 
@@ -45,9 +46,14 @@ def test_a_template_without_a_tool_role_gets_results_in_one_user_message(make_re
     assert "[INST] <tool_response>\nseven\n</tool_response>\n<tool_response>\neight\n</tool_response> [/INST]" in text
 
 
-def test_a_message_that_the_template_drops_is_refused(make_renderer: Any) -> None:
+def test_a_system_message_that_the_template_drops_goes_before_the_first_question(make_renderer: Any) -> None:
     messages = normalise([{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}])
-    with pytest.raises(ApiError, match=r"drops messages\[0\] \(role system\)") as caught:
+    assert render(make_renderer("deaf"), messages).startswith("<|im_start|>user\nbe brief\n\nhello<|im_end|>")
+
+
+def test_a_message_that_the_template_drops_is_refused(make_renderer: Any) -> None:
+    messages = normalise([{"role": "user", "content": "hello"}, {"role": "system", "content": "be brief"}])
+    with pytest.raises(ApiError, match=r"drops messages\[1\] \(role system\)") as caught:
         render(make_renderer("deaf"), messages)
     assert caught.value.status == 400
 
@@ -123,25 +129,22 @@ def tokenizer_with(template: str, *specials: str) -> Any:
     return tokenizer
 
 
-HARMONY = ("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>")
-
-
 def test_a_message_of_gpt_oss_does_not_end_its_turn() -> None:
-    renderer = TemplateRenderer(tokenizer_with("harmony", *HARMONY))
+    renderer = official_renderer("gptoss")
     assert "<|end|>" in renderer.closers.values()
     assert {"<|return|>", "<|call|>"} < set(renderer.turn_ends.values())
     assert "<|end|>" not in renderer.turn_ends.values()
 
 
 def test_a_template_that_shows_one_call_refuses_two() -> None:
-    renderer = TemplateRenderer(tokenizer_with("harmony", *HARMONY))
+    renderer = official_renderer("gptoss")
     with pytest.raises(ApiError, match=r"messages\[1\] holds more than one tool call") as caught:
         render(renderer, LOOP)
     assert caught.value.status == 400
 
 
 def test_a_template_that_shows_one_call_reads_one() -> None:
-    renderer = TemplateRenderer(tokenizer_with("llama3"))
+    renderer = official_renderer("llama3_1")
     parser = renderer.parser("", tools=[{"type": "function", "function": {"name": "add"}}], parallel=True)
     calls = '{"name": "add", "parameters": {}}; {"name": "add", "parameters": {}}'
     assert len([*parser.feed(calls), *parser.finish()]) == 1
@@ -168,23 +171,29 @@ def test_ids_that_hold_the_name_follow_their_calls_through_a_conversation() -> N
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
-        ("qwen25", "hermes"),
-        ("plain", "hermes"),
-        ("qwen_xml", "qwen_xml"),
-        ("llama3", "llama3"),
-        ("mistral", "mistral"),
-        ("deepseek", "deepseek"),
-        ("glm", "glm"),
-        ("kimi", "kimi"),
-        ("harmony", "harmony"),
+        ("qwen2_5", "hermes"),
+        ("qwen3", "hermes"),
+        ("qwen3_5_think", "qwen_xml"),
+        ("nemotron_3_nano", "qwen_xml"),
+        ("llama3_1", "llama3"),
+        ("glm4moe", "glm"),
+        ("gptoss", "harmony"),
+        ("deepseekv3", "deepseek"),
+        ("deepseek_r1_distill", "deepseek"),
+        ("phi3", "hermes"),
     ],
 )
-def test_calls_are_read_as_the_template_shows_them(template: str, expected: str) -> None:
-    assert TemplateRenderer(tokenizer_with(template)).tool_call_format == expected
+def test_calls_are_read_as_the_official_template_shows_them(template: str, expected: str) -> None:
+    assert official_renderer(template).tool_call_format == expected
+
+
+@pytest.mark.parametrize("template", ["mistral", "kimi"])
+def test_calls_are_read_as_the_template_shows_them(template: str) -> None:
+    assert TemplateRenderer(tokenizer_with(template)).tool_call_format == template
 
 
 def test_a_configured_format_wins() -> None:
-    assert TemplateRenderer(tokenizer_with("qwen25"), tool_call_format="qwen_xml").tool_call_format == "qwen_xml"
+    assert official_renderer("qwen2_5", tool_call_format="qwen_xml").tool_call_format == "qwen_xml"
 
 
 def save(tokenizer: Any, folder: Path) -> str:
@@ -222,3 +231,9 @@ def test_what_the_library_does_not_know_of_a_family_is_told_in_its_words(tmp_pat
     with pytest.raises(ApiError, match="'loudness'") as caught:
         renderer.render(normalise([{"role": "user", "content": "hi"}]), (), generate=True, kwargs={"loudness": 3})
     assert caught.value.status == 400
+
+
+def test_an_end_that_the_tokenizer_does_not_have_closes_no_answer() -> None:
+    renderer = TemplateRenderer(tiny_tokenizer(), (999_999,))
+    assert 999_999 in renderer.turn_ends
+    assert "" not in renderer.closers.values()

@@ -293,8 +293,8 @@ def test_a_format_is_recognised_by_its_calls(name: str) -> None:
     assert recognise(f"text before {CALLS[name]} text after", ()) == name
 
 
-def test_a_template_that_writes_no_calls_gets_hermes() -> None:
-    assert recognise("", {"<|im_end|>", "<|python_tag|>"}) == "hermes"
+def test_a_template_that_writes_no_calls_is_not_recognised() -> None:
+    assert recognise("", {"<|im_end|>", "<|python_tag|>"}) is None
 
 
 def test_every_format_can_be_configured() -> None:

@@ -9,7 +9,7 @@ import time
 
 import openai
 
-from astuner import Workflow, WorkflowOutput
+from astuner import ServiceUnavailable, Workflow, WorkflowOutput
 
 
 class Says(Workflow):
@@ -59,3 +59,8 @@ class AsksForEver(Workflow):
                 await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "2 + 2?"}], tools=tools)
             except openai.APIStatusError:
                 await asyncio.sleep(0.01)
+
+
+class LosesItsService(Workflow):
+    async def execute(self, workflow_task, tuner):
+        raise RuntimeError("no search") from ServiceUnavailable("the index is down")

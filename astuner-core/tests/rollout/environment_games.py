@@ -114,6 +114,14 @@ class FailsInStep(Guess):
         raise KeyError("door")
 
 
+class LosesItsServer(Guess):
+    async def step(self, action):
+        try:
+            raise ConnectionResetError("reset by peer")
+        except ConnectionResetError as error:
+            raise OSError("the game is lost") from error
+
+
 class FailsInEvaluate(Guess):
     async def evaluate(self):
         raise ValueError("no score")

@@ -114,3 +114,9 @@ def test_a_library_that_takes_long_to_import_is_not_named(tmp_path, monkeypatch)
     (tmp_path / "slow_to_import.py").write_text("import time\ntime.sleep(0.4)\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert what_is_named("Imports") == []
+
+
+def test_what_failed_in_the_surroundings_of_a_process_crosses_as_its_reason():
+    with pytest.raises(WorkflowCrashed, match="RuntimeError: no search") as caught:
+        play(InProcess(target("LosesItsService"), HERE, 1))
+    assert caught.value.surroundings == "service_unavailable"

@@ -246,9 +246,9 @@ def test_compared_together_rows_do_not_count_either():
 
 
 def test_compared_together_penalties_are_each_agents_own():
-    penalties = {("train/1/t/0", "b"): 1.0}
-    found = advantages(two_agents(0, 1.0, 1.0), estimator=DrGrpo(), by_agent=False, penalties=penalties)
-    assert found == {(0, "a"): 0.5, (0, "b"): -0.5}
+    penalties = {("train/1/t/0", "b"): np.array([0.5, 0.0, 0.5])}
+    found = advantages(two_agents(0, 1.0, 0.0), estimator=DrGrpo(), by_agent=False, penalties=penalties)
+    assert found == {(0, "a"): 1.0, (0, "b"): -1.0}
 
 
 def test_one_agent_is_compared_alike_either_way():
@@ -288,13 +288,14 @@ def test_signal_is_a_difference_among_those_that_are_compared(rewards, per_agent
 def test_a_difference_of_agents_that_are_not_trained_is_no_signal():
     episodes = [episode(i, 1.0, agents=("a",), rewards={"a": 1.0, "frozen": float(i)}) for i in range(2)]
     assert has_no_signal(group(*episodes))
-    assert compute_rollout_metrics([group(*episodes)], [])["signal/groups_without_signal"] == 1
+    groups = [group(*episodes)]
+    assert compute_rollout_metrics(groups, compute_advantages(groups, DrGrpo()))["signal/groups_without_signal"] == 1
 
 
 def test_groups_without_signal_are_counted_as_they_are_compared():
     groups = [group(two_agents(0, 1.0, 0.0), two_agents(1, 1.0, 0.0))]
-    found = [compute_rollout_metrics(groups, [], by_agent=by_agent)["signal/groups_without_signal"] for by_agent in (True, False)]
-    assert found == [1, 0]
+    rows = [compute_advantages(groups, DrGrpo(), by_agent=by_agent) for by_agent in (True, False)]
+    assert [compute_rollout_metrics(groups, own)["signal/groups_without_signal"] for own in rows] == [1, 0]
 
 
 @pytest.mark.parametrize(("by_agent", "without"), [(True, 1.0), (False, 0.0)])

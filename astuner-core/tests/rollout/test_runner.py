@@ -6,17 +6,19 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 from attrs import evolve
 
 from astuner.builtin.engines.scripted_engine import ScriptedEngine
 from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.config.model import Config, Data
-from astuner.config.rollout import Rollout
-from astuner.errors import RunFailed
+from astuner.config.rollout import FailureRewards, MultiTurn, Rollout
+from astuner.errors import RunFailed, ServiceUnavailable
 from astuner.protocols import Judge, Workflow
 from astuner.rendering import TemplateRenderer
 from astuner.rollout.host import open_rollouts
+from astuner.rollout.metrics import compute_rollout_metrics
 from astuner.rollout.recipe import Parts
 from astuner.rollout.runner import Round
 from astuner.runs.episode_store import EpisodeFiles, read_episodes
@@ -61,6 +63,7 @@ class Playing:
         self.judge: Judge | None = Whole()
         self.workflow: type[Workflow] = Ask
         self.options: dict[str, Any] = {}
+        self.targets: tuple[str, ...] | None = None
 
     def says(self, prompt: str, request: Any) -> str:
         self.prompts.append(prompt)
@@ -74,13 +77,13 @@ class Playing:
         run = run_info(self.directory, directory=self.directory, config=Config(rollout=Rollout(**options), data=Data()))
         parts = Parts(
             make_workflow=self.workflow,
-            trainable_targets=None,
+            trainable_targets=self.targets,
             judge=self.judge,
             make_tracker=TimelineTracker,
             workflow_target="",
         )
         store = EpisodeFiles(self.directory, replay_after=0 if replay else None)
-        engine = ScriptedEngine(tokenizer=self.renderer.tokenizer, reply=self.says)
+        engine = ScriptedEngine(tokenizer=self.renderer.tokenizer, reply=lambda *given: self.says(*given))
         try:
             async with open_rollouts(
                 engine=engine, renderer=self.renderer, parts=parts, run_info=run, store=store, notify=self.told.append
@@ -129,11 +132,128 @@ def test_a_failed_sibling_is_kept_in_the_group_with_its_reason(playing: Playing)
 
 
 def test_an_episode_is_tried_again_as_often_as_allowed(playing: Playing):
-    playing.workflow = make_failing(RuntimeError("flaky"), attempts=2)
+    playing.workflow = make_failing(ServiceUnavailable("flaky"), attempts=2)
     playing.options = {"max_retries": 2}
     (group, *_) = playing.play(repeats=1)
     assert group.episodes[0].completed
     assert [(f.attempt, f.retried) for f in group.episodes[0].failures] == [(0, True), (1, True)]
+
+
+def test_a_failure_that_the_model_can_cause_is_final(playing: Playing):
+    playing.workflow = make_failing(ValueError("bad JSON"), attempts=1)
+    playing.options = {"max_retries": 2}
+    episode = playing.play(repeats=1)[0].episodes[0]
+    assert not episode.completed
+    assert [(f.reason, f.retried) for f in episode.failures] == [("workflow_error", False)]
+
+
+def test_each_attempt_keeps_count_of_its_calls_and_tokens(playing: Playing):
+    class AsksThenFails(Ask):
+        async def execute(self, workflow_task, tuner):
+            output = await super().execute(workflow_task, tuner)
+            if workflow_task.attempt == 0:
+                raise ConnectionResetError("the search API")
+            return output
+
+    playing.workflow = AsksThenFails
+    playing.options = {"max_retries": 2}
+    episode = playing.play(repeats=1)[0].episodes[0]
+    sampled = len(episode.calls[0].output_ids)
+    assert [(f.reason, f.retried, f.calls, f.tokens) for f in episode.failures] == [("connection_lost", True, 1, sampled)]
+
+
+def test_an_engine_that_fails_is_not_an_error_of_the_workflow(playing: Playing):
+    def breaks_once(prompt: str, request: Any) -> str:
+        playing.prompts.append(prompt)
+        if len(playing.prompts) == 1:
+            raise RuntimeError("CUDA error")
+        return "four"
+
+    playing.says = breaks_once  # type: ignore[method-assign]
+    playing.options = {"max_retries": 1, "max_env_worker": 1}
+    episode = playing.play(repeats=1)[0].episodes[0]
+    assert (episode.completed, [f.reason for f in episode.failures]) == (True, ["engine_lost"])
+
+
+class AsksTwice(Ask):
+    """Ends with a second call, which is one more than the limit."""
+
+    async def execute(self, workflow_task, tuner):
+        output = await super().execute(workflow_task, tuner)
+        return output if workflow_task.repeat else await super().execute(workflow_task, tuner)
+
+
+def test_a_failure_with_a_reward_is_trained_and_no_judge_sees_it(playing: Playing):
+    playing.workflow = AsksTwice
+    playing.options = {"multi_turn": MultiTurn(max_steps=1), "failure_rewards": FailureRewards(max_steps=-0.5)}
+    group = playing.play(repeats=3)[0]
+    stopped = group.episodes[0]
+    assert (stopped.completed, stopped.failures[-1].reason, stopped.untrained) == (False, "max_steps", {})
+    assert [sample.trained for sample in stopped.samples] == [len(stopped.calls[0].output_ids)]
+    assert [episode.reward for episode in group.episodes] == [-0.5, 1.0, 2.0]
+    assert playing.judge.seen == [[1, 2]] * 3  # type: ignore[union-attr]  # a `Whole`
+
+
+def test_a_failure_without_a_reward_is_counted_and_left_out(playing: Playing):
+    playing.workflow = AsksTwice
+    playing.options = {"multi_turn": MultiTurn(max_steps=1), "failure_rewards": FailureRewards(max_steps=None)}
+    stopped = playing.play(repeats=2)[0].episodes[0]
+    assert (stopped.reward, stopped.samples) == (None, ())
+    assert stopped.untrained == {"failed": len(stopped.calls[0].output_ids)}
+
+
+def test_a_workflow_that_ends_at_the_limit_with_an_output_is_complete(playing: Playing):
+    class Catches(AsksTwice):
+        async def execute(self, workflow_task, tuner):
+            try:
+                return await super().execute(workflow_task, tuner)
+            except openai.PermissionDeniedError:
+                return WorkflowOutput(metadata={"final_answer": "the best so far"})
+
+    playing.workflow = Catches
+    playing.options = {"multi_turn": MultiTurn(max_steps=1)}
+    assert [episode.completed for episode in playing.play()[0].episodes] == [True, True]
+
+
+def test_a_failure_with_a_reward_is_replayed_as_it_was(playing: Playing):
+    playing.workflow = AsksTwice
+    playing.options = {"multi_turn": MultiTurn(max_steps=1)}
+    before = playing.play()
+    prompts = len(playing.prompts)
+    again = playing.play(replay=True)
+    assert len(playing.prompts) == prompts
+    assert [[e.verdict for e in g.episodes] for g in again] == [[e.verdict for e in g.episodes] for g in before]
+    assert [g.episodes[0].failures for g in again] == [g.episodes[0].failures for g in before]
+
+
+def test_only_calls_of_trained_agents_count_against_their_limits(playing: Playing):
+    class Team(Workflow):
+        trainable_targets = ("player",)
+
+        async def execute(self, workflow_task, tuner):
+            for agent, target in (("one", "player"), ("two", "player"), *[("host", "frozen")] * 5):
+                client = tuner.as_raw_openai_sdk_client(agent, target)
+                await client.chat.completions.create(model="m", messages=[{"role": "user", "content": "word " * 30}])
+            return WorkflowOutput(reward=1.0)
+
+    playing.workflow, playing.targets = Team, ("player",)
+    playing.options = {"multi_turn": MultiTurn(max_steps=1)}
+    episode = playing.play(repeats=1)[0].episodes[0]
+    assert [call.agent for call in episode.calls] == ["one", "two", *["host"] * 5]
+    assert episode.completed
+
+
+def test_a_metric_that_is_not_a_number_is_left_out_with_a_notice(playing: Playing):
+    class Reports(Workflow):
+        async def execute(self, workflow_task, tuner):
+            return WorkflowOutput(reward=1.0, log_metrics={"side": "werewolf", "rounds": 3})
+
+    playing.workflow = Reports
+    groups = playing.play()
+    assert {tuple(e.output.log_metrics.items()) for g in groups for e in g.episodes} == {(("rounds", 3.0),)}
+    [notice] = playing.told
+    assert notice.startswith("WorkflowOutput.log_metrics['side'] must be a finite number and was str in 6 episodes")
+    assert compute_rollout_metrics(groups, [])["workflow/rounds"] == 3
 
 
 def test_a_hanging_episode_ends_with_its_time_limit_and_the_others_go_on(playing: Playing):

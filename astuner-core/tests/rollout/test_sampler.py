@@ -72,6 +72,45 @@ def test_a_further_draw_does_not_move_the_stream():
     assert ids(found.batch(2)) == ids(sampler().batch(2))
 
 
+@given(
+    st.integers(4, 40), st.integers(1, 4), st.lists(st.tuples(st.integers(1, 12), st.integers(0, 4)), max_size=8), st.booleans()
+)
+def test_a_further_draw_depends_on_step_and_draw_alone(count, batch, visits, shuffle):
+    jumping = sampler(count, batch, shuffle=shuffle)
+    fresh = [ids(sampler(count, batch, shuffle=shuffle).batch(*visit)) for visit in visits]
+    assert [ids(jumping.batch(*visit)) for visit in visits] == fresh
+
+
+@given(st.integers(4, 40), st.integers(1, 4), st.integers(1, 12), st.booleans())
+def test_the_draws_of_a_step_give_every_task_once(count, batch, step, shuffle):
+    found = sampler(count, batch, shuffle=shuffle)
+    drawn = Counter(task for draw in range(count + 1) for task in ids(found.batch(step, draw)))
+    assert drawn == Counter(map(str, range(count)))
+
+
+def test_further_draws_reach_the_whole_of_a_split_larger_than_the_window(monkeypatch):
+    monkeypatch.setattr(module, "SHUFFLE_WINDOW", 8)
+    found = sampler(count=400, batch=4, max_draws=2)
+    drawn = {int(i) for step in range(1, 101) for draw in (1, 2) for i in ids(found.batch(step, draw))}
+    assert len(drawn) > 380
+
+
+def test_unshuffled_further_draws_go_on_behind_the_batch():
+    found = sampler(count=10, batch=2, shuffle=False)
+    assert [ids(found.batch(4, draw)) for draw in range(3)] == [["6", "7"], ["8", "9"], ["0", "1"]]
+
+
+def test_draws_of_successive_steps_read_the_split_no_more_often_than_its_epochs():
+    rows = Rows(40)
+    found = TaskSampler(rows, batch_size=4, epochs=1, seed=1, max_draws=3)
+    for step in range(1, 10):
+        found.batch(step)
+        found.batch(step, 1)
+        found.batch(step, 3)
+    # Both splits to count them, one epoch of batches, and three of draws.
+    assert rows.reads == 6
+
+
 def test_fewer_tasks_than_a_batch_is_a_configuration_error():
     with pytest.raises(ConfigError, match=r"train_batch_size: 4 tasks per step, but the training split has 3"):
         _ = sampler(count=3).total_steps

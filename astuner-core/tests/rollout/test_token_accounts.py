@@ -55,7 +55,7 @@ def made_up_episode(random: Random, repeat: int, tracker: Any) -> Episode:
         lost = sum(len(call.output_ids) for call in calls)
         return evolve(blank, failures=(Failure(reason="timeout"),), untrained={"failed": lost} if lost else {})
     identity = EpisodeIdentity(episode_id=blank.id, task_id="t", repeat=repeat)
-    tracked = limit_samples(tracker.samples(calls, identity), random.choice((0, 1, 20)))
+    tracked = limit_samples(tracker.samples(calls, identity), random.choice((0, 1, 20)), seed=1)
     episode = evolve(blank, output=WorkflowOutput(), samples=tuple(tracked.samples), untrained=dict(tracked.untrained))
     judge_fails = random.random() < 0.2
     return episode.with_verdict(Unjudged(reason="judge_error") if judge_fails else Verdict(random.choice((0.0, 1.0))))

@@ -152,7 +152,7 @@ def test_branches_are_told_of_once_on_demand_and_always_counted(anew: Played) ->
 def test_samples_over_the_limit_are_named_with_the_key_to_raise(anew: Played) -> None:
     outcome = anew({"rollout": {"multi_turn": {"max_sample_per_task": 1}}})
     [episode] = outcome.episodes
-    assert [sample.calls for sample in episode.samples] == [(1,)]
+    assert len(episode.samples) == 1
     lost = episode.untrained["over_sample_limit"]
     [notice] = [text for text in outcome.notices if "max_sample_per_task" in text]
     assert f"2 samples ({lost} tokens) of 1 episodes were left out" in notice

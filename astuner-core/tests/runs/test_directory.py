@@ -1,13 +1,21 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from astuner.errors import UsageError
-from astuner.runs.checkpoints import begin_checkpoint, find_checkpoint, finish_checkpoint, prune_checkpoints
+from astuner.runs.checkpoints import (
+    begin_checkpoint,
+    find_checkpoint,
+    finish_checkpoint,
+    forget_validations,
+    prune_checkpoints,
+    record_validation,
+)
 from astuner.runs.directory import RunDirectory
 
 
@@ -23,6 +31,11 @@ def save(directory, *steps):
     for step in steps:
         (begin_checkpoint(directory, step) / "model").write_text(str(step))
         finish_checkpoint(directory, step)
+
+
+def validate(directory, rewards):
+    for step, reward in rewards.items():
+        record_validation(directory, step, "val/reward/mean", reward)
 
 
 def test_a_run_in_use_is_refused_and_names_the_process(directory):
@@ -52,13 +65,34 @@ def test_saving_a_step_again_replaces_it(directory):
 
 def test_old_checkpoints_go_and_the_best_stays(directory):
     save(directory, 1, 2, 3, 4)
-    prune_checkpoints(directory, keep=2, best=1)
+    validate(directory, {1: 0.9, 2: 0.5})
+    prune_checkpoints(directory, keep=2)
     assert directory.list_saved_steps() == [1, 3, 4]
+
+
+def test_the_best_is_the_best_of_those_that_were_saved(directory):
+    save(directory, 2, 9)
+    validate(directory, {2: 0.5, 4: 0.9, 9: 0.5})
+    assert find_checkpoint(directory, "best").name == "step_2"
+
+
+def test_a_validation_that_a_resumed_run_repeats_counts_no_longer(directory):
+    save(directory, 2, 4)
+    validate(directory, {2: 0.5, 4: 0.9})
+    forget_validations(directory, after=2)
+    assert find_checkpoint(directory, "best").name == "step_2"
+
+
+def test_a_checkpoint_that_a_crash_left_half_deleted_does_not_count(directory, monkeypatch):
+    save(directory, 1, 2)
+    monkeypatch.setattr(shutil, "rmtree", lambda *args, **kwargs: None)
+    prune_checkpoints(directory, keep=1)
+    assert directory.list_saved_steps() == [2]
 
 
 def test_checkpoints_are_found_by_last_best_and_step(directory):
     save(directory, 1, 10, 2)
-    directory.write_state(best={"step": 2})
+    validate(directory, {1: 0.1, 2: 0.9, 10: 0.5})
     assert [find_checkpoint(directory, name).name for name in ("last", "best", "1")] == ["step_10", "step_2", "step_1"]
 
 

@@ -69,6 +69,50 @@ def test_what_a_judge_failed_at_in_the_last_step_is_asked_again(tmp_path):
     again.close()
 
 
+def test_a_step_whose_weights_were_validated_is_not_judged_again(tmp_path):
+    store = EpisodeFiles(tmp_path)
+    for split in ("train", "validation"):
+        episodes = [episode(0, 0.5, split=split), episode(1, None, split=split)]
+        for one in episodes:
+            store.add_episode(evolve(one, verdict=None))
+        store.add_verdicts(group(*episodes))
+    store.close()
+    again = EpisodeFiles(tmp_path, replay_after=0)
+    assert again.recall("train/1/t/1").verdict == Unjudged(reason="judge_error")
+    assert again.recall("validation/1/t/1").verdict is None
+    again.close()
+
+
+STORED = [f"{split}/{step}/t/0" for step in (1, 2, 3) for split in ("train", "validation")]
+
+
+@pytest.fixture
+def cut(tmp_path):
+    store = EpisodeFiles(tmp_path)
+    for step in (1, 2, 3):
+        for split in ("train", "validation"):
+            store.add_episode(episode(step=step, split=split))
+    store.close()
+    again = EpisodeFiles(tmp_path, replay_after=0)
+    assert again.cut_after(2) == 3
+    yield again
+    again.close()
+
+
+def test_what_other_weights_sampled_is_cut_off(cut):
+    assert [key for key in STORED if cut.recall(key)] == ["train/1/t/0", "validation/1/t/0", "train/2/t/0"]
+
+
+def test_a_later_start_finds_nothing_beyond_a_cut_but_what_was_added_since(cut, tmp_path):
+    cut.add_episode(episode(step=3, split="train"))
+    later = StoredEpisodes(tmp_path, replay_after=0)
+    assert [key for key in STORED if later.recall(key)] == ["train/1/t/0", "validation/1/t/0", "train/2/t/0", "train/3/t/0"]
+
+
+def test_readers_of_the_files_see_nothing_beyond_a_cut(cut, tmp_path):
+    assert [one.step for one in read_episodes(tmp_path, "validation")] == [1]
+
+
 def test_others_read_while_a_run_writes(tmp_path):
     store = EpisodeFiles(tmp_path)
     store.add_episode(evolve(episode(step=3), verdict=None))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from attrs import frozen
 
-from astuner.judging.estimators import DrGrpo, ReinforcePlusPlus, Rloo
+from astuner.judging.estimators import DrGrpo, ReinforcePlusPlus, ReinforcePlusPlusBaseline, ReinforcePlusPlusEpisode, Rloo
 from astuner.testing.contracts import Contract, EstimatorContract, list_rules, run_contract
 from astuner.testing.contracts.estimator import Rewards
 
@@ -26,6 +26,14 @@ class TestRloo(EstimatorContract):
 
 class TestReinforcePlusPlus(EstimatorContract):
     component = ReinforcePlusPlus
+
+
+class TestReinforcePlusPlusBaseline(EstimatorContract):
+    component = ReinforcePlusPlusBaseline
+
+
+class TestReinforcePlusPlusEpisode(EstimatorContract):
+    component = ReinforcePlusPlusEpisode
 
 
 class Centred:
@@ -110,6 +118,19 @@ class Numbered(Centred):
         return super().of(rewards) * self.number
 
 
+class StepBaseline(Centred):
+    """Compares all episodes, and does not say so."""
+
+    def advantages(self, groups: Sequence[Rewards]) -> Sequence[Any]:
+        everything = np.concatenate([*groups, np.zeros(0)])
+        return [rewards - everything.mean() for rewards in groups]
+
+
+class OnePerEpisode(Centred):
+    def token_advantages(self, groups: Sequence[Rewards], returns: Sequence[Sequence[Rewards]]) -> Sequence[Any]:
+        return self.advantages(groups)
+
+
 BAD = [
     ("test_it_is_an_estimator", TakesOneGroup, "core calls advantages(groups), but its signature differs"),
     ("test_its_loss_aggregation_is_known", OddAggregation, "default_loss_agg_mode is 'mean'; use one of token-mean, "),
@@ -121,6 +142,8 @@ BAD = [
     ("test_shapes_are_kept", FailsOnALoneSibling, "ValueError: no sibling to compare with"),
     ("test_advantages_are_finite", DividesByNothing, "rewards [1.0] gave [nan]: add a small number"),
     ("test_equal_rewards_give_no_signal", KeepsTheReward, "rewards that are all 1.0 gave [1.0, "),
+    ("test_equal_rewards_of_a_group_give_it_no_signal", StepBaseline, "or set `group_relative = False` if all"),
+    ("test_advantages_of_tokens_have_their_shapes", OnePerEpisode, "returns of [[3, 0, 1], [2], []] tokens gave"),
     ("test_equal_siblings_get_the_same", FirstComeFirstServed, "siblings with the reward 0.0 got [-0.5, -0.52]"),
     ("test_a_better_reward_is_no_disadvantage", PrefersTheWorse, "gave [0.5, -0.5, 0.5, -0.5]: prefer the better"),
     ("test_rewards_stay_as_they_are", InPlace, "changed the rewards [1.0] to [0.0]: work on new arrays"),

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from attrs import evolve, field, frozen
 
-from astuner.builtin.trackers.timeline import TimelineTracker, take_path_sample
+from astuner.builtin.trackers.path_rows import make_sample, take_row
+from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.schema import Call, Sample
 from astuner.testing.contracts import Contract, list_rules, run_contract
@@ -148,8 +149,8 @@ class StringsAllTogether:
 class TrainsSharedPrefixesAgain:
     def samples(self, calls: Sequence[Call], identity: EpisodeIdentity) -> Tracked:
         known = index_calls(calls)
-        rows = [take_path_sample(find_stretches(known, index), {}, identity) for index in known]
-        return Tracked(samples=[row for row in rows if row is not None])
+        rows = [take_row(find_stretches(known, index), {}) for index in known]
+        return Tracked(samples=[make_sample(row, identity) for row in rows if row is not None])
 
 
 class LosesBranches(Spoilt):

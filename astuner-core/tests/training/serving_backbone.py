@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from astuner.training import loop
 
 
@@ -20,7 +22,7 @@ class ServingBackbone:
     def evaluate(self, run: Any, tasks: Any, recipe: Any, checkpoint: Any, control: Any) -> Any:
         yield from loop.evaluate(run, tasks, recipe, control, Learner(run, recipe, control, self.overlaps))
 
-    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None: ...
+    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool, dtype: str | None = None) -> None: ...
 
     def close(self) -> None: ...
 
@@ -35,8 +37,16 @@ class Learner:
         self.estimator, self.overlaps, self.step = recipe.make_estimator(run, control.hooks), overlaps, 0
         self._engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
         self._engine.update_weights = self._serve
+        self._engine.busy_s, self._engine.generate = 0.0, self._count_as_a_second(self._engine.generate)
         self._compared = 0
         self._served: list[tuple[str, int]] = []
+
+    def _count_as_a_second(self, generate: Any) -> Any:
+        def counted(request: Any) -> Any:
+            self._engine.busy_s += 1.0
+            return generate(request)
+
+        return counted
 
     def own_engine(self) -> Any:
         return self._engine
@@ -53,9 +63,9 @@ class Learner:
             "served_in_order": float(self._served == expected),
         }
 
-    def reference_kl(self, samples: Sequence[Any]) -> list[float]:
+    def reference_kl(self, samples: Sequence[Any]) -> list[Any]:
         self._compared += len(samples)
-        return [0.5] * len(samples)
+        return [np.full(sample.trained, 0.5) for sample in samples]
 
     def save(self, directory: Path) -> None:
         (directory / "weights").write_text(self.weights())

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astuner.errors import ConfigError
+from astuner.testing.episodes import episode, group
+from astuner.training.loop import spread_evenly
 
 FILE = Path(__file__).with_name("serving_backbone.py")
 TASKS = [{"task_id": name, "main_query": f"{name}?", "answer": "4"} for name in ("2+2", "1+3", "8-4")]
@@ -28,3 +35,38 @@ def test_the_engine_is_given_the_weights_after_each_step(run: Any, backbone: str
 def test_every_sample_is_compared_with_the_reference_when_that_is_part_of_the_reward(run: Any):
     settings = trainer(algorithm={"use_kl_in_reward": True})
     assert run(tasks=TASKS, backbone=f"{FILE}:ServingBackbone", settings=settings).metrics["compared"] == 6.0
+
+
+@pytest.mark.parametrize("backbone", ["ServingBackbone", "OverlappingBackbone"])
+def test_the_time_of_the_engine_counts_in_the_step_whose_episodes_it_generated(run: Any, backbone: str):
+    # One second per request, and two episodes in the last step.
+    assert run(tasks=TASKS, backbone=f"{FILE}:{backbone}", settings=trainer()).metrics["time/engine_s"] == 2.0
+
+
+def test_groups_without_signal_lie_between_those_with_it():
+    kept, dead = [group(episode(task=f"t{n}")) for n in range(5)], [group(episode(task="dead")) for _ in range(3)]
+    mixed = [one.task.task_id for one in spread_evenly(kept, dead)]
+    assert [task for task in mixed if task != "dead"] == ["t0", "t1", "t2", "t3", "t4"]
+    assert [task == "dead" for task in mixed] == [False, False, True, False, False, True, False, True]
+
+
+@given(st.integers(1, 9), st.integers(0, 9), st.integers(1, 4))
+def test_a_mini_batch_is_all_dead_only_if_there_are_fewer_live_groups_than_mini_batches(live, dead, parts):
+    kept, fill = [group(episode(task=f"t{n}")) for n in range(live)], [group(episode(task="dead"))] * dead
+    mixed = spread_evenly(kept, fill)
+    bounds = [len(mixed) * number // parts for number in range(parts + 1)]
+    empty = sum(all(one.task.task_id == "dead" for one in mixed[a:b]) for a, b in pairwise(bounds) if a < b)
+    assert empty <= max(0, parts - live)
+
+
+def test_filter_groups_is_refused_where_the_whole_step_is_compared(run: Any):
+    settings = trainer(algorithm={"adv_estimator": "reinforce_plus_plus", "filter_groups": {"enable": True}})
+    with pytest.raises(ConfigError, match="'reinforce_plus_plus' compares all episodes of a step"):
+        run(tasks=TASKS, backbone=f"{FILE}:ServingBackbone", settings=settings)
+
+
+@pytest.mark.parametrize(("wanted", "counts"), [(1, {"signal/groups_filtered": 2.0, "signal/groups_surplus": 0.0})])
+def test_groups_that_the_filter_left_out_are_counted(run: Any, wanted: int, counts: dict[str, float]):
+    settings = trainer(algorithm={"filter_groups": {"enable": True, "max_num_gen_batches": 2}})
+    metrics = run(tasks=TASKS, backbone=f"{FILE}:ServingBackbone", settings=settings).metrics
+    assert {name: metrics[name] for name in counts} == counts

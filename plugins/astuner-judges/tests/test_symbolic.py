@@ -42,10 +42,34 @@ def test_other_expressions_are_wrong(judge: MathAnswerAsJudge, gold: str, answer
     assert not is_right(judge, gold, answer)
 
 
-def test_an_expression_that_takes_too_long_raises_and_the_next_one_is_compared(judge: MathAnswerAsJudge) -> None:
-    with pytest.raises(TimeoutError, match=r"9\^\{9"):
-        is_right(judge, "42", BOMB)
+def test_an_answer_that_takes_too_long_is_wrong_and_the_next_one_is_compared(judge: MathAnswerAsJudge) -> None:
+    assert not is_right(judge, "x+1", BOMB)
     assert is_right(judge, "x+1", r"\boxed{1+x}")
+
+
+def test_an_answer_that_takes_too_long_is_wrong_for_a_number(judge: MathAnswerAsJudge) -> None:
+    assert not is_right(judge, "42", BOMB)
+
+
+@pytest.mark.parametrize("answer", [r"\boxed{" + "9" * 5000 + "}", "x" * 100_000, r"\boxed{\frac{}{}{{}\sqrt}", "\\" * 5000])
+def test_an_answer_that_cannot_be_read_is_wrong(judge: MathAnswerAsJudge, answer: str) -> None:
+    assert not is_right(judge, "x+1", answer)
+
+
+def test_a_long_number_is_compared_by_its_digits(judge: MathAnswerAsJudge) -> None:
+    assert [is_right(judge, "9" * 5000, answer) for answer in ("9" * 5000, "9" * 4999 + "8", "1")] == [True, False, False]
+
+
+def test_a_right_answer_that_cannot_be_compared_gives_no_verdict(judge: MathAnswerAsJudge) -> None:
+    with pytest.raises(TimeoutError, match=r"the right answer '9\^\{9.* cannot be compared: math-verify gave no answer in 6 s"):
+        is_right(judge, BOMB, "42")
+
+
+def test_a_right_answer_that_is_not_an_expression_gives_no_verdict() -> None:
+    comparer = SymbolicComparer(60.0)
+    with pytest.raises(RuntimeError, match=r"the right answer '1{80}'.* cannot be compared: math-verify failed"):
+        comparer.are_equal("1" * 5000, "42")
+    comparer.close()
 
 
 def test_answers_belong_to_their_questions_when_threads_ask_at_once() -> None:

@@ -86,9 +86,9 @@ def test_both_attempts_are_one_run_with_its_end_its_configuration_and_its_name(t
 
 def test_rewards_and_episodes_are_a_text(tracked: tuple[Any, Any], run: Path) -> None:
     client, found = tracked
-    names = [artifact.path for artifact in client.list_artifacts(found.info.run_id, "episodes")]
-    assert names == ["episodes/step_000001.txt", "episodes/step_000004.txt"]
-    (text,) = [path.read_text() for path in run.rglob("artifacts/episodes/step_000001.txt")]
+    names = [artifact.path for artifact in client.list_artifacts(found.info.run_id, "transcripts")]
+    assert names == ["transcripts/step_000001.txt", "transcripts/step_000004.txt"]
+    (text,) = [path.read_text() for path in run.rglob("artifacts/transcripts/step_000001.txt")]
     assert text.startswith("rewards: 0, 0.5, 1\n")
     assert "answer *3*" in text
     assert "answer *1*" in text

@@ -73,7 +73,7 @@ def test_every_logger_has_the_run(play: Callable[..., tuple[Any, Path]], machine
     assert row["reward/mean"] == 1.0
     if "trackio" in ALL:
         logged = [json.loads(text) for (text,) in rows(run / "trackio" / "testing.db", "SELECT metrics FROM metrics")]
-        assert {name for metrics in logged for name in metrics} == names | {"episodes", "reward/distribution"}
+        assert {name for metrics in logged for name in metrics} == names | {"transcripts", "reward/distribution"}
     if "mlflow" in ALL:
         stored = dict(rows(run / "mlflow" / "mlflow.db", "SELECT key, value FROM latest_metrics WHERE step = 1"))
         assert rows(run / "mlflow" / "mlflow.db", "SELECT status FROM runs") == [("FINISHED",)]

@@ -48,6 +48,12 @@ def test_what_was_written_is_read_back_without_repetition(run: Path) -> None:
     assert scalars(run, "val/pass@4") == [(0, 0.5)]
 
 
+def test_the_number_of_validation_episodes_and_their_transcripts_have_names_of_their_own(run: Path) -> None:
+    assert scalars(run, "val/episodes") == [(0, 8.0)]
+    names = {record.column.column_key for record in records(run) if record.WhichOneof("record_type") == "column"}
+    assert {"val/episodes", "val/transcripts"} <= names
+
+
 def test_both_attempts_are_one_run_with_the_configuration_and_the_name(run: Path) -> None:
     starts = [record.start for record in records(run) if record.WhichOneof("record_type") == "start"]
     assert {(start.project, start.name) for start in starts} == {("project", "experiment")}

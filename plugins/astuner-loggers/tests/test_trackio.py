@@ -52,12 +52,16 @@ def test_both_attempts_are_one_run_with_the_configuration_and_the_name(run: Path
 
 
 def test_episodes_are_a_table_and_rewards_a_histogram(run: Path) -> None:
-    (_, table), _ = logged(run, "episodes")
+    (_, table), _ = logged(run, "transcripts")
     assert [(row["episode"], row["reward"]) for row in table["_value"]] == [("e3", 0.0), ("e1", 1.0)]
     assert "answer *1*" in table["_value"][1]["transcript"]
     (_, histogram), _ = logged(run, "reward/distribution")
     assert sum(histogram["values"]) == 3
-    assert [step for step, _ in logged(run, "val/episodes")] == [0]
+    assert [step for step, _ in logged(run, "val/transcripts")] == [0]
+
+
+def test_the_number_of_validation_episodes_and_their_transcripts_have_names_of_their_own(run: Path) -> None:
+    assert logged(run, "val/episodes") == [(0, 8.0)]
 
 
 def test_nothing_leaves_the_run_directory(run: Path, machine: Any, secrets_in: Any) -> None:

@@ -87,7 +87,12 @@ def test_episodes_are_a_table_and_rewards_a_histogram(run: Path) -> None:
     assert sum(row["reward/distribution/values"]) == 3
     (table,) = [json.loads(path.read_text()) for path in run.rglob("*.table.json") if "answer *1*" in path.read_text()]
     assert [(name, reward) for name, reward, _ in table["data"]] == [("e3", 0.0), ("e1", 1.0)]
-    assert [row["step"] for row in history(run) if "val/episodes/path" in row] == [0]
+    assert [row["step"] for row in history(run) if "val/transcripts/path" in row] == [0]
+
+
+def test_the_number_of_validation_episodes_and_their_transcripts_have_names_of_their_own(run: Path) -> None:
+    (number,) = [row for row in history(run) if "val/episodes" in row]
+    assert (number["step"], number["val/episodes"]) == (0, 8.0)
 
 
 def test_charts_are_drawn_over_the_step(run: Path) -> None:

@@ -61,6 +61,7 @@ TARGETS: list[tuple[str, str, Any]] = [
     ("trainer_common.optim.betas=[0.8,0.9]", "algorithm.optimizer.betas", [0.8, 0.9]),
     ("trainer_common.grad_clip=0.3", "trainer.grad_clip", 0.3),
     ("trainer_common.clip_ratio_low=0.1", f"{LOSS}.clip_ratio_low", 0.1),
+    ("trainer_common.clip_ratio_c=5.0", f"{LOSS}.clip_ratio_c", 5.0),
     ("trainer_common.clip_ratio_high=0.3", f"{LOSS}.clip_ratio_high", 0.3),
     ("trainer_common.algorithm.rollout_is_threshold=2.0", f"{LOSS}.rollout_is_threshold", 2.0),
     ("trainer_common.kl_loss_coef=0.5", f"{LOSS}.kl_loss_coef", 0.5),

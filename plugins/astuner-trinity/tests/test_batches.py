@@ -63,6 +63,14 @@ def test_factors_count_all_rows_and_rows_divide_among_workers(made: Any, workers
     assert {one.info[RATE] for one in found} == {1e-4}
 
 
+def test_a_divergence_without_any_advantage_makes_no_step_in_our_loss() -> None:
+    options = {**OPTIONS, "every_row": True, "needs_advantage": True}
+    found, _ = prepare_rows([row("a", 3, 0.0), row("b", 3, 0.0)], 1, workers=1, options=options)
+    assert [one.info[IDLE] for one in found] == [1.0]
+    found, _ = prepare_rows([row("a", 3, 0.0), row("b", 3, 1.0)], 1, workers=1, options=options)
+    assert [(one.info[IDLE], one.info[SHARE]) for one in found] == [(0.0, pytest.approx(1 / 6))] * 2
+
+
 def test_rows_of_older_weights_are_marked() -> None:
     found, metrics = prepare_rows([row("a", 3, 1.0, version=4), row("b", 3, -1.0, version=2)], 5, workers=1, options=OPTIONS)
     assert [one.info[STALE] for one in found] == [0.0, 1.0]

@@ -117,6 +117,16 @@ def test_what_a_driver_that_died_left_over_is_stored(tmp_path: Path) -> None:
     assert list((tmp_path / "played").glob("*")) == []
 
 
+def test_leftovers_that_this_start_has_cut_off_stay_out(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "played" / "a.jsonl", open_empty_store(tmp_path))
+    written(spool, group("t"))
+    store = EpisodeFiles(tmp_path / "episodes", replay_after=0)
+    store.cut_after(0)
+    store_leftovers(tmp_path / "played", tmp_path / "episodes", store)
+    store.close()
+    assert list(read_episodes(tmp_path / "episodes", "train")) == []
+
+
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(orders=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=12), cut=st.integers(0, 10**6))
 def test_whatever_was_read_when_nothing_is_lost_or_doubled(tmp_path: Path, orders: Any, cut: int) -> None:

@@ -60,6 +60,7 @@ TARGETS: list[tuple[str, str, Any]] = [
     ("trainer_common.optim.betas=[0.8,0.9]", f"{ACTOR}.optim.betas", [0.8, 0.9]),
     ("trainer_common.grad_clip=0.5", f"{ACTOR}.optim.clip_grad", 0.5),
     ("trainer_common.clip_ratio_low=0.1", f"{ACTOR}.clip_ratio_low", 0.1),
+    ("trainer_common.clip_ratio_c=5.0", f"{ACTOR}.clip_ratio_c", 5.0),
     ("trainer_common.clip_ratio_high=0.3", f"{ACTOR}.clip_ratio_high", 0.3),
     ("trainer_common.loss_agg_mode=seq-mean-token-sum", f"{ACTOR}.loss_agg_mode", "seq-mean-token-sum"),
     ("trainer_common.use_kl_loss=false", f"{ACTOR}.use_kl_loss", False),

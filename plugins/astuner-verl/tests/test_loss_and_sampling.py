@@ -30,7 +30,7 @@ def batch(random: np.random.Generator, rows: int) -> tuple[Any, Any, Any]:
                 start=start,
                 mask=mask,
                 logprobs=np.where(mask, -random.random(size - start), 0).astype(np.float32),
-                advantage=float(random.normal()),
+                advantages=np.where(mask, random.normal(size=size - start), 0).astype(np.float32),
                 share=float(random.random()),
             )
         )
@@ -56,7 +56,7 @@ def test_the_loss_is_that_of_the_formula_summed_over_trained_tokens(seed: int, r
         for at in np.flatnonzero(row.mask):
             old = float(own[row.start - 1 + at])
             weight = 1.0 if threshold is None else min(np.exp(old - row.logprobs[at]), threshold)
-            expected += -row.advantage * weight * row.share
+            expected += -row.advantages[at] * weight * row.share
             tokens += 1
     assert float(loss) == pytest.approx(expected, rel=1e-4, abs=1e-5)
     assert metrics["astuner/tokens"].aggregate() == tokens

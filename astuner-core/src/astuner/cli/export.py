@@ -13,8 +13,13 @@ from astuner.errors import UsageError
 @click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--checkpoint", default="last", show_default=True, help="`best`, `last` or a step.")
 @click.option("--merge-lora", is_flag=True, help="Merge LoRA adapters into the weights instead of writing them separately.")
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "bfloat16", "float16"]),
+    help="Precision of the weights; without it that of the model that the run began with.",
+)
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="A directory that does not exist or is empty.")
-def export(run: Path, checkpoint: str, merge_lora: bool, out: Path) -> None:
+def export(run: Path, checkpoint: str, merge_lora: bool, dtype: str | None, out: Path) -> None:
     """Write a checkpoint of RUN as a Hugging Face model that other tools load."""
     from typing import cast
 
@@ -33,5 +38,5 @@ def export(run: Path, checkpoint: str, merge_lora: bool, out: Path) -> None:
     candidate = Catalog.discover().find("backbone", name, config_dir=Path.cwd(), key="backbone")
     backbone = cast("Backbone", construct(candidate, load(candidate), None, None))
     chosen = find_checkpoint(directory, checkpoint)
-    backbone.export(chosen, out, merge_lora=merge_lora)
+    backbone.export(chosen, out, merge_lora=merge_lora, dtype=dtype)
     click.echo(f"exported {chosen} to {out}", err=True)

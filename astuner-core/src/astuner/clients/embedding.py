@@ -99,7 +99,7 @@ class ApiEmbedding:
     async def _ask(self, texts: Sequence[str]) -> None:
         part = [text or " " for text in texts]
         async with self._sender.slots:
-            reserved, taken = self._budget.reserve("".join(texts), 0), Taken()
+            reserved, taken = await self._budget.acquire("".join(texts), 0), Taken()
             try:
                 answer = await self._sender.send(
                     lambda client: client.embeddings.create(model=self._model, input=part, encoding_format="float"), taken

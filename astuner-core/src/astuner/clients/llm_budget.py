@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from operator import add, sub
 from typing import Any
 
@@ -74,6 +76,9 @@ class Budget:
         self._lock = threading.Lock()
         self._spent = Usage()
         self._reserved = Usage()
+        self._running: dict[int, Usage] = {}
+        """Reservations of requests under way, by identity; each is settled soon."""
+        self._waiting: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     @property
     def spent(self) -> Usage:
@@ -83,14 +88,37 @@ class Budget:
 
     def reserve(self, text: str, max_tokens: int) -> Usage:
         """Reserve what a request with this text may cost; pass it to `settle` later. Raises `LLMBudgetSpent`."""
-        prompt = len(text.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN
-        wanted = Usage(
-            requests=1, prompt_tokens=prompt, completion_tokens=max_tokens, cost=self._limits.compute_cost(prompt, max_tokens)
-        )
+        wanted = self._estimate(text, max_tokens)
         with self._lock:
             self._check(self._spent + self._reserved + wanted)
             self._reserved = self._reserved + wanted
         return wanted
+
+    async def acquire(self, text: str, max_tokens: int) -> Usage:
+        """Reserve what a request that starts now may cost; pass it to `settle` when it ends.
+
+        Waits while requests under way may leave enough of what they reserved. Raises `LLMBudgetSpent` if they cannot.
+        """
+        wanted, woken = self._estimate(text, max_tokens), asyncio.Event()
+        waiter = asyncio.get_running_loop(), woken
+        try:
+            while True:
+                woken.clear()
+                with self._lock:
+                    if self._find_exceeded(self._spent + self._reserved + wanted) is None:
+                        self._reserved = self._reserved + wanted
+                        self._running[id(wanted)] = wanted
+                        return wanted
+                    # What is under way may cost less than reserved, but it stays a request.
+                    least = self._reserved
+                    for running in self._running.values():
+                        least = least - evolve(running, requests=0)
+                    self._check(self._spent + least + wanted)
+                    self._waiting.add(waiter)
+                await woken.wait()
+        finally:
+            with self._lock:
+                self._waiting.discard(waiter)
 
     def settle(self, reserved: Usage, prompt_tokens: int = 0, completion_tokens: int = 0, requests: int = 1) -> float:
         """Replace the reservation of a request by its actual usage; return its cost."""
@@ -99,6 +127,12 @@ class Budget:
         with self._lock:
             self._spent = self._spent + taken
             self._reserved = self._reserved - reserved
+            self._running.pop(id(reserved), None)
+            waiting = list(self._waiting)
+        for loop, woken in waiting:
+            # Its loop may have ended.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(woken.set)
         return cost
 
     def count_cached(self) -> None:
@@ -106,19 +140,34 @@ class Budget:
         with self._lock:
             self._spent = evolve(self._spent, cached=self._spent.cached + 1)
 
+    def _estimate(self, text: str, max_tokens: int) -> Usage:
+        prompt = len(text.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN
+        cost = self._limits.compute_cost(prompt, max_tokens)
+        return Usage(requests=1, prompt_tokens=prompt, completion_tokens=max_tokens, cost=cost)
+
     def _check(self, total: Usage) -> None:
+        exceeded = self._find_exceeded(total)
+        if exceeded is not None:
+            name, limit, value, unit = exceeded
+            raise LLMBudgetSpent(
+                f"the limit {name}: {limit:g} is reached ({self._describe_spent()}); another request may bring it to "
+                f"{value:g} {unit}".rstrip()
+            )
+
+    def _find_exceeded(self, total: Usage) -> tuple[str, float, float, str] | None:
+        """Return the first limit that a usage exceeds, by the name of its option."""
         limits, tokens = self._limits, total.prompt_tokens + total.completion_tokens
         for name, limit, value, unit in (
             ("max_requests", limits.max_requests, total.requests, "requests"),
-            ("max_tokens", limits.max_tokens, tokens, "tokens"),
+            ("max_total_tokens", limits.max_tokens, tokens, "tokens"),
             ("max_cost", limits.max_cost, total.cost, ""),
         ):
             if limit is not None and value > limit + 1e-12:
-                raise LLMBudgetSpent(
-                    f"the limit {name}: {limit:g} is reached ({self._describe_spent()}); another request may bring it to "
-                    f"{value:g} {unit}".rstrip()
-                )
+                return name, limit, value, unit
+        return None
 
     def _describe_spent(self) -> str:
-        spent = self._spent
-        return f"spent: {spent.requests} requests, {spent.prompt_tokens + spent.completion_tokens} tokens, cost {spent.cost:g}"
+        spent, under_way = self._spent, len(self._running)
+        tokens = spent.prompt_tokens + spent.completion_tokens
+        more = f", {under_way} requests under way" if under_way else ""
+        return f"spent: {spent.requests} requests, {tokens} tokens, cost {spent.cost:g}{more}"

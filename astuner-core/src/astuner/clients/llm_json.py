@@ -1,20 +1,25 @@
-"""Answers of LLMs as typed data: JSON found in a text, checked against an attrs class, and asked for again if it does not fit."""
+"""Answers of LLMs as typed data: one JSON object, checked against an attrs class, and asked for again if it does not fit."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, cast
 
-from astuner.clients.llm import Answer, LLMClient, LLMFailed
+import attrs
+import cattrs
+
+from astuner.clients.fences import find_fenced
+from astuner.clients.json_answers import ends_thought, find_objects, is_quoted, is_whole_object, strip_thought
+from astuner.clients.llm import MORE_ROOM, Answer, AnswerCut, LLMClient, LLMFailed
 from astuner.config.places import format_path
 from astuner.config.structure_errors import FaultsError
 from astuner.config.structuring import make_converter
 
 Shape = TypeVar("Shape")
 
-_FENCED = re.compile(r"```(?:json)?\s*\n?(.*?)```", re.DOTALL)
+_NUMBER = re.compile(r"\s*[-+]?\d+(\.\d+)?\s*")
 _SHOWN = 200
 """Characters of an answer that a message quotes."""
 
@@ -30,62 +35,108 @@ async def ask_for_json(
 ) -> tuple[Shape, Answer]:
     """Return an answer structured as `shape`, an attrs class, and the answer itself.
 
-    A wrong answer is shown to the model with its faults, up to `attempts` questions in all; then `LLMFailed` is raised.
-    Keys that the class does not have are left out, since models like to add some.
+    A wrong answer is shown to the model with its faults, one that was cut off is asked for again with more room, up to `attempts`
+    questions in all; then `LLMFailed` is raised. Keys that the class does not have are left out, since models like to add some.
+
+    What stands in a fence of the question (`astuner.clients.fences`) cannot supply the answer: if a key with its value appears
+    there too, it may be a quotation, and counts only in an answer without explanations, which has no place for one.
     """
     asked = [dict(message) for message in messages]
-    useless: list[Sequence[Mapping[str, Any]]] = []
+    fenced = find_fenced(str(message.get("content")) for message in messages)
+    useless: list[tuple[Sequence[Mapping[str, Any]], int]] = []
+    room = 1
     for left in range(attempts - 1, -1, -1):
-        answer = await client.answer(asked, max_tokens=max_tokens, **more)
         try:
-            return parse_answer(answer.text, shape), answer
+            answer = await client.answer(asked, max_tokens=max_tokens, room=room, **more)
+        except AnswerCut as cut:
+            if not left:
+                await _forget(client, useless, max_tokens, more)
+                raise
+            room *= MORE_ROOM if cut.needs_room else 1
+            continue
+        try:
+            return parse_answer(answer.text, shape, fenced), answer
         except ValueError as error:
-            useless.append(asked)
+            useless.append((asked, room))
             if not left:
                 # A later run may be luckier; a cache would return the same answers.
-                for question in useless:
-                    await client.forget(question, max_tokens=max_tokens, **more)
+                await _forget(client, useless, max_tokens, more)
                 raise LLMFailed(
                     f"{client.where}: no answer of the requested form in {attempts} attempts: {error}; the last was "
                     f"{answer.text[:_SHOWN]!r}"
                 ) from error
             wrong = str(error).rstrip(".")
-            again = f"This is not the requested JSON object: {wrong}. Answer again, with that object alone."
+            again = (
+                f"This is not the requested JSON object: {wrong}. Answer again, with that object alone, "
+                "without explanations and without quoting anything."
+            )
             asked = [*map(dict, messages), {"role": "assistant", "content": answer.text}, {"role": "user", "content": again}]
     raise AssertionError("the last attempt returns or raises")
 
 
-def parse_answer(text: str, shape: type[Shape]) -> Shape:
-    """Return the JSON object in a text as an attrs class; raises `ValueError` saying what is wrong."""
-    found = find_object(text)
-    known = {field.name for field in shape.__attrs_attrs__}  # type: ignore[attr-defined]  # documented as an attrs class
-    try:
-        return make_converter().structure({key: value for key, value in found.items() if key in known}, shape)
-    except FaultsError as error:
-        raise ValueError("; ".join(f"{format_path(fault.path, 'answer')}: {fault.message}" for fault in error.faults)) from error
+def parse_answer(text: str, shape: type[Shape], fenced: Sequence[str] = ()) -> Shape:
+    """Return the JSON object in a text as an attrs class; raises `ValueError` saying what is wrong.
 
-
-def find_object(text: str) -> dict[str, Any]:
-    """Return the last separate JSON object in a text, fenced or not; raises `ValueError` if there is none."""
-    for candidate in (*reversed(_FENCED.findall(text)), text):
+    Reasoning in `<think>` is left out. Of several objects, those that fit must be equal. A number may be written as a text.
+    `fenced` are texts that the model was shown and that cannot supply the object.
+    """
+    answer = strip_thought(text)
+    found, faults = [], []
+    for candidate in find_objects(answer):
         try:
-            value = json.loads(candidate)
-        except RecursionError:
-            continue  # endless brackets, which models can sample
-        except json.JSONDecodeError:
-            value = _find_last_object(candidate)
-        if isinstance(value, dict):
-            return value
-    raise ValueError("it holds no JSON object")
+            found.append((candidate, _structure(candidate, shape)))
+        except FaultsError as error:
+            faults.append(error)
+    if not found:
+        raise ValueError("; ".join(f"{format_path(fault.path, 'answer')}: {fault.message}" for fault in faults[-1].faults))
+    candidate, made = found[0]
+    if any(other != made for _, other in found):
+        raise ValueError(f"it holds {len(found)} JSON objects that differ")
+    alone = is_whole_object(answer) and set(candidate) <= _list_keys(shape) and _is_bare(made)
+    # Reasoning may quote the mark that ends it, and what follows there.
+    alone &= answer == text or not any(map(ends_thought, fenced))
+    if not alone and is_quoted(candidate, fenced):
+        raise ValueError("a key with its value also appears in the text that it is about, so that it may be a quotation")
+    return made
 
 
-def _find_last_object(text: str) -> Any:
-    """Return the last outermost object in a text, or None."""
-    decode, found, at = json.JSONDecoder().raw_decode, None, text.find("{")
-    while at != -1:
-        try:
-            found, end = decode(text, at)
-        except (json.JSONDecodeError, RecursionError):
-            end = at + 1
-        at = text.find("{", end)
-    return found
+async def _forget(
+    client: LLMClient, useless: Sequence[tuple[Sequence[Mapping[str, Any]], int]], max_tokens: int, more: Mapping[str, Any]
+) -> None:
+    for question, room in useless:
+        await client.forget(question, max_tokens=max_tokens, room=room, **more)
+
+
+def _structure(found: Mapping[str, Any], shape: type[Shape]) -> Shape:
+    known = _list_keys(shape)
+    return _make_lenient_converter().structure({key: value for key, value in found.items() if key in known}, shape)
+
+
+def _list_keys(shape: type[Any]) -> set[str]:
+    return {field.name for field in attrs.fields(shape)}
+
+
+def _is_bare(value: Any) -> bool:
+    """Whether nothing optional is in an answer, such as an explanation, which is where a quotation would be."""
+    if isinstance(value, tuple | list):
+        return all(map(_is_bare, value))
+    if not attrs.has(type(value)):
+        return True
+    fields = [(field, getattr(value, field.name)) for field in attrs.fields(type(value))]
+    return all(_is_bare(item) if field.default is attrs.NOTHING else item == field.default for field, item in fields)
+
+
+@cache
+def _make_lenient_converter() -> cattrs.Converter:
+    """Make the strict converter, except that it takes numbers written as texts, as weak models do."""
+    converter = make_converter()
+    for kind in (int, float):
+        strict = converter.get_structure_hook(kind)
+
+        def structure(value: Any, of: Any, strict: Any = strict) -> Any:
+            if isinstance(value, str) and _NUMBER.fullmatch(value):
+                value = float(value) if "." in value else int(value)
+            return strict(value, of)
+
+        converter.register_structure_hook(cast("Any", kind), structure)
+    return converter

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import Attribute, field, frozen
 from attrs.validators import ge, gt, optional
 
-from astuner.clients.llm import LLMClient, Patience
+from astuner.clients.llm import LIMIT, NEW_LIMIT, LLMClient, Patience
 from astuner.clients.llm_budget import Budget, Limits
 from astuner.clients.llm_cache import LLMCache
 from astuner.clients.llm_endpoint import find_endpoint
@@ -21,14 +21,21 @@ def _has_prices(instance: LLMOptions, attribute: Attribute[Any], value: float | 
         raise ValueError("max_cost needs prompt_price or completion_price, without which every request costs nothing")
 
 
+def _has_whole_limits(instance: LLMOptions, attribute: Attribute[Any], value: Mapping[str, Any]) -> None:
+    for name in (LIMIT, NEW_LIMIT):
+        limit = value.get(name)
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise ValueError(f"{name} must be null or a whole number of at least 1, without quotes, got {limit!r}")
+
+
 @frozen(kw_only=True)
 class LLMOptions:
     """How an LLM behind an OpenAI-compatible API is asked. Its address and keys come from the environment."""
 
     model_name: str | None = None
     """The model; the component's own default when null."""
-    temperature: float = field(default=0.0, validator=ge(0))
-    """0 makes answers as repeatable as the API allows."""
+    temperature: float | None = field(default=0.0, validator=optional(ge(0)))  # type: ignore[arg-type]  # mypy goes by the default
+    """0 makes answers as repeatable as the API allows; null leaves it to the API."""
     concurrency: int = field(default=16, validator=ge(1))
     """Concurrent requests."""
     max_retries: int = field(default=4, validator=ge(0))
@@ -47,8 +54,8 @@ class LLMOptions:
     """Most that all requests may cost, in that currency."""
     cache: str | None = None
     """A file that stores answers, so that the same question is asked once; relative to the YAML. Null stores none."""
-    extra: Mapping[str, Any] = field(factory=dict)
-    """Further fields of each request, such as `top_p`, `seed` or `extra_body`."""
+    extra: Mapping[str, Any] = field(factory=dict, validator=_has_whole_limits)
+    """Further fields of each request, such as `top_p`, `seed` or `extra_body`; a field that is null is not sent."""
 
     def make_client(
         self,

@@ -61,6 +61,10 @@ class Renaming:
         """Rename keys and values of a root section in place, and move the places along."""
         for old, new in KEY_ALIASES.items():
             self._rename_key(tree, places, old, new)
+        self.apply_to_values(tree)
+
+    def apply_to_values(self, tree: Tree) -> None:
+        """Rename values alone, for those that only an interpolation has shown."""
         for path, names in VALUE_ALIASES.items():
             self._rename_value(tree, path.split("."), names)
 
@@ -104,6 +108,16 @@ class Renaming:
         elif isinstance(tree.get(key), str) and tree[key] in names:
             self.used[tree[key]] = names[tree[key]]
             tree[key] = names[tree[key]]
+
+
+def add_old_keys(tree: Tree) -> None:
+    """Add to a root section an interpolation at each older spelling of a key that is there, so that it can be referred to."""
+    for old, new in KEY_ALIASES.items():
+        section, name = _find_section(tree, new.split("."))
+        if section is not None and name in section:
+            target, old_name = _find_section(tree, old.split("."))
+            if target is not None:
+                target.setdefault(old_name, f"${{{ROOT}.{new}}}")
 
 
 def _find_section(tree: Tree, path: list[str], create: bool = False) -> tuple[Tree | None, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from attrs import define, field
 
+from astuner.config.adapters import find_conflicts, read_adapters
 from astuner.config.model import Config
 from astuner.config.paths import find_model_directory, resolve_path
 from astuner.config.places import ROOT, Locate, make_problem
@@ -15,7 +16,7 @@ from astuner.config.rewards import RewardComposition, order_by_requirements
 from astuner.config.sections import ALTERNATIVES, COMPONENT_SECTIONS, TRACKERS
 from astuner.config.similar_paths import find_similar_path
 from astuner.config.structure_errors import find_closest
-from astuner.errors import Problem
+from astuner.errors import ConfigError, Problem
 from astuner.published import read_published
 
 _OWN: Mapping[str, Collection[str]] = {"task_reader": ("dataset_file",), "context_tracker": TRACKERS}
@@ -65,6 +66,19 @@ class Checks:
             written = f"./{directory.relative_to(self.config_dir)}" if inside else path
             similar = find_similar_path(written, self.config_dir)
             self._add_problem("model.path", f"there is no directory {directory}. Give {example}.", similar)
+        try:
+            adapters = read_adapters(directory) if directory else None
+        except ConfigError as error:
+            self._add_problem("model.path", error.problems[0].message)
+            return
+        if adapters is not None:
+            for key, message in find_conflicts(adapters, self.config.model, self.user_keys):
+                self._add_problem(key, message)
+            self.notices.append(
+                f"model.path holds LoRA adapters (rank {adapters.lora_rank}) of {adapters.base}: they are trained on, and any "
+                "divergence is measured from them as they are there."
+            )
+            return
         unused = [key for key in ("lora_alpha", "target_modules") if f"model.{key}" in self.user_keys]
         if unused and self.config.model.lora_rank == 0:
             self.notices.append(

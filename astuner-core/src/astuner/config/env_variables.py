@@ -25,4 +25,5 @@ class Environment(OpenSection):
     """The environment of every task; `auto` takes the one that each task's `env_type` names, `no_env` none."""
     env_action_preference: ActionPreference | None = None
     """What an environment that leads is given of an answer: `text` is all of it, `code` its last fenced code block, `box` its
-    last `\\boxed{…}` or `<action>…</action>`. By default what the task reader prefers, or `text`."""
+    last `\\boxed{…}` or `<action>…</action>`. Reasoning is never part of it. By default what the task reader prefers, or
+    `text`."""

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
+from copy import deepcopy
+from functools import cached_property, partial
 from typing import Any
 
 from attrs import define, field
 
-from astuner.config.aliases import ROOT_ALIASES
+from astuner.config.aliases import ROOT_ALIASES, add_old_keys
 from astuner.config.places import ROOT, KeyPath, format_path
 from astuner.config.schema_keys import walk_schema
 from astuner.config.structure_errors import Fault, find_closest
-from astuner.config.trees import Tree, change_leaves
+from astuner.config.trees import Tree, change_leaves, flatten
 
 _MISSING_KEY = re.compile(r"Interpolation key '([^']+)' not found")
 _MISSING_VARIABLE = re.compile(r"Environment variable '([^']+)' not found")
 
 
-@define(eq=False)
+_VARIABLE = re.compile(r"\$\{oc\.env:\s*([A-Za-z_]\w*)")
+_LONG_ENOUGH = 4
+
+
+@define(eq=False, slots=False)
 class Interpolation:
     """Replaces interpolations in a whole configuration, its native sections included."""
 
@@ -27,6 +34,8 @@ class Interpolation:
     """Those that cannot be resolved."""
     replaced: set[str] = field(factory=set)
     """Dotted paths of the values that were interpolations."""
+    from_environment: dict[str, str] = field(factory=dict)
+    """What is written in place of each text that came from an environment variable, by dotted path: `${oc.env:NAME}`."""
     _source: Any = None
 
     def resolve(self) -> Tree:
@@ -36,7 +45,9 @@ class Interpolation:
         from omegaconf import OmegaConf
 
         sound = change_leaves(self.tree, self._remove_bad_grammar)
-        self._source = OmegaConf.create({**{alias: sound.get(ROOT) for alias in ROOT_ALIASES}, **sound})
+        source = deepcopy(sound)
+        add_old_keys(source.get(ROOT) or {})
+        self._source = OmegaConf.create({**{alias: source.get(ROOT) for alias in ROOT_ALIASES}, **source})
         result: Tree = change_leaves(sound, self._resolve)
         return result
 
@@ -71,7 +82,29 @@ class Interpolation:
                 self.faults.append(self._describe_failure(value, path, error))
             return value
         self.replaced.add(format_path(path))
+        change_leaves(node, partial(self._note_variables, written=value), path)
         return node
+
+    def _note_variables(self, found: Any, path: KeyPath, *, written: str) -> None:
+        """Note a text that holds the value of a variable of the configuration, also through a reference to another key."""
+        if not isinstance(found, str):
+            return
+        text = found
+        if _VARIABLE.search(written) and any(os.environ.get(name) for name in _VARIABLE.findall(written)):
+            text = written
+        else:
+            for name, value in self._variables.items():
+                text = text.replace(value, f"${{oc.env:{name}}}")
+        if text != found:
+            self.from_environment[format_path(path)] = text
+
+    @cached_property
+    def _variables(self) -> dict[str, str]:
+        """The variables that the configuration takes values from, the longest value first; short ones are found by chance."""
+        names = {name for text in flatten(self.tree).values() for name in _VARIABLE.findall(str(text))}
+        values = {name: os.environ.get(name, "") for name in sorted(names)}
+        long = {name: value for name, value in values.items() if len(value) >= _LONG_ENOUGH}
+        return dict(sorted(long.items(), key=lambda item: -len(item[1])))
 
     def _describe_failure(self, value: str, path: KeyPath, error: Exception) -> Fault:
         text = str(error)

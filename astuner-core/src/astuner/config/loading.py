@@ -15,13 +15,13 @@ from astuner.config.interpolation import Interpolation
 from astuner.config.model import Config
 from astuner.config.overrides import Overrides, read_overrides
 from astuner.config.paths import find_model_directory
-from astuner.config.places import ROOT, Locate, Place, Places, format_path
+from astuner.config.places import ROOT, KeyPath, Locate, Place, Places, format_path
 from astuner.config.schema_keys import walk_schema
 from astuner.config.secrets import Secrets
 from astuner.config.sections import DatasetFileSection, list_installed_names
 from astuner.config.structure_errors import NO_SUCH_KEY, Fault, FaultsError
 from astuner.config.structuring import locate_faults, make_converter
-from astuner.config.trees import Tree, flatten, merge
+from astuner.config.trees import Tree, change_leaves, flatten, merge
 from astuner.errors import ConfigError, Problem
 
 
@@ -42,6 +42,8 @@ class LoadedConfig:
     """The arguments of `--set`, as given."""
     overridden_keys: frozenset[str] = frozenset()
     """Dotted paths that `--set` set: without the root, but with that of native keys, as in `local.`."""
+    from_environment: Mapping[str, str] = field(factory=dict)
+    """What is shown in place of each text that came from an environment variable, by dotted path with the root."""
     native: Mapping[str, Mapping[str, Any]] = field(factory=dict)
     """The root sections of raw native keys that are there, by the names of backbones."""
     notices: tuple[str, ...] = ()
@@ -55,6 +57,18 @@ class LoadedConfig:
         return Secrets.of(self.resolved, self.native)
 
     @property
+    def environment_values(self) -> Mapping[str, str]:
+        """What is shown in place of each text that came from an environment variable, by the text."""
+        found: dict[str, str] = {}
+
+        def collect(value: Any, path: KeyPath) -> None:
+            if isinstance(value, str) and (written := self.from_environment.get(format_path(path))) is not None:
+                found[value] = written
+
+        change_leaves({ROOT: self.resolved, **self.native}, collect)
+        return found
+
+    @property
     def directory(self) -> Path:
         """The directory of the YAML, from which its relative paths start."""
         return self.path.parent
@@ -66,10 +80,12 @@ def load_config(
     backbone: str | None = None,
     *,
     names_of: Callable[[str], Collection[str]] = list_installed_names,
+    unused: Collection[str] = (),
 ) -> LoadedConfig:
     """Load a YAML; raise `ConfigError` with all its problems.
 
     `names_of(group)` returns the names of the installed components. Their options are left to them, and to the plan of a run.
+    `unused` are keys below `astuner` that the caller does not need: they may be missing, or name what does not exist.
     """
     path = path.absolute()
     native_roots = list_native_roots()
@@ -90,6 +106,7 @@ def load_config(
     _fill_experiment_name(whole[ROOT], path)
     interpolation = Interpolation(whole)
     whole = interpolation.resolve()
+    renaming.apply_to_values(whole[ROOT])
     secrets = Secrets.of(chosen, whole)
     unresolved = locate_faults(FaultsError(interpolation.faults), key="", locate=locate)
     problems += _check_files_of_tasks(whole[ROOT], locate)
@@ -103,7 +120,7 @@ def load_config(
     config = _make_paths_absolute(config, path.parent)
     checks = Checks(config=config, config_dir=path.parent, user_keys=user_keys, locate=locate, names_of=names_of)
     checks.run()
-    problems += checks.problems
+    problems += [problem for problem in checks.problems if problem.key not in {f"{ROOT}.{key}" for key in unused}]
     if problems or unresolved:
         raise ConfigError([*map(secrets.hide_in_problem, _merge_problems(problems, unresolved))])
     overridden = flatten({**command.tree.pop(ROOT), **command.tree})
@@ -114,6 +131,7 @@ def load_config(
         text=file.text,
         resolved=converter.unstructure(config),
         user_keys=user_keys,
+        from_environment=interpolation.from_environment,
         overrides=tuple(overrides),
         overridden_keys=frozenset(overridden),
         native={root: whole[root] for root in native_roots if root in whole},

@@ -48,6 +48,17 @@ class Model:
     """Which modules get adapters: names, or `all-linear`."""
     tool_call_format: ToolCallFormat = "auto"
     """How the model writes tool calls; `auto` is the way in which its chat template shows them."""
+    reasoning: Literal["auto", "split", "keep"] = "auto"
+    """Where reasoning at the start of an answer (`<think>…</think>`) goes: `split` into `reasoning_content`, `keep` as
+    written in `content`; `auto` splits if the model's chat template knows reasoning."""
+    tools_in_prompt: Literal["auto", "template", "system"] = "auto"
+    """Who describes the offered tools to the model: `template` its chat template, `system` a text in the system message;
+    `auto` uses the text if the template does not show tools."""
+
+    @property
+    def rendering(self) -> dict[str, str]:
+        """The options of `astuner.rendering.load_renderer`."""
+        return {name: getattr(self, name) for name in ("tool_call_format", "reasoning", "tools_in_prompt")}
 
 
 @frozen(kw_only=True)

@@ -26,6 +26,10 @@ class Shape:
             shaped = max(shaped, self.low)
         return shaped if self.high is None else min(shaped, self.high)
 
+    def undo(self, shaped: float) -> float:
+        """Return the reward that is shaped into this one, limits aside."""
+        return (shaped - self.offset) / self.scale if self.scale else shaped
+
 
 @frozen(kw_only=True)
 class Overlong:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -26,11 +27,34 @@ class MultiTurn:
     """Limits on episodes of several turns."""
 
     max_sample_per_task: int = field(default=30, validator=ge(1))
-    """Most training samples that are taken from one episode."""
+    """Most training samples that are taken from one episode; from more, a random choice is taken."""
     max_steps: int = field(default=30, validator=ge(1))
-    """Most model calls of one episode; if an environment leads, most of its steps."""
+    """Most model calls of each trained agent in one episode; one call more ends it with the failure `max_steps`. Calls of
+    frozen agents are not counted: `rollout.episode_timeout_s` limits them. If an environment leads, most of its steps."""
     expected_steps: int = field(default=1, validator=ge(1))
     """Samples that an episode is expected to give; sizes the training batch where a trainer needs to know it beforehand."""
+
+
+def _check_finite(_: Any, attribute: Attribute[Any], value: float | None) -> None:
+    if value is not None and not math.isfinite(value):
+        raise ValueError(f"'{attribute.name}' must be a finite number, or null to leave such episodes out: {value}")
+
+
+@frozen(kw_only=True)
+class FailureRewards:
+    """Rewards of episodes that fail for a reason that the model can cause.
+
+    With a number, the episode has this reward and its samples are trained; with null, it is left out of its group, and counted.
+    """
+
+    context_full: float | None = field(default=0.0, validator=_check_finite)
+    """The messages left no room in the context for another answer."""
+    max_steps: float | None = field(default=0.0, validator=_check_finite)
+    """A trained agent asked for more than `rollout.multi_turn.max_steps` calls."""
+    timeout: float | None = field(default=None, validator=_check_finite)
+    """The episode took longer than `rollout.episode_timeout_s`, or one of its calls longer than `rollout.llm_timeout_s`."""
+    workflow_error: float | None = field(default=None, validator=_check_finite)
+    """The workflow raised an error, or the environment while it acted or scored."""
 
 
 @frozen(kw_only=True)
@@ -97,6 +121,10 @@ class Rollout(OpenSection):
     """Smallest probability mass that is sampled from; 1 is all of it."""
     top_k: int = field(default=-1, validator=_check_top_k)
     """-1 is the whole vocabulary."""
+    constraints: Literal["ignore", "enforce"] = "ignore"
+    """What `response_format` and a required tool call do to calls of trained agents, on engines that can constrain answers.
+    `ignore`: the answer is sampled freely and trained, and the agent checks its form. `enforce`: the answer has the form and is
+    not trained, since it does not come from the policy alone. Calls of frozen agents are constrained wherever the engine can."""
     val_kwargs: ValKwargs = field(factory=ValKwargs)
     seed: int | None = field(default=None, validator=optional(ge(0)))
     """Seed of the sampling only; the run's seed when not given."""
@@ -107,6 +135,8 @@ class Rollout(OpenSection):
     llm_timeout_s: float | None = field(default=600.0, validator=_check_positive)
     """Longest one model call may take; null sets no limit."""
     max_retries: int = field(default=2, validator=ge(0))
-    """How often an episode is tried again after a failure that may pass."""
+    """How often an episode is played again after a failure that the model did not cause: its environment, the engine, a
+    connection or a service failed. Failures that the model can cause are final; `failure_rewards` says what they are worth."""
+    failure_rewards: FailureRewards = field(factory=FailureRewards)
     failure_budget: float = field(default=0.5, validator=and_(ge(0), le(1)))
-    """Share of the episodes of a step that may fail before the run ends, with the reasons counted."""
+    """Share of the episodes of a step that may end without a reward before the run ends, with the reasons counted."""

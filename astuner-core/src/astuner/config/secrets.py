@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 from attrs import evolve, frozen
 
-from astuner.config.redaction import REDACTED, is_secret, redact_text, redact_values
+from astuner.config.redaction import REDACTED, is_flag, is_secret, redact_text, redact_values
 from astuner.config.structure_errors import NO_SUCH_KEY
 from astuner.errors import AstunerError, ConfigError, Problem
 
@@ -69,7 +69,7 @@ def redact_command(arguments: Sequence[str]) -> list[str]:
     """Return a command line without the secrets that `--set` gives, or a flag such as `--password`."""
     found = []
     for before, argument in pairwise(["", *arguments]):
-        secret = before.startswith("-") and "=" not in before and is_secret(before) and not argument.startswith("-")
+        secret = is_flag(before) and not argument.startswith("-")
         found.append(REDACTED if secret else _redact_argument(argument))
     return found
 

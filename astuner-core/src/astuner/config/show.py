@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from astuner.config.places import ROOT
-from astuner.config.redaction import redact_tree
+from astuner.config.places import ROOT, KeyPath, format_path
+from astuner.config.redaction import is_secret, redact_tree, restore_variables
 from astuner.config.trees import change_leaves
 
 if TYPE_CHECKING:
@@ -18,9 +19,26 @@ def to_yaml(config: LoadedConfig, redact: bool = True) -> str:
     import yaml
 
     tree: Mapping[str, Any] = {ROOT: change_leaves(config.resolved, _escape), **config.native}
-    tree = redact_tree(tree) if redact else tree
+    if redact:
+        tree = redact_tree(restore_variables(tree, config.from_environment))
     text: str = yaml.dump(tree, Dumper=_make_dumper(yaml), sort_keys=False, allow_unicode=True, width=120)
     return text
+
+
+def sign_variables(config: LoadedConfig) -> dict[str, str]:
+    """Return a signature of each shown value that came from the environment, by key, so that a resume sees it change.
+
+    It is too short to find a value from it: 16 bits. Secrets, which may change, have none.
+    """
+    signatures: dict[str, str] = {}
+
+    def sign(value: Any, path: KeyPath) -> None:
+        key = format_path(path)
+        if key in config.from_environment and not any(is_secret(str(part)) for part in path):
+            signatures[key] = hashlib.sha256(f"{key}={value}".encode()).hexdigest()[:4]
+
+    change_leaves({ROOT: config.resolved, **config.native}, sign)
+    return signatures
 
 
 def _escape(value: Any, _: object) -> Any:

@@ -29,7 +29,7 @@ class FilterGroups:
     """Resampling of groups whose rewards are all equal and so give no signal."""
 
     enable: bool = False
-    """Draw further tasks instead of groups whose rewards are all equal."""
+    """Draw further tasks instead of groups whose rewards are all equal. For estimators that compare siblings."""
     max_num_gen_batches: int = field(default=4, validator=ge(1))
     """Most batches that are generated for one step."""
 
@@ -41,7 +41,7 @@ class Algorithm:
     task_norm_patch: bool = False
     """Normalise over all samples of a task, not over its episodes."""
     adv_estimator: str = "grpo"
-    """The advantage estimator."""
+    """The advantage estimator: one of those listed above, or an installed one."""
     use_kl_in_reward: bool = False
     """Subtract the KL to the reference model from the reward."""
     kl_penalty: KlEstimator = "kl"
@@ -55,6 +55,8 @@ class Algorithm:
     filter_groups: FilterGroups = field(factory=FilterGroups)
     rollout_is_threshold: float | None = field(default=None, validator=optional(gt(0)))
     """Upper bound of the truncated importance weight between sampler and trainer; null applies none."""
+    overlong_filter: bool = False
+    """Train no token of an agent one of whose answers in the episode was cut off at a length limit; its reward still counts."""
 
 
 @frozen(kw_only=True)
@@ -81,7 +83,7 @@ class Optim:
     lr_warmup_steps: int = field(default=0, validator=ge(0))
     """Steps in which the learning rate rises from 0."""
     lr_scheduler_type: Literal["constant", "cosine", "linear"] = "constant"
-    """Its course after that: to 0 at the last step, unless constant."""
+    """Its course after that: constant, or falling to 0, which it would reach one step after the last."""
     weight_decay: float = field(default=0.01, validator=ge(0))
     """AdamW's decay."""
     betas: tuple[float, float] = field(default=(0.9, 0.999), validator=_check_betas)
@@ -135,6 +137,8 @@ class TrainerCommon:
     """The policy ratio is clipped below 1 minus this."""
     clip_ratio_high: float = field(default=0.2, validator=ge(0))
     """The policy ratio is clipped above 1 plus this."""
+    clip_ratio_c: float = field(default=3.0, validator=gt(1))
+    """Dual clip: for negative advantages the loss of a token counts up to this policy ratio."""
     loss_agg_mode: LossAggregation | None = None
     """How token losses become one number; null takes the estimator's default."""
     grad_clip: float = field(default=1.0, validator=gt(0))

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
+from astuner.driver.missing_signal import explain_missing_signal
+from astuner.driver.replayed_steps import ReplayedSteps
 from astuner.driver.reporting import Loggers
 from astuner.errors import RunFailed
 from astuner.protocols import RunInfo
-from astuner.runs.checkpoints import prune_checkpoints
+from astuner.runs.checkpoints import prune_checkpoints, record_validation
 from astuner.runs.directory import RunDirectory
 from astuner.schema import CheckpointSaved, Event, Group, Notice, StepReport, ValidationReport
 
@@ -20,8 +22,13 @@ if TYPE_CHECKING:
     from astuner.driver.control import RunControl
     from astuner.plugins.hooks import Hooks
 
+STEPS_UNTIL_WARNING = 3
+"""After this many steps in a row in which no token has a non-zero advantage, a warning says why, once."""
 STEPS_WITHOUT_SIGNAL = 20
 """The run ends after this many steps in a row in which no token has a non-zero advantage."""
+
+RANKED = "val/reward/mean"
+"""The metric of a validation that `keep_best` compares."""
 
 
 @define(eq=False)
@@ -36,14 +43,25 @@ class Progress:
     before_groups: tuple[Group, ...] = ()
     after_groups: tuple[Group, ...] = ()
     _without_signal: int = field(default=0, init=False)
+    _groups: list[Group] = field(factory=list, init=False)
+    """Those of the steps without signal, until the warning."""
+    _warned: bool = field(default=False, init=False)
 
-    def check_signal(self, report: StepReport) -> None:
-        """Raise `RunFailed` after too many steps in a row without signal."""
+    def check_signal(self, report: StepReport) -> str | None:
+        """Return a warning, once, after a few steps in a row without signal; raise `RunFailed` after too many."""
         if "signal/tokens_nonzero_advantage" not in report.metrics:
-            return
-        self._without_signal = 0 if report.metrics["signal/tokens_nonzero_advantage"] else self._without_signal + 1
+            return None
+        if report.metrics["signal/tokens_nonzero_advantage"]:
+            self._without_signal, self._groups = 0, []
+            return None
+        self._without_signal += 1
+        if not self._warned:
+            self._groups += report.groups
+        if self._without_signal == STEPS_UNTIL_WARNING and not self._warned:
+            groups, self._groups, self._warned = self._groups, [], True
+            return f"nothing was learnt in {STEPS_UNTIL_WARNING} steps in a row: {explain_missing_signal(groups)}"
         if self._without_signal < STEPS_WITHOUT_SIGNAL:
-            return
+            return None
         waterfall = ", ".join(f"{k.removeprefix('signal/')} {v:g}" for k, v in report.metrics.items() if k.startswith("signal/"))
         raise RunFailed(
             f"no token had a non-zero advantage in {STEPS_WITHOUT_SIGNAL} steps in a row, so nothing can be learnt: all "
@@ -62,6 +80,7 @@ def drive(
     hooks: Hooks,
     control: RunControl,
     progress: Progress,
+    replayed: ReplayedSteps,
 ) -> None:
     """Consume a backbone's events to their end."""
     trainer = run_info.config.trainer_common
@@ -70,28 +89,29 @@ def drive(
         for event in events:
             match event:
                 case StepReport():
+                    event = replayed.correct(event)
                     progress.step = event.step
                     loggers.log(event.step, event.metrics)
                     loggers.log_episodes(event.step, event.groups)
                     _report_groups(hooks, event.groups)
                     hooks.step_finished(event)
                     directory.write_state(step=event.step)
-                    progress.check_signal(event)
+                    if (warning := progress.check_signal(event)) is not None:
+                        control.notify(warning, "warning")
                 case ValidationReport():
                     if progress.before is None and event.step == 0:
                         progress.before, progress.before_groups = event.metrics, event.groups
                     progress.after, progress.after_groups = event.metrics, event.groups
                     loggers.log(event.step, event.metrics)
                     loggers.log_episodes(event.step, event.groups)
-                    if trainer.keep_best:
-                        _record_best(directory, event)
+                    if trainer.keep_best and event.step > 0 and RANKED in event.metrics:
+                        record_validation(directory, event.step, RANKED, event.metrics[RANKED])
                     _report_groups(hooks, event.groups)
                     hooks.validation_finished(event)
                 case CheckpointSaved():
                     control.store.sync()
                     directory.write_state(checkpoint=event.step)
-                    best = directory.state.get("best", {}).get("step")
-                    prune_checkpoints(directory, keep=trainer.max_checkpoints_to_keep, best=best)
+                    prune_checkpoints(directory, keep=trainer.max_checkpoints_to_keep)
                     hooks.checkpoint_saved(event.step, Path(event.path))
                 case Notice():
                     control.notify(event.text, event.level)
@@ -102,11 +122,3 @@ def _report_groups(hooks: Hooks, groups: Sequence[Group]) -> None:
         hooks.group_judged(group)
         for episode in group.episodes:
             hooks.episode_finished(episode)
-
-
-def _record_best(directory: RunDirectory, report: ValidationReport) -> None:
-    """Record the best validation so far; the backbone saves a checkpoint after each validation when `keep_best` is on."""
-    value = report.metrics.get("val/reward/mean")
-    best = directory.state.get("best")
-    if value is not None and report.step > 0 and (best is None or value > best["value"]):
-        directory.write_state(best={"step": report.step, "metric": "val/reward/mean", "value": value})

@@ -19,8 +19,9 @@ from astuner.breakpoints.stopping import TIME_LIMITS_OFF, connect_run, expects_s
 from astuner.config.secrets import redact_command
 from astuner.driver.control import RunControl, stop_on_signals, unwind_on_sigterm
 from astuner.driver.event_handling import Progress, drive
+from astuner.driver.replayed_steps import ReplayedSteps, read_step_times
 from astuner.driver.reporting import Loggers, NamedLogger
-from astuner.driver.resume import check_same_run, is_same_length
+from astuner.driver.resume import check_same_run, drop_episodes_of_other_rates, is_same_length
 from astuner.errors import AstunerError, Interrupted, UsageError
 from astuner.planning.plan import Plan, plan_run
 from astuner.planning.service_choice import check_names, choose_services
@@ -28,6 +29,7 @@ from astuner.plugins.requirements import CORE
 from astuner.processes.program_registry import register_run
 from astuner.protocols.optional import ReportsProgress, Throwaway, Truncates, find_offer
 from astuner.rollout.sampler import TaskSampler
+from astuner.runs.checkpoints import forget_validations
 from astuner.runs.directory import RunDirectory, get_throwaway_directory
 from astuner.runs.episode_store import EpisodeFiles
 from astuner.schema import Event, Group, Notice
@@ -81,6 +83,7 @@ def start_run(
         resumed = directory.holds_work
         if not resumed:
             directory.metrics.unlink(missing_ok=True)
+        forget_validations(directory, after=step)
         run = _Run(plan, directory, resume_step=step, resumed=resumed, stack=stack, fresh=fresh, asked=asked)
         run.serve(services)
         return run.execute(lambda run, backbone, tasks: backbone.train(run.info, tasks, plan.recipe, run.control))
@@ -185,7 +188,7 @@ class _Run:
         self._asked = asked
         self._hooks = hooks
         replay_after = (resume_step if resume_step else -1) if resumed else None
-        store = EpisodeFiles(directory.episodes, replay_after=replay_after)
+        self._store = store = EpisodeFiles(directory.episodes, replay_after=replay_after)
         stack.callback(store.close)
         stack.callback(self._print_early_notices)
         self.control = RunControl(
@@ -243,8 +246,14 @@ class _Run:
             tasks = plan.sample_tasks(reader)
         hooks.tasks_read("train", tasks.train_tasks)
         hooks.tasks_read("validation", tasks.validation_tasks)
+        if self._resumed and (
+            changed := drop_episodes_of_other_rates(self._directory, plan, self._store, tasks, self._resume_step)
+        ):
+            self.notify(changed)
         self._directory.write_run(_collect_run_facts(plan))
         self._write_config()
+        # Before the loggers drop the rows of the steps that are repeated.
+        replayed = ReplayedSteps(store=self._store, times=read_step_times(self._directory.metrics, self._resume_step))
         self._loggers = Loggers(self._make_loggers(), on_failure=lambda text: self.notify(text))
         self._stack.callback(self._loggers.close)
         self.notify(_format_header(plan), "info")
@@ -266,6 +275,7 @@ class _Run:
                         hooks=hooks,
                         control=self.control,
                         progress=progress,
+                        replayed=replayed,
                     )
             except KeyboardInterrupt:
                 # Leaving a debugger outside of the rollouts requests a stop, then interrupts the code it was in.
@@ -310,12 +320,15 @@ class _Run:
         return made
 
     def _write_config(self) -> None:
-        from astuner.config.redaction import redact_text, redact_tree
-        from astuner.config.show import to_yaml
+        from astuner.config.redaction import redact_text, redact_tree, restore_values
+        from astuner.config.show import sign_variables, to_yaml
 
         loaded = self._plan.loaded
         self._directory.write_config(
-            given=redact_text(loaded.text), resolved=to_yaml(loaded), native=redact_tree(self.info.native)
+            given=redact_text(loaded.text),
+            resolved=to_yaml(loaded),
+            native=redact_tree(restore_values(self.info.native, loaded.environment_values)),
+            environment=sign_variables(loaded),
         )
 
     def _write_provenance(self) -> None:

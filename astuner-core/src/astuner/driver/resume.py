@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,12 @@ from astuner.config.core_keys import read_core_keys
 from astuner.config.places import ROOT, format_path
 from astuner.errors import ConfigError, Problem
 from astuner.runs.directory import RunDirectory
+from astuner.training.schedule import compute_learning_rate
 
 if TYPE_CHECKING:
     from astuner.planning.plan import Plan
+    from astuner.rollout.sampler import TaskSampler
+    from astuner.runs.episode_store import EpisodeFiles
 
 LENGTH = ("trainer_common.total_epochs", "trainer_common.total_training_steps")
 """Keys that set the length of a run; a finished run continues when one of them has grown."""
@@ -22,6 +26,28 @@ LENGTH = ("trainer_common.total_epochs", "trainer_common.total_training_steps")
 def is_same_length(directory: RunDirectory, plan: Plan) -> bool:
     """Whether the configured length of the run is that of its last start."""
     return not any(_remove_root(key) in LENGTH for key, _, _ in _find_changes(*_load_configurations(directory, plan)))
+
+
+def drop_episodes_of_other_rates(
+    directory: RunDirectory, plan: Plan, store: EpisodeFiles, tasks: TaskSampler, resume_step: int
+) -> str | None:
+    """Drop the stored episodes of weights that this start will not have, since its length changes the learning rate.
+
+    Returns the notice for the user; None if no rate of a later step differs from that of the last start.
+    """
+    optim = plan.loaded.config.trainer_common.optim
+    before, now = (_count_steps(tree, tasks.steps_per_epoch) for tree in _load_configurations(directory, plan))
+    schedule = partial(compute_learning_rate, lr=optim.lr, warmup_steps=optim.lr_warmup_steps, schedule=optim.lr_scheduler_type)
+    for step in range(resume_step + 1, now + 1):
+        was, becomes = schedule(step, total_steps=before), schedule(step, total_steps=now)
+        if was != becomes:
+            dropped = store.cut_after(step)
+            played_again = f" {dropped} stored episodes of later weights are dropped and played again." if dropped else ""
+            return (
+                f"the run had {before} steps and has {now} now, so with lr_scheduler_type '{optim.lr_scheduler_type}' the "
+                f"learning rate of step {step} is {becomes:.3g}; it was {was:.3g}.{played_again}"
+            )
+    return None
 
 
 def check_same_run(directory: RunDirectory, plan: Plan) -> None:
@@ -35,8 +61,23 @@ def check_same_run(directory: RunDirectory, plan: Plan) -> None:
         for key, before, now in sorted(_find_changes(*_load_configurations(directory, plan)), key=itemgetter(0))
         if not _may_change(_remove_root(key))
     ]
+    problems += [
+        Problem(
+            key=key,
+            message=f"the value of {written} is another one than when {directory.path.name} was started; a resumed run keeps it. "
+            "Put it back, or start a new run with another experiment_name",
+        )
+        for key, written in _find_changed_variables(directory, plan)
+        if not _may_change(_remove_root(key))
+    ]
     if problems:
         raise ConfigError(problems)
+
+
+def _count_steps(tree: Mapping[str, Any], steps_per_epoch: int) -> int:
+    trainer = tree[ROOT]["trainer_common"]
+    total: int | None = trainer["total_training_steps"]
+    return trainer["total_epochs"] * steps_per_epoch if total is None else total
 
 
 def _remove_root(key: str) -> str:
@@ -58,6 +99,19 @@ def _load_configurations(directory: RunDirectory, plan: Plan) -> tuple[Any, Any]
     path = directory.path / "config.yaml"
     # Without the file the last start got no further than its lock.
     return (yaml.safe_load(path.read_text(encoding="utf-8"))["resolved"] if path.exists() else now), now
+
+
+def _find_changed_variables(directory: RunDirectory, plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield each key that takes another value from the environment than at the last start, with how it is written."""
+    import yaml
+
+    from astuner.config.show import sign_variables
+
+    path = directory.path / "config.yaml"
+    before = (yaml.safe_load(path.read_text(encoding="utf-8")).get("environment") or {}) if path.exists() else {}
+    for key, signature in sign_variables(plan.loaded).items():
+        if before.get(key, signature) != signature:
+            yield key, plan.loaded.from_environment[key]
 
 
 def _find_changes(before: Any, now: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

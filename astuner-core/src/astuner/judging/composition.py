@@ -114,17 +114,22 @@ class Composition(PartwiseJudge):
         for name, verdict in verdicts.items():
             components[name] = verdict.reward
             components.update({f"{name}.{part}": value for part, value in verdict.components.items()})
+        # A mean over those that passed the gate alone would be one over the better episodes.
+        closed = {name: weighted for name, weighted in self._judges.items() if name not in found and weighted.weight > 0}
+        components |= {name: weighted.shape.undo(weighted.otherwise) for name, weighted in closed.items()}
         penalty = 0.0
         if self._how.overlong is not None:
             penalty = components[OVERLONG] = self._how.overlong(sum(len(call.output_ids) for call in episode.calls))
         agents = dict.fromkeys(agent for verdict in verdicts.values() for agent in verdict.rewards or ())
+        decided = [verdict.is_success for verdict in verdicts.values() if verdict.is_success is not None]
         rationales = [f"{name}: {verdict.rationale}" for name, verdict in verdicts.items() if verdict.rationale]
         return Verdict(
             self._combine_rewards(verdicts, None) + penalty,
-            self._combine_successes(verdicts),
+            self._combine_successes([*decided, *(False for _ in closed)]),
             rewards={agent: self._combine_rewards(verdicts, agent) + penalty for agent in agents} or None,
             components=components,
             rationale="\n".join(rationales) or None,
+            presumed=bool(closed) and not decided,
         )
 
     def _counts(self, name: str) -> bool:
@@ -160,8 +165,7 @@ class Composition(PartwiseJudge):
                 return min(rewards)
         return max(rewards)
 
-    def _combine_successes(self, verdicts: Mapping[str, Verdict]) -> bool | None:
-        decided = [verdict.is_success for verdict in verdicts.values() if verdict.is_success is not None]
+    def _combine_successes(self, decided: Sequence[bool]) -> bool | None:
         if not decided or self._how.success is None:
             return None
         return all(decided) if self._how.success == "all" else any(decided)

@@ -87,6 +87,8 @@ class JudgeAdapter(Judge):
 class EpisodeJudge(PartwiseJudge):
     """Judges each episode on its own; a failure affects one episode."""
 
+    compares_siblings = False
+
     def __init__(self, compute_reward: ComputeReward, *, blame: str, owner: Any = None) -> None:
         """Keep the user's function, which may be sync or async, and the object that it belongs to."""
         self._compute_reward = compute_reward

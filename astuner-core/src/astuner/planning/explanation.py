@@ -9,7 +9,7 @@ from attrs import evolve, frozen
 
 from astuner.config.native import Native, align
 from astuner.config.places import ROOT, format_place
-from astuner.config.redaction import redact_tree
+from astuner.config.redaction import redact_tree, restore_values, restore_variables
 from astuner.config.trees import flatten
 from astuner.planning.key_coverage import Honour, HonourTable, list_chosen_sections
 
@@ -44,7 +44,7 @@ class Explanation:
 def explain(loaded: LoadedConfig, table: HonourTable) -> Explanation:
     """Explain a configuration under a backbone."""
     sections = list_chosen_sections(loaded)
-    values = flatten(redact_tree(loaded.resolved))
+    values = flatten(redact_tree(restore_variables(loaded.resolved, loaded.from_environment, ROOT)))
     keys = [
         ExplainedKey(
             key=key,
@@ -55,7 +55,7 @@ def explain(loaded: LoadedConfig, table: HonourTable) -> Explanation:
         )
         for key, value in values.items()
     ]
-    native = None if table.alignment is None else _redact_native(align(table.alignment, loaded))
+    native = None if table.alignment is None else _redact_native(align(table.alignment, loaded), loaded)
     return Explanation(backbone=table.backbone, keys=tuple(keys), native=native)
 
 
@@ -66,7 +66,7 @@ def _find_source(loaded: LoadedConfig, key: str) -> Literal["default", "file", "
     return "command" if place is not None and place[1] == 0 else "file"
 
 
-def _redact_native(native: Native) -> Native:
-    clean: Mapping[str, Any] = flatten(redact_tree(native.tree))
+def _redact_native(native: Native, loaded: LoadedConfig) -> Native:
+    clean: Mapping[str, Any] = flatten(redact_tree(restore_values(native.tree, loaded.environment_values)))
     values = [evolve(value, value=clean.get(value.key, value.value)) for value in native.values]
     return evolve(native, tree=redact_tree(native.tree), values=tuple(values))

@@ -62,6 +62,7 @@ class Plan:
             native=self.native.tree if self.native else {},
             conf=self.loaded.path,
             overrides=self.loaded.overrides,
+            from_environment=self.loaded.from_environment,
         )
 
     def sample_tasks(self, reader: Reader) -> TaskSampler:
@@ -74,6 +75,7 @@ class Plan:
             seed=config.seed,
             total_steps=config.trainer_common.total_training_steps,
             shuffle=config.data.shuffle,
+            max_draws=config.trainer_common.algorithm.filter_groups.max_num_gen_batches - 1,
         )
 
 

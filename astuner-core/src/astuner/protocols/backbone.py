@@ -35,7 +35,7 @@ class Backbone(Protocol):
     ) -> Generator[Event]:
         """Yield the report of one validation pass with the weights of a checkpoint, or of `model.path`."""
 
-    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
+    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool, dtype: str | None = None) -> None:
         """Write a checkpoint as a Hugging Face model that other tools load."""
 
     def close(self) -> None:

@@ -77,7 +77,10 @@ class Sampled:
 
 
 class Estimator(Protocol):
-    """Turns rewards into advantages. Runs in the driver, on plain numpy arrays."""
+    """Turns rewards into advantages. Runs in the driver, on plain numpy arrays.
+
+    It may offer `SaysWhatItCompares` and `WeighsTokens` (`astuner.protocols.optional`).
+    """
 
     default_loss_agg_mode: ClassVar[str]
     """The aggregation that belongs to the algorithm, used when the user sets none."""

@@ -11,6 +11,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from astuner.config.alignment import Alignment
     from astuner.config.env_variables import ActionPreference
     from astuner.protocols.run import RunInfo
@@ -170,6 +173,32 @@ class PrefersActions(Protocol):
         """Return the form, for configurations that name none; a classmethod. `options` is None without `Options`."""
 
 
+# Of estimators.
+
+
+class SaysWhatItCompares(Protocol):
+    """The class of an estimator says whether a group's advantages depend on that group's rewards alone.
+
+    One that does not say so counts as group-relative.
+    """
+
+    group_relative: ClassVar[bool]
+    """False if all episodes of a step are compared: then `filter_groups` has nothing to filter."""
+
+
+class WeighsTokens(Protocol):
+    """An estimator that needs the number of trained tokens, or gives tokens of one episode different advantages."""
+
+    def token_advantages(
+        self, groups: Sequence[NDArray[np.float64]], returns: Sequence[Sequence[NDArray[np.float64]]]
+    ) -> Sequence[Sequence[NDArray[np.float64]]]:
+        """Return one advantage per trained token, in the shapes of `returns`; called in place of `advantages`.
+
+        `groups` are the rewards, as there. `returns` has, for each of them, one number per trained token, in order: the reward,
+        less the penalties from that token on. Without `use_kl_in_reward` all are the reward itself.
+        """
+
+
 # Of loggers.
 
 
@@ -227,6 +256,14 @@ class ScoresEpisodes(Protocol):
 
     def compute_reward(self, workflow_task: WorkflowTask, workflow_output: WorkflowOutput) -> Any:
         """Return a number, `(number, bool)`, a `Verdict`, or an awaitable of one."""
+
+
+class ComparesSiblings(Protocol):
+    """A judge that says whether its verdict on an episode may depend on the others of the group, or on their order."""
+
+    @property
+    def compares_siblings(self) -> bool:
+        """If not, `astuner judge eval` shows it each answer once."""
 
 
 class Closes(Protocol):

@@ -45,6 +45,8 @@ class RunInfo:
     """The YAML that the run was started with."""
     overrides: tuple[str, ...] = ()
     """The arguments of `--set`."""
+    from_environment: Mapping[str, str] = field(factory=dict)
+    """What is shown in place of each text of `config` that came from an environment variable, by dotted path."""
 
 
 class EpisodeStore(Protocol):

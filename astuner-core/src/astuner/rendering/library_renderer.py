@@ -17,13 +17,16 @@ class LibraryRenderer(TemplateRenderer):
     own way to continue a conversation keeps parts of a prompt that a full rendering would write differently.
     """
 
-    def __init__(self, tokenizer: Any, family: str, turn_ends: Sequence[int] = (), *, tool_call_format: str = "auto") -> None:
-        """`family` comes from `family_of`; raises AstunerError if the tokenizer belongs to another family."""
+    def __init__(self, tokenizer: Any, family: str, turn_ends: Sequence[int] = (), **options: str) -> None:
+        """`family` comes from `family_of`, `options` are TemplateRenderer's.
+
+        Raises AstunerError if the tokenizer belongs to another family.
+        """
         self.family = family
         self._renderers: dict[str, Any] = {}
         self.tokenizer = tokenizer
         ends = self._renderer({}).get_stop_token_ids()
-        super().__init__(tokenizer, [*ends, *turn_ends], tool_call_format=tool_call_format)
+        super().__init__(tokenizer, [*ends, *turn_ends], **options)
 
     def _check(self, tokenizer: Any) -> None:
         """Do nothing: the library's code replaces the chat template."""

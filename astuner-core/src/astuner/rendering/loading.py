@@ -9,9 +9,10 @@ from astuner.rendering.template_renderer import TemplateRenderer
 from astuner.rendering.tokenizers import generation_ends, load_tokenizer
 
 
-def load_renderer(model_path: str, *, tool_call_format: str = "auto") -> TemplateRenderer:
+def load_renderer(model_path: str, **options: str) -> TemplateRenderer:
     """Load the tokenizer of a model, a local folder or a hub id, with the ends that its generation configuration names.
 
+    `options` are TemplateRenderer's; `config.model.rendering` holds those of a configuration.
     A tokenizer's chat template takes precedence. Without one, the `renderers` library renders, if it knows the model's name.
     """
     try:
@@ -24,5 +25,5 @@ def load_renderer(model_path: str, *, tool_call_format: str = "auto") -> Templat
 
         family = family_of(Path(model_path).name)
         if family is not None:
-            return LibraryRenderer(tokenizer, family, turn_ends, tool_call_format=tool_call_format)
-    return TemplateRenderer(tokenizer, turn_ends, tool_call_format=tool_call_format)
+            return LibraryRenderer(tokenizer, family, turn_ends, **options)
+    return TemplateRenderer(tokenizer, turn_ends, **options)

@@ -73,6 +73,8 @@ class Style:
     calls: CallFormat
     think: tuple[str, str] = field(default=("<think>", "</think>"))
     """The markers around the reasoning, at the start of an answer."""
+    splits: bool = True
+    """Whether reasoning is separate from the content; otherwise it stays there as written."""
 
     def __call__(self, prompt: str, *, tools: Sequence[Mapping[str, Any]], parallel: bool) -> ReplyParser:
         """Return a parser for the answer to a rendered prompt."""
@@ -81,7 +83,10 @@ class Style:
 
 
 class AnswerParser:
-    """Reads reasoning at the start of an answer, and tool calls anywhere after it."""
+    """Reads reasoning at the start of an answer, and tool calls anywhere after it.
+
+    No call is read from reasoning, whether it is split off or stays in the content.
+    """
 
     def __init__(
         self, style: Style, *, tools: Sequence[Mapping[str, Any]], parallel: bool = True, thinking: bool = False
@@ -93,7 +98,8 @@ class AnswerParser:
         self._think, self._think_end = style.think
         self._tools = tools
         self._parallel = parallel
-        self._state = "reasoning" if thinking else "start"
+        self._thinks = "reasoning" if style.splits else "thought"
+        self._state = self._thinks if thinking else "start"
         self._held = ""
         self._fresh = ""
         self._gap = ""
@@ -114,7 +120,7 @@ class AnswerParser:
         rest, self._held = self._held, ""
         if self._state == "reasoning" and rest.strip():
             yield Piece("reasoning", rest.rstrip() if self._has_text else rest.strip())
-        elif self._state in ("start", "content"):
+        elif self._state != "reasoning":
             if self._calls and not (self._has_text and rest.strip()):
                 rest = rest.strip()
             if rest:
@@ -129,8 +135,9 @@ class AnswerParser:
     def _read_start(self) -> Iterator[Piece]:
         text = self._held.lstrip()
         if text.startswith(self._think):
-            self._held = text[len(self._think) :]
-            self._state = "reasoning"
+            if self._thinks == "reasoning":
+                self._held = text[len(self._think) :]
+            self._state = self._thinks
         elif not self._think.startswith(text):
             self._begin(text)
         yield from ()
@@ -151,6 +158,25 @@ class AnswerParser:
         if certain:
             self._has_text = True
             yield Piece("reasoning", certain)
+
+    def _read_thought(self) -> Iterator[Piece]:
+        """Pass reasoning on as content, its markers included."""
+        place = self._held.find(self._think_end)
+        if place >= 0:
+            end = place + len(self._think_end)
+            self._state = "thought_end"
+        else:
+            end = len(self._held) - partial_marker_length(self._held, (self._think_end,))
+        certain, self._held = self._held[:end], self._held[end:]
+        if certain:
+            self._has_text = True
+            yield Piece("content", certain)
+
+    def _read_thought_end(self) -> Iterator[Piece]:
+        text = self._held.lstrip()
+        if text:
+            self._begin(text)
+        yield from ()
 
     def _read_after(self) -> Iterator[Piece]:
         self._held = self._held.lstrip()

@@ -9,13 +9,18 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import evolve
 
 from astuner.errors import AstunerError
 from astuner.rendering.compiled_template import CompiledTemplate
 from astuner.rendering.encoding import PartwiseEncoder
 from astuner.rendering.errors import bad_request
-from astuner.rendering.template_shape import PROBE, USER, TemplateShape, find_shape
+from astuner.rendering.losses import describe_losses
+from astuner.rendering.reply_parser import Style
+from astuner.rendering.shape_probes import PROBE, USER, find_shape
+from astuner.rendering.template_shape import TemplateShape
 from astuner.rendering.tool_calls import STYLES, recognise
+from astuner.rendering.tool_prompt import make_call_writer, reads_back
 
 if TYPE_CHECKING:
     from astuner.rendering.reply_parser import ReplyParser
@@ -29,14 +34,23 @@ LONGEST_CACHED = 1 << 15
 class TemplateRenderer:
     """Renders through the chat template of a Hugging Face tokenizer. One per gateway, shared by all episodes.
 
-    Unsupported parts are moved to where the model still sees them: tool calls into the text of the assistant,
-    tool results into a user message. A message that would still vanish is refused.
+    Unsupported parts are moved to where the model still sees them: tools into the system message, tool calls into the
+    text of the assistant, tool results and a system message into a user message. A message that would still vanish is refused.
     """
 
-    def __init__(self, tokenizer: Any, turn_ends: Sequence[int] = (), *, tool_call_format: str = "auto") -> None:
+    def __init__(
+        self,
+        tokenizer: Any,
+        turn_ends: Sequence[int] = (),
+        *,
+        tool_call_format: str = "auto",
+        reasoning: str = "auto",
+        tools_in_prompt: str = "auto",
+    ) -> None:
         """`tokenizer` is a `transformers` tokenizer with a chat template; `turn_ends` adds to the ends found in it.
 
         `tool_call_format` names a style of `tool_calls.STYLES`; `auto` is the one in which the template writes calls.
+        `reasoning` and `tools_in_prompt` are the configuration's keys of these names.
         """
         self._check(tokenizer)
         self.tokenizer = tokenizer
@@ -50,15 +64,32 @@ class TemplateRenderer:
         found = self._find_ends()
         # A message of gpt-oss ends with <|end|> after each channel; only the other two end its turn.
         inner = {"<|end|>"} if {"<|channel|>", "<|return|>"} <= self.specials.keys() else set()
-        self.closers: Mapping[int, str] = {**found, **{number: self.decode((number,)) for number in turn_ends}}
+        ends = {**found, **{number: self.decode((number,)) for number in turn_ends}}
+        # A generation configuration may name ids that the tokenizer does not have, and that have no text.
+        self.closers: Mapping[int, str] = {number: word for number, word in ends.items() if word}
         """The token ids that close an answer in a rendered conversation, with their text."""
-        self.turn_ends: Mapping[int, str] = {number: word for number, word in self.closers.items() if word not in inner}
+        self.turn_ends: Mapping[int, str] = {number: word for number, word in ends.items() if word not in inner}
         """The token ids with which the model ends its turn, with their text: generation stops at them."""
-        self.shape: TemplateShape = find_shape(lambda messages: self._apply(messages, (), False, {}))
-        if tool_call_format == "auto":
-            tool_call_format = recognise(self.shape.called, self.specials)
-        self.tool_call_format = tool_call_format
-        self._make_parser = STYLES[tool_call_format]
+        self.shape: TemplateShape = find_shape(
+            lambda messages, *, tools=(), generate=False: self._apply(messages, tools, generate, {})
+        )
+        recognised = recognise(self.shape.called, self.specials)
+        self.tool_call_format = (recognised or "hermes") if tool_call_format == "auto" else tool_call_format
+        """The name of the style in which calls are read."""
+        self.splits_reasoning: bool = reasoning == "split" or (
+            reasoning == "auto" and (self.shape.knows_reasoning or self.tool_call_format == "harmony")
+        )
+        """Whether reasoning is separate from the content of an answer."""
+        self._make_parser = _choose_parser(self.tool_call_format, splits=self.splits_reasoning)
+        self._write_call = make_call_writer(self.shape, self.tool_call_format)
+        self.tools_in_system: bool = self._choose_tool_place(tools_in_prompt)
+        """Whether tools are described in the system message; otherwise the template shows them, or drops them."""
+        self.notices: tuple[str, ...] = describe_losses(
+            self.shape,
+            tools_in_system=self.tools_in_system,
+            unknown_calls=tool_call_format == "auto" and bool(self.shape.called) and recognised is None,
+        )
+        """What the template cannot show, and where it goes instead; for the user, before the first episode."""
 
     @cached_property
     def vocabulary(self) -> int:
@@ -74,7 +105,11 @@ class TemplateRenderer:
         """
         self._refuse_parallel(messages)
         try:
-            text = self._apply(self.shape.prepare(messages), tools, generate, kwargs)
+            if tools and self.tools_in_system:
+                prepared = self.shape.prepare(messages, self._write_call, self._write_call.describe(tools))
+                text = self._apply(prepared, (), generate, kwargs)
+            else:
+                text = self._apply(self.shape.prepare(messages, self._write_call), tools, generate, kwargs)
         except Exception as error:  # noqa: BLE001 - a template is the model author's code and may raise anything
             raise bad_request(f"The model's chat template refuses these messages: {error}", "messages") from None
         try:
@@ -120,6 +155,18 @@ class TemplateRenderer:
                 "cannot become tokens. Use an instruct model, or add a chat_template.jinja next to its tokenizer."
             )
 
+    def _choose_tool_place(self, wanted: str) -> bool:
+        """Return whether tools go into the system message; raises AstunerError if a call made from there could not be read."""
+        if wanted == "template" or (wanted == "auto" and self.shape.shows_tools):
+            return False
+        readable = reads_back(self._write_call, self._make_parser)
+        if wanted == "system" and not readable:
+            raise AstunerError(
+                f"model.tools_in_prompt: 'system' describes a call in a form that tool_call_format '{self.tool_call_format}' "
+                "does not read; set model.tool_call_format to auto, or model.tools_in_prompt to template."
+            )
+        return readable
+
     def _refuse_parallel(self, messages: Sequence[Message]) -> None:
         if self.shape.many_calls:
             return
@@ -154,6 +201,18 @@ class TemplateRenderer:
         found.update(token for token in specials if re.fullmatch(ends, token))
         numbers = {token: specials.get(token, self.tokenizer.convert_tokens_to_ids(token)) for token in found}
         return {int(number): token for token, number in sorted(numbers.items()) if number is not None}
+
+
+def _choose_parser(style: str, *, splits: bool) -> Callable[..., ReplyParser]:
+    make = STYLES[style]
+    if splits:
+        return make
+    if not isinstance(make, Style):
+        raise AstunerError(
+            f"model.reasoning: 'keep' is not possible with tool_call_format '{style}', whose channels separate reasoning from "
+            "content; set model.reasoning to auto."
+        )
+    return evolve(make, splits=False)
 
 
 def _check_contents(messages: Sequence[Message], text: str) -> None:

@@ -1,8 +1,7 @@
-"""The abilities of a chat template, found by trying it once, and messages adapted to them."""
+"""The abilities of a chat template, and messages adapted to them."""
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,63 +13,74 @@ from astuner.rendering.tool_calls.sampled_json import parse_arguments
 if TYPE_CHECKING:
     from astuner.schema import Message
 
-PROBE = "qzprobe"
-"""A word that no template contains."""
-
-USER: Mapping[str, Any] = {"role": "user", "content": "x"}
-
 FIELDS = ("role", "content", "reasoning_content", "tool_calls", "name", "tool_call_id")
 CALL_FIELDS = ("id", "type", "function")
 FUNCTION_FIELDS = ("name", "arguments")
 """Templates may print a mapping verbatim, so its order is fixed."""
 
-Apply = Callable[[Sequence[Mapping[str, Any]]], str]
-"""Renders messages; may raise anything to refuse them."""
+WriteCall = Callable[[str, str], str]
+"""Writes the name and the arguments of a tool call, a JSON text, as the model does."""
 
 
 @frozen(kw_only=True)
 class TemplateShape:
-    """What a template does with tool calls and tool results."""
+    """What a template shows, and the form in which it takes tool calls and tool results."""
 
     inline_calls: bool
     """Without support for tool calls: they go into the text of the assistant."""
+    text_arguments: bool
+    """It takes the arguments of a call as JSON text, not as a mapping (DeepSeek)."""
     tools_as_user: bool
     """Without support for tool results: they go into a user message."""
     named_ids: bool
     """It shows the id of a call but not its name: ids get the form `functions.name:0` that holds the name (Kimi)."""
     many_calls: bool
     """It shows more than one call of a message."""
+    shows_tools: bool
+    """It shows the tools that are offered."""
+    shows_system: bool
+    """It takes a system message; otherwise that goes into the user message after it."""
+    shows_names: bool
+    """It shows the `name` of a user message."""
+    knows_reasoning: bool
+    """It shows reasoning, opens it in the header of an answer, or strips it from old answers."""
     called: str
     """A conversation with a tool call, as the template renders it; empty if it cannot."""
+    call_example: str
+    """The text of that call alone, where it replaces the text of an answer; empty if it does not."""
 
-    def prepare(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        """Return messages in the template's form."""
-        preparation = _Preparation(self)
+    def prepare(self, messages: Sequence[Message], write_call: WriteCall, tool_prompt: str = "") -> list[dict[str, Any]]:
+        """Return messages in the template's form, with a description of the tools in the system message if one is given."""
+        preparation = _Preparation(self, write_call)
         for message in messages:
             preparation.add(message)
-        return preparation.messages
+        found = preparation.messages
+        if tool_prompt:
+            found = _add_to_system(found, tool_prompt)
+        return found if self.shows_system else _join_system_and_user(found)
 
-    def with_calls(self, message: Message) -> dict[str, Any]:
+    def with_calls(self, message: Message, write_call: WriteCall) -> dict[str, Any]:
         """Return a message with its tool calls in the template's form, possibly inside the text."""
-        if not message.get("tool_calls"):
+        calls = message.get("tool_calls")
+        if not calls:
             return _order_fields(message, FIELDS)
-        calls = [
+        if self.inline_calls:
+            blocks = [write_call(call["function"]["name"], call["function"]["arguments"]) for call in calls]
+            content = "\n".join([message["content"], *blocks] if message["content"] else blocks)
+            kept = {key: value for key, value in message.items() if key != "tool_calls"}
+            return {**_order_fields(kept, FIELDS), "content": content}
+        read: Callable[[str], Any] = str if self.text_arguments else parse_arguments
+        ordered = [
             {
                 **_order_fields(call, CALL_FIELDS),
                 "function": {
                     **_order_fields(call["function"], FUNCTION_FIELDS),
-                    "arguments": parse_arguments(call["function"]["arguments"]),
+                    "arguments": read(call["function"]["arguments"]),
                 },
             }
-            for call in message["tool_calls"]
+            for call in calls
         ]
-        if not self.inline_calls:
-            return {**_order_fields(message, FIELDS), "tool_calls": calls}
-        functions = [{key: call["function"][key] for key in ("name", "arguments")} for call in calls]
-        blocks = [f"<tool_call>\n{json.dumps(function, ensure_ascii=False)}\n</tool_call>" for function in functions]
-        content = "\n".join([message["content"], *blocks] if message["content"] else blocks)
-        kept = {key: value for key, value in message.items() if key != "tool_calls"}
-        return {**_order_fields(kept, FIELDS), "content": content}
+        return {**_order_fields(message, FIELDS), "tool_calls": ordered}
 
 
 @define(eq=False)
@@ -78,6 +88,7 @@ class _Preparation:
     """A conversation in a template's form, built message by message."""
 
     shape: TemplateShape
+    write_call: WriteCall
     messages: list[dict[str, Any]] = field(factory=list)
     """In the template's form."""
     _ids: dict[str, list[str]] = field(factory=lambda: defaultdict(list))
@@ -93,7 +104,7 @@ class _Preparation:
             else:
                 self.messages.append({"role": "user", "content": text, "results": True})
             return
-        found = self.shape.with_calls(message)
+        found = self.shape.with_calls(message, self.write_call)
         if self.shape.named_ids and found.get("tool_calls"):
             # Results belong to the calls before them: an id may recur later.
             self._ids = defaultdict(list)
@@ -107,45 +118,23 @@ class _Preparation:
         self.messages.append(found)
 
 
-def find_shape(apply: Apply) -> TemplateShape:
-    """Try a template on a few conversations."""
+def _add_to_system(messages: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:
+    """Put a text behind the first system message, or into one of its own."""
+    first = messages[0]
+    if first["role"] != "system":
+        return [{"role": "system", "content": text}, *messages]
+    return [{**first, "content": f"{first['content']}\n\n{text}" if first["content"] else text}, *messages[1:]]
 
-    def render(*messages: Mapping[str, Any]) -> str:
-        try:
-            return apply(messages)
-        except Exception:  # noqa: BLE001 - the template does not support what is tried here
-            return ""
 
-    def render_calls(*calls: Mapping[str, Any], **more: Any) -> str:
-        results = [_result(call["id"]) for call in calls]
-        return render(USER, {"role": "assistant", "content": "", "tool_calls": list(calls), **more}, *results, USER)
-
-    called = render_calls(_call(PROBE, "123456789"))
-    named = render_calls(_call(PROBE, f"functions.{PROBE}:0"))
-    named_ids = PROBE not in called and PROBE in named
-    first, second = ("functions.x:0", f"functions.{PROBE}:1") if named_ids else ("123456789", "123456780")
-    called = named if named_ids else called
-    inline = PROBE not in called
-    call = _call("x", first)
-    result = {**_result(first), "content": PROBE}
-    assistant = {"role": "assistant", "content": "x"} if inline else {"role": "assistant", "content": "", "tool_calls": [call]}
-
-    return TemplateShape(
-        inline_calls=inline,
-        tools_as_user=PROBE not in render(USER, assistant, result),
-        named_ids=named_ids,
-        many_calls=inline or PROBE in render_calls(call, _call(PROBE, second)),
-        called="" if inline else called,
-    )
+def _join_system_and_user(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put the first system message before the text of the user message after it."""
+    if messages[0]["role"] != "system":
+        return list(messages)
+    text, rest = messages[0]["content"], list(messages[1:])
+    if rest and rest[0]["role"] == "user":
+        return [{**rest[0], "content": f"{text}\n\n{rest[0]['content']}" if text else rest[0]["content"]}, *rest[1:]]
+    return [{"role": "user", "content": text}, *rest]
 
 
 def _order_fields(mapping: Mapping[str, Any], fields: Sequence[str]) -> dict[str, Any]:
     return {**{key: mapping[key] for key in fields if key in mapping}, **mapping}
-
-
-def _call(name: str, id_: str) -> dict[str, Any]:
-    return {"id": id_, "type": "function", "function": {"name": name, "arguments": {"q": "v"}}}
-
-
-def _result(id_: str) -> dict[str, Any]:
-    return {"role": "tool", "content": "x", "tool_call_id": id_, "name": "x"}

@@ -92,4 +92,4 @@ class Watch:
 def abnormal_verdict(findings: Mapping[str, Sequence[Finding]], reward: float) -> Verdict:
     """Return the verdict of an episode in which detectors found something; its rationale says that no judge gave it."""
     told = "; ".join(f"{name} in call {found[0].call}: {found[0].evidence}" for name, found in findings.items() if found)
-    return Verdict(reward, False, rationale=f"rollout.agent_madness_reward, since detectors found {told}")
+    return Verdict(reward, False, rationale=f"rollout.agent_madness_reward, since detectors found {told}", presumed=True)

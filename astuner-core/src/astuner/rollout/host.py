@@ -36,6 +36,8 @@ async def open_rollouts(
     from astuner.gateway import Gateway
 
     options = run_info.config.gateway
+    for text in () if renderer is None else renderer.notices:
+        notify(text)
     async with AsyncExitStack() as stack:
         if parts.judge is not None:
             stack.push_async_callback(_close_judge, parts.judge, notify)

@@ -18,11 +18,17 @@ from typing import Any, Protocol
 
 from astuner.errors import describe_error
 from astuner.protocols import Workflow
+from astuner.rollout.episode_failures import find_surroundings_failure
 from astuner.schema import WorkflowOutput, WorkflowTask
 
 
 class WorkflowCrashed(Exception):
     """A workflow in another process raised, or its process ended."""
+
+    def __init__(self, detail: str, surroundings: str | None = None) -> None:
+        """`surroundings` is what `find_surroundings_failure` found in the process."""
+        super().__init__(detail)
+        self.surroundings = surroundings
 
 
 class Executor(Protocol):
@@ -151,12 +157,12 @@ class _Worker:
         """Block until the worker answers."""
         try:
             self._pipe.send((workflow_task, tuner))
-            output, failure = self._pipe.recv()
+            output, *failure = self._pipe.recv()
         except (EOFError, OSError) as error:
             self._process.join(5)  # the pipe closes a moment before the exit code is there
             raise WorkflowCrashed(f"the workflow's process ended with exit code {self._process.exitcode}") from error
-        if failure is not None:
-            raise WorkflowCrashed(failure)
+        if failure:
+            raise WorkflowCrashed(*failure)
         assert isinstance(output, WorkflowOutput)  # _serve sends nothing else without a failure
         return output
 
@@ -178,6 +184,6 @@ def _serve(pipe: Connection, target: str, config_dir: Path, path: list[str]) -> 
         except EOFError:
             return
         try:
-            pipe.send((asyncio.run(loaded.make().execute(workflow_task, tuner)), None))
+            pipe.send((asyncio.run(loaded.make().execute(workflow_task, tuner)),))
         except Exception as error:  # noqa: BLE001 - the boundary for workflows: it crosses the pipe as text
-            pipe.send((None, describe_error(error)))
+            pipe.send((None, describe_error(error), find_surroundings_failure(error)))

@@ -2,42 +2,58 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from math import comb
 
-import numpy as np
-
-from astuner.judging.advantages import WeightedSample, has_no_signal, list_trained_agents
-from astuner.schema import Episode, Group, Unjudged, Verdict
+from astuner.judging.advantages import WeightedSample
+from astuner.rollout.scores import compute_means, compute_reward_metrics, compute_scores, count_failures, knows_success
+from astuner.schema import Episode, Group, Unjudged
 from astuner.token_streams import find_leaves, index_calls, stream_length
 
 
 def compute_rollout_metrics(
-    groups: Sequence[Group], rows: Sequence[WeightedSample], *, by_agent: bool = True
+    groups: Sequence[Group], rows: Sequence[WeightedSample], *, left_out: Sequence[Group] = ()
 ) -> dict[str, float]:
     """Return `reward/…`, `success/rate`, `madness/…`, `workflow/…`, `tokens/…` and the waterfall `signal/…` of a training step.
 
-    `by_agent` is that of `compute_advantages`.
+    `groups` are trained; `left_out` were played and left out by `filter_groups`. Rewards, success, episodes, calls and
+    tokens are those of both; `reward/mean_kept` and `success/rate_kept` are those of the trained ones, if others were left
+    out.
     """
-    episodes = [episode for group in groups for episode in group.episodes]
+    kept = [episode for group in groups for episode in group.episodes]
+    spare = [episode for group in left_out for episode in group.episodes]
+    episodes = [*kept, *spare]
     outputs = (episode.output.log_metrics for episode in episodes if episode.output is not None)
-    metrics = {**compute_reward_metrics(episodes), **compute_madness_metrics(episodes), **_compute_means("workflow", outputs)}
+    metrics = {**compute_reward_metrics(episodes), **compute_madness_metrics(episodes), **compute_means("workflow", outputs)}
+    if spare:
+        found = compute_reward_metrics(kept)
+        metrics |= {f"{name}_kept": found[name] for name in ("reward/mean", "success/rate") if name in found}
     trainable = [row for row in rows if row.sample.trained]
+    again = [failure for episode in episodes for failure in episode.failures if failure.retried]
     metrics |= {
-        "tokens/generated": float(sum(len(call.output_ids) for episode in episodes for call in episode.calls)),
-        "signal/calls": float(sum(len(episode.calls) for episode in episodes)),
+        "tokens/generated": float(_count_tokens(episodes) + sum(failure.tokens for failure in again)),
+        "signal/calls": float(sum(len(episode.calls) for episode in episodes) + sum(failure.calls for failure in again)),
         "signal/episodes": float(len(episodes)),
         "signal/episodes_rewarded": float(sum(episode.reward is not None for episode in episodes)),
+        "signal/retries": float(len(again)),
         "signal/samples": float(len(rows)),
         "signal/tokens_trainable": float(sum(row.sample.trained for row in trainable)),
-        "signal/tokens_nonzero_advantage": float(sum(row.sample.trained for row in trainable if row.advantage != 0.0)),
+        "signal/tokens_nonzero_advantage": float(sum(row.live_tokens for row in rows)),
         "signal/branches": float(sum(map(count_branches, episodes))),
         "signal/groups": float(len(groups)),
-        "signal/groups_without_signal": float(sum(has_no_signal(group, by_agent=by_agent) for group in groups)),
+        "signal/groups_without_signal": float(len(groups) - len({row.group for row in rows if row.live_tokens})),
     }
     metrics |= _compute_staleness(episodes)
-    return metrics | {f"signal/lost/{reason}": float(count) for reason, count in sorted(count_lost(episodes).items())}
+    scored = count_failures(episode for episode in episodes if not episode.completed and episode.reward is not None)
+    lost = count_lost(episodes)
+    lost["tokens_filtered"] = sum(sample.trained for episode in spare for sample in episode.samples)
+    for name, counts in (("failed", scored), ("lost", lost), ("retries", Counter(failure.reason for failure in again))):
+        metrics |= {f"signal/{name}/{reason}": float(count) for reason, count in sorted(counts.items()) if count}
+    return metrics
+
+
+def _count_tokens(episodes: Iterable[Episode]) -> int:
+    return sum(len(call.output_ids) for episode in episodes for call in episode.calls)
 
 
 def _compute_staleness(episodes: Sequence[Episode]) -> dict[str, float]:
@@ -63,10 +79,10 @@ def count_branches(episode: Episode) -> int:
 
 
 def count_lost(episodes: Iterable[Episode]) -> Counter[str]:
-    """Count what was lost: episodes that failed or were not judged, by reason, and tokens as `tokens_<reason>`."""
+    """Count what was lost: episodes without a reward or samples, by reason, and tokens as `tokens_<reason>`."""
     found: Counter[str] = Counter()
     for episode in episodes:
-        if not episode.completed and episode.failures:
+        if not episode.completed and episode.failures and episode.reward is None:
             found[episode.failures[-1].reason] += 1
         elif isinstance(episode.verdict, Unjudged):
             found[episode.verdict.reason] += 1
@@ -74,79 +90,34 @@ def count_lost(episodes: Iterable[Episode]) -> Counter[str]:
             found["nothing_to_train"] += 1
         for reason, count in episode.untrained.items():
             found[f"tokens_{reason}"] += count
+        again = sum(failure.tokens for failure in episode.failures if failure.retried)
+        if again:
+            found["tokens_retried"] += again
     return found
-
-
-def compute_reward_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return mean, spread, success and components of the rewarded episodes, and each agent's mean where several are trained."""
-    rewards = np.array([episode.reward for episode in episodes if episode.reward is not None], dtype=np.float64)
-    successes = [episode.is_success for episode in episodes if episode.is_success is not None] if _knows_success(episodes) else []
-    metrics: dict[str, float] = {}
-    if rewards.size:
-        metrics["reward/mean"] = float(rewards.mean())
-        metrics["reward/std"] = float(rewards.std())
-    if successes:
-        metrics["success/rate"] = sum(successes) / len(successes)
-    metrics |= _compute_means("reward", (e.verdict.components for e in episodes if isinstance(e.verdict, Verdict)))
-    per_agent = [
-        {f"{agent}/mean": e.reward_of(agent) for agent in list_trained_agents(e)} for e in episodes if e.reward is not None
-    ]
-    several = len({name for means in per_agent for name in means}) > 1
-    return metrics | (_compute_means("reward", per_agent) if several else {})
 
 
 def compute_madness_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     """Return, for each detector of abnormal behaviour, the share of the episodes it watched in which it found something."""
-    return _compute_means("madness", ({name: bool(found) for name, found in episode.findings.items()} for episode in episodes))
-
-
-def _knows_success(episodes: Iterable[Episode]) -> bool:
-    """Whether success is reported at all: an abnormal episode counts as failed only where others can succeed."""
-    return any(episode.is_success is not None and not episode.abnormal for episode in episodes)
-
-
-def _compute_means(prefix: str, mappings: Iterable[object]) -> dict[str, float]:
-    values: defaultdict[str, list[float]] = defaultdict(list)
-    for mapping in mappings:
-        for name, value in dict(mapping).items():  # type: ignore[call-overload]  # Mapping[str, float] by the schema
-            values[f"{prefix}/{name}"].append(float(value))
-    return {name: sum(found) / len(found) for name, found in sorted(values.items())}
+    return compute_means("madness", ({name: bool(found) for name, found in episode.findings.items()} for episode in episodes))
 
 
 def compute_validation_metrics(groups: Sequence[Group]) -> dict[str, float]:
-    """Return the `val/…` numbers of a validation pass; pass@k is the unbiased estimate of Chen et al. 2021 (arXiv 2107.03374).
+    """Return the `val/…` numbers of a validation pass: rewards, success and pass@k over all its episodes, and what failed.
 
     Where tasks name several sources in their metadata (`data_source`), each has its own numbers: `val/{source}/pass@1`.
     """
     episodes = [episode for group in groups for episode in group.episodes]
     metrics = {f"val/{name}": value for name, value in compute_madness_metrics(episodes).items()}
-    metrics |= {f"val/{name}": value for name, value in _compute_scores(groups).items()}
-    metrics["val/episodes"] = float(len(episodes))
-    metrics["val/failed"] = float(sum(episode.reward is None for episode in episodes))
+    known = knows_success(episodes)
+    metrics |= {f"val/{name}": value for name, value in compute_scores(groups, known=known).items()}
+    failures = count_failures(episodes)
+    metrics |= {"val/episodes": float(len(episodes)), "val/failed": float(failures.total())}
+    metrics |= {f"val/failed/{reason}": float(count) for reason, count in sorted(failures.items())}
+    metrics["val/retries"] = float(sum(failure.retried for episode in episodes for failure in episode.failures))
     sources: dict[str, list[Group]] = {}
     for group in groups:
         sources.setdefault(str(group.task.metadata.get("data_source", "")), []).append(group)
     if len(sources) > 1:
         for source, own in sources.items():
-            metrics |= {f"val/{source or 'other'}/{name}": value for name, value in _compute_scores(own).items()}
+            metrics |= {f"val/{source or 'other'}/{name}": value for name, value in compute_scores(own, known=known).items()}
     return metrics
-
-
-def _compute_scores(groups: Sequence[Group]) -> dict[str, float]:
-    """Return rewards, success and pass@k."""
-    metrics = dict(compute_reward_metrics([episode for group in groups for episode in group.episodes]))
-    repeats = max((len(group.episodes) for group in groups), default=0)
-    for k in sorted({1, repeats} - {0}):
-        estimates = [_estimate_pass_at_k(group, k) for group in groups]
-        known = [estimate for estimate in estimates if estimate is not None]
-        if known:
-            metrics[f"pass@{k}"] = sum(known) / len(known)
-    return metrics
-
-
-def _estimate_pass_at_k(group: Group, k: int) -> float | None:
-    """Return the chance that one of k episodes succeeds; a failed episode counts as one that did not."""
-    if not _knows_success(group.episodes):
-        return None
-    n, successes = len(group.episodes), sum(bool(episode.is_success) for episode in group.episodes)
-    return 1.0 - comb(n - successes, k) / comb(n, k) if n >= k else None

@@ -24,10 +24,20 @@ from astuner.rollout.detection import EpisodeEnded, Watch, abnormal_verdict
 from astuner.rollout.environments.environment_loop import FirstMessagesTooLong
 from astuner.rollout.environments.guarded_environment import EnvironmentFailed
 from astuner.rollout.environments.loop_factory import LoopFactory
+from astuner.rollout.episode_failures import (
+    OWN,
+    SURROUNDINGS,
+    classify_environment_error,
+    classify_error,
+    count_attempt,
+    make_failure_verdict,
+)
 from astuner.rollout.isolation import Executor, InProcess, InThread, OnLoop, WorkflowCrashed
+from astuner.rollout.overlong_filter import filter_overlong
 from astuner.rollout.recipe import Parts
 from astuner.rollout.sample_limit import SampleLimit
 from astuner.rollout.watchdog import LoopWatchdog
+from astuner.rollout.workflow_metrics import DroppedMetrics, find_numbers
 from astuner.rollout.workflows import convert_to_json
 from astuner.schema import Call, Episode, Failure, Group, Sampling, Split, Task, Unjudged, WorkflowOutput, WorkflowTask
 
@@ -82,6 +92,7 @@ class RolloutRunner:
         self._watchdog = LoopWatchdog(notify)
         self._notified: set[str] = set()
         self._limit = SampleLimit(self._config.multi_turn.max_sample_per_task)
+        self._dropped_metrics = DroppedMetrics()
         # Time limits and the watchdog are off while a debugger may be attached.
         self._breakpoints_on = expects_stops()
         self._judge_timeout_s = None if self._breakpoints_on else JUDGE_TIMEOUT_S
@@ -108,9 +119,8 @@ class RolloutRunner:
         except BaseExceptionGroup as several:
             raise _find_first_error(several) from several
         judged = [group.result() for group in groups]
-        left_out = self._limit.take_notice()
-        if left_out is not None:
-            self._notify(left_out)
+        for text in (*self._limit.take_notices(), *self._dropped_metrics.take_notices()):
+            self._notify(text)
         check_failure_budget(judged, self._config.failure_budget)
         return judged
 
@@ -149,8 +159,11 @@ class RolloutRunner:
                 episode = await self._attempt(blank, round_, attempt, lives)
             if episode.completed:
                 return evolve(episode, failures=tuple(failures))
-            last = evolve(episode.failures[-1], attempt=attempt, retried=attempt < self._config.max_retries)
-            failures.append(last)
+            failure = episode.failures[-1]
+            retried = failure.reason in SURROUNDINGS and attempt < self._config.max_retries
+            failures.append(evolve(failure, attempt=attempt, retried=retried))
+            if not retried:
+                break
         return evolve(episode, failures=tuple(failures))
 
     async def _attempt(self, blank: Episode, round_: Round, attempt: int, lives: AsyncExitStack) -> Episode:
@@ -173,8 +186,9 @@ class RolloutRunner:
                 max_response_length=self._run_info.config.data.max_response_length,
                 disable_tools=config.agentscope_disable_toolcalls,
                 trainable_targets=self._parts.trainable_targets,
+                constraints=config.constraints,
                 # The loop counts its steps itself, and a tracker's calls between them are not steps.
-                max_calls=None if leads else config.multi_turn.max_steps,
+                max_steps=None if leads else config.multi_turn.max_steps,
                 llm_timeout_s=config.llm_timeout_s,
                 examine=watch.examine if detectors else None,
             )
@@ -190,36 +204,43 @@ class RolloutRunner:
             # What was sampled so far is trained, with its reward.
             output = WorkflowOutput()
         except _EpisodeTimeout:
-            failure = Failure(reason="timeout", detail=f"over rollout.episode_timeout_s = {config.episode_timeout_s:g} s")
+            # Without an engine, clients send requests again until the time is over.
+            reason = "engine_lost" if recorder.failures.reason == "engine_lost" else "timeout"
+            failure = Failure(reason=reason, detail=f"over rollout.episode_timeout_s = {config.episode_timeout_s:g} s")
         except EnvironmentFailed as error:
-            failure = Failure(reason="environment_error", detail=str(error))
+            failure = Failure(reason=classify_environment_error(error, method=error.after), detail=str(error))
         except FirstMessagesTooLong as error:
             failure = Failure(reason="context_full", detail=str(error))
         except WorkflowCrashed as error:
-            failure = Failure(reason="context_full" if recorder.overflow else "workflow_error", detail=str(error))
+            reason = classify_error(error, of_calls=recorder.failures.reason, in_worker=error.surroundings)
+            failure = Failure(reason=reason, detail=str(error))
         except Exception as error:  # noqa: BLE001 - the boundary for workflows: a bad episode is data, not a crash
             detail = describe_error(error)
-            if living is not None and living.is_source_of(error):
-                failure = Failure(reason="environment_error", detail=f"{living.blame}: {detail}")
+            if living is not None and (method := living.find_failed_method(error)):
+                reason = classify_environment_error(error, method=method)
+                failure = Failure(reason=reason, detail=f"{living.blame}: {detail}")
             else:
-                failure = Failure(reason="context_full" if recorder.overflow else "workflow_error", detail=detail)
+                failure = Failure(reason=classify_error(error, of_calls=recorder.failures.reason), detail=detail)
         finally:
             await recorder.close()
         for text in recorder.notices:
             self._notify_once(text)
         calls = recorder.calls
-        tracked = self._track(tracker, calls, blank) if output is not None else _count_as_failed(calls)
+        verdict = None if failure is None else make_failure_verdict(failure.reason, config.failure_rewards)
+        trains = failure is None or verdict is not None
+        tracked = self._track(tracker, calls, blank) if trains else _count_as_failed(calls)
         episode = evolve(
             blank,
             output=output,
             calls=calls,
             samples=tuple(tracked.samples),
             untrained=dict(tracked.untrained),
-            failures=(failure,) if failure else (),
+            failures=(count_attempt(failure, calls),) if failure else (),
+            verdict=verdict,
             findings=watch.findings,
             duration_s=time.perf_counter() - began,
         )
-        if episode.completed and episode.abnormal:
+        if trains and episode.abnormal:
             return episode.with_verdict(abnormal_verdict(episode.findings, config.agent_madness_reward))
         return await self._observe(episode, living)
 
@@ -247,19 +268,20 @@ class RolloutRunner:
             raise
         if not isinstance(output, WorkflowOutput):
             raise TypeError(f"the workflow returned {output!r}; it must return a WorkflowOutput")
+        self._dropped_metrics.add(output.log_metrics)
         metadata, changed = convert_to_json(output.metadata)
         if changed:
             self._notify_once(
                 f"WorkflowOutput.metadata[{changed[0]!r}] is not a JSON value: judges and the run store get its text"
             )
-        return evolve(output, metadata=metadata)
+        return evolve(output, metadata=metadata, log_metrics=find_numbers(output.log_metrics))
 
     async def _observe(self, episode: Episode, living: LivingEnvironment | None) -> Episode:
         judge = self._parts.judge
         if judge is None or not episode.completed:
             return episode
         with name_place(f"the judge, on {episode.id}"):
-            seen = await collect_observations(judge, episode, living and living.facade, self._judge_timeout_s)
+            seen = await collect_observations(judge, episode, living and living.scored, self._judge_timeout_s)
         return episode.with_verdict(seen) if isinstance(seen, Unjudged) else evolve(episode, observations=seen)
 
     def _track(self, tracker: Tracker, calls: Sequence[Call], episode: Episode) -> Tracked:
@@ -267,7 +289,8 @@ class RolloutRunner:
         tracked = tracker.samples(calls, identity)
         for topic, text in tracked.notices.items():
             self._notify_once(text, topic)
-        return self._limit.apply(tracked)
+        kept = self._limit.apply(tracked, derive_seed(self._run_info.seed, episode.id, "samples"))
+        return filter_overlong(kept, calls) if self._run_info.config.trainer_common.algorithm.overlong_filter else kept
 
     def _notify_once(self, text: str, topic: str | None = None) -> None:
         if (topic or text) not in self._notified:
@@ -303,6 +326,10 @@ def check_failure_budget(groups: Sequence[Group], budget: float) -> None:
         return
     reasons = Counter(_describe_loss(episode) for episode in lost)
     counted = "\n".join(f"  {count} x {reason}" for reason, count in reasons.most_common(5))
+    retries = Counter(failure.reason for episode in episodes for failure in episode.failures if failure.retried)
+    counted += "".join(f"\n  played again: {count} x {reason}" for reason, count in retries.most_common())
+    own = sorted({e.failures[-1].reason for e in lost if not e.completed and e.failures} & OWN)
+    counted += "".join(f"\nTo count such an episode as a failure of the model, set rollout.failure_rewards.{o}: 0" for o in own)
     raise RunFailed(
         f"{len(lost)} of {len(episodes)} episodes of step {groups[0].step} ({groups[0].split}) have no reward, "
         f"more than rollout.failure_budget = {budget:g} allows:\n{counted}"

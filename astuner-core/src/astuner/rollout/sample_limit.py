@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from random import Random
 
 from attrs import evolve
 
@@ -12,17 +14,18 @@ OVER_LIMIT = "over_sample_limit"
 """Why the tokens of a sample that was left out are untrained."""
 
 
-def limit_samples(tracked: Tracked, limit: int) -> Tracked:
-    """Keep the `limit` samples with the most trained tokens, earlier ones first among equals, in their order.
+def limit_samples(tracked: Tracked, limit: int, seed: int) -> Tracked:
+    """Keep `limit` samples, chosen at random with this seed, in their order.
 
-    The tokens of the others are counted as untrained under `over_sample_limit`.
+    A choice by length would favour long answers or short ones. The tokens of the samples that are left out are counted as
+    untrained under `over_sample_limit`.
     """
-    if limit <= 0 or len(tracked.samples) <= limit:
+    count = len(tracked.samples)
+    if limit <= 0 or count <= limit:
         return tracked
-    ranked = sorted(range(len(tracked.samples)), key=lambda i: (-tracked.samples[i].trained, i))
-    kept = sorted(ranked[:limit])
+    kept = sorted(Random(seed).sample(range(count), limit))
     untrained = Counter(tracked.untrained)
-    untrained[OVER_LIMIT] += sum(tracked.samples[i].trained for i in ranked[limit:])
+    untrained[OVER_LIMIT] += sum(sample.trained for sample in tracked.samples) - sum(tracked.samples[i].trained for i in kept)
     return evolve(tracked, samples=[tracked.samples[i] for i in kept], untrained=dict(untrained))
 
 
@@ -34,9 +37,9 @@ class SampleLimit:
         self._episodes = self._samples = self._tokens = 0
         self._notified = False
 
-    def apply(self, tracked: Tracked) -> Tracked:
+    def apply(self, tracked: Tracked, seed: int) -> Tracked:
         """Keep as many samples as are allowed; see `limit_samples`."""
-        kept = limit_samples(tracked, self._limit)
+        kept = limit_samples(tracked, self._limit, seed)
         left_out = len(tracked.samples) - len(kept.samples)
         if left_out:
             self._episodes += 1
@@ -44,13 +47,13 @@ class SampleLimit:
             self._tokens += kept.untrained[OVER_LIMIT] - tracked.untrained.get(OVER_LIMIT, 0)
         return kept
 
-    def take_notice(self) -> str | None:
-        """Return a notice the first time something was left out; the metric of the reason keeps counting."""
+    def take_notices(self) -> Iterator[str]:
+        """Yield a notice the first time something was left out; the metric of the reason keeps counting."""
         if self._notified or not self._samples:
-            return None
+            return
         self._notified = True
-        return (
-            f"rollout.multi_turn.max_sample_per_task: {self._limit} samples of an episode are trained, those with the most "
-            f"tokens; {self._samples} samples ({self._tokens} tokens) of {self._episodes} episodes were left out. Raise it to "
-            f"train them too (signal/lost/tokens_{OVER_LIMIT} counts them from here on)."
+        yield (
+            f"rollout.multi_turn.max_sample_per_task: {self._limit} samples of an episode are trained, chosen at random; "
+            f"{self._samples} samples ({self._tokens} tokens) of {self._episodes} episodes were left out. Raise it to train "
+            f"them too (signal/lost/tokens_{OVER_LIMIT} counts them from here on)."
         )

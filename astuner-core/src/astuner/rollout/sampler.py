@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, count, islice
 
 from astuner.errors import ConfigError, Problem
 from astuner.protocols import Reader
@@ -18,19 +19,30 @@ class TaskSampler:
     """Draws batches from a reader: shuffled per epoch, the remainder of an epoch dropped, streaming throughout."""
 
     def __init__(
-        self, reader: Reader, *, batch_size: int, epochs: int, seed: int, total_steps: int | None = None, shuffle: bool = True
+        self,
+        reader: Reader,
+        *,
+        batch_size: int,
+        epochs: int,
+        seed: int,
+        total_steps: int | None = None,
+        shuffle: bool = True,
+        max_draws: int = 1,
     ) -> None:
-        """Read the splits once to count and check them; `total_steps` overrides what the epochs give."""
+        """Read the splits once to count and check them; `total_steps` overrides what the epochs give.
+
+        `max_draws` is how many further draws a step makes at most; those of the next step begin behind them.
+        """
         self._reader = reader
         self._batch_size = batch_size
-        self._seed = seed
         self._shuffle = shuffle
+        self._max_draws = max_draws
         self.train_tasks = _count(reader, "train")
         self.validation_tasks = _count(reader, "validation")
-        self._steps_per_epoch = self.train_tasks // batch_size
-        self._total_steps = total_steps if total_steps is not None else epochs * self._steps_per_epoch
-        self._next_step = 0
-        self._stream: Iterator[Task] = iter(())
+        self.steps_per_epoch = self.train_tasks // batch_size
+        self._total_steps = total_steps if total_steps is not None else epochs * self.steps_per_epoch
+        self._batches = _EndlessTasks(lambda epoch: self._read_epoch(f"{seed}/{epoch}"), self.train_tasks)
+        self._draws = _EndlessTasks(lambda epoch: self._read_epoch(f"{seed}/draws/{epoch}"), self.train_tasks)
 
     @property
     def total_steps(self) -> int:
@@ -45,30 +57,30 @@ class TaskSampler:
         return list(islice(self._reader.read("train"), count))
 
     def batch(self, step: int, draw: int = 0) -> Sequence[Task]:
-        """Return the tasks of a step (from 1); with `draw`, further ones that are not in the step's batch."""
-        if draw:
-            return self._draw_further(step, draw)
-        epoch, position = divmod(step - 1, self._steps_per_epoch)
-        if step != self._next_step or position == 0:
-            self._stream = islice(self._read_epoch(f"{self._seed}/{epoch}"), position * self._batch_size, None)
-        self._next_step = step + 1
-        return list(islice(self._stream, self._batch_size))
+        """Return the tasks of a step (from 1); with `draw`, further ones that are in none of the step's earlier batches.
+
+        Further draws walk through the split in an order of their own, so that in time they reach all of it; unshuffled,
+        they go on behind the step's batch.
+        """
+        epoch, position = divmod(step - 1, self.steps_per_epoch)
+        begin = epoch * self.train_tasks + position * self._batch_size
+        batch = list(islice(self._batches.walk(begin), self._batch_size))
+        if not draw:
+            return batch
+        walk = self._draws.walk((step - 1) * self._max_draws * self._batch_size if self._shuffle else begin + self._batch_size)
+        taken = {task.task_id for task in batch}
+        # Any two epochs' length of the walk holds a whole epoch, so every task that is left.
+        further: dict[str, Task] = {}
+        for task in islice(walk, 2 * self.train_tasks):
+            if len(further) == draw * self._batch_size or len(further) + len(taken) == self.train_tasks:
+                break
+            if task.task_id not in taken:
+                further.setdefault(task.task_id, task)
+        return list(further.values())[(draw - 1) * self._batch_size :]
 
     def validation(self) -> Sequence[Task]:
         """Return all validation tasks, in the reader's order."""
         return list(self._reader.read("validation"))
-
-    def _draw_further(self, step: int, draw: int) -> Sequence[Task]:
-        fresh = TaskSampler.__new__(TaskSampler)
-        fresh.__dict__.update(self.__dict__, _next_step=0)
-        taken = {task.task_id for task in fresh.batch(step)}
-        for earlier in range(1, draw):
-            taken.update(task.task_id for task in self._draw(step, earlier, taken))
-        return self._draw(step, draw, taken)
-
-    def _draw(self, step: int, draw: int, taken: set[str]) -> list[Task]:
-        candidates = (task for task in self._read_epoch(f"{self._seed}/{step}/{draw}") if task.task_id not in taken)
-        return list(islice(candidates, self._batch_size))
 
     def _read_epoch(self, key: str) -> Iterator[Task]:
         if not self._shuffle:
@@ -85,6 +97,33 @@ class TaskSampler:
             window[chosen] = task
         rng.shuffle(window)
         yield from window
+
+
+class _EndlessTasks:
+    """Epoch after epoch, by position; going forward reads each epoch once."""
+
+    def __init__(self, read_epoch: Callable[[int], Iterator[Task]], length: int) -> None:
+        self._read_epoch, self._length = read_epoch, length
+        self._begin = 0
+        self._held: list[Task] = []
+        """What was read from `_begin` on: the next walk may begin within it."""
+        self._rest: Iterator[Task] | None = None
+
+    def walk(self, begin: int) -> Iterator[Task]:
+        """Yield the tasks from a position on. A walk ends where the next one begins."""
+        reached = self._begin + len(self._held)
+        if self._rest is None or begin < self._begin or begin // self._length > reached // self._length:
+            epoch, reached = begin // self._length, begin - begin % self._length
+            self._held, self._rest = [], chain.from_iterable(map(self._read_epoch, count(epoch)))
+        else:
+            del self._held[: begin - self._begin]
+        if not self._held:
+            deque(islice(self._rest, begin - reached), maxlen=0)
+        self._begin = begin
+        yield from self._held
+        for task in self._rest:
+            self._held.append(task)
+            yield task
 
 
 def _count(reader: Reader, split: Split) -> int:

@@ -40,7 +40,7 @@ class RunDirectory:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The state as last written: `status` (running, interrupted, failed, finished), `step`, `checkpoint`, `best`."""
+        """The state as last written: `status` (running, interrupted, failed, finished), `step`, `checkpoint`, `validations`."""
         return _read_json(self.state_file)
 
     @property
@@ -85,11 +85,17 @@ class RunDirectory:
         """Add to `run.json` what is only known later."""
         write_json(self._run_file, {**self.run, **more})
 
-    def write_config(self, *, given: str, resolved: str, native: Mapping[str, Any]) -> None:
-        """Write `config.yaml`: as given, as resolved, and natively for the backbone. Secrets are already removed."""
+    def write_config(
+        self, *, given: str, resolved: str, native: Mapping[str, Any], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Write `config.yaml`: as given, as resolved, and natively for the backbone. Secrets are already removed.
+
+        `environment` has the signatures of the values that came from environment variables, by key.
+        """
         import yaml
 
         document = {"given": given, "resolved": yaml.safe_load(resolved), "native": dict(native)}
+        document["environment"] = dict(environment or {})
         write_text(self.path / "config.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
 
     def write_state(self, **changes: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,13 @@ class StoredEpisodes:
         self._verdicts: dict[str, Verdict | Unjudged | None] = {}
         self.reused = 0
         if replay_after is not None:
-            for split in SPLITS:
-                self._index(split, replay_after)
+            # Nothing was sampled after the last step, so its failed judgements can be repeated: an API was down, or a limit was
+            # reached. Earlier steps are replayed as they were, and a validation has sampled from the weights of its step.
+            validated, failed = self._index("validation", replay_after)
+            self._forget_verdicts(failed)
+            trained, failed = self._index("train", replay_after + 1)
+            if validated < trained:
+                self._forget_verdicts(failed)
 
     def path(self, split: Split) -> Path:
         """Return the file of a split."""
@@ -47,25 +52,37 @@ class StoredEpisodes:
         verdict = self._verdicts.pop(identity, None)
         return episode if verdict is None else episode.with_verdict(verdict)
 
-    def _index(self, split: Split, replay_after: int) -> None:
-        first = replay_after + 1 if split == "train" else replay_after
-        latest, failed = first, set[str]()
+    def _index(self, split: Split, first: int) -> tuple[int, set[str]]:
+        """Index the records of a split from step `first` on, and return its last step with what failed to be judged there."""
+        latest, failed = -1, set[str]()
         for offset, record in _read_records(self.path(split)):
+            if record["kind"] == "cut":
+                self._forget_after(split, record["step"])
+                latest, failed = min(latest, record["step"]), failed & self._verdicts.keys()
+                continue
             step = record["episode"]["step"] if record["kind"] == "episode" else record["step"]
             if step > latest:
                 latest, failed = step, set()
-            if record["kind"] == "episode" and step >= first:
+            if step < first:
+                continue
+            if record["kind"] == "episode":
                 self._offsets[record["episode"]["id"]] = offset
-            elif record["kind"] == "verdicts" and step >= first:
+            else:
                 found = {key: load_verdict(value) for key, value in record["verdicts"].items()}
                 self._verdicts.update(found)
                 if step == latest:
                     failed -= found.keys()
                     failed |= {key for key, verdict in found.items() if isinstance(verdict, Unjudged)}
-        # Nothing was sampled after the last step, so its failed judgements can be repeated: an API was down, or a limit
-        # was reached. Earlier steps are replayed as they were.
-        for identity in failed:
+        return latest, failed
+
+    def _forget_verdicts(self, identities: Iterable[str]) -> None:
+        for identity in identities:
             del self._verdicts[identity]
+
+    def _forget_after(self, split: Split, step: int) -> None:
+        for known in (self._offsets, self._verdicts):
+            for identity in [each for each in known if _is_after(each, split, step)]:
+                del known[identity]
 
 
 class EpisodeFiles(StoredEpisodes):
@@ -83,16 +100,35 @@ class EpisodeFiles(StoredEpisodes):
             for split in SPLITS:
                 self._repair(split)
             super().__init__(directory, replay_after=replay_after)
+            self._earlier = set(self._offsets)
             self._files: dict[Split, FileIO] = {split: self.path(split).open("ab", buffering=0) for split in SPLITS}
+
+    def is_replayed(self, identity: str) -> bool:
+        """Whether an episode was played by an earlier attempt, and not again by this one."""
+        return identity in self._earlier
 
     def add_episode(self, episode: Episode) -> None:
         """Append a finished episode."""
+        self._earlier.discard(episode.id)
         self._append(episode.split, {"kind": "episode", "episode": dump_episode(episode)})
 
     def add_verdicts(self, group: Group) -> None:
         """Append the verdicts on a group."""
         found = {episode.id: dump_verdict(episode.verdict) for episode in group.episodes if episode.verdict is not None}
         self._append(group.split, {"kind": "verdicts", "step": group.step, "group": group.key, "verdicts": found})
+
+    def cut_after(self, step: int) -> int:
+        """Forget the training episodes after a step and the validations from it on, and return how many could be recalled.
+
+        Other weights than the run's sampled them. The files keep them, followed by a record that says so.
+        """
+        before = len(self._offsets)
+        last: dict[Split, int] = {"train": step, "validation": step - 1}
+        for split in SPLITS:
+            self._append(split, {"kind": "cut", "step": last[split]})
+            self._forget_after(split, last[split])
+        self._earlier.intersection_update(self._offsets)
+        return before - len(self._offsets)
 
     def sync(self) -> None:
         """Make everything written so far survive a crash of the machine."""
@@ -131,7 +167,10 @@ class EpisodeFiles(StoredEpisodes):
 
 
 def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> Iterator[Episode]:
-    """Yield the stored episodes of a split with their verdicts, in the order they finished; the last record of each id wins."""
+    """Yield the stored episodes of a split with their verdicts, in the order they finished.
+
+    The last record of each id wins, and those of steps that were cut off are left out.
+    """
     found: dict[str, Episode] = {}
     for _, record in _read_records(directory / f"{split}.jsonl"):
         if record["kind"] == "episode" and (step is None or record["episode"]["step"] == step):
@@ -141,7 +180,23 @@ def read_episodes(directory: Path, split: Split, *, step: int | None = None) -> 
             for identity, data in record["verdicts"].items():
                 if identity in found and (verdict := load_verdict(data)) is not None:
                     found[identity] = found[identity].with_verdict(verdict)
+        elif record["kind"] == "cut":
+            found = {key: episode for key, episode in found.items() if episode.step <= record["step"]}
     yield from found.values()
+
+
+def find_last_cut(directory: Path, split: Split) -> int | None:
+    """Return the step after which the episodes were cut off last; None if something was stored since, or nothing was cut."""
+    record = None
+    for _, each in _read_records(directory / f"{split}.jsonl"):
+        record = each
+    return record["step"] if record is not None and record["kind"] == "cut" else None
+
+
+def _is_after(identity: str, split: Split, step: int) -> bool:
+    """Whether an episode's id names a split and a later step."""
+    of_split, of_step, _ = identity.split("/", 2)
+    return of_split == split and int(of_step) > step
 
 
 def _read_records(path: Path) -> Iterator[tuple[int, Any]]:

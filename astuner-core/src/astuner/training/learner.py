@@ -22,6 +22,9 @@ from astuner.protocols import Engine, Estimator
 from astuner.schema import Sample, Sampling
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from astuner.rendering import TemplateRenderer
 
 
@@ -76,8 +79,8 @@ class Overlaps(Protocol):
 class ComparesWithReference(Protocol):
     """Can compare with a reference model, as `algorithm.use_kl_in_reward` needs it."""
 
-    def reference_kl(self, samples: Sequence[Sample]) -> list[float]:
-        """Return, per sample, the divergence from the reference summed over its trained tokens (`algorithm.kl_penalty`)."""
+    def reference_kl(self, samples: Sequence[Sample]) -> Sequence[NDArray[np.float64]]:
+        """Return, per sample, the divergence from the reference at each of its trained tokens (`algorithm.kl_penalty`)."""
 
 
 class AdjustsSampling(Protocol):

@@ -5,16 +5,19 @@ Every backbone that does not leave its loop to another trainer is this loop with
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from attrs import frozen
+from numpy.typing import NDArray
+
 from astuner.errors import ConfigError, Problem
-from astuner.judging.advantages import compute_advantages, has_no_signal
+from astuner.judging.advantages import WeightedSample, compute_advantages, has_no_signal, is_group_relative
 from astuner.protocols import Control, RunInfo, TaskSource
 from astuner.protocols.optional import find_offer
 from astuner.rollout.metrics import compute_rollout_metrics, compute_validation_metrics
@@ -23,9 +26,28 @@ from astuner.runs.directory import RunDirectory
 from astuner.schema import CheckpointSaved, Event, Group, StepReport, ValidationReport
 from astuner.training.learner import ComparesWithReference, Learner, Overlaps
 from astuner.training.rollouts import Rollouts
+from astuner.training.step_clock import StepClock
 
 if TYPE_CHECKING:
     from astuner.rollout.recipe import Recipe
+
+
+@frozen(kw_only=True, eq=False)
+class _Played:
+    """The groups of a step."""
+
+    groups: list[Group] | None
+    """To be trained; None when the user stopped."""
+    left_out: Sequence[Group] = ()
+    """Played, and left out by `filter_groups`."""
+    without_signal: int = 0
+    surplus: int = 0
+    """Groups with signal beyond those that were wanted."""
+
+    @property
+    def counts(self) -> dict[str, float]:
+        """The metrics of the filter."""
+        return {"signal/groups_filtered": float(self.without_signal), "signal/groups_surplus": float(self.surplus)}
 
 
 def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, learner: Learner) -> Generator[Event]:
@@ -33,6 +55,7 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
 
     The learner is in the state of the checkpoint of `control.resume_step`.
     """
+    _check_filter(run, learner)
     total, settings = tasks.total_steps, run.config.trainer_common
     start = control.resume_step
     directory = RunDirectory(run.directory)
@@ -41,28 +64,31 @@ def train(run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control, lea
     with closing(Rollouts(run, recipe, control, learner)) as rollouts:
         if start == 0 and settings.val_before_train:
             yield from _validate(rollouts, tasks, 0)
-        ahead: tuple[list[Group] | None, int] | None = None
+        ahead: _Played | None = None
+        clock = StepClock()
         for step in range(start + 1, total + 1):
-            began = time.perf_counter()
-            groups, spare = ahead or _play(rollouts, run, tasks, step)
+            played = ahead or _play(rollouts, run, tasks, step, clock)
+            groups = played.groups
             if groups is None:
                 break
-            played = time.perf_counter()
+            clock.begin_update()
             by_agent = settings.algorithm.norm_adv_by_agent
             rows = compute_advantages(groups, learner.estimator, _compute_penalties(run, learner, groups), by_agent=by_agent)
-            metrics = compute_rollout_metrics(groups, rows, by_agent=by_agent)
+            metrics = compute_rollout_metrics(groups, rows, left_out=played.left_out)
             if overlaps and step < total:
                 with ThreadPoolExecutor(1) as executor:
-                    updating = executor.submit(learner.update, rows, step)
-                    ahead = _play(rollouts, run, tasks, step + 1)
+                    updating = executor.submit(_update, learner, rows, step, clock)
+                    ahead = _play(rollouts, run, tasks, step + 1, clock)
                     metrics |= updating.result()
             else:
-                metrics, ahead = metrics | learner.update(rows, step), None
-            metrics["signal/groups_filtered"] = float(spare)
-            if (engine_s := rollouts.take_engine_s()) is not None:
+                metrics, ahead = metrics | _update(learner, rows, step, clock), None
+            metrics |= played.counts
+            if (engine_s := rollouts.take_engine_s(step)) is not None:
                 metrics["time/engine_s"] = engine_s
             rollouts.serve_new_weights(step)
-            yield _make_report(step, metrics, groups, began, played)
+            metrics |= clock.take(step)
+            metrics["tokens/per_s"] = metrics["tokens/generated"] / max(metrics["time/step_s"], 1e-9)
+            yield StepReport(step=step, metrics=metrics, groups=(*groups, *played.left_out))
             last = step == total
             validates = _is_due(settings.test_freq, step) or (last and (settings.test_freq > 0 or settings.val_before_train))
             if validates and not (yield from _validate(rollouts, tasks, step)):
@@ -90,8 +116,13 @@ def checkpoint_to_resume(run: RunInfo, control: Control) -> Path | None:
     return RunDirectory(run.directory).checkpoint(control.resume_step) if control.resume_step else None
 
 
-def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> tuple[list[Group] | None, int]:
-    """Return the groups of a step and how many were left out for having no signal; None when the user stopped.
+def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int, clock: StepClock) -> _Played:
+    with clock.rollout(step):
+        return _play_groups(rollouts, run, tasks, step)
+
+
+def _play_groups(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> _Played:
+    """Return the groups of a step, and those that were played and are not trained.
 
     With `filter_groups` further tasks are drawn instead of groups without signal (DAPO, arXiv 2503.14476).
     """
@@ -99,7 +130,7 @@ def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> tup
     dead = partial(has_no_signal, by_agent=run.config.trainer_common.algorithm.norm_adv_by_agent)
     groups = rollouts.train(tasks.batch(step), step)
     if groups is None or not options.enable:
-        return groups, 0
+        return _Played(groups=groups)
     wanted, dropped = len(groups), [group for group in groups if dead(group)]
     kept = [group for group in groups if not dead(group)]
     for draw in range(1, options.max_num_gen_batches):
@@ -108,15 +139,42 @@ def _play(rollouts: Rollouts, run: RunInfo, tasks: TaskSource, step: int) -> tup
             break
         played = rollouts.train(further, step)
         if played is None:
-            return None, 0
+            return _Played(groups=None)
         dropped += [group for group in played if dead(group)]
         kept += [group for group in played if not dead(group)]
     # A short batch is filled up with groups without signal: they count in the denominators, as without the filter.
-    return [*kept, *dropped][:wanted], len(dropped)
+    fill = max(0, wanted - len(kept))
+    return _Played(
+        groups=spread_evenly(kept[:wanted], dropped[:fill]),
+        left_out=[*kept[wanted:], *dropped[fill:]],
+        without_signal=len(dropped),
+        surplus=len(kept[wanted:]),
+    )
 
 
-def _compute_penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[tuple[str, str], float]:
-    """Return what the divergence from the reference costs each episode and agent, when it is part of the reward."""
+def _update(learner: Learner, rows: Sequence[WeightedSample], step: int, clock: StepClock) -> dict[str, float]:
+    found = learner.update(rows, step)
+    clock.end_update()
+    return found
+
+
+def spread_evenly(kept: Sequence[Group], fill: Sequence[Group]) -> list[Group]:
+    """Return both in their orders, the fill between the others: a mini-batch is cut from neighbours, and needs signal."""
+    total, left = len(kept) + len(fill), (iter(kept), iter(fill))
+    return [next(left[(place + 1) * len(fill) // total > place * len(fill) // total]) for place in range(total)]
+
+
+def _check_filter(run: RunInfo, learner: Learner) -> None:
+    if run.config.trainer_common.algorithm.filter_groups.enable and not is_group_relative(learner.estimator):
+        message = (
+            f"{run.config.trainer_common.algorithm.adv_estimator!r} compares all episodes of a step, so that groups whose "
+            "rewards are all equal give signal too. Turn it off, or choose an estimator that compares siblings, such as grpo."
+        )
+        raise ConfigError([Problem(key="astuner.trainer_common.algorithm.filter_groups.enable", message=message)])
+
+
+def _compute_penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> dict[tuple[str, str], NDArray[np.float64]]:
+    """Return what the divergence from the reference costs each trained token, by episode and agent, if it counts there."""
     algorithm = run.config.trainer_common.algorithm
     if not algorithm.use_kl_in_reward:
         return {}
@@ -125,11 +183,10 @@ def _compute_penalties(run: RunInfo, learner: Learner, groups: list[Group]) -> d
         message = f"the backbone '{run.backbone}' compares with no reference model. Remove it, or choose a backbone that does."
         raise ConfigError([Problem(key="astuner.trainer_common.algorithm.use_kl_in_reward", message=message)])
     samples = [sample for group in groups for episode in group.episodes for sample in episode.samples]
-    penalties: dict[tuple[str, str], float] = {}
+    penalties: dict[tuple[str, str], list[NDArray[np.float64]]] = {}
     for sample, divergence in zip(samples, comparing.reference_kl(samples), strict=True):
-        key = (sample.episode_id, sample.agent)
-        penalties[key] = penalties.get(key, 0.0) + algorithm.kl_ctrl.kl_coef * divergence
-    return penalties
+        penalties.setdefault((sample.episode_id, sample.agent), []).append(algorithm.kl_ctrl.kl_coef * divergence)
+    return {owner: np.concatenate(parts) for owner, parts in penalties.items()}
 
 
 def _validate(rollouts: Rollouts, tasks: TaskSource, step: int) -> Generator[Event, None, bool]:
@@ -143,13 +200,6 @@ def _validate(rollouts: Rollouts, tasks: TaskSource, step: int) -> Generator[Eve
 def _save(directory: RunDirectory, learner: Learner, step: int) -> CheckpointSaved:
     learner.save(begin_checkpoint(directory, step))
     return CheckpointSaved(step=step, path=str(finish_checkpoint(directory, step)))
-
-
-def _make_report(step: int, metrics: dict[str, float], groups: list[Group], began: float, played: float) -> StepReport:
-    now = time.perf_counter()
-    metrics |= {"time/rollout_s": played - began, "time/update_s": now - played, "time/step_s": now - began}
-    metrics["tokens/per_s"] = metrics["tokens/generated"] / max(metrics["time/step_s"], 1e-9)
-    return StepReport(step=step, metrics=metrics, groups=tuple(groups))
 
 
 def _is_due(frequency: int, step: int) -> bool:

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 KlType = Literal["kl", "abs", "mse", "low_var_kl"]
 """Estimators of the divergence from the reference, in verl's names: k1, its absolute value, k2, k3."""
 
+MOST_LOG_RATIO = 20.0
+"""Log-ratios of two policies are held within ± this before `exp`, as in verl."""
+
+MOST_K3 = 10.0
+"""The largest k3 of a token, as in verl."""
+
 
 class Clipping(Protocol):
     """How far a policy may move in a step, and how much a token may weigh."""
@@ -27,6 +33,10 @@ class Clipping(Protocol):
     @property
     def clip_ratio_high(self) -> float:
         """How far above 1 it may rise, for positive ones."""
+
+    @property
+    def clip_ratio_c(self) -> float:
+        """Largest ratio that counts for negative advantages: dual clip (Ye et al. 2019, arXiv 1912.09729)."""
 
     @property
     def rollout_is_threshold(self) -> float | None:
@@ -53,7 +63,7 @@ class TokenTerms:
     """With a gradient, and not yet multiplied by the tokens' shares."""
     measured: Mapping[str, Tensor]
     """By the names of `astuner.training.signal.TOKEN_SUMS`, without `tokens` and `entropy`: the losses times the shares, and
-    `clip/low` and `clip/high` as booleans."""
+    `clip/low`, `clip/high` and `clip/dual` as booleans."""
     drift: Tensor
     """How far the log-probabilities of trainer and sampler are apart."""
     ratio: Tensor
@@ -93,6 +103,7 @@ def token_terms(
         "exp_abs": drift.abs().exp(),
         "clip/low": (ratio < 1 - options.clip_ratio_low) & (advantages < 0),
         "clip/high": (ratio > 1 + options.clip_ratio_high) & (advantages > 0),
+        "clip/dual": (ratio > options.clip_ratio_c) & (advantages < 0),
     }
     return TokenTerms(loss, measured, drift, ratio)
 
@@ -100,19 +111,23 @@ def token_terms(
 def policy_loss(logp: Tensor, old: Tensor, sampler: Tensor, advantages: Tensor, options: Clipping) -> tuple[Tensor, Tensor]:
     """Return the losses and the probability ratios π/π_old, in the shape of `logp`.
 
-    PPO's -min(r·A, clip(r)·A), times the truncated importance weight min(π_old/μ, C) where one is asked for. `old` carries no
-    gradient.
+    PPO's -min(r·A, clip(r)·A), at most -c·A for negative advantages, times the truncated importance weight min(π_old/μ, C) where
+    one is asked for. `old` carries no gradient.
     """
-    ratio = (logp - old).exp()
+    ratio = (logp - old).clamp(-MOST_LOG_RATIO, MOST_LOG_RATIO).exp()
     clipped = ratio.clamp(1 - options.clip_ratio_low, 1 + options.clip_ratio_high)
     loss = -(ratio * advantages).minimum(clipped * advantages)
+    loss = loss.minimum(-options.clip_ratio_c * advantages).where(advantages < 0, loss)
     if options.rollout_is_threshold is not None:
         loss = loss * (old - sampler).exp().clamp(max=options.rollout_is_threshold)
     return loss, ratio.detach()
 
 
 def divergence(logp: Tensor, reference: Tensor, kind: KlType) -> Tensor:
-    """Return the estimates of KL(π‖ρ) from d = log π - log ρ: k1 = d, |d|, k2 = d²/2, k3 = e^(-d) - 1 + d."""
+    """Return the estimates of KL(π‖ρ) from d = log π - log ρ: k1 = d, |d|, k2 = d²/2, k3 = e^(-d) - 1 + d, at most 10.
+
+    Beyond its bound k3 has no gradient, so that single tokens do not decide a step.
+    """
     d = logp - reference
     match kind:
         case "kl":
@@ -122,5 +137,5 @@ def divergence(logp: Tensor, reference: Tensor, kind: KlType) -> Tensor:
         case "mse":
             return 0.5 * d.square()
         case "low_var_kl":
-            # e^20 is past anything that could be learned from; beyond it only an overflow would come.
-            return (-d).clamp(max=20.0).expm1() + d
+            towards = (-d).clamp(-MOST_LOG_RATIO, MOST_LOG_RATIO)
+            return (towards.expm1() - towards).clamp(max=MOST_K3)

@@ -35,7 +35,7 @@ class Rollouts:
         self._playing: asyncio.Task[Any] | None = None
         self._done = self._total = 0
         self._what = ""
-        self._engine_s = 0.0
+        self._engine_s: dict[int, float] = {}
         parts = recipe.build(run, control.hooks)
         opening = open_rollouts(
             engine=self._engine,
@@ -67,7 +67,7 @@ class Rollouts:
         round_ = Round(step=step, split="train", repeats=self._repeats, sampling=sampling)
         before = self._busy_s() or 0.0
         groups = self._play(tasks, round_, "rollout")
-        self._engine_s += (self._busy_s() or 0.0) - before
+        self._engine_s[step] = self._engine_s.get(step, 0.0) + (self._busy_s() or 0.0) - before
         return groups
 
     def validate(self, tasks: Sequence[Task], step: int) -> list[Group] | None:
@@ -76,9 +76,9 @@ class Rollouts:
         round_ = Round(step=step, split="validation", repeats=repeats, sampling=make_validation_sampling(self._run))
         return self._play(tasks, round_, "validation")
 
-    def take_engine_s(self) -> float | None:
-        """Return for how long the engine worked on training episodes since the last call; None if it does not report that."""
-        taken, self._engine_s = self._engine_s, 0.0
+    def take_engine_s(self, step: int) -> float | None:
+        """Return for how long the engine worked on the episodes of a step; None if it does not report that."""
+        taken = self._engine_s.pop(step, 0.0)
         return None if self._busy_s() is None else taken
 
     def serve_new_weights(self, version: int) -> None:
@@ -114,7 +114,7 @@ class Rollouts:
             return bringing.renderer
         from astuner.rendering import load_renderer
 
-        return load_renderer(self._run.config.model.path)
+        return load_renderer(self._run.config.model.path, **self._run.config.model.rendering)
 
     async def _open(self, opening: AbstractAsyncContextManager[RolloutRunner], recipe: Recipe) -> RolloutRunner:
         """Start everything, and give an engine with its own model the learner's weights."""

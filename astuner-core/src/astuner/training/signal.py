@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TypeVar
 
-from astuner.training.minibatches import Row
+from astuner.judging.advantages import WeightedSample
 
-TOKEN_SUMS = ("tokens", "loss/policy", "loss/kl", "kl", "ratio", "exp_abs", "entropy", "clip/low", "clip/high")
+TOKEN_SUMS = ("tokens", "loss/policy", "loss/kl", "kl", "ratio", "exp_abs", "entropy", "clip/low", "clip/high", "clip/dual")
 """The sums of a pass over its tokens: their number, both parts of the loss with their factors, the divergence (k3), the ratio of
 trainer and sampler and e^|log ratio|, the entropy, and how many were clipped."""
-
-
-class WeighedRow(Row, Protocol):
-    """A row with the advantage of its tokens."""
-
-    @property
-    def advantage(self) -> float:
-        """The advantage of the episode's agent in its group."""
 
 
 def compute_update_metrics(sums: Mapping[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:
@@ -37,6 +29,7 @@ def compute_update_metrics(sums: Mapping[str, float], norms: Sequence[float], pa
         "loss/kl": sums["loss/kl"] / parts,
         "clip/low": sums["clip/low"] / tokens,
         "clip/high": sums["clip/high"] / tokens,
+        "clip/dual": sums["clip/dual"] / tokens,
         "mismatch/ratio_mean": sums["ratio"] / tokens,
         "mismatch/exp_abs_mean": sums["exp_abs"] / tokens,
         "mismatch/abs_max": sums["abs_max"],
@@ -44,18 +37,29 @@ def compute_update_metrics(sums: Mapping[str, float], norms: Sequence[float], pa
     }
 
 
-def has_gradient(row: WeighedRow, *, kl_in_loss: bool) -> bool:
-    """Whether a row changes the weights: it has trained tokens, and an advantage or a divergence in the loss."""
-    return row.sample.trained > 0 and (row.advantage != 0 or kl_in_loss)
+AnyRow = TypeVar("AnyRow", bound=WeightedSample)
 
 
-def compute_signal_metrics(rows: Sequence[WeighedRow], norms: Sequence[float], *, kl_in_loss: bool) -> dict[str, float]:
-    """Count what there was to train; `norms` are those of the gradients, one per optimizer step."""
-    live = [row for row in rows if has_gradient(row, kl_in_loss=kl_in_loss)]
+def select_live_rows(part: Sequence[AnyRow], *, every_row: bool) -> list[AnyRow]:
+    """Return the rows of a mini-batch that have a gradient; none if no token of it has an advantage: then no weight moves.
+
+    `every_row` says that a divergence or an entropy in the loss gives rows without an advantage a gradient too. Alone they make
+    no optimizer step: AdamW divides a gradient by its own size, so even the rounding of a divergence would become steps of the
+    size of the learning rate.
+    """
+    if not any(row.live_tokens for row in part):
+        return []
+    return [row for row in part if row.live_tokens or (every_row and row.sample.trained)]
+
+
+def compute_signal_metrics(
+    rows: Sequence[WeightedSample], live: Sequence[WeightedSample], norms: Sequence[float]
+) -> dict[str, float]:
+    """Count what there was to train: all rows, those with a gradient, and the norms of the gradients, one per optimizer step."""
     return {
         "signal/rows": len(rows),
         "signal/rows_without_tokens": sum(row.sample.trained == 0 for row in rows),
-        "signal/rows_zero_advantage": sum(row.sample.trained > 0 and row.advantage == 0 for row in rows),
+        "signal/rows_zero_advantage": sum(row.sample.trained > 0 and row.live_tokens == 0 for row in rows),
         "signal/rows_trained": len(live),
         "signal/tokens": sum(row.sample.trained for row in rows),
         "signal/nothing_to_train": float(not live),

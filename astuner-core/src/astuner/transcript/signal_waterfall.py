@@ -49,7 +49,7 @@ class Waterfall:
         rows += [("= ", self.trained, "in samples")]
         rows += [("- ", count, f"without a reward: {reason}") for reason, count in sorted(self.unrewarded.items())]
         rows += [("= ", self.trainable, "trainable")]
-        rows += [("- ", self.without_signal, "advantage 0: all siblings got the same reward")]
+        rows += [("- ", self.without_signal, "advantage 0: all that are compared got the same reward")]
         rows += [("= ", self.with_signal, "with signal")]
         width = max(len(f"{count:,}") for _, count, _ in rows)
         for sign, count, text in rows:
@@ -65,15 +65,16 @@ def build_waterfall(groups: Sequence[Group], rows: Sequence[WeightedSample]) -> 
     weighted = {id(row.sample) for row in rows}
     for episode in episodes:
         untrained.update(episode.untrained)
+        untrained["retried"] += sum(failure.tokens for failure in episode.failures if failure.retried)
         verdict = episode.verdict
         reason = verdict.reason if isinstance(verdict, Unjudged) else "failed" if not episode.completed else "no verdict"
         for sample in episode.samples:
             if id(sample) not in weighted and sample.trained:
                 unrewarded[reason] += sample.trained
     return Waterfall(
-        sampled=sum(len(call.output_ids) for episode in episodes for call in episode.calls),
-        untrained=dict(untrained),
+        sampled=sum(len(call.output_ids) for episode in episodes for call in episode.calls) + untrained["retried"],
+        untrained=dict(+untrained),
         unrewarded=dict(unrewarded),
         trainable=sum(row.sample.trained for row in rows),
-        with_signal=sum(row.sample.trained for row in rows if row.advantage != 0.0),
+        with_signal=sum(row.live_tokens for row in rows),
     )

@@ -74,8 +74,8 @@ def test_it_ends_with_the_samples_that_training_would_have_used(run: Run) -> Non
     samples, waterfall = (text.splitlines() for text in played.notices if text.startswith(("the samples", "from what")))
     assert [line.split() for line in samples[1:]] == [
         ["episode", "agent", "tokens", "trained", "reward", "advantage"],
-        ["train/1/one/0", "agent", "18", "2", "0", "-0.707"],
-        ["train/1/two/0", "agent", "18", "2", "1", "+0.707"],
+        ["train/1/one/0", "agent", "18", "2", "0", "-0.866"],
+        ["train/1/two/0", "agent", "18", "2", "1", "+0.866"],
     ]
     assert waterfall[1:] == ["  4  tokens sampled", "= 4  in samples", "= 4  trainable", "= 4  with signal"]
 

@@ -111,8 +111,8 @@ async def test_each_prompt_has_choices_of_its_own(serving: Any, streamed: bool) 
 
 @pytest.mark.asyncio
 async def test_prompts_over_the_budget_are_refused_before_any_begins(serving: Any) -> None:
-    async with serving("yes", max_calls=3) as stage:
-        with pytest.raises(openai.RateLimitError):
+    async with serving("yes", max_steps=3) as stage:
+        with pytest.raises(openai.PermissionDeniedError):
             await ask(stage, ["a", "b"], n=2)
     assert stage.recorder.calls == ()
 

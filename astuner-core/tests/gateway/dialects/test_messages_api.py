@@ -268,6 +268,21 @@ def test_tool_choice_is_told_in_the_words_of_chat(choice: Any, reads: bool, cons
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"tools": [ADD], "tool_choice": {"type": "any"}},
+        {"tools": [ADD], "tool_choice": {"type": "tool", "name": "add"}},
+        {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
+    ],
+)
+async def test_what_the_engine_cannot_enforce_is_trained(serving: Any, asked: Any) -> None:
+    async with serving(CALL) as stage, http(stage) as client:
+        await client.post("/messages", json={**ASK, **asked})
+    assert [call.untrained for call in stage.recorder.calls] == [None]
+
+
+@pytest.mark.asyncio
 async def test_only_one_tool_call_where_parallel_ones_are_disabled(serving: Any) -> None:
     choice = {"type": "auto", "disable_parallel_tool_use": True}
     async with serving(CALL + CALL) as stage, http(stage) as client:
@@ -336,11 +351,11 @@ async def test_tokens_and_answers_are_refused_in_the_apis_own_shape(serving: Any
 
 @pytest.mark.asyncio
 async def test_too_many_calls_are_a_rate_limit_and_a_full_context_a_prompt_that_is_too_long(serving: Any) -> None:
-    async with serving("yes", max_calls=0) as stage, http(stage) as client:
+    async with serving("yes", max_steps=0) as stage, http(stage) as client:
         limited = await client.post("/messages", json=ASK)
     async with serving("yes", max_model_len=10) as stage, http(stage) as client:
         full = await client.post("/messages", json=ASK)
-    assert (limited.status_code, limited.json()["error"]["type"]) == (429, "rate_limit_error")
+    assert (limited.status_code, limited.json()["error"]["type"]) == (403, "permission_error")
     assert (full.status_code, full.json()["error"]["message"][:20]) == (400, "prompt is too long: ")
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from astuner.gateway.recording.call_policy import CallPolicy
@@ -7,27 +9,64 @@ from astuner.gateway.recording.episode_spec import EpisodeSpec
 from astuner.gateway.recording.request import ChatRequest
 from astuner.schema import Capabilities, Sampling
 
-SOME = Capabilities(constrained=True, constraints=("json_object",))
+JSON = {"type": "json_object"}
+TOOL: dict[str, Any] = {"type": "tool_call", "tools": ()}
+NONE = Capabilities()
+JSON_ONLY = Capabilities(constrained=True, constraints=("json_object",))
+NO_LOGPROBS = Capabilities(logprobs=False)
 
-
-def asked_for(kind: str, capabilities: Capabilities) -> tuple[str | None, list[str]]:
-    """Return why the call is untrained, and what the user is told."""
-    told: list[str] = []
-    spec = EpisodeSpec(episode_id="e", seed=0, sampling=Sampling(), max_model_len=64, trainable_targets=None)
-    request = ChatRequest(messages=(), constraint={"type": kind}, template_kwargs={}, body={})
-    return CallPolicy(spec, capabilities, told.append).find_untrained_reason(request, trained=True), told
-
-
-@pytest.mark.parametrize(
-    ("kind", "capabilities", "told"),
-    [
-        ("json_object", SOME, False),
-        ("tool_call", SOME, True),
-        ("json_object", Capabilities(), True),
-        ("tool_call", Capabilities(constrained=True), False),
-    ],
+FREE = "Its answers are sampled freely and trained, so the agent must check their form itself."
+UNABLE = "scout: {} has no effect, since the engine cannot enforce it. "
+IGNORED = "scout: {} has no effect, since rollout.constraints is 'ignore'. "
+ENFORCED = (
+    "scout: {} is enforced, so these answers are not trained "
+    "(rollout.constraints is 'enforce'; 'ignore' samples them freely and trains them)."
 )
-def test_a_grammar_that_the_engine_does_not_understand_is_told_of(kind: str, capabilities: Capabilities, told: bool) -> None:
-    untrained, notices = asked_for(kind, capabilities)
-    assert untrained == "constrained"
-    assert told == any(f"'{kind}' has no effect" in text for text in notices)
+
+
+def settle(constraint: Any, capabilities: Capabilities, constraints: Any, trained: bool) -> tuple[Any, str | None, list[str]]:
+    """Return the enforced grammar, why the call is untrained, and the notices of two such requests."""
+    notices: dict[str, None] = {}
+    spec = EpisodeSpec(
+        episode_id="e", seed=0, sampling=Sampling(), max_model_len=64, trainable_targets=None, constraints=constraints
+    )
+    policy = CallPolicy(spec, capabilities, lambda text: notices.setdefault(text))
+    request = ChatRequest(messages=(), constraint=constraint, template_kwargs={}, body={})
+    for _ in range(2):
+        enforced = policy.choose_constraint(request, "scout", trained)
+    return enforced, policy.find_untrained_reason(enforced, trained), list(notices)
+
+
+@pytest.mark.parametrize("constraints", ["ignore", "enforce"])
+@pytest.mark.parametrize(
+    ("constraint", "capabilities", "name"), [(JSON, NONE, "JSON output"), (TOOL, JSON_ONLY, "a required tool call")]
+)
+def test_an_answer_that_the_engine_cannot_constrain_is_free_and_trained(
+    constraint: Any, capabilities: Capabilities, name: str, constraints: str
+) -> None:
+    assert settle(constraint, capabilities, constraints, True) == (None, None, [UNABLE.format(name) + FREE])
+
+
+def test_constraints_of_trained_calls_are_ignored_by_default() -> None:
+    assert EpisodeSpec(episode_id="e", seed=0, sampling=Sampling(), max_model_len=1, trainable_targets=()).constraints == "ignore"
+    assert settle(JSON, JSON_ONLY, "ignore", True) == (None, None, [IGNORED.format("JSON output") + FREE])
+
+
+def test_an_enforced_answer_is_constrained_and_not_trained() -> None:
+    assert settle(JSON, JSON_ONLY, "enforce", True) == (JSON, "constrained", [ENFORCED.format("JSON output")])
+
+
+@pytest.mark.parametrize("constraints", ["ignore", "enforce"])
+def test_a_frozen_agents_answer_is_constrained_wherever_the_engine_can(constraints: str) -> None:
+    assert settle(JSON, JSON_ONLY, constraints, False) == (JSON, "frozen_agent", [])
+
+
+def test_the_notice_promises_no_training_where_there_is_none() -> None:
+    sampled = "Its answers are sampled freely, so the agent must check their form itself."
+    assert settle(JSON, NO_LOGPROBS, "ignore", True) == (None, "no_logprobs", [UNABLE.format("JSON output") + sampled])
+    assert settle(JSON, NONE, "ignore", False) == (None, "frozen_agent", [UNABLE.format("JSON output") + sampled])
+
+
+@pytest.mark.parametrize("constraints", ["ignore", "enforce"])
+def test_a_call_without_a_constraint_is_trained(constraints: str) -> None:
+    assert settle(None, JSON_ONLY, constraints, True) == (None, None, [])

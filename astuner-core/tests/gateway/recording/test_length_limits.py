@@ -21,7 +21,7 @@ async def test_a_first_prompt_over_its_limit_is_refused(serving: Any) -> None:
         with pytest.raises(openai.BadRequestError) as caught:
             await ask(stage, USER)
     assert caught.value.code == "context_length_exceeded"
-    assert stage.recorder.overflow
+    assert stage.recorder.failures.reason == "context_full"
 
 
 @pytest.mark.asyncio
@@ -57,3 +57,25 @@ async def test_tools_can_be_taken_out_of_every_call(serving: Any) -> None:
         answer = await ask(stage, USER, tools=[ADD])
     assert answer.choices[0].message.tool_calls is None
     assert stage.recorder.calls[0].tools == ()
+
+
+@pytest.mark.asyncio
+async def test_frozen_agents_have_the_limit_of_the_context_alone(serving: Any) -> None:
+    limits = {"max_prompt_length": 20, "max_response_length": 10, "max_steps": 1, "trainable_targets": ["player"]}
+    async with serving("yes", **limits) as stage:
+        host = stage.client("host", "frozen")
+        for _ in range(3):
+            await host.chat.completions.create(model="any", messages=USER)
+        with pytest.raises(openai.BadRequestError):
+            await stage.client("one", "player").chat.completions.create(model="any", messages=USER)
+    assert [call.agent for call in stage.recorder.calls] == ["host"] * 3
+
+
+@pytest.mark.asyncio
+async def test_an_agent_that_goes_on_after_a_refusal_has_recovered(serving: Any) -> None:
+    async with serving("yes", max_model_len=60) as stage:
+        with pytest.raises(openai.BadRequestError):
+            await ask(stage, [{"role": "user", "content": "word " * 80}])
+        before = stage.recorder.failures.reason
+        await ask(stage, USER)
+    assert (before, stage.recorder.failures.reason) == ("context_full", None)

@@ -1,5 +1,8 @@
 """Random conversations against an engine that remembers what it was asked and what it said.
 
+Their agents crash, overflow the context, run into the limit of calls, hang up in the middle of an answer, ask for grammars, and
+echo reasoning or drop it; engines fail.
+
 `ASTUNER_SEQUENCES` is the number of conversations of the widest test; `benchmarks/tree.py --sequences` sets it.
 """
 
@@ -13,11 +16,11 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field, frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,11 +34,25 @@ from astuner.gateway.recording.messages import encode_meaning
 from astuner.gateway.recording.request import ChatRequest
 from astuner.protocols import EpisodeIdentity, Tracked
 from astuner.rendering import TemplateRenderer
+from astuner.rendering.errors import ApiError
 from astuner.schema import Call, Capabilities, Chunk, Request, Sampling
 from astuner.token_streams import conversation, prompt_length, stream_ids
 
 TOOLS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("add", "look")]
 IDENTITY = EpisodeIdentity(episode_id="e", task_id="t", repeat=0)
+ADD = {"type": "function", "function": {"name": "add"}}
+GRAMMARS: list[dict[str, Any]] = [
+    {"response_format": {"type": "json_object"}},
+    {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}},
+    {"tools": TOOLS, "tool_choice": "required"},
+    {"tools": TOOLS, "tool_choice": ADD},
+]
+ENGINES = [
+    Capabilities(),
+    Capabilities(constrained=True),
+    Capabilities(constrained=True, constraints=("json_object", "json_schema")),
+]
+REASONS = {"frozen_agent", "constrained", "aborted", "engine_error", "branch_not_linear", "history_answer", "over_sample_limit"}
 TRACKERS = {found.name: found.load() for found in entry_points(group="astuner.trackers") if found.value.startswith("astuner.")}
 
 
@@ -49,6 +66,8 @@ class Memory:
     """Logprob → (call, place in its output, id)."""
     words: int = 0
     capabilities: Capabilities = field(factory=Capabilities)
+    fails: float = 0.0
+    """How often a part of an answer is the last one."""
 
     def word(self) -> str:
         self.words += 1
@@ -68,6 +87,8 @@ class Memory:
                 self.said[logprobs[offset]] = (index, place + offset, number)
             place += len(part)
             await asyncio.sleep(0)
+            if rng.random() < self.fails:
+                raise RuntimeError("lost")
             if part and part[-1] in request.sampling.stop_token_ids:
                 reason = "stop"
             elif place >= limit:
@@ -119,9 +140,10 @@ class Client:
     requests: dict[int, ChatRequest] = field(factory=dict)
 
     async def ask(self, **extra: Any) -> list[Answer]:
-        body = {"model": "m", "messages": self.messages, **extra}
+        body = {"model": "m", "messages": self.messages}
         if self.agent != "toolless":
             body["tools"] = TOOLS if self.agent != "changer" or self.rng.random() < 0.7 else TOOLS[:1]
+        body |= extra
         request = chat_request(json.loads(json.dumps(body)), self.recorder.read_messages)
         first = self.recorder._begun
         turn = self.recorder.begin(request, Caller("s", self.agent, self.agent))
@@ -131,7 +153,8 @@ class Client:
         while len(answers) < request.n:
             happened = await turn.events.get()
             if isinstance(happened, Done):
-                assert isinstance(happened.result, Answer), happened.result
+                if isinstance(happened.result, ApiError):
+                    raise happened.result
                 answers.append(happened.result)
         return answers
 
@@ -165,13 +188,20 @@ class Client:
         elif move == "single":
             extra["parallel_tool_calls"] = False
         elif move == "constrained":
-            extra["response_format"] = {"type": "json_object"}
-        if move == "parallel":
-            answers = [answer for found in await asyncio.gather(*(self.ask() for _ in range(3))) for answer in found]
-        else:
-            answers = await self.ask(**extra)
-        if move == "retry":
-            answers += await self.ask()
+            extra |= rng.choice(GRAMMARS)
+        try:
+            if move == "parallel":
+                answers = [answer for found in await asyncio.gather(*(self.ask() for _ in range(3))) for answer in found]
+            else:
+                answers = await self.ask(**extra)
+            if move == "retry":
+                answers += await self.ask()
+        except ApiError as error:
+            if error.code not in EXPECTED:
+                raise
+            if error.code == "context_length_exceeded" and rng.random() < 0.7:
+                self.messages = self.messages[-1:]
+            return
         self.follow(rng.choice(answers).reply)
 
     def follow(self, reply: Any) -> None:
@@ -181,8 +211,12 @@ class Client:
             back.update(refusal=None, audio=None, function_call=None, name="friday")
         if back.get("content") and rng.random() < 0.5:
             back["content"] = [{"type": "text", "text": back["content"]}]
-        if rng.random() < 0.3:
-            back.pop("reasoning_content", None)
+        style = rng.choice(["kept", "kept", "dropped", "renamed", "inline"])
+        thought = back.get("reasoning_content") if style == "kept" else back.pop("reasoning_content", None)
+        if thought and style == "renamed":
+            back["reasoning"] = thought
+        elif thought and style == "inline":
+            back["content"] = f"<think>\n{thought}\n</think>\n\n{text_of(back)}"
         for call in back.get("tool_calls") or ():
             style = rng.choice(["", "spaced", "sorted"])
             if style:
@@ -195,6 +229,14 @@ class Client:
             self.messages.append({"role": "user", "content": f"{self.engine.word()} next"})
 
 
+def text_of(message: Mapping[str, Any]) -> str:
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
+EXPECTED = {"context_length_exceeded", "max_steps_exceeded", "episode_closed", "engine_error", "aborted"}
+"""Codes of errors that an agent may see here."""
+
 MOVES = [
     "ask",
     "ask",
@@ -204,6 +246,7 @@ MOVES = [
     "stop",
     "several",
     "single",
+    "constrained",
     "constrained",
     "parallel",
     "retry",
@@ -216,16 +259,46 @@ MOVES = [
 AGENTS = ["planner", "frozen", "toolless", "changer"]
 
 
+@frozen(kw_only=True)
+class Surroundings:
+    """What the agents live with."""
+
+    capabilities: Capabilities = field(factory=Capabilities)
+    constraints: Literal["ignore", "enforce"] = "ignore"
+    fails: float = 0.0
+    max_model_len: int = 100_000
+    max_response_length: int | None = None
+    max_steps: int | None = None
+    crashes: bool = False
+    """Whether the episode ends in the middle of calls, and agents go on after its end."""
+
+
+UNHURT = Surroundings()
+
+
+@frozen(kw_only=True, eq=False, repr=False)  # asyncio.run takes the text of its result
+class Played:
+    """An episode, and what was asked and said in it."""
+
+    surroundings: Surroundings
+    engine: Memory
+    recorder: EpisodeRecorder
+    requests: Mapping[int, ChatRequest]
+
+
 async def play(
-    renderer: TemplateRenderer, seed: int, moves: Sequence[tuple[str, str]]
-) -> tuple[Memory, EpisodeRecorder, dict[int, ChatRequest]]:
-    engine = Memory(renderer)
+    renderer: TemplateRenderer, seed: int, moves: Sequence[tuple[str, str]], surroundings: Surroundings = UNHURT
+) -> Played:
+    engine = Memory(renderer, capabilities=surroundings.capabilities, fails=surroundings.fails)
     spec = EpisodeSpec(
         episode_id="e",
         seed=seed,
         sampling=Sampling(max_tokens=120),
-        max_model_len=100_000,
+        max_model_len=surroundings.max_model_len,
+        max_response_length=surroundings.max_response_length,
+        constraints=surroundings.constraints,
         trainable_targets=["planner", "toolless", "changer"],
+        max_steps=surroundings.max_steps,
     )
     recorder = EpisodeRecorder(spec, engine, renderer, serial=0, tuner=None, forget=lambda: None)  # type: ignore[arg-type]
     requests: dict[int, ChatRequest] = {}
@@ -244,17 +317,37 @@ async def play(
                 await turn.cancel()
         else:
             await clients[agent].step(move)
+    asking = [asyncio.create_task(client.step("ask")) for client in clients.values() if surroundings.crashes]
+    for _ in range(seed % 6):
+        await asyncio.sleep(0)
     await recorder.close()
-    return engine, recorder, requests
+    await asyncio.gather(*asking, *(client.step("several") for client in clients.values() if surroundings.crashes))
+    return Played(surroundings=surroundings, engine=engine, recorder=recorder, requests=requests)
 
 
+surroundings = st.builds(
+    Surroundings,
+    capabilities=st.sampled_from(ENGINES),
+    constraints=st.sampled_from(["ignore", "enforce"]),
+    fails=st.sampled_from([0.0, 0.0, 0.05]),
+    max_model_len=st.sampled_from([100_000, 100_000, 100_000, 150, 400]),
+    max_response_length=st.sampled_from([None, None, 200]),
+    max_steps=st.sampled_from([None, None, None, 4, 12]),
+    crashes=st.booleans(),
+)
 episodes = st.tuples(
     st.sampled_from(["chatml", "forgetful", "plain"]),
     st.integers(0, 10_000),
     st.lists(st.tuples(st.sampled_from(AGENTS), st.sampled_from([*MOVES, "crowd", "leave"])), min_size=1, max_size=14),
+    surroundings,
 )
 thorough = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 widest = settings(thorough, max_examples=int(os.environ.get("ASTUNER_SEQUENCES", "200")))
+
+
+def play_drawn(make_renderer: Callable[[str], TemplateRenderer], episode: Any) -> Played:
+    template, seed, moves, drawn = episode
+    return asyncio.run(play(make_renderer(template), seed, moves, drawn))
 
 
 @widest
@@ -262,13 +355,41 @@ widest = settings(thorough, max_examples=int(os.environ.get("ASTUNER_SEQUENCES",
 def test_no_sequence_of_calls_puts_a_token_under_a_wrong_prefix(
     make_renderer: Callable[[str], TemplateRenderer], episode: Any
 ) -> None:
-    template, seed, moves = episode
-    engine, recorder, requests = asyncio.run(play(make_renderer(template), seed, moves))
-    check_streams(engine, recorder.calls)
-    check_prompts(engine, requests)
-    check_messages(recorder.calls, requests)
+    played = play_drawn(make_renderer, episode)
+    calls = played.recorder.calls
+    check_streams(played.engine, calls)
+    check_prompts(played.engine, played.requests)
+    check_messages(calls, played.requests)
+    check_limits(played)
+    check_reasons(played)
     for tracker in TRACKERS.values():
-        check_tracked(engine, recorder.calls, tracker().samples(recorder.calls, IDENTITY))
+        check_tracked(played.engine, calls, tracker().samples(calls, IDENTITY))
+
+
+def check_limits(played: Played) -> None:
+    """No call passes a limit."""
+    calls, limits = played.recorder.calls, played.surroundings
+    steps = Counter(call.agent for call in calls if call.agent != "frozen")
+    assert limits.max_steps is None or all(made <= limits.max_steps for made in steps.values())
+    assert all(prompt_length(call) + len(call.output_ids) <= limits.max_model_len for call in calls)
+
+
+def check_reasons(played: Played) -> None:
+    """A call is left out for its agent, an enforced grammar or its end, and for nothing else."""
+    enforces = played.surroundings.constraints == "enforce"
+    for call in played.recorder.calls:
+        wanted, frozen = played.requests[call.index].constraint, call.agent == "frozen"
+        held = wanted is not None and played.engine.capabilities.constrains(wanted) and (frozen or enforces)
+        asked = played.engine.asked.get(call.index)
+        assert asked is None or asked.constraint == (wanted if held else None)
+        if frozen:
+            assert call.untrained == "frozen_agent"
+        elif held:
+            assert call.untrained == "constrained"
+        elif call.finish_reason == "abort":
+            assert call.untrained in ("aborted", "engine_error")
+        else:
+            assert call.untrained is None
 
 
 def check_streams(engine: Memory, calls: Sequence[Call]) -> None:
@@ -344,6 +465,8 @@ def check_tracked(engine: Memory, calls: Sequence[Call], tracked: Tracked) -> No
     assert all(count == 1 for count in trained.values())
     sampled = sum(len(call.output_ids) for call in calls)
     assert len(trained) + sum(tracked.untrained.values()) == sampled
+    assert set(tracked.untrained) <= REASONS
+    assert min(tracked.untrained.values(), default=1) > 0
 
 
 @thorough
@@ -351,39 +474,36 @@ def check_tracked(engine: Memory, calls: Sequence[Call], tracked: Tracked) -> No
 def test_timeline_trains_each_token_once_under_its_own_prefix(
     make_renderer: Callable[[str], TemplateRenderer], episode: Any
 ) -> None:
-    template, seed, moves = episode
-    engine, recorder, _ = asyncio.run(play(make_renderer(template), seed, moves))
-    tracked = TimelineTracker().samples(recorder.calls, IDENTITY)
-    check_tracked(engine, recorder.calls, tracked)
-    free = sum(len(call.output_ids) for call in recorder.calls if call.untrained is None)
+    played = play_drawn(make_renderer, episode)
+    calls = played.recorder.calls
+    tracked = TimelineTracker().samples(calls, IDENTITY)
+    check_tracked(played.engine, calls, tracked)
+    free = sum(len(call.output_ids) for call in calls if call.untrained is None)
     assert sum(sample.trained for sample in tracked.samples) == free
 
 
 @thorough
 @given(episodes)
 def test_linear_trains_one_path_and_counts_the_rest(make_renderer: Callable[[str], TemplateRenderer], episode: Any) -> None:
-    template, seed, moves = episode
-    engine, recorder, _ = asyncio.run(play(make_renderer(template), seed, moves))
-    tracked = LinearTracker().samples(recorder.calls, IDENTITY)
+    played = play_drawn(make_renderer, episode)
+    tracked = LinearTracker().samples(played.recorder.calls, IDENTITY)
     assert len(tracked.samples) <= 1
-    check_tracked(engine, recorder.calls, tracked)
+    check_tracked(played.engine, played.recorder.calls, tracked)
 
 
 @thorough
 @given(episodes)
 def test_the_same_episode_gives_the_same_transcript(make_renderer: Callable[[str], TemplateRenderer], episode: Any) -> None:
-    template, seed, moves = episode
-    moves = [(agent, move) for agent, move in moves if move not in ("leave",)]
-    if not moves:
-        return
-    first, again = (asyncio.run(play(make_renderer(template), seed, moves))[1] for _ in range(2))
-    assert [call.reply for call in first.calls] == [call.reply for call in again.calls]
-    assert [call.output_ids.tolist() for call in first.calls] == [call.output_ids.tolist() for call in again.calls]
+    template, seed, moves, drawn = episode
+    kept = [(agent, move) for agent, move in moves if move != "leave"]
+    same = template, seed, kept, evolve(drawn, crashes=False)
+    first, again = (play_drawn(make_renderer, same).recorder.calls for _ in range(2))
+    assert [call.reply for call in first] == [call.reply for call in again]
+    assert [call.output_ids.tolist() for call in first] == [call.output_ids.tolist() for call in again]
 
 
 @pytest.mark.parametrize("template", ["chatml", "plain"])
 def test_an_unbroken_conversation_stores_each_token_once(make_renderer: Callable[[str], TemplateRenderer], template: str) -> None:
-    _, recorder, _ = asyncio.run(play(make_renderer(template), 3, [("planner", "ask")] * 12))
-    calls = recorder.calls
+    calls = asyncio.run(play(make_renderer(template), 3, [("planner", "ask")] * 12)).recorder.calls
     stored = sum(len(call.prompt_ids) + len(call.output_ids) for call in calls)
     assert stored < 2 * len(stream_ids(calls, len(calls) - 1))

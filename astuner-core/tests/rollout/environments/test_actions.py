@@ -54,6 +54,36 @@ def test_text_is_taken_as_it_is():
     assert content("text", " ```\nx\n``` ") == (" ```\nx\n``` ", True)
 
 
+@pytest.mark.parametrize("preference", ["text", "code", "box"])
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<think>```\nrm -rf x\n``` or \\boxed{0}</think>\n\ngo left", "go left"),
+        ("\n<think>```\nrm -rf x\n``` or \\boxed{0}", ""),
+        ("opened by the prompt: \\boxed{0}</think>go left", "go left"),
+        ("[THINK]\\boxed{0}[/THINK]go left", "go left"),
+    ],
+)
+def test_reasoning_is_never_part_of_an_action(preference: str, text: str, answer: str):
+    assert content(preference, text) == (answer, preference == "text")
+
+
+@pytest.mark.parametrize(("preference", "action"), [("code", "print('</think>')"), ("box", "2")])
+def test_an_action_is_read_after_the_reasoning(preference: str, action: str):
+    text = "<think>```\n0\n``` \\boxed{1}</think>\\boxed{2}\n```\nprint('</think>')\n```"
+    assert content(preference, text) == (action, True)
+
+
+def test_kept_reasoning_is_handed_over_as_that_which_was_split_off():
+    kept = extract_action({"role": "assistant", "content": "<think>hm</think>\n\ngo"}, "text")
+    assert kept.message == {"role": "assistant", "content": "go", "reasoning_content": "hm"}
+
+
+def test_an_answer_whose_reasoning_was_split_off_may_name_the_marks():
+    message = {"role": "assistant", "content": "print('</think>')", "reasoning_content": "hm"}
+    assert extract_action(message, "text").message == message
+
+
 def test_an_answer_that_calls_tools_is_an_action_as_it_is():
     reply = {"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}
     assert extract_action(reply, "code") == extract_action(reply, "text")

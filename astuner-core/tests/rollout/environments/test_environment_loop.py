@@ -20,6 +20,7 @@ from astuner.builtin.trackers.timeline import TimelineTracker
 from astuner.config.components import ContextTracker
 from astuner.config.env_variables import Environment
 from astuner.protocols import Judge, Workflow
+from astuner.rendering.template_renderer import TemplateRenderer
 from astuner.schema import Capabilities, Verdict, WorkflowOutput
 
 TRACKERS = [TimelineTracker, LinearTracker, SlidingWindowTracker, AutoContextTracker, LinearThinkTracker]
@@ -104,6 +105,17 @@ def test_an_action_is_read_off_the_answer_as_preferred(games: Any, preference: s
     episode = games.play("Guess", reply)
     assert games.log("Guess")[1] == "step 7"
     assert episode.output.metadata["messages"][2]["content"] == reply
+
+
+@pytest.mark.parametrize("preference", ["code", "box", "text"])
+def test_reasoning_is_recorded_and_not_done(games: Any, preference: str):
+    games.config = {"environment": Environment(env_action_preference=preference)}
+    games.renderer_of_run = TemplateRenderer(games.renderer.tokenizer, reasoning="keep")
+    reply = "<think>```\n6\n``` \\boxed{6}</think>7"
+    episode = games.play("Guess", reply)
+    assert games.log("Guess")[1] == "step 7"
+    assert episode.output.metadata["messages"][2]["content"] == reply
+    assert episode.output.metadata["final_answer"] == "7"
 
 
 def test_a_full_context_ends_the_episode_with_what_there_is(games: Any):
@@ -224,32 +236,43 @@ def test_tools_of_the_environment_are_offered_and_their_calls_are_actions(games:
 
 
 FAILURES = [
-    ("FailsToBeMade", "could not be made: OSError: no server", []),
-    ("FailsInReset", "reset raised OSError: no world (environment_games.py:", ["close"]),
-    ("FailsInStep", "step raised KeyError: 'door' (environment_games.py:", ["reset", "close"]),
-    ("FailsInEvaluate", "evaluate raised ValueError: no score", ["reset", "step 7", "close"]),
-    ("SaysNothing", "reset returned no message", ["close"]),
-    ("ReturnsText", "reset gave 'Guess!'; core needs a list of messages", ["close"]),
-    ("ReturnsThree", "core needs (messages, reward, done, info)", ["reset", "close"]),
-    ("NoReward", "step gave None; core needs a finite number", ["reset", "close"]),
-    ("NanScore", "evaluate gave nan; core needs a finite number", ["reset", "step 7", "close"]),
-    ("Blocking", "write `async def reset`", ["close"]),
+    ("FailsToBeMade", "environment_error", "could not be made: OSError: no server", []),
+    ("FailsInReset", "environment_error", "reset raised OSError: no world (environment_games.py:", ["close"]),
+    ("SaysNothing", "environment_error", "reset returned no message", ["close"]),
+    ("ReturnsText", "environment_error", "reset gave 'Guess!'; core needs a list of messages", ["close"]),
+    ("Blocking", "environment_error", "write `async def reset`", ["close"]),
+    ("LosesItsServer", "environment_error", "step raised OSError: the game is lost", ["reset", "close"]),
+    ("FailsInStep", "workflow_error", "step raised KeyError: 'door' (environment_games.py:", ["reset", "close"]),
+    ("FailsInEvaluate", "workflow_error", "evaluate raised ValueError: no score", ["reset", "step 7", "close"]),
+    ("ReturnsThree", "workflow_error", "core needs (messages, reward, done, info)", ["reset", "close"]),
+    ("NoReward", "workflow_error", "step gave None; core needs a finite number", ["reset", "close"]),
+    ("NanScore", "workflow_error", "evaluate gave nan; core needs a finite number", ["reset", "step 7", "close"]),
 ]
 
 
-@pytest.mark.parametrize(("name", "words", "log"), FAILURES)
-def test_a_failing_environment_ends_its_episode_with_its_name_and_is_closed(games: Any, name: str, words: str, log: list[str]):
+@pytest.mark.parametrize(("name", "reason", "words", "log"), FAILURES)
+def test_a_failing_environment_ends_its_episode_with_its_name_and_is_closed(
+    games: Any, name: str, reason: str, words: str, log: list[str]
+):
     failure = games.play(name, "7").failures[-1]
-    assert (failure.reason, words in failure.detail) == ("environment_error", True), failure.detail
+    assert (failure.reason, words in failure.detail) == (reason, True), failure.detail
     assert failure.detail.startswith("environment '")
     assert games.log(name) == log
 
 
+@pytest.mark.parametrize("workflow", ["the environment leads", "a workflow plays"])
+@pytest.mark.parametrize(("name", "attempts"), [("FailsInStep", 1), ("LosesItsServer", 3), ("FailsInReset", 3)])
+def test_only_what_no_action_can_cause_is_played_again(games: Any, name: str, attempts: int, workflow: str):
+    games.workflow = Plays if workflow == "a workflow plays" else None
+    games.options = {"max_retries": 2}
+    assert len(games.play(name, "eight", "7", "7").failures) == attempts
+
+
 def test_each_attempt_has_an_environment_of_its_own(games: Any):
     games.options = {"max_retries": 1}
-    episode = games.play("FailsInStep")
+    episode = games.play("LosesItsServer")
     assert [failure.retried for failure in episode.failures] == [True, False]
-    assert games.log("FailsInStep") == ["reset", "close", "reset", "close"]
+    assert games.log("LosesItsServer") == ["reset", "close", "reset", "close"]
 
 
 def test_an_environment_that_hangs_ends_with_the_time_limit_and_is_closed(games: Any):
@@ -327,7 +350,7 @@ def test_in_a_thread_of_its_own_an_environment_may_block(games: Any):
     games.judge = Watches()
     episode = games.play("Blocks", "5", "7")
     assert (episode.reward, episode.observations) == (1.0, {"score": 1.0, "secret": 7})
-    assert games.log("Blocks") == ["reset", "step 5", "step 7", "evaluate", "evaluate", "close"]
+    assert games.log("Blocks") == ["reset", "step 5", "step 7", "evaluate", "close"]
     assert threading.get_ident() not in games.threads("Blocks")
 
 
@@ -413,7 +436,7 @@ def test_what_an_environment_raises_to_a_workflow_is_the_environments_failure(ga
     games.workflow = Plays
     games.options = {"isolation": isolation}
     failure = games.play("FailsInStep", "7").failures[-1]
-    assert failure.reason == "environment_error"
+    assert failure.reason == "workflow_error"
     assert failure.detail.startswith("environment '"), failure.detail
     assert "KeyError: 'door' (environment_games.py:" in failure.detail
     assert games.log("FailsInStep") == ["reset", "close"]

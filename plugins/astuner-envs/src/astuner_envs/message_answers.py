@@ -6,6 +6,7 @@ import re
 
 from astuner.rollout.environments.actions import find_last_box
 from astuner.schema import Message
+from astuner.thoughts import split_thought
 
 _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
@@ -19,8 +20,11 @@ def extract_text(message: Message) -> str:
 
 
 def extract_answer(message: Message) -> str:
-    r"""Return the content of the last `\boxed{…}`, `<action>…</action>` or `<answer>…</answer>`, or else the last line."""
-    text = extract_text(message)
+    r"""Return the content of the last `\boxed{…}`, `<action>…</action>` or `<answer>…</answer>`, or else the last line.
+
+    Nothing is read from reasoning.
+    """
+    text = split_thought(extract_text(message))[1]
     tags = _ANSWER.findall(text)
     found = tags[-1] if tags else find_last_box(text)
     if found is not None:

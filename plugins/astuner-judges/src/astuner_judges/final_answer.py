@@ -7,11 +7,14 @@ number that the last sentence with a number states, not counting numbers repeate
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from fractions import Fraction
 
 from attrs import frozen
 
-from astuner_judges.notation import find_last_boxed, to_plain
+from astuner.thoughts import split_thought
+from astuner_judges.chinese_numerals import find_stated_numeral
+from astuner_judges.notation import find_last_boxed, to_ascii, to_plain
 from astuner_judges.number_words import find_number_words
 from astuner_judges.quantities import Quantity, parse_only_number
 from astuner_judges.sentences import Surroundings, find_stated_number
@@ -26,7 +29,7 @@ _ANSWER = re.compile(
     (?:\s*\([^)\n]{0,40}\)|\s+in\s+\w+|\s+to\s+(?:the|this|your|that)\s+(?:\w+\s+){0,2}?(?:question|problem))?
     [\s*_`]*
     (?: [:：]
-      | \.(?=\s*[$0-9])
+      | \.(?=\s*[$€£¥₹0-9])
       | (?P<verb>\b(?:is|was|should\s+be|would\s+be|will\s+be|must\s+be|equals|comes\s+(?:out\s+)?to)\b
         (?!\s+(?:not|found|obtained|calculated|given|computed|determined|wrong|incorrect|correct|right)\b)
         (?:\s+(?:that|therefore|thus|simply|just|equal\s+to))?\s*[:：]?)
@@ -58,6 +61,9 @@ _DIGIT = re.compile(r"[0-9½¼¾⅓⅔０-９]")
 _WORD = re.compile(r"[^\W\d_]{3}")
 _SHORT_WORD = re.compile(r"\b(?:it|is|so|we|he|be)\b", re.IGNORECASE)
 """Marks a sentence, not an expression: `It is 7`."""
+_LIST = re.compile(r"[\s$]*-?[0-9][0-9.]*(?:[\s$]*(?:[,;、]|\b(?:and|or)\b|和|或)[\s$]*-?[0-9][0-9.]*)+[\s$]*")
+_SEVERAL = re.compile(r"[A-Za-z]\s*=[^=,]{1,20}(?:,|\bor\b|\band\b)\s*[A-Za-z]\s*=", re.IGNORECASE)
+_FACTORIAL = re.compile(r"[0-9)]\s*!(?=[\s$)}]*$)")
 _REASON = re.compile(r"\s*[(*_\x01]*(?:this is because|this is since|that is because|explanation|note)\b", re.IGNORECASE)
 
 
@@ -73,15 +79,15 @@ class Answer:
 
 def find_final_answer(text: str, question: str = "") -> Answer | None:
     """Return the final answer in a model's text; None if there is none. `question` shows which numbers were given."""
-    stripped = text[-_LONGEST:].strip()
+    stripped = split_thought(text)[1][-_LONGEST:].strip()
     if any(run in stripped for run in ("   ", "\t", "\n\n\n")):
         stripped = _SPACE.sub(lambda match: match[0][:2], stripped)
-    if (quantity := parse_only_number(stripped)) is not None:
+    if (quantity := parse_only_number(to_ascii(stripped) if len(stripped) < _SHORT else stripped)) is not None:
         return Answer(stripped, quantity)
     is_line = 0 < len(stripped) < _SHORT and "\n" not in stripped and "#" not in stripped and not _WORD.search(stripped)
     if is_line and not _SHORT_WORD.search(stripped):
         return parse_expression(stripped)
-    said = _cut_to_answer(stripped)
+    said = cut_to_answer(stripped)
     if (boxed := find_last_boxed(said)) is not None:
         return parse_expression(boxed, question)
     found = _find_after_hashes(said, question) or _find_after_marker(said, question) or _find_in_free_text(said, question)
@@ -103,6 +109,8 @@ def parse_gold_answer(text: str) -> Answer:
 def parse_expression(text: str, question: str = "") -> Answer:
     """Return the answer of a text that holds nothing else; without a quantity if it is not one number (`x^2`, `1 or 2`)."""
     rewritten = to_plain(text)
+    if _FACTORIAL.search(text) or _SEVERAL.search(rewritten) or is_list_of_numbers(rewritten):
+        return Answer(text.strip())
     quantity = parse_only_number(rewritten)
     if quantity is None and "=" in rewritten:
         quantity = parse_only_number(rewritten.rpartition("=")[2])
@@ -112,8 +120,14 @@ def parse_expression(text: str, question: str = "") -> Answer:
     return Answer(text.strip(), quantity)
 
 
-def _cut_to_answer(text: str) -> str:
-    """Leave out thinking, text after the end of the turn, and a next question that the model asked itself."""
+def is_list_of_numbers(text: str) -> bool:
+    """Whether a text is several numbers, as `3, 5` and `3 and 5` are; `1,234` and `2 and 1/2` are one."""
+    return len(text) < _SHORT and _LIST.fullmatch(text) is not None and parse_only_number(text) is None
+
+
+def cut_to_answer(text: str) -> str:
+    """Leave out thinking, most of a very long text, what follows the end of the turn, and a next question asked by the model."""
+    text = split_thought(text)[1][-_LONGEST:]
     if "<" in text:
         text = text.rpartition("</think>")[2]
         if end := _END_OF_TURN.search(text):
@@ -123,20 +137,30 @@ def _cut_to_answer(text: str) -> str:
     return text
 
 
-def _find_after_hashes(text: str, question: str) -> Answer | None:
+def find_after_hashes(text: str) -> str | None:
+    """Return what follows the last `####` that is not a title; None if there is none."""
+    return next(_read_after_hashes(text), None)
+
+
+def _read_after_hashes(text: str) -> Iterator[str]:
     for match in reversed(list(_HASHES.finditer(text))):
         line = match[1].strip(" \t#*_")
         title = _NUMBERED_TITLE.match(line) and text[match.end() :].strip()
         if line and not title and not _ANSWER_TITLE.fullmatch(line):
-            answer = parse_expression(line, question)
-            if answer.quantity is not None or not _WORD.search(line):
-                return answer
+            yield line
+
+
+def _find_after_hashes(text: str, question: str) -> Answer | None:
+    for line in _read_after_hashes(text):
+        answer = parse_expression(line, question)
+        if answer.quantity is not None or not _WORD.search(line):
+            return answer
     return None
 
 
 def _find_after_marker(text: str, question: str) -> Answer | None:
     """Return what follows the last `Answer:`, `A:` or "the answer is"."""
-    marked = _find_last_marker(text)
+    marked = find_last_marker(text)
     if marked is None:
         return None
     before, rest = text[: marked[0]], text[marked[1] :]
@@ -167,7 +191,7 @@ def _opens_solution(text: str, marked: tuple[int, int]) -> bool:
     return "=" in following or not _ANSWER.match(text, start)
 
 
-def _find_last_marker(text: str) -> tuple[int, int] | None:
+def find_last_marker(text: str) -> tuple[int, int] | None:
     """Return where the last marker begins and ends."""
     lowered = text.replace("A", "a").replace("N", "n").replace("S", "s")
     best: tuple[int, int] | None = None
@@ -213,7 +237,8 @@ def _find_in_free_text(text: str, question: str) -> Answer | None:
     if reason is not None:
         return reason
     words = find_number_words(text)
-    return Answer(text.strip(), Quantity(Fraction(words[-1]))) if words else None
+    value = words[-1] if words else find_stated_numeral(to_ascii(text))
+    return None if value is None else Answer(text.strip(), Quantity(Fraction(value)))
 
 
 def _drop_afterthought(text: str) -> str:

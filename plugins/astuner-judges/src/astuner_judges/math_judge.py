@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
+import re
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Literal
@@ -10,18 +12,27 @@ from typing import Any, Literal
 from attrs import field, frozen
 from attrs.validators import gt
 
-from astuner.errors import DataError, PluginError
+from astuner.errors import AstunerError, DataError, PluginError
 from astuner.schema import WorkflowOutput, WorkflowTask
-from astuner_judges.final_answer import Answer, find_final_answer, parse_gold_answer
+from astuner_judges.answer_texts import are_same_text, find_stated_texts, is_choice, is_point, is_prose, is_sentence, split_items
+from astuner_judges.final_answer import Answer, find_final_answer, is_list_of_numbers, parse_expression, parse_gold_answer
 from astuner_judges.quantities import are_equal
 from astuner_judges.symbolic import SymbolicComparer, is_available
 
+_MARKUP = 40
+"""Characters that markup may add to an answer that is nothing else."""
+_LONGEST_EXPRESSION = 2000
+"""Characters of an answer that math-verify is asked about."""
+_LONG_NUMBER = re.compile(r"-?[0-9]{100,}")
+
+log = logging.getLogger(__name__)
+
 
 class MathAnswerAsJudge:
-    """Compares the workflow's final answer with the task's, as numbers, or as expressions if one of them is not a number.
+    """Compares the workflow's final answer with the task's: as texts, as numbers, then as expressions.
 
-    Both may be whole solutions: the final answer is looked for in them (see `astuner_judges.final_answer`). A missing
-    answer is wrong; a missing right answer, or an expression that cannot be compared in time, raises.
+    Both may be whole solutions: the final answer is looked for in them (see `astuner_judges.final_answer`). An answer that is
+    missing, or that cannot be compared, is wrong. A right answer that is missing, or that cannot be compared in time, raises.
     """
 
     @frozen(kw_only=True)
@@ -34,6 +45,9 @@ class MathAnswerAsJudge:
         """Where the workflow's output metadata holds its answer."""
         symbolic: Literal["auto", True, False] = "auto"
         """Compare expressions other than numbers with math-verify: if it is installed, always, or never."""
+        units: Literal["compare", "ignore"] = "compare"
+        """With `compare`, `5000 m` is 5 km, but `5 miles` is not, and `$5` is not €5; a unit or currency that only one of the two
+        numbers has does not count. With `ignore`, only the numbers do."""
         timeout_s: float = field(default=5.0, validator=gt(0))
         """Longest time for such a comparison."""
         success_reward: float = 1.0
@@ -60,7 +74,7 @@ class MathAnswerAsJudge:
                 f"judge 'math': task '{task.task_id}' has no right answer in metadata['{options.answer_key}'] "
                 f"(there are: {', '.join(task.metadata) or 'none'}); map it by `columns` of the reader, or set answer_key"
             )
-        right = self._is_right(gold, workflow_output.metadata.get(options.final_answer_key), task.main_query)
+        right = self._is_right(_parse_gold(gold), workflow_output.metadata.get(options.final_answer_key), task.main_query)
         return (options.success_reward if right else options.failure_reward), right
 
     def close(self) -> None:
@@ -68,23 +82,71 @@ class MathAnswerAsJudge:
         if self._comparer is not None:
             self._comparer.close()
 
-    def _is_right(self, gold_text: str, given: Any, question: str) -> bool:
-        gold = _parse_gold(gold_text)
+    def _is_right(self, gold: Answer, given: Any, question: str) -> bool:
         if isinstance(given, float) and gold.quantity is not None:
             # A computed number carries rounding errors; a written one does not.
             return any(math.isclose(given, reading, rel_tol=1e-9) for reading in gold.quantity.readings)
         text = _text(given)
-        answer = find_final_answer(text, question) if text is not None else None
+        if text is None:
+            return False
+        try:
+            if gold.quantity is not None:
+                return self._is_same_number(gold, text, question) or _is_nothing_but(gold, text)
+            return _is_nothing_but(gold, text) or self._is_same_text(gold, text, question)
+        except Exception as error:
+            if isinstance(error, AstunerError | TimeoutError | RuntimeError) and not isinstance(error, RecursionError):
+                # The right answer cannot be compared.
+                raise
+            # Otherwise a policy could avoid a low reward by answers that cannot be read.
+            log.warning("an answer that could not be compared with %r is wrong: %.200r", gold.text, text, exc_info=True)
+            return False
+
+    def _is_same_number(self, gold: Answer, text: str, question: str) -> bool:
+        answer = None if is_list_of_numbers(text) else find_final_answer(text, question)
         if answer is None:
             return False
         if gold.quantity is not None and answer.quantity is not None:
-            return are_equal(gold.quantity, answer.quantity)
-        return self._is_same_expression(gold, answer)
+            return are_equal(gold.quantity, answer.quantity, units=self._options.units == "compare")
+        return self._are_same_expressions(gold.text, answer.text)
 
-    def _is_same_expression(self, gold: Answer, answer: Answer) -> bool:
-        if _strip_notation(gold.text) == _strip_notation(answer.text):
+    def _is_same_text(self, gold: Answer, text: str, question: str) -> bool:
+        """Whether an answer is right where the right one is not a number."""
+        stated = find_stated_texts(text)
+        if any(are_same_text(gold.text, one) or is_choice(gold.text, one) for one in stated):
             return True
-        return self._comparer is not None and self._comparer.are_equal(gold.text, answer.text)
+        if is_prose(gold.text) or _LONG_NUMBER.fullmatch(gold.text):
+            return False
+        if len(items := split_items(gold.text)) > 1 and _are_same_numbers(items, split_items(stated[-1])):
+            return True
+        if not stated[-1] or is_sentence(stated[-1]):
+            answer = find_final_answer(text, question)
+            return answer is not None and self._are_same_expressions(gold.text, answer.text)
+        return self._are_same_expressions(gold.text, stated[-1])
+
+    def _are_same_expressions(self, gold: str, answer: str) -> bool:
+        if are_same_text(gold, answer):
+            return True
+        if self._comparer is None or len(answer) > _LONGEST_EXPRESSION:
+            return False
+        if (is_point(gold) and len(split_items(answer)) > 1) or (is_point(answer) and len(split_items(gold)) > 1):
+            return False
+        return self._comparer.are_equal(", ".join(split_items(gold)), ", ".join(split_items(answer)))
+
+
+def _is_nothing_but(gold: Answer, text: str) -> bool:
+    return len(text) < 2 * len(gold.text) + _MARKUP and are_same_text(gold.text, text)
+
+
+def _are_same_numbers(gold: list[str], answer: list[str]) -> bool:
+    """Whether two lists hold the same numbers, in any order."""
+    wanted = [parse_expression(item).quantity for item in gold]
+    given = [parse_expression(item).quantity for item in answer]
+    for one in wanted:
+        match = next((two for two in given if one is not None and two is not None and are_equal(one, two)), None)
+        if match is None:
+            return False
+        given.remove(match)
+    return not given
 
 
 @lru_cache(maxsize=1024)
@@ -100,7 +162,3 @@ def _text(value: Any) -> str | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise DataError(f"judge 'math': an answer is a text or a number, not {type(value).__name__}: {str(value)[:80]!r}")
     return str(value) if isinstance(value, int) else format(Decimal(repr(value)), "f")
-
-
-def _strip_notation(text: str) -> str:
-    return "".join(text.split()).strip("$.*`\"'").casefold()

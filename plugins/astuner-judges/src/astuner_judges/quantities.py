@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from attrs import frozen
+from attrs import evolve, frozen
 
+from astuner_judges.chinese_numerals import write_numerals
 from astuner_judges.number_words import parse_leading_number_word
+from astuner_judges.units import Unit, find_conversions, read_unit
 
 _MOST_DIGITS = 200
 """A longer number counts as text: nothing here may take long."""
@@ -15,15 +17,16 @@ _MOST_DIGITS = 200
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12, "k": 10**3}
 _NUMBER = re.compile(
     r"""
-    (?P<minus>(?<![\w)\]%$.])-|\b(?:minus|negative)\s)?     # not a minus between two terms, and not a hyphen
-    (?:\$\s?(?P<inner>-(?=[0-9.]))?)?                       # also $-5
+    (?P<minus>(?<![\w)\]%$€£¥₹₱₩₦.])-|\b(?:minus|negative)\s)?     # not a minus between two terms, and not a hyphen
+    (?:[$€£¥₹₱₩₦]\s?(?P<inner>-(?=[0-9.]))?)?                       # also $-5
     (?<![A-Za-z0-9_.^])(?<!\^-)(?<![0-9]:)                  # not in a word, not an exponent, not the minutes of a time
-    (?P<number>(?>(?:(?<=\$)[0-9]{1,3}(?:\s[0-9]{3})+(?![0-9])|[0-9]{1,3}(?:\s000)+(?![0-9])|[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3}(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+))
+    (?P<number>(?>(?:(?<=[$€£¥₹₱₩₦])[0-9]{1,3}(?:\s[0-9]{3})+(?![0-9])|[0-9]{1,3}(?:\s000)+(?![0-9])|[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]{1,2}(?:,[0-9]{2})+,[0-9]{3}(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+))
     (?!:[0-9])                                              # not the hours of a time
     (?:
         /(?P<below>[0-9]++)(?!/|\.[0-9])
       | (?:\s+(?:and\s+)?|-)(?P<part>[0-9]{1,3})/(?P<whole>[0-9]{1,3}+)(?![0-9/]|\.[0-9])
     )?
+    (?:e(?P<exponent>[-+]?[0-9]{1,3})(?![A-Za-z0-9]|\.[0-9]))?
     (?:\s*[*x]\s*10\s*\^\s*\(?(?P<power>-?[0-9]{1,2})(?![0-9])\)?)?
     (?P<percent>\s?%|\s+per\s?cent\b)?
     (?P<scale>\s?-?(?:hundred|thousand|million|billion|trillion|dozen)\b|k\b)?
@@ -36,11 +39,12 @@ _UNITS = (
 )
 _AFTER = re.compile(
     rf"""
-    (?:(?:{_UNITS})(?![A-Za-z0-9]))?      # what may stand close to the number
+    (?:(?:{_UNITS})(?![A-Za-z0-9])        # what may stand close to the number
+      |\s?[^\W\x00-\u2e7f和或与及到至半点分之余多比又乘除加减]{{1,8}}|\s?分钟)?
     (?:[\s.,;'"()/&-]+                    # and then any words, but no single letter that may be a variable
-       (?:(?!(?:pi|sqrt|sin|cos|tan|log|ln|or|and)\b)(?:[A-Za-z][A-Za-z'’]+|{_UNITS}|a|\$|°)(?:\s*\^[23])?)
+       (?:(?!(?:pi|sqrt|sin|cos|tan|log|ln|or|and)\b)(?:[A-Za-z][A-Za-z'’]+|{_UNITS}|a|[$€£¥₹₱₩₦]|°[cf]?)(?:\s*\^[23])?)
     )*+
-    [\s.,;:!'"()%$\\-]*
+    [\s.,;:!'"()%$€£¥₹₱₩₦\\-]*
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -63,6 +67,8 @@ class Quantity:
     percent: bool = False
     scale: int = 1
     """The value of the word after it: 1000 in `70 thousand`. Not part of `value`."""
+    unit: Unit | None = None
+    """What is counted or measured, if it is a known unit or currency."""
 
     @property
     def readings(self) -> frozenset[Fraction]:
@@ -79,8 +85,19 @@ class FoundNumber:
     end: int
 
 
-def are_equal(one: Quantity, other: Quantity) -> bool:
-    """Whether two numbers are equal: exactly, except for a decimal that rounds a repeating fraction (33.33 and 100/3)."""
+def are_equal(one: Quantity, other: Quantity, *, units: bool = True) -> bool:
+    """Whether two numbers are equal: exactly, except for a decimal that rounds a repeating fraction (33.33 and 100/3).
+
+    With `units`, known units are converted (5 km and 5000 m), and others than these differ (5 km and 5 miles); a unit that
+    only one side has does not count.
+    """
+    if units and one.unit is not None and other.unit is not None and one.unit != other.unit:
+        factors = find_conversions(one.unit, other.unit)
+        return any(_are_same_number(evolve(one, value=one.value * factor), other) for factor in factors)
+    return _are_same_number(one, other)
+
+
+def _are_same_number(one: Quantity, other: Quantity) -> bool:
     if one.percent == other.percent and one.scale == other.scale:
         return one.value == other.value or _rounds(one, other) or _rounds(other, one)
     if one.scale > 1 and other.scale > 1:
@@ -117,6 +134,8 @@ def parse_only_number(text: str) -> Quantity | None:
     if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS:
         return Quantity(Fraction(int(text)))
     text = text.replace("\x01", "").replace("\x02", "").strip(_EDGES + "([{)]}")
+    if not text.isascii():
+        text = write_numerals(text)
     text = _LABEL.sub("", text, count=1) if _LABEL.match(text) else text
     text = _ABOUT.sub("", text, count=1) if _ABOUT.match(text) else text
     text = "-" + text[1:].lstrip() if text.startswith("-") else text
@@ -140,10 +159,13 @@ def _quantity(match: re.Match[str], text: str) -> Quantity | None:
         value += Fraction(int(part), int(match["whole"]))
     if match["power"]:
         value *= Fraction(10) ** int(match["power"])
+    if match["exponent"]:
+        value *= Fraction(10) ** int(match["exponent"])
     if match["minus"] or match["inner"] or _is_negated(text, match.start()):
         value = -value
     scale = _SCALES[match["scale"].strip(" -").lower()] if match["scale"] else 1
-    return Quantity(value, decimals, bool(below or part), bool(match["percent"]), scale)
+    unit = read_unit(text, match.start("number"), match.end())
+    return Quantity(value, decimals, bool(below or part), bool(match["percent"]), scale, unit)
 
 
 def _is_negated(text: str, start: int) -> bool:

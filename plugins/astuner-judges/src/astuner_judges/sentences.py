@@ -9,14 +9,14 @@ from attrs import frozen
 
 from astuner_judges.notation import BOLD, UNBOLD, to_plain
 from astuner_judges.number_words import find_number_words
-from astuner_judges.quantities import FoundNumber, find_numbers
+from astuner_judges.quantities import FoundNumber, are_equal, find_numbers
 
 _ASIDE = re.compile(
-    r"\([^()]*\)|\b(?:in|per|every|each|for|over|after|within)\s+1\s+[a-z]+|\bout\s+of\s+\$?[0-9][0-9,.]*", re.IGNORECASE
+    r"\([^()]*\)|\b(?:in|per|every|each|for|over|after|within)\s+1\s+[a-z]+|\bout\s+of\s+[$€£¥₹]?[0-9][0-9,.]*", re.IGNORECASE
 )
 _NOT = re.compile(r"(?:\bnot|n't)\s+(?:equal\s+to\s+)?$", re.IGNORECASE)
 _ITEM = re.compile(r"\s*[0-9]{1,2}[.)]\s+(?=\S)")
-_BEHIND = re.compile(r"(?:,?\s+because|,\s+(?:since|as))\s+(?:[$(]?[0-9]|[^=]*$)", re.IGNORECASE)
+_BEHIND = re.compile(r"(?:,?\s+because|,\s+(?:since|as))\s+(?:[$€£¥₹(]?[0-9]|[^=]*$)", re.IGNORECASE)
 _EQUALS = re.compile(r"[=≈]|\b(?:equals|is equal to|for a total of|a total of|totall?ing)\b", re.IGNORECASE)
 _RESULT = re.compile(r"[=≈]\s*([^=≈\n]*)")
 _CLAUSE_END = re.compile(
@@ -24,8 +24,8 @@ _CLAUSE_END = re.compile(
     r"|\band\s+(?:so|then|thus|the|s?he|they|it|his|her|their|each|there|we|I)\b",
     re.IGNORECASE,
 )
-_OPERATOR = re.compile(r"\s*[-+*/x^]\s*[$(]?[0-9]")
-_EITHER = re.compile(r"\s+or\s+\$?")
+_OPERATOR = re.compile(r"\s*[-+*/x^]\s*[$€£¥₹(]?[0-9]")
+_EITHER = re.compile(r"\s+or\s+[$€£¥₹]?")
 _LONGEST = 2000
 """Characters of a sentence that are read: from its beginning if that counts, else from its end."""
 _LEAD = re.compile(
@@ -79,6 +79,8 @@ def find_stated_number(sentence: str, around: Surroundings, *, leading: bool = F
     if leading and begins and not _OPERATOR.match(sentence, first.end):
         undecided = _EITHER.fullmatch(sentence, first.end, second.start) and first.quantity.value != second.quantity.value
         return None if undecided else first
+    if _EITHER.fullmatch(sentence, found[-2].end, found[-1].start) and not are_equal(found[-2].quantity, found[-1].quantity):
+        return None
     return _choose_new(found, around)
 
 

@@ -35,7 +35,8 @@ def main() -> None:
             try:
                 texts = [text.replace("$", "") for text in (pair["gold"], pair["answer"])]
                 expressions = [parse(f"${text}$", parsing_timeout=None, raise_on_error=True) for text in texts]
-                found: dict[str, object] = {"equal": bool(verify(*expressions, timeout_seconds=None, raise_on_error=True))}
+                equal = verify(*expressions, timeout_seconds=None, raise_on_error=True, allow_set_relation_comp=True)
+                found: dict[str, object] = {"equal": bool(equal)}
             except Exception as error:  # noqa: BLE001 - reported to the parent, which raises
                 found = {"error": f"{type(error).__name__}: {error}"}
             faulthandler.cancel_dump_traceback_later()

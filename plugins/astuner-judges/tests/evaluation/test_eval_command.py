@@ -51,10 +51,6 @@ class Moody:
 """
 
 
-REST = {"experiment_name": "tried", "model": {"path": "some/model"}, "rollout": {"user_workflow": "./there_is_none_yet.py:Agent"}}
-"""Of a run whose agent and model are not there yet: only the judge is looked at."""
-
-
 class TestJudgeCommand(CommandContract):
     component = "astuner_judges.evaluation.commands:judge"
 
@@ -67,7 +63,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
 def write_conf(home: Path, judge: Mapping[str, Any]) -> Path:
     conf = home / "judge.yaml"
     (home / "judges.py").write_text(LONG_FIRST, encoding="utf-8")
-    conf.write_text(yaml.safe_dump({"astuner": {**REST, "task_judge": judge}}), encoding="utf-8")
+    conf.write_text(yaml.safe_dump({"astuner": {"experiment_name": "tried", "task_judge": judge}}), encoding="utf-8")
     return conf
 
 
@@ -113,6 +109,59 @@ def test_people_get_a_table_and_stdout_holds_nothing_else(tmp_path: Path) -> Non
     assert result.out.splitlines()[0].split() == ["judge", "math"]
     assert "accuracy  75.0%  [" in result.out
     assert result.err == ""
+
+
+def test_the_answers_that_the_judge_got_wrong_are_shown(tmp_path: Path) -> None:
+    told = evaluated(tmp_path, {"judge_type": "math"}, SUMS).out.split("\n\n")[1]
+    assert told.startswith("2 wrong (--out FILE writes all answers):\n")
+    assert "  label 1, reward 0  34 + 34?\n      answer: The answer is 69." in told
+    assert "  label 0, reward 1  37 + 37?\n" in told
+
+
+def test_all_answers_are_written_with_their_verdicts_wrong_ones_first(tmp_path: Path) -> None:
+    rows = [*SUMS, {"main_query": "1?", "answer": "1", "final_answer": "1", "score": True}]
+    evaluated(tmp_path, {"judge_type": "math"}, rows, "--out", str(tmp_path / "out" / "rows.jsonl"))
+    found = [json.loads(line) for line in (tmp_path / "out" / "rows.jsonl").read_text().splitlines()]
+    assert [row["wrong"] for row in found] == [True] * 2 + [False] * 7
+    first = next(row for row in found if row["label"] == 1)
+    assert (first["judge"], first["question"], first["reward"], first["good"], first["success"]) == (
+        "math",
+        "34 + 34?",
+        0.0,
+        True,
+        False,
+    )
+
+
+def test_an_answer_that_is_not_valid_unicode_is_shown_and_written(tmp_path: Path) -> None:
+    rows = [{"main_query": "2 + 2?", "answer": "4", "final_answer": "\ud8005", "score": True}]
+    conf, examples = write_conf(tmp_path, {"judge_type": "math"}), tmp_path / "labelled.jsonl"
+    examples.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = run_command("judge", "eval", "--conf", conf, "--examples", examples, "--out", tmp_path / "rows.jsonl", cwd=tmp_path)
+    assert "      answer: ?5" in result.out
+    assert json.loads((tmp_path / "rows.jsonl").read_text())["answer"] == "\ud8005"
+
+
+@pytest.mark.parametrize("said", ['use --password "abc" now', 'run with --password "', "MY_PASSWORD='x", 'say sk-abc123def"'])
+def test_hiding_a_secret_of_an_answer_leaves_valid_json(tmp_path: Path, said: str) -> None:
+    rows = [{"main_query": "2 + 2?", "answer": "4", "final_answer": said, "score": True}]
+    evaluated(tmp_path, {"judge_type": "math"}, rows, "--out", str(tmp_path / "rows.jsonl"))
+    [line] = (tmp_path / "rows.jsonl").read_text().splitlines()
+    assert json.loads(line)["label"] == 1
+
+
+def test_of_ranked_answers_those_in_another_order_are_wrong(tmp_path: Path) -> None:
+    rows = [{"main_query": f"{n}?", "chosen": "x" * one, "rejected": "xx"} for n, one in enumerate((1, 3))]
+    told = evaluated(tmp_path, {"judge_protocol": "./judges.py:LongerIsBetter"}, rows).out.split("\n\n")[1]
+    assert told.startswith("2 wrong")
+    assert "  label -1, reward 1  0?" in told
+
+
+def test_an_answer_that_is_judged_on_its_own_is_asked_about_once(tmp_path: Path, api: ScriptedApi) -> None:
+    api.script = lambda body, number: '{"score": 5}'
+    rows = [{"main_query": "Hello?", "final_answer": text, "score": n} for n, text in enumerate(("no", "yes"))]
+    evaluated(tmp_path, {"judge_type": "llm"}, rows)
+    assert len(api.bodies) == 2
 
 
 def test_a_judge_that_likes_length_is_seen_to(tmp_path: Path) -> None:

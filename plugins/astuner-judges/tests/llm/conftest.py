@@ -74,11 +74,12 @@ class Bench:
         return self.by(self.judge(options), *answers)
 
     def by(self, judge: Any, *answers: Any) -> list[Judgement]:
-        """What a judge says; it is closed afterwards."""
+        """What a judge says of siblings with these answers, or of a group; it is closed afterwards."""
+        group = answers[0] if answers and isinstance(answers[0], Group) else self.group(*answers)
 
         async def judged() -> list[Judgement]:
             try:
-                return list(await judge.judge(self.group(*answers)))
+                return list(await judge.judge(group))
             finally:
                 await judge.close()
 

@@ -16,7 +16,7 @@ from astuner.testing import PlayedRun
 from astuner_judges import MathAnswerAsJudge
 from astuner_judges.llm.judge import LlmAsJudge
 from astuner_judges.llm.math_and_llm import MathAnswerAndLlmAsJudge
-from astuner_judges.llm.questions import TASK_SLOTS, WORK_SLOTS
+from astuner_judges.llm.questions import BEGINNING, TASK_SLOTS, WORK_SLOTS
 
 PAGE = Path(__file__).parents[4] / "docs" / "judges.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -47,11 +47,14 @@ def test_the_prompt_can_be_filled(tmp_path: Path) -> None:
     assert "wrote" not in prompt.fill(dict.fromkeys(prompt.slots, ""))
 
 
+MORE_SLOTS = {"pointwise": ("min_score", "max_score"), "relative": (BEGINNING,)}
+
+
 def test_the_slots_are_those_of_the_modes() -> None:
     for mode, slots in WORK_SLOTS.items():
         (row,) = re.findall(rf"^\| `{mode}` \| (.*) \| (.*) \|$", TEXT, re.MULTILINE)
         assert tuple(re.findall(r"`(\w+)`", row[0])) == slots
-        others = (*TASK_SLOTS, "min_score", "max_score") if mode == "pointwise" else TASK_SLOTS
+        others = (*TASK_SLOTS, *MORE_SLOTS.get(mode, ()))
         assert tuple(re.findall(r"`(\w+)`", row[1])) == others
 
 

@@ -79,6 +79,15 @@ def test_without_a_key_the_last_reply_is_the_answer(bench: Any) -> None:
     assert re.search(r"<answer-(\w+)>\nI say: 4\n</answer-\1>", question(bench, "4", answer_key=None))
 
 
+def test_reasoning_is_no_part_of_the_answer(bench: Any) -> None:
+    assert re.search(r"<answer-(\w+)>\n4\n</answer-\1>", question(bench, "<think>5?</think>\n4"))
+
+
+def test_reasoning_that_does_not_end_is_no_answer(bench: Any) -> None:
+    bench("<think>It is 4, or")
+    assert bench.api.bodies == []
+
+
 def test_a_long_answer_is_shown_without_its_middle(bench: Any) -> None:
     text = question(bench, "a" * 50 + "b" * 50, answer_chars=30)
     assert "a" * 20 + "\n[... 70 characters are left out here ...]\n" + "b" * 10 in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,25 @@ def test_a_reward_is_the_place_in_the_ranking(bench: Any) -> None:
     assert {finding.rationale for finding in findings} == {"by length"}
 
 
+def test_answers_that_are_equally_good_get_equal_rewards(bench: Any) -> None:
+    bench.answer(lambda *works: {"ranking": [list(range(1, len(works) + 1))]})
+    findings = bench(*"12345678", mode="listwise")
+    assert rewards(findings) == [0.5] * 8
+    assert {finding.components["position_bias"] for finding in findings} == {0.0}
+
+
+def test_some_answers_may_share_a_place(bench: Any) -> None:
+    bench.answer(lambda *works: {"ranking": [works.index("best") + 1, [n for n, work in enumerate(works, 1) if work != "best"]]})
+    assert rewards(bench("poor", "best", "bad", mode="listwise")) == [0.25, 1.0, 0.25]
+
+
+def test_an_answer_that_ties_in_one_order_alone_shows_a_bias(bench: Any) -> None:
+    bench.api.script = lambda body, number: json.dumps({"ranking": [[[1, 2]], [1, 2]][number]})
+    findings = bench("1", "22", mode="listwise", llm={"concurrency": 1})
+    assert sorted(rewards(findings)) == [0.25, 0.75]
+    assert [finding.components["position_bias"] for finding in findings] == [1.0, 1.0]
+
+
 def test_the_answers_are_numbered_in_an_order_and_its_reverse(bench: Any) -> None:
     bench.answer(says(by_length))
     bench("1", "22", "333", mode="listwise")
@@ -81,7 +101,9 @@ def test_no_answer_is_behind_all_and_is_not_asked_about(bench: Any) -> None:
     assert len(bench.api.bodies) == 2
 
 
-@pytest.mark.parametrize("ranking", [[1, 2], [1, 2, 2], [0, 1, 2], [1, 2, 3, 4], [], ["1", "2", "3"]], ids=str)
+@pytest.mark.parametrize(
+    "ranking", [[1, 2], [1, 2, 2], [0, 1, 2], [1, 2, 3, 4], [], [[1, 2]], [1, [2, 3], 3], ["x", "2", "3"]], ids=str
+)
 def test_a_ranking_that_is_not_one_of_all_is_asked_for_again_and_then_no_verdict(bench: Any, ranking: list[Any]) -> None:
     bench.answer(lambda *works: {"ranking": ranking})
     findings = bench("1", "22", "333", mode="listwise", attempts=2)

@@ -32,6 +32,11 @@ def test_a_score_becomes_a_reward_with_its_rationale(bench: Any) -> None:
     ]
 
 
+def test_a_number_written_as_a_text_is_a_number(bench: Any) -> None:
+    bench.answer(lambda work: '{"score": "7"}')
+    assert bench("4") == [Verdict(0.7, components={"score": 7.0})]
+
+
 def test_scores_lie_in_the_range_that_is_asked_for(bench: Any) -> None:
     bench.answer(lambda work: {"score": -1, "rationale": ""})
     assert bench("4", min_score=-1, max_score=1) == [Verdict(0.0, components={"score": -1.0})]
@@ -96,7 +101,7 @@ def test_the_same_answer_is_asked_about_once(bench: Any) -> None:
     assert len(bench.api.bodies) == 2
 
 
-@pytest.mark.parametrize("said", ["10", "It is a 10.", '{"score": "10"}', '{"score": 11}', '{"grade": 10}', '{"score": NaN}'])
+@pytest.mark.parametrize("said", ["10", "It is a 10.", '{"score": "ten"}', '{"score": 11}', '{"grade": 10}', '{"score": NaN}'])
 def test_what_is_no_score_is_asked_for_again_and_then_no_verdict(bench: Any, said: str) -> None:
     bench.answer(lambda work: said)
     (finding,) = bench("4", attempts=2)

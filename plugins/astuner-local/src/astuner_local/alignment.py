@@ -57,6 +57,7 @@ ALIGNMENT = Alignment(
         Row("trainer_common.mini_batch_num", "trainer.mini_batch_num"),
         Row("trainer_common.clip_ratio_low", "trainer.clip_ratio_low"),
         Row("trainer_common.clip_ratio_high", "trainer.clip_ratio_high"),
+        Row("trainer_common.clip_ratio_c", "trainer.clip_ratio_c"),
         Row("trainer_common.algorithm.rollout_is_threshold", "trainer.rollout_is_threshold"),
         Row("trainer_common.loss_agg_mode", "trainer.loss_agg_mode"),
         Row("trainer_common.use_kl_loss", "trainer.use_kl_loss"),

@@ -59,11 +59,11 @@ class LocalBackbone:
         learner = open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=1, trains=False)
         yield from evaluate(run, tasks, recipe, control, learner)
 
-    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
+    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool, dtype: str | None = None) -> None:
         """Write a checkpoint as a Hugging Face model."""
         from astuner_local.trainer.export import export
 
-        export(checkpoint, out, merge_lora=merge_lora)
+        export(checkpoint, out, merge_lora=merge_lora, dtype=dtype)
 
     def close(self) -> None:
         """Nothing to do: `train` closes what it opened on every path."""

@@ -7,19 +7,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
-from attrs import frozen
+from attrs import asdict, frozen
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from transformers.utils.logging import disable_progress_bar
 
-from astuner.errors import UsageError
+from astuner.config.adapters import ADAPTER_FILE, read_adapters
+from astuner.errors import ConfigError, Problem, UsageError
 from astuner.judging.advantages import WeightedSample
 from astuner.protocols import Control, Estimator, RunInfo
 from astuner.runs.atomic import explain_os_errors
 from astuner.schema import Sample
 from astuner_local.engine.plugin import OWN_ENGINES, LocalEngine, engine_options
-from astuner_local.trainer.model_io import compute_dtype, load_model, save_hf
+from astuner_local.trainer.model_io import compute_dtype, load_adapter_weights, load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
+from astuner_local.trainer.reference import copy_trained
 from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.trainer import Trainer
 
@@ -77,13 +81,13 @@ class Learner:
         """Return the module."""
         return self.model
 
-    def reference_kl(self, samples: Sequence[Sample]) -> list[float]:
-        """Return, per sample, the divergence from the reference summed over its trained tokens."""
+    def reference_kl(self, samples: Sequence[Sample]) -> list[NDArray[np.float64]]:
+        """Return, per sample, the divergence from the reference at each of its trained tokens."""
         return self.trainer.reference_kl(samples)
 
     def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step."""
-        return self.trainer.update([TrainRow(sample=r.sample, advantage=r.advantage, group=r.group) for r in rows], step)
+        return self.trainer.update([TrainRow(**asdict(row, recurse=False)) for row in rows], step)
 
     def save(self, directory: Path) -> None:
         """Write a checkpoint: a Hugging Face model, and the trainer's state next to it."""
@@ -119,18 +123,54 @@ def open_learner(
         torch.set_num_threads(engine.threads)
     control.notify(f"loading {checkpoint or config.model.path}", "info")
     torch.manual_seed(run.seed)  # new adapters are drawn at random
-    path = str(checkpoint or config.model.path)
-    model = load_model(path, device=device, **settings)
-    whole = settings["lora_rank"] == 0
-    renderer = load_renderer(path if whole else config.model.path, tool_call_format=config.model.tool_call_format)
-    needs_reference = trains and whole and _uses_reference(run, options)
-    reference = load_model(config.model.path, settings["dtype"], device=device) if needs_reference else None
+    begins_adapted = (Path(config.model.path) / ADAPTER_FILE).is_file()
+    reference: Any = None
+    if begins_adapted and trains:
+        # The run's reference are the adapters that it began with, also when it goes on from a checkpoint.
+        model = load_model(config.model.path, device=device, **settings)
+        _check_targets(run, model)
+        reference = copy_trained(model) if _uses_reference(run, options) else None
+        if checkpoint is not None:
+            load_adapter_weights(model, checkpoint)
+    else:
+        model = load_model(str(checkpoint or config.model.path), device=device, **settings)
+    whole = not hasattr(model, "peft_config")
+    path = str(checkpoint or config.model.path) if whole else _find_tokenizer(config.model.path)
+    renderer = load_renderer(path, **config.model.rendering)
+    if trains and whole and _uses_reference(run, options):
+        reference = load_model(config.model.path, settings["dtype"], device=device)
     trainer = Trainer(model, options, reference=reference)
     if checkpoint is not None and trains:
         if not (checkpoint / TRAINER_STATE).is_dir():
             raise UsageError(f"{checkpoint}: holds no {TRAINER_STATE}/, so training cannot continue from it")
         trainer.load(checkpoint / TRAINER_STATE, may_differ=MAY_DIFFER)
     return Learner(model=model, renderer=renderer, trainer=trainer, estimator=estimator, run=run, recipe=recipe)
+
+
+def _find_tokenizer(path: str) -> str:
+    """Return the model whose tokenizer is used: adapters from elsewhere may have none of their own."""
+    adapters = read_adapters(Path(path))
+    own = adapters is None or (Path(path) / "tokenizer_config.json").is_file()
+    return path if adapters is None or own else adapters.base
+
+
+def _check_targets(run: RunInfo, model: Any) -> None:
+    """Raise `ConfigError` if the user asks for adapters on all linear layers, and the saved ones leave some out."""
+    if "model.target_modules" not in run.user_keys or run.config.model.target_modules != "all-linear":
+        return
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    base = model.get_base_model()
+    layers = [module for module in base.modules() if isinstance(module, BaseTunerLayer)]
+    adapted = {part for layer in layers for part in cast("torch.nn.Module", layer).modules()}
+    head = base.get_output_embeddings()
+    bare = [name for name, m in base.named_modules() if type(m) is torch.nn.Linear and m is not head and m not in adapted]
+    if bare:
+        message = (
+            f"'all-linear' is asked for, and the LoRA adapters of model.path leave out {len(bare)} linear layers, such as "
+            f"{bare[0]}. Remove the key to train these adapters on, or merge them into their base first"
+        )
+        raise ConfigError([Problem(key="astuner.model.target_modules", message=message)])
 
 
 def _uses_reference(run: RunInfo, options: TrainerOptions) -> bool:

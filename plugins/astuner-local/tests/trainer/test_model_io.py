@@ -6,7 +6,8 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import AutoModelForCausalLM, AutoTokenizer, BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-from astuner.errors import ConfigError, UsageError
+from astuner.errors import ConfigError, RunFailed, UsageError
+from astuner.training import export as training_export
 from astuner_local.trainer.export import export
 from astuner_local.trainer.model_io import compute_dtype, load_model, save_hf
 from astuner_local.trainer.options import TrainerOptions
@@ -154,6 +155,58 @@ def test_an_export_has_the_precision_that_is_asked_for(checkpoint, tmp_path):
     directory, _ = checkpoint(0)
     export(directory, tmp_path / "out", dtype="bfloat16")
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "out").dtype == torch.bfloat16
+
+
+def _adapted(base, directory, targets):
+    """A saved adapter whose weights are all random, and the logits that it gives."""
+    torch.manual_seed(0)
+    model = load_model(base, lora_rank=4, target_modules=targets)
+    for parameter in (p for p in model.parameters() if p.requires_grad):
+        torch.nn.init.normal_(parameter, std=0.1)
+    save_hf(model, None, directory)
+    with torch.no_grad():
+        return model.eval()(PROMPT).logits
+
+
+@pytest.mark.parametrize("targets", ["all-linear", ["q_proj", "lm_head"], ["embed_tokens", "q_proj"]], ids=str)
+def test_a_merged_model_computes_what_the_adapters_do_on_tied_embeddings_too(targets, base, tmp_path):
+    wanted = _adapted(base, tmp_path / "adapter", targets)
+    export(tmp_path / "adapter", tmp_path / "out", merge_lora=True)
+    torch.testing.assert_close(AutoModelForCausalLM.from_pretrained(tmp_path / "out")(PROMPT).logits, wanted)
+
+
+def test_a_merged_model_that_computes_something_else_is_not_exported(base, tmp_path, monkeypatch):
+    _adapted(base, tmp_path / "adapter", ["q_proj", "lm_head"])
+    monkeypatch.setattr(training_export, "_untie_adapted_embeddings", lambda model: None)
+    with pytest.raises(RunFailed, match="the merged model computes something else than the adapters"):
+        export(tmp_path / "adapter", tmp_path / "out", merge_lora=True)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def half(make_model, tmp_path):
+    """A model in bfloat16."""
+    make_model().bfloat16().save_pretrained(tmp_path / "half")
+    return tmp_path / "half"
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [(None, torch.bfloat16), ("float32", torch.float32)], ids=str)
+def test_a_merged_model_has_the_precision_of_its_base_unless_asked_for_another(dtype, expected, half, tmp_path):
+    _adapted(half, tmp_path / "adapter", "all-linear")
+    export(tmp_path / "adapter", tmp_path / "out", merge_lora=True, dtype=dtype)
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "out").dtype == expected
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [(None, torch.bfloat16), ("float32", torch.float32)], ids=str)
+def test_a_fully_trained_model_is_exported_in_the_precision_that_it_began_with(dtype, expected, half, make_groups, tmp_path):
+    model = load_model(half)
+    trainer = Trainer(model, TrainerOptions(lr=2e-2, dtype=compute_dtype(half, "auto")))
+    trainer.update(make_groups(), 1)
+    save_hf(model, None, tmp_path / "checkpoint")
+    trainer.save(tmp_path / "checkpoint" / "trainer")
+    export(tmp_path / "checkpoint", tmp_path / "out", dtype=dtype)
+    assert compute_dtype(tmp_path / "checkpoint", "auto") == "float32"
+    assert AutoModelForCausalLM.from_pretrained(tmp_path / "out").dtype == expected
 
 
 def test_an_export_overwrites_nothing(checkpoint, tmp_path):

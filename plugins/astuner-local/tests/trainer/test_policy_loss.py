@@ -32,9 +32,20 @@ def test_a_lowered_probability_of_a_bad_token_counts_down_to_the_lower_clip():
     assert _loss(0.5, -1.0, clip_ratio_low=0.2) == pytest.approx((0.8, 0.0))
 
 
-def test_a_step_in_the_wrong_direction_is_never_clipped():
+def test_a_step_in_the_wrong_direction_is_clipped_only_far_out():
     assert _loss(0.5, 1.0) == pytest.approx((-0.5, -0.5))
     assert _loss(1.5, -1.0) == pytest.approx((1.5, 1.5))
+    assert _loss(148.0, -1.0) == pytest.approx((3.0, 0.0))
+    assert _loss(148.0, -1.0, clip_ratio_c=10.0) == pytest.approx((10.0, 0.0))
+
+
+@pytest.mark.parametrize("log_ratio", [95.0, -95.0])
+def test_a_ratio_past_all_bounds_is_finite_and_has_no_gradient(log_ratio):
+    logp = torch.tensor([log_ratio]).requires_grad_()
+    loss, ratio = policy_loss(logp, torch.zeros(1), torch.zeros(1), torch.tensor([0.0]), TrainerOptions())
+    loss.sum().backward()
+    assert (loss.item(), logp.grad.item()) == (0, 0)
+    assert ratio.log().item() == pytest.approx(math.copysign(20.0, log_ratio))
 
 
 def test_importance_weight_multiplies_up_to_its_bound():
@@ -58,8 +69,8 @@ def test_estimators_are_those_that_verl_means_by_their_names(kind, expected):
 def test_k1_and_k3_average_to_the_divergence_and_k2_has_its_gradient():
     """Over the whole of a distribution, weighted by it: the expectations that the estimators stand for."""
     generator = torch.Generator().manual_seed(0)
-    logits = torch.randn(50, generator=generator, dtype=torch.float64, requires_grad=True)
-    logp, reference = logits.log_softmax(0), torch.randn(50, generator=generator, dtype=torch.float64).log_softmax(0)
+    logits = (torch.randn(50, generator=generator, dtype=torch.float64) / 2).requires_grad_()
+    logp, reference = logits.log_softmax(0), (torch.randn(50, generator=generator, dtype=torch.float64) / 2).log_softmax(0)
     p = logp.exp()
     exact = (p * (logp - reference)).sum()
     (slope,) = torch.autograd.grad(exact, logits, retain_graph=True)
@@ -71,8 +82,12 @@ def test_k1_and_k3_average_to_the_divergence_and_k2_has_its_gradient():
     torch.testing.assert_close(of_k2, slope)
 
 
-def test_k3_of_a_token_that_the_reference_finds_likely_and_the_policy_impossible_is_finite():
-    assert divergence(torch.tensor([-300.0]), torch.tensor([0.0]), "low_var_kl").isfinite().all()
+@pytest.mark.parametrize("logp", [-12.0, -22.0, -300.0])
+def test_k3_of_a_token_that_the_reference_finds_likely_and_the_policy_impossible_decides_no_step(logp):
+    policy = torch.tensor([logp]).requires_grad_()
+    found = divergence(policy, torch.tensor([0.0]), "low_var_kl")
+    found.sum().backward()
+    assert (found.item(), policy.grad.item()) == (10, 0)
 
 
 def test_the_terms_of_tokens_are_their_losses_and_what_is_measured_of_them():
@@ -89,6 +104,7 @@ def test_the_terms_of_tokens_are_their_losses_and_what_is_measured_of_them():
     assert terms.measured["kl"].tolist() == divergence(logp, reference, "low_var_kl").tolist()
     assert terms.measured["clip/high"].tolist() == [True, False]
     assert terms.measured["clip/low"].tolist() == [False, True]
+    assert terms.measured["clip/dual"].tolist() == [False, False]
     assert terms.drift.tolist() == [0.5, 0.0]
 
     terms = token_terms(logp, **given, trainer=logp)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
-from astuner.config.redaction import redact_tree
+from astuner.config.redaction import redact_tree, restore_variables
 from astuner.config.secrets import Secrets
 from astuner.config.structuring import make_converter
 from astuner.protocols import RunInfo
@@ -21,7 +21,8 @@ def collect_secrets(run_info: RunInfo) -> Secrets:
 
 def build_parameters(run_info: RunInfo) -> dict[str, Any]:
     """Return the resolved configuration as plain nested values, and the version of core."""
-    tree: Mapping[str, Any] = redact_tree(make_converter().unstructure(run_info.config))
+    config = make_converter().unstructure(run_info.config)
+    tree: Mapping[str, Any] = redact_tree(restore_variables(config, run_info.from_environment, "astuner"))
     plain = json.loads(json.dumps(tree, default=str))
     hidden: dict[str, Any] = _hide_repeats(plain, collect_secrets(run_info))
     return {**hidden, "backbone": run_info.backbone, "versions": {"astuner-core": version("astuner-core")}}

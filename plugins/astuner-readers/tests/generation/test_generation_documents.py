@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from astuner.errors import DataError
-from astuner_readers.generation.documents import Library, find_files, open_library, read_files
+from astuner_readers.generation.documents import Library, count_other_files, find_files, open_library, read_files
 
 pypdf = pytest.importorskip("pypdf", reason="comes with the extra documents")
 pytest.importorskip("bs4", reason="comes with the extra documents")
@@ -113,6 +113,25 @@ def test_what_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path) -> No
     assert "holds no text" in library.unreadable["empty.md"]
     assert "byte 1 is not UTF-8" in library.unreadable["latin.txt"]
     assert "password" in library.unreadable["locked.pdf"]
+
+
+def test_files_that_no_format_reads_are_counted_by_ending(tmp_path: Path) -> None:
+    for name in ("a.docx", "b.DOCX", "sub/c.docx", "LICENSE", ".hidden.swp", "good.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text")
+    assert count_other_files([".", "good.txt"], tmp_path) == {"": 1, ".docx": 3}
+
+
+def test_what_the_pdf_library_logs_is_in_the_reason_and_nowhere_else(tmp_path: Path) -> None:
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 and nothing that follows")
+    (tmp_path / "good.txt").write_text("good")
+    code = (
+        "from pathlib import Path; from astuner_readers.generation.documents import *; p = Path(); "
+        "print(open_library(read_files(find_files('.', p.absolute(), 'k'), p.absolute(), 'k'), None).unreadable)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert "EOF marker not found" in done.stdout
 
 
 def test_nothing_readable_is_an_error_that_names_every_file(tmp_path: Path) -> None:

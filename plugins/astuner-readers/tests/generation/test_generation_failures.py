@@ -157,9 +157,20 @@ def test_a_budget_of_tokens_lets_requests_wait_for_each_other(llm: ScriptedApi, 
 
 def test_both_splits_spend_of_one_budget(llm: ScriptedApi, reader: Read, asked: Any) -> None:
     source = reader(**{**asked, "task_num": 8, "validation_task_num": 3, "llm": {**SOON, "max_requests": 5}})
-    assert len(list(source.read("train"))) == 4
+    assert len(list(source.read("train"))) == 8
     reports = [source.generator.report(split) for split in ("validation", "train")]
-    assert [report["spent"]["requests"] for report in reports if report] == [3, 2]
+    assert [report["spent"]["requests"] for report in reports if report] == [1, 4]
+
+
+def test_a_small_limit_leaves_training_its_part(
+    llm: ScriptedApi, reader: Read, asked: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = reader(**{**asked, "task_num": 8, "validation_task_num": 24, "llm": {**SOON, "max_requests": 4}})
+    made = {split: len(list(source.read(split))) for split in ("train", "validation")}
+    assert min(made.values()) > 0
+    assert len(llm.bodies) == 4
+    assert "the limit max_requests: 3 is reached" in (said := capsys.readouterr().err)
+    assert "validation's share of the limits in proportion to its tasks" in said
 
 
 def test_an_embedding_api_that_fails_is_named_and_no_answer_is_lost(llm: ScriptedApi, reader: Read, asked: Any) -> None:

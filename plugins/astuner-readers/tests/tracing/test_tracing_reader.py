@@ -138,6 +138,23 @@ def test_what_is_written_is_what_dataset_file_reads(write: Make, asked: Make, tm
     assert len(from_file) == 3
 
 
+def test_flags_and_variables_of_a_task_stay_as_they_are(write: Make, asked: Make, tmp_path: Path):
+    query, answer = "Sort by ROW_KEY=user_id12 with MAX_TOKEN=512.", "sort --key 2,2n --token Ab3dEf6hIj"
+    write(asked(1, query, answer))
+    [task] = reader(tmp_path)[0].read("train")
+    assert (task.main_query, task.metadata["answer"]) == (query, answer)
+
+
+def test_a_key_that_a_user_wrote_is_replaced_and_counted(write: Make, asked: Make, tmp_path: Path):
+    key = "sk-proj-abcdefghijklmnop1234567890"
+    write(asked(1, f"Why does {key} fail?", f"The key {key} is old."), asked(2, "What is 6*7?", "42"))
+    made, told = reader(tmp_path)
+    (first, second) = made.read("train")
+    assert (first.main_query, first.metadata["answer"]) == ("Why does <redacted> fail?", "The key <redacted> is old.")
+    assert (second.main_query, second.metadata["answer"]) == ("What is 6*7?", "42")
+    assert "secrets: 1 tasks had some" in str(told)
+
+
 def test_sources_are_needed(tmp_path: Path):
     made, _ = reader(tmp_path)
     with pytest.raises(DataError, match="does not exist"):

@@ -46,12 +46,12 @@ class TrinityBackbone:
 
         yield from Session(run=run, tasks=tasks, recipe=recipe, control=control).evaluate(checkpoint)
 
-    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
+    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool, dtype: str | None = None) -> None:
         """Write a checkpoint as a Hugging Face model."""
         from astuner.training.export import export_model
         from astuner_trinity.checkpoints import STATE
 
-        export_model(checkpoint, out, merge_lora=merge_lora, leave_out=(STATE,))
+        export_model(checkpoint, out, merge_lora=merge_lora, dtype=dtype, leave_out=(STATE,))
 
     def close(self) -> None:
         """Nothing to do: `train` closes what it opened on every path."""

@@ -88,6 +88,7 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
         # The divergence, or one of Trinity's losses, also trains on rows without an advantage.
         "every_row": get(tree, "algorithm.algorithm_type") not in ALGORITHMS
         or get(tree, "algorithm.algorithm_type") == WITH_REFERENCE,
+        "needs_advantage": get(tree, "algorithm.algorithm_type") in ALGORITHMS,
         "gpus": get(tree, "cluster.node_num") * get(tree, "cluster.gpu_per_node") or None,
         "engine_gpus": 0 if tree["mode"] == "train" else _engine_gpus(tree),
     }
@@ -215,6 +216,8 @@ def _stamp_advantages(algorithm: dict[str, Any]) -> None:
         "advantage_fn_args": algorithm.get("advantage_fn_args"),
     }
     algorithm["advantage_fn"] = STAMP
+    if isinstance(arguments := algorithm.get("sample_strategy_args"), dict):
+        arguments |= {"every_row": True, "needs_advantage": False}
 
 
 def _add_stamp(data_processor: Mapping[str, Any]) -> dict[str, Any]:

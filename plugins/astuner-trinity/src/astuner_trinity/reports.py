@@ -9,7 +9,7 @@ from astuner.judging.advantages import compute_advantages
 from astuner.protocols import Estimator
 from astuner.rollout.metrics import compute_rollout_metrics
 from astuner.schema import Group
-from astuner.training.signal import compute_signal_metrics, compute_update_metrics
+from astuner.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
 from astuner_trinity.rows import MEASURED
 
 NATIVE = "trinity/"
@@ -32,8 +32,8 @@ def step_metrics(
     norms = [] if measured.get("idle") or math.isnan(norm) else [norm]
     if groups:
         rows = compute_advantages(groups, estimator, by_agent=by_agent)
-        found |= compute_rollout_metrics(groups, rows, by_agent=by_agent)
-        found |= compute_signal_metrics(rows, norms, kl_in_loss=kl_in_loss)
+        found |= compute_rollout_metrics(groups, rows)
+        found |= compute_signal_metrics(rows, select_live_rows(rows, every_row=kl_in_loss), norms)
     found |= loss_metrics(measured, norms, kl_in_loss=kl_in_loss)
     found |= {f"{NATIVE}{name}": value for name, value in own.items()}
     found |= {f"{NATIVE}{name}": value for name, value in explorer.items()}
@@ -65,9 +65,7 @@ def explorer_metrics(
 ) -> dict[str, float]:
     """Return the metrics of an explorer's step before it is trained on."""
     rows = compute_advantages(groups, estimator, by_agent=by_agent)
-    return compute_rollout_metrics(groups, rows, by_agent=by_agent) | {
-        f"{NATIVE}{name}": value for name, value in explorer.items()
-    }
+    return compute_rollout_metrics(groups, rows) | {f"{NATIVE}{name}": value for name, value in explorer.items()}
 
 
 def split_measured(trainer: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 EPISODE, AGENT, GROUP, VERSION, EXPLORED = "episode", "agent", "group", "version", "explored"
 """In `info`, from the explorer: the row's owner, the oldest weights that sampled its trained tokens, and the explorer's step."""
 
+COMPARED = "compared"
+"""In `info`, from the explorer to the end of its pipeline, where an estimator may compare all episodes of a step."""
+
 ROWS, STAMP = "rows_of_step", "stamp_of_step"
 """In `info`, from the end of the explorer's pipeline: how many rows the step has, and its unique name."""
 

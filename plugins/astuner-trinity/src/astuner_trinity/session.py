@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from attrs import define, evolve
 
+from astuner.config.adapters import ADAPTER_FILE
 from astuner.errors import ConfigError, Problem, UsageError
 from astuner.planning.replan import write_plan
 from astuner.protocols import Control, RunInfo, TaskSource
 from astuner.runs.directory import RunDirectory
 from astuner.runs.episode_store import StoredEpisodes
 from astuner.schema import Event
-from astuner.training.export import ADAPTER
+from astuner.training.adapters import check_whole_model
 from astuner_trinity.alignment import groups_at_once
 from astuner_trinity.checkpoints import start_over, turn_back
 from astuner_trinity.defaults import drop_defaults, trinity_defaults
@@ -51,6 +52,7 @@ class Session:
 
     def train(self) -> Generator[Event]:
         """Run the mode, or the stages, of the configuration."""
+        check_whole_model(self.run.config.model.path, "the backbone 'trinity'")
         common = self.run.config.trainer_common
         schedule = Schedule(total=self.tasks.total_steps, every=common.test_freq, before=common.val_before_train)
         if self.run.native["mode"] == "explore" and not self.run.native["stages"]:
@@ -63,11 +65,13 @@ class Session:
 
         With `trinity: {mode: bench}` and no checkpoint named, once with `model.path` and with each checkpoint of the run.
         """
-        if checkpoint is not None and (checkpoint / ADAPTER).is_file():
+        if checkpoint is not None and (checkpoint / ADAPTER_FILE).is_file():
             raise UsageError(
                 f"{checkpoint}: holds adapters, and Trinity evaluates whole models: merge them first (astuner export RUN "
                 "--merge-lora --out DIRECTORY), or evaluate with the backbone 'verl' or 'local'"
             )
+        if checkpoint is None:
+            check_whole_model(self.run.config.model.path, "the backbone 'trinity'")
         native = dict(self.run.native) | {"stages": []}
         every = checkpoint is None and native["mode"] == "bench"
         model = self.run.config.model.path if checkpoint is None else str(checkpoint)

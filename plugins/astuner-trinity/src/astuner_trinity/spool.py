@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 from astuner.protocols import EpisodeStore
 from astuner.runs.atomic import explain_os_errors
 from astuner.runs.codec import dump_episode, dump_plain, dump_verdict, load_episode, load_verdict
-from astuner.runs.episode_store import SPLITS, read_episodes
+from astuner.runs.episode_store import SPLITS, find_last_cut, read_episodes
 from astuner.schema import Episode, Group, Task
 
 
@@ -161,10 +161,15 @@ class SpoolTail:
 def store_leftovers(directory: Path, episodes: Path, store: EpisodeStore) -> None:
     """Store the episodes that a killed driver had not stored yet, and remove the files of its processes.
 
-    `episodes` is the directory of the store.
+    `episodes` is the directory of the store. What this start has cut off is left out: other weights sampled it.
     """
+    cuts = {split: find_last_cut(episodes, split) for split in SPLITS}
     stored = {episode.id: episode.verdict for split in SPLITS for episode in read_episodes(episodes, split)}
     for one in SpoolTail(directory, store).new():
+        played = one.episode if isinstance(one, PlayedEpisode) else one.group if isinstance(one, JudgedGroup) else None
+        cut = None if played is None else cuts[played.split]
+        if played is not None and cut is not None and played.step > cut:
+            continue
         if isinstance(one, PlayedEpisode) and one.episode.id in stored:
             continue
         if isinstance(one, JudgedGroup) and all(stored.get(episode.id) is not None for episode in one.group.episodes):

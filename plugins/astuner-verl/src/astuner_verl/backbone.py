@@ -53,11 +53,11 @@ class VerlBackbone:
         with open_learner(run, recipe, control, checkpoint=checkpoint, total_steps=1, trains=False) as learner:
             yield from evaluate(run, tasks, recipe, control, learner)
 
-    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
+    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool, dtype: str | None = None) -> None:
         """Write a checkpoint as a Hugging Face model."""
         from astuner.training.export import export_model
 
-        export_model(checkpoint, out, merge_lora=merge_lora)
+        export_model(checkpoint, out, merge_lora=merge_lora, dtype=dtype)
 
     def close(self) -> None:
         """Nothing to do: `train` closes what it opened on every path."""

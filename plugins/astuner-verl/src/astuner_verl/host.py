@@ -7,13 +7,17 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from attrs import frozen
 
 from astuner.training.losses import KlType, divergence
 from astuner_verl.loss import LossOptions
 from astuner_verl.rows import TrainRow, balance, to_tensors
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 STATE = "trainer"
 """The folder of a checkpoint next to the model's files."""
@@ -105,24 +109,29 @@ class Host:
         timings, self._timings = self._timings, {}
         return timings
 
-    def reference_kl(self, rows: Sequence[TrainRow], kind: KlType) -> tuple[list[float], float]:
-        """Return, per row, the divergence of the sampler from the reference summed over trained tokens, and the sum of k3."""
+    def reference_kl(self, rows: Sequence[TrainRow], kind: KlType) -> tuple[list[NDArray[np.float64]], float]:
+        """Return, per row, the divergence of the policy from the reference at each trained token, and the sum of k3.
+
+        Both are computed by the trainer, so that the rounding of the sampler is no part of it.
+        """
         import torch
 
         self._sleep()
         order = balance([len(row.ids) for row in rows], self._trainer.data_parallel_size())
         batch = self._tensors(rows, order)
         with self._time("ref"):
-            logprobs = self._trainer.reference_logprobs(self._build_query(batch))
-        totals, k3 = [0.0] * len(rows), 0.0
-        for place, row, full in zip(order, batch["rollout_log_probs"].unbind(), logprobs.unbind(), strict=True):
+            references = self._trainer.reference_logprobs(self._build_query(batch))
+        with self._time("old_log_prob"):
+            own = self._trainer.actor_rollout_wg.compute_log_prob(self._build_query(batch))["log_probs"].float()
+        found, k3 = [np.zeros(0)] * len(rows), 0.0
+        for place, *both in zip(order, own.unbind(), references.unbind(), strict=True):
             if place is None:
                 continue
             mask = torch.as_tensor(rows[place].mask)
-            reference = full[rows[place].start - 1 : -1][mask]
-            totals[place] = float(divergence(row[mask], reference, kind).double().sum())
-            k3 += float(divergence(row[mask], reference, "low_var_kl").double().sum())
-        return totals, k3
+            policy, reference = (full[rows[place].start - 1 : -1][mask] for full in both)
+            found[place] = divergence(policy, reference, kind).double().numpy()
+            k3 += float(divergence(policy, reference, "low_var_kl").double().sum())
+        return found, k3
 
     def save(self, directory: str, base: str) -> None:
         """Write a checkpoint: the model for other tools, and the trainer's state; `base` is the model under adapters."""

@@ -7,22 +7,25 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import yaml
 from attrs import define, field
 
+from astuner.config.adapters import ADAPTER_FILE
 from astuner.config.trees import get, put
 from astuner.errors import UsageError
 from astuner.judging.advantages import WeightedSample
 from astuner.protocols import Control, Estimator, RunInfo
 from astuner.runs.atomic import explain_os_errors
 from astuner.schema import Sample
-from astuner.training.export import ADAPTER
+from astuner.training.adapters import check_whole_model
 from astuner.training.minibatches import Aggregation, compute_token_shares, cut_mini_batches
 from astuner.training.schedule import compute_learning_rate
-from astuner.training.signal import compute_signal_metrics, compute_update_metrics, has_gradient
+from astuner.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
 from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SEPARATE
 from astuner_verl.cluster import Cluster, attach, check_room
 from astuner_verl.engine import VerlEngine
@@ -33,6 +36,8 @@ from astuner_verl.rows import train_row
 from astuner_verl.watch import Watch
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from astuner.rendering import TemplateRenderer
     from astuner.rollout.recipe import Recipe
 
@@ -87,6 +92,7 @@ class VerlLearner:
         """Train on the weighed samples of a step, with one optimizer step per mini-batch that has signal."""
         common = self.run.config.trainer_common
         parts = cut_mini_batches(rows, common.mini_batch_num)
+        live = [select_live_rows(part, every_row=self._every_row) for part in parts]
         rate = compute_learning_rate(
             step,
             lr=get(self.native, f"{ACTOR}.optim.lr"),
@@ -94,7 +100,7 @@ class VerlLearner:
             schedule=common.optim.lr_scheduler_type,
             total_steps=self.total_steps,
         )
-        sent = Update(mini_batches=[self._train_rows(part) for part in parts], rate=rate)
+        sent = Update(mini_batches=[self._train_rows(*both) for both in zip(parts, live, strict=True)], rate=rate)
         found: list[dict[str, float]] = []
         if any(sent.mini_batches):
             count = self.watch.get(self.host.prepare.remote(sent), f"preparing step {step}")
@@ -106,7 +112,7 @@ class VerlLearner:
         norms = [one.pop("grad_norm", float("nan")) for one in found]
         timings = self.watch.get(self.host.take_timings.remote(), f"the update of step {step}")
         return {
-            **compute_signal_metrics(rows, norms, kl_in_loss=self._every_row),
+            **compute_signal_metrics(rows, list(chain.from_iterable(live)), norms),
             **self._means(_sums(found), norms, len(parts)),
             **_native_means(found),
             **{f"{TIMING}{name}": value for name, value in timings.items()},
@@ -114,17 +120,17 @@ class VerlLearner:
             "lr": rate,
         }
 
-    def reference_kl(self, samples: Sequence[Sample]) -> list[float]:
-        """Return, per sample, the divergence of the sampler from the reference summed over its trained tokens."""
+    def reference_kl(self, samples: Sequence[Sample]) -> list[NDArray[np.float64]]:
+        """Return, per sample, the divergence from the reference at each of its trained tokens."""
         trained = [place for place, sample in enumerate(samples) if sample.trained]
-        found = [0.0] * len(samples)
+        found = [np.zeros(0)] * len(samples)
         if trained:
             rows = [train_row(samples[place]) for place in trained]
             kind = self.run.config.trainer_common.algorithm.kl_penalty
-            totals, k3 = self.watch.get(self.host.reference_kl.remote(rows, kind), "measuring the divergence")
+            divergences, k3 = self.watch.get(self.host.reference_kl.remote(rows, kind), "measuring the divergence")
             self._reward_kl = k3 / sum(samples[place].trained for place in trained)
-            for place, total in zip(trained, totals, strict=True):
-                found[place] = total
+            for place, divergence in zip(trained, divergences, strict=True):
+                found[place] = divergence
         return found
 
     def save(self, directory: Path) -> None:
@@ -147,14 +153,11 @@ class VerlLearner:
         """Whether rows without an advantage have a gradient too."""
         return self._kl_in_loss or bool(get(self.native, f"{ACTOR}.entropy_coeff"))
 
-    def _train_rows(self, part: Sequence[WeightedSample]) -> list[Any]:
+    def _train_rows(self, part: Sequence[WeightedSample], live: Sequence[WeightedSample]) -> list[Any]:
         mode = cast("Aggregation", get(self.native, f"{ACTOR}.loss_agg_mode"))
-        shares = compute_token_shares(part, mode, self.run.config.data.max_response_length)
-        return [
-            train_row(row.sample, row.advantage, share)
-            for row, share in zip(part, shares, strict=True)
-            if has_gradient(row, kl_in_loss=self._every_row)
-        ]
+        counted = compute_token_shares(part, mode, self.run.config.data.max_response_length)
+        shares = dict(zip(map(id, part), counted, strict=True))
+        return [train_row(row.sample, row.spread(), shares[id(row)]) for row in live]
 
     def _means(self, sums: dict[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:
         metrics: dict[str, float] = {}
@@ -175,8 +178,9 @@ def open_learner(
     from astuner.rendering import load_renderer
 
     config, estimator = run.config, recipe.make_estimator(run, control.hooks)
+    check_whole_model(config.model.path, "the backbone 'verl'")
     base, adapter = _weights(config.model.path, checkpoint, trains)
-    renderer = load_renderer(base, tool_call_format=config.model.tool_call_format)
+    renderer = load_renderer(base, **config.model.rendering)
     if config.rollout.top_p < 1 or config.rollout.top_k > 0:
         control.notify(
             "the sampler leaves out a part of the vocabulary (top_p, top_k), and verl's trainer computes over all of it"
@@ -187,7 +191,7 @@ def open_learner(
             if adapter is not None:
                 put(tree, f"{MODEL}.lora_adapter_path", str(adapter))
                 # verl loads adapters only if their rank is set.
-                put(tree, f"{MODEL}.lora_rank", json.loads((adapter / ADAPTER).read_text(encoding="utf-8"))["r"])
+                put(tree, f"{MODEL}.lora_rank", json.loads((adapter / ADAPTER_FILE).read_text(encoding="utf-8"))["r"])
             native = resolve_configuration(
                 tree,
                 Machine.here(cluster.device, cluster.gpus_per_node),
@@ -251,7 +255,7 @@ def _weights(model: str, checkpoint: Path | None, trains: bool) -> tuple[str, Pa
     """Return the model to load, and the adapters on it: a resumed run starts from its original model."""
     if checkpoint is None or trains:
         return model, None
-    return (model, checkpoint) if (checkpoint / ADAPTER).is_file() else (str(checkpoint), None)
+    return (model, checkpoint) if (checkpoint / ADAPTER_FILE).is_file() else (str(checkpoint), None)
 
 
 def _workers(native: Mapping[str, Any]) -> int:
@@ -278,6 +282,7 @@ def _loss(run: RunInfo, native: dict[str, Any]) -> LossOptions:
     return LossOptions(
         clip_ratio_low=actor["clip_ratio_low"],
         clip_ratio_high=actor["clip_ratio_high"],
+        clip_ratio_c=actor["clip_ratio_c"],
         rollout_is_threshold=run.config.trainer_common.algorithm.rollout_is_threshold,
         kl_loss_coef=actor["kl_loss_coef"] if actor["use_kl_loss"] else 0.0,
         kl_loss_type=actor["kl_loss_type"],

@@ -26,13 +26,16 @@ class TrainRow:
     """[n - start]"""
     logprobs: NDArray[np.float32]
     """[n - start], of the sampler"""
-    advantage: float
+    advantages: NDArray[np.float32]
+    """[n - start]"""
     share: float
     """Factor of each trained token's loss."""
 
 
-def train_row(sample: Sample, advantage: float = 0.0, share: float = 0.0) -> TrainRow:
+def train_row(sample: Sample, advantages: NDArray[np.float64] | float = 0.0, share: float = 0.0) -> TrainRow:
     """Make a row from a sample with at least one trained token; tokens after the last of these are dropped.
+
+    `advantages` are those of the trained tokens.
 
     Raises `ValueError` for a first id that is trained: nothing precedes it.
     """
@@ -40,12 +43,14 @@ def train_row(sample: Sample, advantage: float = 0.0, share: float = 0.0) -> Tra
     start, end = int(trained[0]), int(trained[-1]) + 1
     if start == 0:
         raise ValueError(f"sample of episode {sample.episode_id!r}: its first id is marked as trained, but nothing precedes it")
+    spread = np.zeros(end - start, np.float32)
+    spread[sample.mask[start:end]] = advantages
     return TrainRow(
         ids=sample.ids[:end].astype(np.int64),
         start=start,
         mask=sample.mask[start:end],
         logprobs=np.where(sample.mask[start:end], sample.logprobs[start:end], 0).astype(np.float32),
-        advantage=advantage,
+        advantages=spread,
         share=share,
     )
 
@@ -90,7 +95,7 @@ def to_tensors(rows: Sequence[TrainRow], order: Sequence[int | None], **settings
         "response_mask": to_nested(masks, torch.int64),
         "loss_mask": to_nested(masks, torch.int64),
         "rollout_log_probs": to_nested([row.logprobs for row, _ in chosen], torch.float32),
-        "advantages": to_nested([np.full(len(row.mask), row.advantage) for row, _ in chosen], torch.float32),
+        "advantages": to_nested([row.advantages for row, _ in chosen], torch.float32),
         "shares": to_nested([mask * row.share for (row, _), mask in zip(chosen, masks, strict=True)], torch.float32),
     }
     return tu.get_tensordict(tensor_dict=fields, non_tensor_dict=settings)

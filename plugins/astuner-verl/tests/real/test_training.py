@@ -53,8 +53,9 @@ def test_two_workers_with_failing_episodes_of_several_samples_go_on_where_they_w
     lost = sum(row["signal/episodes"] - row["signal/episodes_rewarded"] for row in first)
     assert 0 < lost < 24
     assert all(row["signal/rows"] > row["signal/episodes_rewarded"] for row in first)
-    assert all(row["signal/updates"] == 2 for row in first)
-    assert all(row["mismatch/abs_max"] < 1e-3 for row in first)
+    # A mini-batch without an advantage makes no update.
+    assert sum(row["signal/updates"] for row in first) >= 2
+    assert all(row["mismatch/abs_max"] < 1e-3 for row in first if row["signal/updates"])
     succeeded(project.train("--resume", steps=3, **settings))
     assert [row["step"] for row in project.metrics] == [1, 2, 3]
     assert project.metrics[:2] == first
@@ -91,7 +92,12 @@ def test_adapters_are_trained_saved_evaluated_and_exported(project: Any) -> None
 def test_one_step_off_plays_the_next_step_while_it_trains(project: Any) -> None:
     with (project.home / "tune.yaml").open("a") as file:
         file.write("\nverl: {trainer: {v1: {trainer_mode: separate_async}}}\n")
-    settings = {"trainer_common__save_freq": 2, "trainer_common__algorithm__rollout_is_threshold": 2.0}
+    # So many tasks that rewards differ in some group of every step.
+    settings = {
+        "trainer_common__save_freq": 2,
+        "trainer_common__algorithm__rollout_is_threshold": 2.0,
+        "data__train_batch_size": 8,
+    }
     succeeded(project.train(steps=4, **settings))
     rows = project.metrics
     # The first step was played with the first weights; every other while the one before was trained.

@@ -11,6 +11,7 @@ from typing import Any
 from attrs import field, frozen
 
 from astuner.protocols import RunInfo
+from astuner.training.adapters import check_whole_model
 from astuner_vllm.access import KEY
 from astuner_vllm.adapters import EXTENSION
 from astuner_vllm.arguments import check_arguments, command_words
@@ -57,6 +58,7 @@ def server_command(
     """
     check_arguments(options.engine_args, vllm.directory)
     model = model or run_info.config.model.path
+    check_whole_model(model, "the engine 'vllm'")
     checkpoint = read_model_config(model)
     size = tensor_parallel_size or run_info.config.rollout.tensor_model_parallel_size
     arguments = tuple(

@@ -69,7 +69,7 @@ class DebugBackbone:
             rows = compute_advantages(groups or report.groups, estimator, by_agent=by_agent)
             report.show_samples(rows)
         if groups is not None:
-            yield StepReport(step=1, metrics=compute_rollout_metrics(groups, rows, by_agent=by_agent), groups=tuple(groups))
+            yield StepReport(step=1, metrics=compute_rollout_metrics(groups, rows), groups=tuple(groups))
 
     def evaluate(
         self, run: RunInfo, tasks: TaskSource, recipe: Recipe, checkpoint: Path | None, control: Control
@@ -92,7 +92,7 @@ class DebugBackbone:
         if groups is not None:
             yield ValidationReport(step=0, metrics=compute_validation_metrics(groups), groups=tuple(groups))
 
-    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool) -> None:
+    def export(self, checkpoint: Path, out: Path, *, merge_lora: bool, dtype: str | None = None) -> None:
         """Refuse: there is nothing to export."""
         raise UsageError("the debug backbone trains nothing, so there is no checkpoint to export")
 
@@ -121,7 +121,7 @@ def _play(
 
         model = run.config.model
         takes_ids = engine.capabilities.token_ids
-        renderer = load_renderer(model.path, tool_call_format=model.tool_call_format) if takes_ids else None
+        renderer = load_renderer(model.path, **model.rendering) if takes_ids else None
         report.decode_with(renderer)
         finished = 0
 

@@ -27,6 +27,13 @@ _WATERFALL = (
 )
 """How the calls of a step become tokens that change the weights."""
 
+_WATERFALL_NOTES = (
+    ("lost", "signal/lost/"),
+    ("failed with a reward", "signal/failed/"),
+    ("played again", "signal/retries/"),
+)
+"""What is counted next to it, by reason."""
+
 
 class ConsoleLogger:
     """Shows each step on stderr: reward, success, KL, speed, and the waterfall of the training signal with what was lost."""
@@ -192,7 +199,10 @@ def _format_figures(metrics: Mapping[str, float]) -> list[tuple[str, str]]:
 
 def _format_waterfall(metrics: Mapping[str, float]) -> str:
     stages = [(name, metrics[key]) for name, key in _WATERFALL if key in metrics]
-    prefix = "signal/lost/"
-    lost = [f"{key.removeprefix(prefix)} {value:,.0f}" for key, value in metrics.items() if key.startswith(prefix) and value]
     text = " → ".join(f"{value:,.0f} {name}" for name, value in stages)
-    return f"{text} (lost: {', '.join(lost)})" if lost else text
+    notes = []
+    for name, prefix in _WATERFALL_NOTES:
+        found = {key.removeprefix(prefix): value for key, value in metrics.items() if key.startswith(prefix) and value}
+        counts = [f"{reason} {value:,.0f}" for reason, value in found.items()]
+        notes += [f"{name}: {', '.join(counts)}"] if counts else []
+    return f"{text} ({'; '.join(notes)})" if notes else text

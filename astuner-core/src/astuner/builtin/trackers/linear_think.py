@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from astuner.builtin.trackers.path_rows import accept_every_answer, count_untrained, make_sample
-from astuner.builtin.trackers.thinking import find_last_boxed, strip_reasoning
+from astuner.builtin.trackers.thinking import find_last_boxed, strip_reasoning, strip_thinking
 from astuner.builtin.trackers.timeline import take_path_rows
 from astuner.protocols import ContextRoom, EpisodeIdentity, Tracked
 from astuner.schema import Call, Message
@@ -54,7 +54,7 @@ class LinearThinkTracker:
             reply = strip_reasoning(reply)
         content = reply.get("content")
         if self._options.extract_box_before_submit_as_action and isinstance(content, str):
-            boxed = find_last_boxed(content)
+            boxed = find_last_boxed(strip_thinking(content))
             reply = reply if boxed is None else {**reply, "content": boxed}
         return reply
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from astuner.builtin.trackers.path_rows import AnswerFilter, Row, accept_every_answer, count_untrained, make_sample, take_row
 from astuner.builtin.trackers.text_merging import merge_by_text
 from astuner.protocols import EpisodeIdentity, Tracked
-from astuner.schema import Call, Sample
-from astuner.token_streams import Stretch, find_leaves, find_stretches, index_calls, stream_length
+from astuner.schema import Call
+from astuner.token_streams import find_leaves, find_stretches, index_calls, stream_length
 
 if TYPE_CHECKING:
     from astuner.protocols import RunInfo
@@ -54,15 +54,6 @@ def take_path_rows(calls: Sequence[Call], done: dict[int, int], wanted: AnswerFi
     known = index_calls(calls)
     rows = (take_row(find_stretches(known, leaf), done, wanted) for leaf in find_leaves(known))
     return [row for row in rows if row is not None]
-
-
-def take_path_sample(path: Sequence[Stretch], done: dict[int, int], identity: EpisodeIdentity) -> Sample | None:
-    """Make the sample of one path from what is not trained yet, and count it in `done` (sampled tokens by call).
-
-    None when the path has nothing left to train.
-    """
-    row = take_row(path, done)
-    return None if row is None else make_sample(row, identity)
 
 
 def describe_branches(calls: Sequence[Call], identity: EpisodeIdentity) -> dict[str, str]:

@@ -8,7 +8,7 @@ from attrs import field, frozen
 from attrs.validators import ge, gt
 
 from astuner.clients.backoff import pause_before_retry
-from astuner.errors import AstunerError
+from astuner.errors import AstunerError, ServiceUnavailable
 
 Repeat = Literal["undelivered", "lost", "failed"]
 """When a request is sent again: if it certainly had no effect; also if its answer was lost; also if the server failed.
@@ -20,6 +20,10 @@ NOT_NOW = (429, 503)
 """Status codes that mean that the request had no effect."""
 LOST = (408, 502, 504)
 """Status codes of a proxy, which does not know what the server did."""
+UNAVAILABLE = (401, 403, 502, *NOT_NOW)
+"""Status codes that say nothing about an action. One may take too long for a proxy (504), or make a server fail (500)."""
+UNKNOWN = (400, 404)
+"""Status codes of a server that does not know an instance, or does not accept an action."""
 
 LONGEST_PAUSE_S = 8.0
 LONGEST_DETAIL = 500
@@ -38,6 +42,10 @@ class EnvServiceFailed(AstunerError):
         """
         self.status, self.again, self.undone, self.wait_s = status, again, undone, wait_s
         super().__init__(message)
+
+
+class EnvServiceLost(EnvServiceFailed, ServiceUnavailable):
+    """The server was not there, or does not know the instance any more: nothing that an action causes."""
 
 
 @frozen(kw_only=True)

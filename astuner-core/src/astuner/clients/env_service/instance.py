@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
 from astuner.clients.env_service.client import EnvServiceClient
-from astuner.clients.env_service.failures import EnvServiceFailed, Patience
+from astuner.clients.env_service.failures import UNAVAILABLE, UNKNOWN, EnvServiceFailed, EnvServiceLost, Patience
 from astuner.clients.env_service.states import State
 from astuner.schema import Message
 
@@ -60,14 +60,14 @@ class Instance:
         A step that was given up, after a timeout or cancellation, may or may not have been taken.
         """
         self._steps += 1
-        with self._use():
+        async with self._use():
             if self._repeatable:
                 return await self._client.step(self.id, action, {NUMBER: self._steps}, repeat="lost")
             return await self._client.step(self.id, action)
 
     async def evaluate(self, *, sparse: bool = False) -> float:
         """Return the score so far."""
-        with self._use():
+        async with self._use():
             return await self._client.evaluate(self.id, sparse=sparse)
 
     async def release(self) -> bool:
@@ -95,18 +95,25 @@ class Instance:
                 self._skipped = str(error)
             self._last_s = time.monotonic()
 
-    @contextmanager
-    def _use(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def _use(self) -> AsyncIterator[None]:
         try:
             yield
         except EnvServiceFailed as error:
-            raise self._explain(error) from error
+            raise await self._explain(error) from error
         finally:
             self._last_s = time.monotonic()
 
-    def _explain(self, error: EnvServiceFailed) -> EnvServiceFailed:
+    async def _explain(self, error: EnvServiceFailed) -> EnvServiceFailed:
+        forgotten = error.status in UNKNOWN and not await self._is_known()
+        kind = EnvServiceLost if forgotten or error.status in UNAVAILABLE else EnvServiceFailed
         skipped = f" (keeping it alive had failed: {self._skipped})" if self._skipped else ""
-        lost = (
-            " If the server does not know it, it was released or the server was restarted." if error.status in (400, 404) else ""
-        )
-        return EnvServiceFailed(f"{error} [instance {self.id}, task {self._task_id!r}].{lost}{skipped}", status=error.status)
+        lost = " The server does not know it any more: it was released, or the server was restarted." if forgotten else ""
+        return kind(f"{error} [instance {self.id}, task {self._task_id!r}].{lost}{skipped}", status=error.status)
+
+    async def _is_known(self) -> bool:
+        try:
+            await self._client.info(self.id)
+        except EnvServiceFailed as error:
+            return error.status not in UNKNOWN
+        return True

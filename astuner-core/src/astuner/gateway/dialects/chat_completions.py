@@ -27,8 +27,13 @@ if TYPE_CHECKING:
     from astuner.gateway.recording.choice_events import Answer, Delta
     from astuner.rendering.errors import ApiError
 
-IGNORED = ("presence_penalty", "frequency_penalty", "repetition_penalty", "min_p", "logit_bias", "web_search_options")
-"""Fields that would change the distribution; no engine receives them."""
+IGNORED = (
+    *("presence_penalty", "frequency_penalty", "repetition_penalty", "length_penalty", "min_p", "logit_bias"),
+    *("min_tokens", "stop_token_ids", "ignore_eos", "bad_words", "allowed_token_ids", "use_beam_search"),
+    *("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
+    *("continue_final_message", "verbosity", "web_search_options"),
+)
+"""Fields that would change the distribution, in OpenAI's API or in servers of it; no engine receives them."""
 
 MOST_CHOICES = 128
 

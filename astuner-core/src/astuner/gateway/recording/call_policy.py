@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from astuner.gateway.recording.episode_spec import EpisodeSpec
     from astuner.gateway.recording.request import ChatRequest
 
+CONSTRAINTS = {"tool_call": "a required tool call", "json_object": "JSON output", "json_schema": "output in a JSON schema"}
+"""Types of `ChatRequest.constraint`, as notices name them."""
+
 
 @define(eq=False)
 class CallPolicy:
@@ -24,13 +27,33 @@ class CallPolicy:
     """Receives messages for the user."""
     _overruled: set[tuple[str, str]] = field(factory=set, init=False)
 
-    def find_untrained_reason(self, request: ChatRequest, trained: bool) -> str | None:
-        """Return the reason why no token of a call may be trained, or None."""
-        if request.constraint is not None and not self.capabilities.constrains(request.constraint):
-            self.notice(f"The engine cannot constrain answers, so '{request.constraint['type']}' has no effect.")
+    def choose_constraint(self, request: ChatRequest, agent: str, trained: bool) -> Mapping[str, Any] | None:
+        """Return the grammar that the engine enforces for a call; None if its answer is sampled freely."""
+        wanted = request.constraint
+        if wanted is None:
+            return None
+        able = self.capabilities.constrains(wanted)
+        if able and (not trained or self.spec.constraints == "enforce"):
+            if trained:
+                self.notice(
+                    f"{agent}: {CONSTRAINTS[wanted['type']]} is enforced, so these answers are not trained "
+                    "(rollout.constraints is 'enforce'; 'ignore' samples them freely and trains them)."
+                )
+            return wanted
+        cause = "rollout.constraints is 'ignore'" if able else "the engine cannot enforce it"
+        outcome = "sampled freely and trained" if trained and self.capabilities.logprobs else "sampled freely"
+        self.notice(
+            f"{agent}: {CONSTRAINTS[wanted['type']]} has no effect, since {cause}. Its answers are {outcome}, "
+            "so the agent must check their form itself."
+        )
+        return None
+
+    def find_untrained_reason(self, constraint: Mapping[str, Any] | None, trained: bool) -> str | None:
+        """Return the reason why no token of a call under this enforced grammar may be trained, or None."""
         if not trained:
             return "frozen_agent"
-        if request.constraint is not None:
+        if constraint is not None:
+            # They come from another distribution than the policy's.
             return "constrained"
         return None if self.capabilities.logprobs else "no_logprobs"
 

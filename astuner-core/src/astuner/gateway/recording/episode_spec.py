@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from attrs import frozen
 
@@ -22,14 +23,17 @@ class EpisodeSpec:
     max_model_len: int
     """Prompt and answer together."""
     max_prompt_length: int | None = None
-    """Of the first prompt of a conversation; None sets no limit below `max_model_len`."""
+    """Of the first prompt of a trained agent's conversation; None sets no limit below `max_model_len`."""
     max_response_length: int | None = None
-    """Of everything after that prompt: sampled answers and replies to them."""
+    """Of everything after that prompt in a trained agent's conversation: sampled answers and replies to them."""
     disable_tools: bool = False
     """Remove the tools from every call."""
     trainable_targets: Sequence[str] | None
     """Target tags that are trained; None trains every call."""
-    max_calls: int | None = None
+    constraints: Literal["ignore", "enforce"] = "ignore"
+    """What a grammar that an agent asks for does to its trained calls; `enforce` leaves them untrained."""
+    max_steps: int | None = None
+    """Calls of each trained agent. Frozen agents are limited by the time of the episode alone."""
     train: bool = True
     llm_timeout_s: float | None = None
     """For one call, from its beginning to its last token."""

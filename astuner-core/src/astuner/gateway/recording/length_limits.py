@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class Lengths:
-    """Holds the calls of an episode to the limits of the context, of first prompts and of what follows them."""
+    """Holds the calls of an episode to the limit of the context, and trained ones to those of first prompts and what follows."""
 
     spec: EpisodeSpec
     engine_limit: int | None
     """The engine's limit on prompt plus answer."""
     _first_prompts: dict[int, int] = field(factory=dict, init=False)
 
-    def find_room(self, placement: Placement) -> int:
+    def find_room(self, placement: Placement, *, trained: bool) -> int:
         """Return the maximum length of an answer in ids; raises ApiError if there is no room at all."""
-        limit = self._limit(placement)
+        limit = self._limit(placement, trained)
         if len(placement.ids) >= limit:
             raise context_full(len(placement.ids), limit)
         return limit - len(placement.ids)
@@ -33,10 +33,12 @@ class Lengths:
         """Record the prompt length of a call that begins."""
         self._first_prompts[index] = self._first_prompt(placement)
 
-    def _limit(self, placement: Placement) -> int:
+    def _limit(self, placement: Placement, trained: bool) -> int:
         """Return the most ids that prompt and answer may have together."""
         spec, first = self.spec, self._first_prompt(placement)
         limits = [spec.max_model_len, self.engine_limit or spec.max_model_len]
+        if not trained:
+            return min(limits)
         if spec.max_response_length is not None:
             limits.append(first + spec.max_response_length)
         if spec.max_prompt_length is not None and first > spec.max_prompt_length:

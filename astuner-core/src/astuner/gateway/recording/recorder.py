@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from attrs import evolve
 
+from astuner.gateway.recording.call_failures import CallFailures
 from astuner.gateway.recording.call_policy import CallPolicy
 from astuner.gateway.recording.call_seeds import CallIds, Seeds
 from astuner.gateway.recording.chat_call import ChatCall, ChatEngine, ChatPlan
@@ -21,6 +23,7 @@ from astuner.gateway.recording.turn import Turn
 from astuner.gateway.tree.raw_prompts import PlainParser, RawTree
 from astuner.gateway.tree.token_tree import Placement, TokenTree
 from astuner.rendering.errors import ApiError, bad_request
+from astuner.rendering.losses import find_hidden_names
 from astuner.schema import Call, Message, Request
 
 if TYPE_CHECKING:
@@ -49,8 +52,8 @@ class EpisodeRecorder:
         """Made by `Gateway.open_episode`; `serial` distinguishes episodes sharing an id, `forget` revokes the keys."""
         self.spec = spec
         self.tuner = tuner
-        self.overflow = False
-        """Whether a call was refused because the context was full."""
+        self.failures = CallFailures()
+        """The failures of calls that agents have not recovered from."""
         self.read_messages = MessageReader()
         """Reads the messages of a request."""
         self.notices: list[str] = []
@@ -64,6 +67,8 @@ class EpisodeRecorder:
         self._forget = forget
         self._calls: dict[int, Call] = {}
         self._begun = 0
+        self._steps: Counter[str] = Counter()
+        """Calls that agents have begun."""
         self._seeds = Seeds(spec.seed)
         self._ids = CallIds(spec.episode_id)
         self._turns: set[Turn] = set()
@@ -81,13 +86,33 @@ class EpisodeRecorder:
 
     def begin(self, request: ChatRequest, caller: Caller) -> Turn:
         """Start the calls of a request; raises ApiError when it cannot be served."""
+        begun = self._begun
         if self._closed:
             raise ApiError(401, "This episode is over.", code="episode_closed", retry=False)
         if self._ended_by is not None:
             raise ApiError(403, f"This episode was ended: {self._ended_by}", code="episode_terminated", retry=False)
-        limit = self.spec.max_calls
-        if limit is not None and self._begun + request.choices > limit:
-            raise ApiError(429, f"The episode has used its {limit} calls.", code="max_calls_exceeded", retry=False)
+        try:
+            self._check_steps(request, caller)
+            turn = self._begin(request, caller)
+        except ApiError as error:
+            self.failures.note_error(caller.agent, error, self._begun)
+            raise
+        self._steps[caller.agent] += self._begun - begun
+        return turn
+
+    def _check_steps(self, request: ChatRequest, caller: Caller) -> None:
+        """Raise ApiError if a trained agent has no call left."""
+        limit = self.spec.max_steps
+        if limit is None or not self.spec.trains(caller.target_tag) or self._steps[caller.agent] + request.choices <= limit:
+            return
+        text = (
+            f"The agent {caller.agent!r} asks for more model calls than rollout.multi_turn.max_steps = {limit} allows it in an "
+            "episode. End the episode before that, or raise this key if the task needs more calls."
+        )
+        # Not 429: clients would wait and ask again.
+        raise ApiError(403, text, code="max_steps_exceeded", retry=False)
+
+    def _begin(self, request: ChatRequest, caller: Caller) -> Turn:
         for name in request.ignored:
             self.notice(f"{caller.agent}: '{name}' has no effect; engines do not support it.")
         if request.previous is not None:
@@ -129,7 +154,10 @@ class EpisodeRecorder:
             placements = [raw.place(prompt, caller.agent) for prompt in request.prompts]
         else:
             placements = [tree.place(request, caller.agent)]
-        rooms = [self._find_room(placement) for placement in placements]
+            if hidden := find_hidden_names(tree.renderer.shape, request.messages):
+                self.notice(hidden)
+        trained = self.spec.trains(caller.target_tag)
+        rooms = [self._lengths.find_room(placement, trained=trained) for placement in placements]
         seeds = [self._seeds.draw(request, caller.agent, placement.ids.tobytes()) for placement in placements]
         turn = Turn(self._ids.make_response_id(caller.agent, seeds[0][0]))
         if request.preamble is not None:
@@ -140,13 +168,6 @@ class EpisodeRecorder:
         self._start(turn, lives)
         return turn
 
-    def _find_room(self, placement: Placement) -> int:
-        try:
-            return self._lengths.find_room(placement)
-        except ApiError:
-            self.overflow = True
-            raise
-
     def _make_calls(
         self, request: ChatRequest, caller: Caller, placement: Placement, room: int, seeds: Sequence[int], turn: Turn, first: int
     ) -> list[RunningCall[Any]]:
@@ -156,13 +177,11 @@ class EpisodeRecorder:
         if request.prompts:
             request = evolve(request, messages=_as_message(renderer.decode(placement.prompt_ids.tolist())))
         trained = spec.trains(caller.target_tag)
-        untrained = self._policy.find_untrained_reason(request, trained)
+        constraint = self._policy.choose_constraint(request, caller.agent, trained)
+        untrained = self._policy.find_untrained_reason(constraint, trained)
         sampling = self._policy.choose_sampling(request, caller.agent, trained)
         stop_ids = tuple(sorted({*renderer.turn_ends, *sampling.stop_token_ids}))
         most = min(sampling.max_tokens, room)
-        constraint = request.constraint
-        if constraint is not None and not self._engine.capabilities.constrains(constraint):
-            constraint = None
         session = f"{spec.episode_id}/{caller.agent}#{self._serial}"
         self._sessions.add(session)
         lives: list[RunningCall[Any]] = []
@@ -256,7 +275,10 @@ class EpisodeRecorder:
     ) -> Callable[[FinishedCall], None]:
         def finish(done: FinishedCall) -> None:
             self._calls[done.call.index] = done.call
-            self.overflow |= done.call.untrained == "context_length_exceeded"
+            if done.error is None:
+                self.failures.note_answer(caller.agent, done.call.index)
+            else:
+                self.failures.note_error(caller.agent, done.error, self._begun)
             if tree is not None and placement is not None:
                 tree.add_reply(placement, done.call, done.usable, done.closed_by)
             if done.malformed:

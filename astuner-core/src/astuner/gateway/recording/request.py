@@ -65,7 +65,8 @@ class ChatRequest:
     def without_tools(self) -> ChatRequest:
         """Return the request without its tools."""
         body = {key: value for key, value in self.body.items() if key not in ("tools", "tool_choice", "parallel_tool_calls")}
-        return evolve(self, tools=(), calls_tools=False, body=body)
+        asks_for_tool = self.constraint is not None and self.constraint["type"] == "tool_call"
+        return evolve(self, tools=(), calls_tools=False, constraint=None if asks_for_tool else self.constraint, body=body)
 
     def make_root_digest(self, agent: str) -> bytes:
         """Return the digest that separates conversations which cannot share a stream."""

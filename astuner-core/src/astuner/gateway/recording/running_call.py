@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from astuner.gateway.recording.choice_events import Delta, Done
 from astuner.rendering.errors import ApiError
@@ -38,6 +38,8 @@ class FinishedCall:
     """The sampled token that ended the turn."""
     malformed: int = 0
     dropped: int = 0
+    error: ApiError | None = None
+    """The reason why there is no answer."""
 
 
 P = TypeVar("P", bound=Plan)
@@ -64,7 +66,9 @@ class RunningCall(ABC, Generic[P]):
             timed_out = limit.expired()
             reason = "timeout" if timed_out else "engine_error"
             text = f"No complete answer within {timeout_s:g} s." if timed_out else f"The engine failed: {error!r}"
-            self._fail(reason, ApiError(504 if timed_out else 503, text, code=reason))
+            # Asked again, with another seed, a shorter answer would replace the long one.
+            retry = False if timed_out else None
+            self._fail(reason, ApiError(504 if timed_out else 503, text, code=reason, retry=retry))
         except asyncio.CancelledError:
             self.abandon()
             raise
@@ -90,11 +94,11 @@ class RunningCall(ABC, Generic[P]):
     def _make_record(self, failure: str | None) -> FinishedCall:
         """Return the results of the call, or of what was sampled before it failed for this reason."""
 
-    def _record(self, failure: str | None = None) -> None:
+    def _record(self, failure: str | None = None, error: ApiError | None = None) -> None:
         if not self._over:
             self._over = True
-            self.on_finished(self._make_record(failure))
+            self.on_finished(evolve(self._make_record(failure), error=error))
 
     def _fail(self, reason: str, error: ApiError) -> None:
-        self._record(reason)
+        self._record(reason, error)
         self.emit(Done(self.plan.choice, error))

@@ -13,8 +13,8 @@ from astuner.gateway.recording.messages import extend_digest
 from astuner.gateway.recording.request import ChatRequest
 from astuner.gateway.tree.prompt_cache import PromptCache, digest_text
 from astuner.rendering.errors import ApiError
+from astuner.rendering.shape_probes import PROBE
 from astuner.rendering.template_renderer import TemplateRenderer
-from astuner.rendering.template_shape import PROBE
 from astuner.schema import Call, Message
 from astuner.token_streams import prompt_length, stream_ids
 
@@ -150,7 +150,7 @@ class TokenTree:
             return None
         for closed in self._render_closings(request, known):
             answer = closed[point.text_length :]
-            end, place = max((answer.rfind(word), number) for number, word in self.renderer.closers.items())
+            end, place = self._find_close(answer)
             if end >= 0 and text.startswith(closed) and _shows_everything(reply, answer[:end]):
                 break
         else:
@@ -164,6 +164,15 @@ class TokenTree:
             return point.kept, _drop_first(added)
         # The model ended its turn with a token other than the template's: the conversation continues with the template's.
         return (point.kept - 1, added) if point.kept - 1 > point.prompt else None
+
+    def _find_close(self, answer: str) -> tuple[int, int]:
+        """Return where the tokens that close a rendered answer begin, or -1, and the first of them."""
+        closers = self.renderer.closers
+        end, place = max((answer.rfind(word), number) for number, word in closers.items())
+        # Some templates write several, such as Cohere's <|END_RESPONSE|><|END_OF_TURN_TOKEN|>.
+        while end > 0 and (before := [number for number, word in closers.items() if answer[:end].endswith(word)]):
+            end, place = end - len(closers[before[0]]), before[0]
+        return end, place
 
     def _render_closings(self, request: ChatRequest, known: int) -> Iterator[str]:
         """Yield beginnings of the rendered request that hold the known messages and the end of the last answer."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
+from astuner.thoughts import split_thought
+
 if TYPE_CHECKING:
     from astuner.config.env_variables import ActionPreference
     from astuner.schema import Message
@@ -22,16 +24,26 @@ class Action:
 
     message: Message
     found: bool = True
-    """Whether the requested part was found; otherwise the message holds the whole answer."""
+    """Whether the requested part was found; otherwise the message holds the whole answer, without its reasoning."""
 
 
 def extract_action(message: Message, preference: ActionPreference) -> Action:
-    """Return the action in an answer. An answer that calls tools is the action itself."""
+    """Return the action in an answer, never in its reasoning. An answer that calls tools is the action itself."""
+    message = _separate_thought(message)
     if preference == "text" or message.get("tool_calls"):
         return Action(message)
     text = message.get("content") or ""
     part = find_last_code_block(text) if preference == "code" else find_last_box(text)
     return Action(message, found=False) if part is None else Action({**message, "content": part})
+
+
+def _separate_thought(message: Message) -> Message:
+    """Move reasoning that stayed in the content to where it is if the gateway splits it off."""
+    content = message.get("content")
+    if not isinstance(content, str) or message.get("reasoning_content"):
+        return message
+    thought, answer = split_thought(content)
+    return message if answer == content else {**message, "reasoning_content": thought, "content": answer}
 
 
 def find_last_code_block(text: str) -> str | None:

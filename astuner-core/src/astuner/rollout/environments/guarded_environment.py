@@ -18,6 +18,11 @@ from astuner.schema import Message
 class EnvironmentFailed(Exception):
     """An environment could not be made, raised, or returned something invalid."""
 
+    def __init__(self, message: str, *, after: str = "") -> None:
+        """`after` is the method that failed, if it was made at all."""
+        self.after = after
+        super().__init__(message)
+
 
 @frozen(kw_only=True)
 class Step:
@@ -81,7 +86,8 @@ class GuardedEnvironment:
             return await found
         except Exception as error:
             # Of what is raised right here, the place says nothing.
-            raise EnvironmentFailed(f"{self.blame}: {name} raised {describe_error(error, own_file=__file__)}") from error
+            raised = describe_error(error, own_file=__file__)
+            raise EnvironmentFailed(f"{self.blame}: {name} raised {raised}", after=name) from error
 
     def _check_messages(self, name: str, found: Any) -> tuple[Message, ...]:
         if isinstance(found, Mapping | str | bytes) or not isinstance(found, Sequence):
@@ -105,4 +111,4 @@ class GuardedEnvironment:
         return number
 
     def _make_error(self, name: str, found: Any, wanted: str) -> EnvironmentFailed:
-        return EnvironmentFailed(f"{self.blame}: {name} gave {found!r:.120}; core needs {wanted}")
+        return EnvironmentFailed(f"{self.blame}: {name} gave {found!r:.120}; core needs {wanted}", after=name)

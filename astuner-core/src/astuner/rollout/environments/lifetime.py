@@ -14,6 +14,7 @@ from astuner.config.env_variables import NO_ENVIRONMENT
 from astuner.errors import AstunerError
 from astuner.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
 from astuner.rollout.environments.home_thread import HomeThread, ThreadProxy
+from astuner.rollout.environments.scored_once import ScoredOnce
 from astuner.rollout.environments.selection import EnvironmentChoice, EnvironmentFinder
 
 if TYPE_CHECKING:
@@ -37,20 +38,24 @@ class LivingEnvironment:
         """How actions are read off answers where it leads."""
         self.blame = blame
         self.facade = environment if home is None else ThreadProxy(environment, home)
-        """What workflows and judges are given."""
+        """What workflows are given."""
+        self.scored = ScoredOnce(self.facade)
+        """What judges are given."""
         self._environment, self._home = environment, home
 
     @property
     def guarded(self) -> GuardedEnvironment:
         """The same, for the loop in which it leads."""
-        return GuardedEnvironment(self.facade, self.blame)
+        return GuardedEnvironment(self.scored, self.blame)
 
-    def is_source_of(self, error: BaseException) -> bool:
-        """Whether `error` comes from one of the environment's methods, called by a workflow."""
-        return any(frame.f_locals.get("self") is self._environment for frame, _ in traceback.walk_tb(error.__traceback__))
+    def find_failed_method(self, error: BaseException) -> str | None:
+        """Return the environment's method, called by a workflow, that `error` comes from; None if it comes from elsewhere."""
+        frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+        return next((frame.f_code.co_name for frame in frames if frame.f_locals.get("self") is self._environment), None)
 
     async def close(self, tell: Callable[[str], None]) -> None:
         """Close it, in bounded time, also while the episode is being cancelled; a failure is logged."""
+        self.scored.cancel_scores()
         closing = asyncio.ensure_future(self._close(tell))
         try:
             await asyncio.shield(closing)

@@ -11,6 +11,7 @@ from attrs import define, field
 from astuner.judging.simple_judges import parse_bool
 from astuner.rollout.environments.guarded_environment import Step
 from astuner.schema import Message, WorkflowOutput
+from astuner.thoughts import split_thought
 
 Ended = Literal["done", "max_steps", "context_full"]
 
@@ -60,7 +61,7 @@ class EpisodeRecord:
                 "environment": self.environment,
                 "ended": ended,
                 "score": score,
-                "final_answer": str(answers[-1].get("content") or "") if answers else "",
+                "final_answer": split_thought(str(answers[-1].get("content") or ""))[1] if answers else "",
                 "messages": self.messages,
                 "rewards": self.rewards,
                 "infos": self.infos,

@@ -59,7 +59,7 @@ class BackboneContract(Contract):
         assert_method(target, "evaluate", (*run, "checkpoint", "control"), blame=self._blame, doc="It yields a ValidationReport.")
         assert_method(target, "close", (), blame=self._blame, doc="It releases everything.")
         assert callable(getattr(target, "export", None)), (
-            f"{self._blame} has no method `export`: write `def export(self, checkpoint, out, *, merge_lora)`"
+            f"{self._blame} has no method `export`: write `def export(self, checkpoint, out, *, merge_lora, dtype=None)`"
         )
 
     @self_contained

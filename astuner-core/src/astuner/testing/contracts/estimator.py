@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astuner.config.trainer import LossAggregation
+from astuner.judging.advantages import ROUNDED
+from astuner.protocols.optional import SaysWhatItCompares, WeighsTokens, find_offer
 from astuner.testing.contracts.base import Contract, self_contained
 from astuner.testing.contracts.shape import assert_method
 
@@ -73,9 +75,36 @@ class EstimatorContract(Contract):
         for reward in (0.0, 1.0, -0.5, 0.1):
             step = [[reward] * 4, [reward] * 3]
             found = np.concatenate(self._advantages(tmp_path, step))
-            assert np.abs(found).max() <= NOTHING, (
+            assert np.abs(found).max() <= ROUNDED, (
                 f"{self._blame}: rewards that are all {reward} gave {found.tolist()}: compare with their mean"
             )
+
+    @self_contained
+    def test_equal_rewards_of_a_group_give_it_no_signal(self, tmp_path: Path) -> None:
+        """Unless `group_relative` is False, a group whose rewards are the same gets 0, whatever other groups got."""
+        says = find_offer(self.target(), SaysWhatItCompares)
+        if says is None or says.group_relative:
+            same = self._advantages(tmp_path, [[0.1] * 3, [0.0, 1.0]])[0]
+            assert np.abs(same).max() <= ROUNDED, (
+                f"{self._blame}: rewards that are all 0.1 gave {same.tolist()} next to a group with others: compare siblings, "
+                "or set `group_relative = False` if all episodes of a step are compared"
+            )
+
+    @self_contained
+    def test_advantages_of_tokens_have_their_shapes(self, tmp_path: Path) -> None:
+        """With `token_advantages(groups, returns)`, there is one finite advantage per token, also for siblings without tokens."""
+        weighing = find_offer(self._make_or_skip(tmp_path), WeighsTokens)
+        if weighing is None:
+            return
+        lengths = [[3, 0, 1], [2], []]
+        rewards = [np.linspace(0.0, 1.0, len(group)) for group in lengths]
+        returns = [[np.full(n, r) for n, r in zip(*both, strict=True)] for both in zip(lengths, rewards, strict=True)]
+        found = [[np.asarray(tokens) for tokens in group] for group in weighing.token_advantages(rewards, returns)]
+        assert [[tokens.shape for tokens in group] for group in found] == [[(n,) for n in group] for group in lengths], (
+            f"{self._blame}: returns of {lengths} tokens gave advantages of the shapes "
+            f"{[[tokens.shape for tokens in group] for group in found]}"
+        )
+        assert all(np.isfinite(tokens).all() for group in found for tokens in group), f"{self._blame} gave {found}"
 
     @self_contained
     def test_equal_siblings_get_the_same(self, tmp_path: Path) -> None:

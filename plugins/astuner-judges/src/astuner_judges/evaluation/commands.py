@@ -11,6 +11,7 @@ import click
 if TYPE_CHECKING:
     from astuner.config.sections import FileSplit
     from astuner_judges.evaluation.configured_judges import ConfiguredJudge, JudgeSetup
+    from astuner_judges.evaluation.judged_rows import JudgedRow
     from astuner_judges.evaluation.labelled import Fields, LabelledExample
     from astuner_judges.evaluation.report import Report
 
@@ -72,6 +73,11 @@ def judge() -> None:
 @click.option("--success-reward", type=float, help="Lowest reward of a success, for verdicts that do not set `success`.")
 @click.option("--limit", type=click.IntRange(min=1), help="Use only the first N rows.")
 @click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write each answer with its label and verdict to this file, as JSON lines; those that the judge got wrong come first.",
+)
+@click.option(
     "--both-orders/--one-order",
     default=True,
     show_default=True,
@@ -93,17 +99,19 @@ def evaluate(
     threshold: float | None,
     success_reward: float | None,
     limit: int | None,
+    out: Path | None,
     both_orders: bool,
 ) -> int:
     """Measure how well a judge agrees with labels.
 
-    Prints accuracy, kappa, rank correlation, biases, failures and cost.
+    Prints accuracy, kappa, rank correlation, biases, failures and cost, and some answers that it got wrong.
 
     A row holds a question, an answer and its label (a score, true or false, right or wrong), or several answers with ranks, or
     a chosen and a rejected answer. The judge gets rows of the same task together. Exits with 1 if no answer was judged.
     """
     from astuner.config.sections import FileSplit
     from astuner_judges.evaluation.configured_judges import load_judges
+    from astuner_judges.evaluation.judged_rows import format_jsonl, format_wrong_rows
     from astuner_judges.evaluation.labelled import Fields
     from astuner_judges.evaluation.table import format_table, list_warnings
 
@@ -121,13 +129,20 @@ def evaluate(
     rows = _read(split, fields)
     bounds = threshold, success_reward
     with chosen.loaded.secrets.hide_in_errors():
-        reports = [_evaluate_judge(chosen, one, rows, fields, bounds, both_orders) for one in chosen.judges]
+        found = [_evaluate_judge(chosen, one, rows, fields, bounds, both_orders) for one in chosen.judges]
+    reports = [report for report, _ in found]
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        text = "".join(format_jsonl(some, chosen.loaded.secrets.hide) for _, some in found)
+        # A lone surrogate of an answer becomes its escape in JSON.
+        out.write_text(text, encoding="utf-8", errors="backslashreplace")
     if in_json:
         from astuner.cli.output import print_json
 
         print_json({"judges": [_replace_nan(report.as_json()) for report in reports]})
     else:
-        click.echo("\n\n".join(map(format_table, reports)))
+        parts = (part for report, some in found for part in (format_table(report), format_wrong_rows(some)) if part)
+        click.echo(chosen.loaded.secrets.hide("\n\n".join(parts)))
     for report in reports:
         for warning in list_warnings(report):
             click.echo(chosen.loaded.secrets.hide(f"warning: {warning}"), err=True)
@@ -193,10 +208,11 @@ def _evaluate_judge(
     fields: Fields,
     bounds: tuple[float | None, float | None],
     both_orders: bool,
-) -> Report:
+) -> tuple[Report, list[JudgedRow]]:
     import asyncio
 
     from astuner.plugins.hooks import Hooks
+    from astuner_judges.evaluation.judged_rows import list_rows
     from astuner_judges.evaluation.judging import ask
     from astuner_judges.evaluation.limits import find_limits
     from astuner_judges.evaluation.report import report_on
@@ -213,14 +229,16 @@ def _evaluate_judge(
 
     judged = asyncio.run(ask_judge())
     budget = getattr(made, "budget", None)
-    return report_on(
+    limits = find_limits(judged, threshold=bounds[0], success_reward=bounds[1], options=one.options)
+    report = report_on(
         one.name,
         judged,
-        limits=find_limits(judged, threshold=bounds[0], success_reward=bounds[1], options=one.options),
+        limits=limits,
         seed=chosen.run_info.seed,
         learnt_from=getattr(made, "learnt_from", ()),
         spent=None if budget is None else budget.spent,
     )
+    return report, list_rows(one.name, judged, limits)
 
 
 def _replace_nan(value: Any) -> Any:

@@ -47,7 +47,7 @@ def load_judges(conf: Path, overrides: Sequence[str], name: str | None = None) -
     from astuner.planning.judge_choice import list_named_judges
     from astuner.plugins.catalog import Catalog
 
-    loaded = load_config(conf, overrides, None)
+    loaded = load_config(conf, overrides, None, unused=("model.path", "rollout.user_workflow"))
     config = loaded.config
     catalog = Catalog.discover(disabled=config.plugins.disabled)
     chooser = Chooser(loaded, catalog)

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 
 from astuner.judging.group_judging import judge_group
 from astuner.protocols import Judge
+from astuner.protocols.optional import ComparesSiblings, find_offer
 from astuner.schema import Call, Episode, Group, Unjudged, Verdict, WorkflowOutput
 from astuner_judges.evaluation.labelled import LabelledExample
 
@@ -40,10 +41,13 @@ class JudgedExample:
 async def ask(judge: Judge, examples: Sequence[LabelledExample], answer_field: str, *, both_orders: bool) -> list[JudgedExample]:
     """Return each example with its judgements; `both_orders` asks twice where several answers have verdicts to compare.
 
-    A judge that gives its `position_bias` is not asked twice: it handles the order itself, and would say the same again.
+    A judge that gives its `position_bias` is not asked twice: it handles the order itself, and would say the same again. Nor is
+    one that judges each answer on its own.
     A judge that raises or hangs leaves answers unjudged, for the reason that core gives in a run.
     """
     at_once = asyncio.Semaphore(GROUPS_AT_ONCE)
+    offer = find_offer(judge, ComparesSiblings)
+    both_orders = both_orders and (offer is None or offer.compares_siblings)
 
     async def judge_once(number: int, example: LabelledExample, *, reverse: bool) -> tuple[Judgement, ...]:
         async with at_once:

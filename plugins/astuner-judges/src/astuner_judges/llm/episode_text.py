@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from attrs import evolve
@@ -11,8 +13,12 @@ from attrs import evolve
 from astuner.clients.fences import fence
 from astuner.errors import DataError
 from astuner.schema import Episode, Task, Unjudged
+from astuner.thoughts import split_thought
 from astuner_judges.asking import explain_missing_answer
 from astuner_judges.llm.options import LlmJudgeOptions
+
+_STARTS_MESSAGE = re.compile(r"  \S")
+"""Further lines of a message are indented by more."""
 
 
 def describe_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged | None:
@@ -29,6 +35,30 @@ def describe_work(episode: Episode, options: LlmJudgeOptions) -> str | Unjudged 
     return "\n".join(parts) or None
 
 
+def describe_conversation(episode: Episode, options: LlmJudgeOptions) -> str | None:
+    """Return a completed episode's whole conversation, with the output's answer if that is not in it; None if it is empty."""
+    from astuner.transcript.episode_text import INDENT
+
+    metadata = episode.output.metadata if episode.output is not None else {}
+    answer = _text(metadata.get(options.answer_key)) if options.answer_key is not None else None
+    conversation = _conversation(episode)
+    is_shown = answer is None or _flatten(answer) in _flatten(conversation)
+    if not is_shown:
+        # Indented as further lines of a message are, so that none looks like a message of its own.
+        lines = "\n".join(str(answer).splitlines()).replace("\n", "\n" + " " * INDENT)
+        conversation = f"{conversation}\n  final answer: {lines}".lstrip("\n")
+    return conversation or None
+
+
+def split_beginning(conversations: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the messages that all conversations begin with, and the rest of each, which has a message or more."""
+    lines = [text.split("\n") for text in conversations]
+    common = sum(1 for _ in takewhile(lambda those: len({*those}) == 1, zip(*lines, strict=False)))
+    while common and not all(len(some) > common and _STARTS_MESSAGE.match(some[common]) for some in lines):
+        common -= 1
+    return "\n".join(lines[0][:common]), ["\n".join(some[common:]) for some in lines]
+
+
 def describe_task(task: Task, options: LlmJudgeOptions) -> Mapping[str, str]:
     """Return the slots `query` and `reference`, which may be empty."""
     query = task.main_query or "\n\n".join(
@@ -42,11 +72,15 @@ def describe_task(task: Task, options: LlmJudgeOptions) -> Mapping[str, str]:
 
 def _answer(episode: Episode, key: str | None) -> str | Unjudged | None:
     if key is None:
-        return _text(_content(episode.calls[-1].reply.get("content"))) if episode.calls else None
+        return _text(_omit_thought(_content(episode.calls[-1].reply.get("content")))) if episode.calls else None
     metadata = episode.output.metadata if episode.output is not None else {}
     if key not in metadata:
         return explain_missing_answer(key, metadata, option="answer_key (null takes the model's last reply)")
-    return _text(metadata[key])
+    return _text(_omit_thought(metadata[key]))
+
+
+def _omit_thought(answer: Any) -> Any:
+    return split_thought(answer)[1] if isinstance(answer, str) else answer
 
 
 def _conversation(episode: Episode) -> str:
@@ -55,6 +89,10 @@ def _conversation(episode: Episode) -> str:
     # Without the episode's own names, so that the same work is the same question.
     nameless = evolve(episode, id="", task=evolve(episode.task, main_query=""), failures=(), findings={})
     return format_transcript(nameless, with_outcome=False).partition("\n")[2]
+
+
+def _flatten(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _text(value: Any) -> str | None:

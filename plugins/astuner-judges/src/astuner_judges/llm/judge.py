@@ -13,12 +13,13 @@ from astuner.protocols import Judge, RunInfo
 from astuner.schema import Episode, Group, Task, Unjudged, Verdict
 from astuner_judges.asking import write_totals
 from astuner_judges.llm.asker import Asker
-from astuner_judges.llm.episode_text import describe_task, describe_work
+from astuner_judges.llm.episode_text import describe_conversation, describe_task, describe_work
 from astuner_judges.llm.listwise import rank_works
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.llm.pairwise import compare_works
 from astuner_judges.llm.pointwise import score_works
 from astuner_judges.llm.questions import Questions
+from astuner_judges.llm.relative import score_conversations
 from astuner_judges.llm.relative_scores import Works, judge_lone, name_works
 
 
@@ -58,6 +59,11 @@ class LlmAsJudge(Judge):
         return cls(options, client, questions, run_info, name)
 
     @property
+    def compares_siblings(self) -> bool:
+        """Whether a verdict depends on siblings."""
+        return self._options.mode != "pointwise"
+
+    @property
     def budget(self) -> Budget:
         """The usage so far."""
         return self._client.budget
@@ -65,7 +71,8 @@ class LlmAsJudge(Judge):
     async def judge(self, group: Group) -> Sequence[Verdict | Unjudged]:
         """Return a verdict per completed episode."""
         completed = [episode for episode in group.episodes if episode.completed]
-        shown = [describe_work(episode, self._options) for episode in completed]
+        describe = describe_conversation if self._options.mode == "relative" else describe_work
+        shown = [describe(episode, self._options) for episode in completed]
         there = [(episode, work) for episode, work in zip(completed, shown, strict=True) if not isinstance(work, Unjudged)]
         found = iter(await self._judge_by_mode(group.task, [episode for episode, _ in there], [work for _, work in there]))
         return [work if isinstance(work, Unjudged) else next(found) for work in shown]
@@ -83,9 +90,11 @@ class LlmAsJudge(Judge):
         task = describe_task(of, options)
         if options.mode == "pointwise":
             return await score_works(works, task, questions=self._questions, asker=self._asker, options=options)
+        key = f"{self._run_info.seed}\n{task['query']}"
+        if options.mode == "relative":
+            return await score_conversations(works, task, questions=self._questions, asker=self._asker, options=options, key=key)
         if len(works) == 1:
             return [judge_lone(options.lone_reward, options.mode)]
-        key = f"{self._run_info.seed}\n{task['query']}"
         if options.mode == "listwise":
             return await rank_works(works, task, questions=self._questions, asker=self._asker, options=options, key=key)
         names = name_works(episodes, works)

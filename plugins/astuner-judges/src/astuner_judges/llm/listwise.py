@@ -12,11 +12,11 @@ from astuner_judges.llm.asker import Asker, require_majority
 from astuner_judges.llm.options import LlmJudgeOptions
 from astuner_judges.llm.pairs import shuffle_works
 from astuner_judges.llm.questions import Questions
-from astuner_judges.llm.relative_scores import Works, count_works, share_won
+from astuner_judges.llm.relative_scores import Works, compare, count_works, share_turned, share_won
 from astuner_judges.llm.shapes import make_ranking_shape
 
 Ranking = Mapping[str, int]
-"""The place of each work, from 1, the best first."""
+"""The place of each work, from 1, the best first; works that are equally good share one."""
 
 
 async def rank_works(
@@ -59,7 +59,9 @@ async def _ask_ranking(
     votes = await asker.collect_votes(asked, make_ranking_shape(len(order)))
     if isinstance(votes, Unjudged):
         return votes
-    rankings: list[Ranking] = [{order[number - 1]: place for place, number in enumerate(vote.ranking, 1)} for vote in votes]
+    rankings: list[Ranking] = [
+        {order[number - 1]: place for place, group in enumerate(vote.groups, 1) for number in group} for vote in votes
+    ]
     return rankings, votes[0].rationale
 
 
@@ -67,12 +69,12 @@ def _judge_work(
     work: str | None, counts: Mapping[str | None, int], rankings: Sequence[Ranking], reasons: Sequence[str]
 ) -> Verdict:
     def beats(one: str, other: str) -> float:
-        return fmean(ranking[one] < ranking[other] for ranking in rankings)
+        return fmean((compare(ranking[other], ranking[one]) + 1) / 2 for ranking in rankings)
 
     reward = share_won(work, counts, beats)
     siblings = sum(counts.values()) - 1
     components = {"rank": 1 + (1 - reward) * siblings}
     others = [other for other in counts if other not in (work, None)]
     if work is not None and others:
-        components["position_bias"] = fmean(0 < beats(work, str(other)) < 1 for other in others)
+        components["position_bias"] = share_turned(work, [str(other) for other in others], rankings)
     return Verdict(reward, components=components, rationale="\n".join(reasons) or None)

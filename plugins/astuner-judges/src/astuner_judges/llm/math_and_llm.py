@@ -78,6 +78,11 @@ class MathAnswerAndLlmAsJudge(Judge):
         return cls(options, LlmAsJudge.from_run(options.quality, run_info, name="math_and_llm"))
 
     @property
+    def compares_siblings(self) -> bool:
+        """Never: each answer is judged on its own."""
+        return False
+
+    @property
     def budget(self) -> Budget:
         """The usage of the LLM's part."""
         return self._quality.budget

@@ -11,7 +11,7 @@ from attrs.validators import ge, optional
 from astuner.clients.llm_options import LLMOptions
 from astuner.clients.prompts import Language
 
-Mode = Literal["pointwise", "pairwise", "listwise"]
+Mode = Literal["pointwise", "pairwise", "listwise", "relative"]
 VoteAggregation = Literal["mean", "median", "majority"]
 
 
@@ -31,7 +31,9 @@ def _above_min_score(instance: LlmJudgeOptions, attribute: Attribute[Any], value
 
 
 def _is_a_score(instance: LlmJudgeOptions, attribute: Attribute[Any], value: float | None) -> None:
-    if value is not None and not instance.min_score <= value <= instance.max_score:
+    if instance.mode == "relative" and value is not None and not 0 <= value <= 1:
+        raise ValueError(f"{value:g} must be from 0 to 1, the scores of mode: relative")
+    if instance.mode != "relative" and value is not None and not instance.min_score <= value <= instance.max_score:
         raise ValueError(f"{value:g} must be from min_score ({instance.min_score:g}) to max_score ({instance.max_score:g})")
 
 
@@ -50,7 +52,8 @@ class LlmJudgeOptions:
     """What the LLM is asked, and how its answers become rewards."""
 
     mode: Mode = "pointwise"
-    """`pointwise` scores each answer; `pairwise` compares siblings two by two; `listwise` ranks all siblings at once."""
+    """`pointwise` scores each answer; `pairwise` compares siblings two by two; `listwise` ranks all siblings at once; `relative`
+    scores the conversations of all siblings at once, without labels, as RULER does."""
     criteria: str | None = None
     """What makes an answer good, in words; null takes general criteria."""
     criteria_file: str | None = field(default=None, validator=_is_the_only_one)
@@ -60,18 +63,19 @@ class LlmJudgeOptions:
     prompt_file: str | None = None
     """A text file that replaces our question, with the slots of its mode (see docs/judges.md); relative to the YAML."""
     answer_key: str | None = "final_answer"
-    """Where the workflow's output metadata holds the answer; null takes the model's last reply."""
+    """Where the workflow's output metadata holds the answer; null takes the model's last reply. `relative` needs none."""
     answer_chars: int = field(default=20_000, validator=ge(1))
     """Most characters of an answer that are shown; a longer one is shown without its middle."""
     reference_key: str | None = "answer"
     """Where the task's metadata may hold a right answer to show; null shows none."""
     transcript_chars: int | None = field(default=None, validator=optional(ge(1)))
-    """Show the whole conversation too, up to this many characters; null shows only the answer."""
+    """Show the whole conversation too, up to this many characters; null shows only the answer, and with `relative` up to 16,000
+    characters of each conversation."""
     min_score: float = field(default=0.0, validator=_require_mode("pointwise"))
     """The score of the worst answer; its reward is 0."""
     max_score: float = field(default=10.0, validator=[_require_mode("pointwise"), _above_min_score])
     """The score of the best answer; its reward is 1."""
-    success_threshold: float | None = field(default=None, validator=[_require_mode("pointwise"), _is_a_score])
+    success_threshold: float | None = field(default=None, validator=[_require_mode("pointwise", "relative"), _is_a_score])
     """The score from which on an answer is a success; null leaves it open."""
     votes: int = field(default=1, validator=ge(1))
     """How often each question is asked, at `llm.temperature`. A verdict needs more than half of the votes."""
@@ -82,7 +86,7 @@ class LlmJudgeOptions:
     pair_reward: Literal["win_rate", "bradley_terry"] = field(default="win_rate", validator=_require_mode("pairwise"))
     """`win_rate` is the share of comparisons won, a tie half; `bradley_terry` is the expected win rate against all
     siblings, from strengths fitted to the comparisons: fairer if not all pairs are compared."""
-    orders: int = field(default=2, validator=[ge(2), _require_mode("listwise")])
+    orders: int = field(default=2, validator=[ge(2), _require_mode("listwise", "relative")])
     """In how many orders the LLM sees the siblings: each order and its reverse, then rotated ones."""
     lone_reward: float | None = field(default=None, validator=_require_mode("pairwise", "listwise"))
     """The reward of an episode without a sibling to compare with; null gives none, with the reason `no_siblings`."""

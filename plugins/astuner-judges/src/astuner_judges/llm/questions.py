@@ -13,10 +13,18 @@ from astuner_judges.llm.options import LlmJudgeOptions, Mode
 
 _PACKAGE = "astuner_judges.llm"
 
-WORK_SLOTS: Mapping[Mode, tuple[str, ...]] = {"pointwise": ("answer",), "pairwise": ("first", "second"), "listwise": ("answers",)}
+WORK_SLOTS: Mapping[Mode, tuple[str, ...]] = {
+    "pointwise": ("answer",),
+    "pairwise": ("first", "second"),
+    "listwise": ("answers",),
+    "relative": ("answers",),
+}
 """The slots for the judged texts, which every prompt needs."""
 
 TASK_SLOTS = ("query", "reference", "criteria")
+
+BEGINNING = "beginning"
+"""The slot of `relative` for what all conversations begin with."""
 
 Messages = Sequence[Mapping[str, str]]
 
@@ -42,6 +50,11 @@ class Questions:
         filled = self._user.fill({**task, **self._bounds, "criteria": self._criteria, **work})
         return [{"role": "system", "content": self._system}, {"role": "user", "content": filled}]
 
+    @property
+    def has_beginning(self) -> bool:
+        """Whether there is a place for what all conversations begin with."""
+        return BEGINNING in self._user.slots
+
     def number_works(self, works: Sequence[str]) -> str:
         """Return several works in one text, numbered from 1."""
         return "\n\n".join(
@@ -57,7 +70,7 @@ class Questions:
             resolve_path(options.prompt_file, config_dir),
             f"{wanted_by}: prompt_file",
             required=work,
-            known=(*work, *TASK_SLOTS, *self._bounds),
+            known=(*work, *TASK_SLOTS, *self._bounds, *([BEGINNING] if options.mode == "relative" else [])),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
 
 from astuner.schema import Episode, Unjudged, Verdict
 
@@ -31,6 +32,16 @@ def share_won(work: str | None, counts: Mapping[str | None, int], beats: Callabl
     return won / met
 
 
+def compare(one: float, other: float) -> int:
+    """Return 1 if the first is more, -1 if it is less, 0 if they are equal."""
+    return (one > other) - (one < other)
+
+
+def share_turned(work: str, others: Sequence[str], orders: Sequence[Mapping[str, float]]) -> float:
+    """Return the share of other works that are on another side of a work in one order than in another."""
+    return fmean(len({compare(values[work], values[other]) for values in orders}) > 1 for other in others)
+
+
 def count_works(works: Works) -> Mapping[str | None, int]:
     """Return how many episodes show each work, in an order independent of theirs, so that sums are the same."""
     return dict(sorted(Counter(works).items(), key=lambda item: (item[0] is None, item[0])))
@@ -51,5 +62,5 @@ def judge_lone(reward: float | None, mode: str) -> Verdict | Unjudged:
     return Unjudged(
         reason="no_siblings",
         detail=f"judge 'llm': mode: {mode} compares the completed episodes of a task, and there is one alone; let more be played "
-        "(rollout.num_repeat, rollout.val_kwargs.num_repeat), set lone_reward, or take mode: pointwise",
+        "(rollout.num_repeat, rollout.val_kwargs.num_repeat), set lone_reward, or take mode: relative or pointwise",
     )

@@ -29,8 +29,22 @@ class Compared:
 class Ranked:
     """All answers."""
 
-    ranking: tuple[int, ...]
-    """Their numbers, from 1, the best first."""
+    ranking: tuple[int | tuple[int, ...], ...]
+    """Their numbers, from 1, the best first; those that are equally good are together in a list of their own."""
+    rationale: str = ""
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The numbers of equally good answers, the best first."""
+        return tuple(item if isinstance(item, tuple) else (item,) for item in self.ranking)
+
+
+@frozen(kw_only=True)
+class ScoredTogether:
+    """All answers, each with a score."""
+
+    scores: tuple[float, ...]
+    """Of answer 1, answer 2…, from 0 to 1."""
     rationale: str = ""
 
 
@@ -49,12 +63,30 @@ def make_score_shape(low: float, high: float) -> type[Scored]:
 def make_ranking_shape(count: int) -> type[Ranked]:
     """Return the form of a ranking of `count` answers."""
 
-    def is_whole(instance: Any, attribute: Attribute[Any], value: tuple[int, ...]) -> None:
-        if sorted(value) != list(range(1, count + 1)):
-            raise ValueError(f"has to name each number from 1 to {count} once, got {list(value)}")
+    def is_whole(instance: Ranked, attribute: Attribute[Any], value: tuple[int | tuple[int, ...], ...]) -> None:
+        if sorted(number for group in instance.groups for number in group) != list(range(1, count + 1)):
+            given = [list(item) if isinstance(item, tuple) else item for item in value]
+            raise ValueError(f"has to name each number from 1 to {count} once, got {given}")
 
     @frozen(kw_only=True)
     class RankedOutOf(Ranked):
-        ranking: tuple[int, ...] = field(validator=is_whole)
+        ranking: tuple[int | tuple[int, ...], ...] = field(validator=is_whole)
 
     return RankedOutOf
+
+
+@cache
+def make_scores_shape(count: int) -> type[ScoredTogether]:
+    """Return the form of the scores of `count` answers."""
+
+    def is_whole(instance: Any, attribute: Attribute[Any], value: tuple[float, ...]) -> None:
+        if len(value) != count:
+            raise ValueError(f"has to hold a score for each of the {count} answers, got {len(value)}")
+        if not all(0 <= score <= 1 for score in value):
+            raise ValueError(f"has to hold scores from 0 to 1, got {list(value)}")
+
+    @frozen(kw_only=True)
+    class ScoredOutOf(ScoredTogether):
+        scores: tuple[float, ...] = field(validator=is_whole)
+
+    return ScoredOutOf

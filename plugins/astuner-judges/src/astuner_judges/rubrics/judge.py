@@ -59,6 +59,11 @@ class RubricsAutoGrader(Judge):
         return load_or_learn(options, run_info, again=again, by_hand=True)
 
     @property
+    def compares_siblings(self) -> bool:
+        """Whether a verdict depends on siblings."""
+        return self._options.grader_mode == "listwise"
+
+    @property
     def budget(self) -> Budget:
         """What this process has spent so far, including learning."""
         return self._client.budget

@@ -34,12 +34,13 @@ def load(path: str, dtype: str, *, device: Literal["auto", "cpu", "cuda"] = "aut
     """Load a causal language model for inference; `dtype` `auto` is the one of the checkpoint."""
     from transformers import AutoModelForCausalLM
 
-    from astuner_local.trainer.model_io import ADAPTER, load_model, read_config
+    from astuner.config.adapters import ADAPTER_FILE
+    from astuner_local.trainer.model_io import load_model, read_config
 
     if threads is not None:
         torch.set_num_threads(threads)
     where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    if (Path(path) / ADAPTER).is_file():
+    if (Path(path) / ADAPTER_FILE).is_file():
         adapted: nn.Module = load_model(path, dtype, device=where)
         return adapted.eval()
     read_config(path)

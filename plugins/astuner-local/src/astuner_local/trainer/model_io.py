@@ -12,9 +12,8 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
+from astuner.config.adapters import ADAPTER_FILE
 from astuner.errors import ConfigError, Problem
-
-ADAPTER = "adapter_config.json"
 
 
 def load_model(
@@ -29,11 +28,12 @@ def load_model(
     """Load a causal language model to train: all its weights, or with `lora_rank` adapters on it (a peft model).
 
     `path` is a directory, a Hugging Face id, or a directory that `save_hf` wrote, adapters included. Trained parameters are
-    float32; the frozen base of adapters has `dtype` (`auto`: the checkpoint's own). Raises ConfigError with what is wrong.
+    float32; the frozen base of adapters has `dtype` (`auto`: the checkpoint's own). Saved adapters come as they are: their
+    rank must be `lora_rank`, unless that is 0. Raises ConfigError with what is wrong.
     """
     path = str(path)
-    if (Path(path) / ADAPTER).is_file():
-        return _load_adapter(Path(path), dtype, device)
+    if (Path(path) / ADAPTER_FILE).is_file():
+        return _load_adapter(Path(path), dtype, device, lora_rank)
     read_config(path)
     stored = torch.float32 if lora_rank == 0 else getattr(torch, compute_dtype(path, dtype))
     model = _weights(path, stored).to(device)
@@ -57,7 +57,9 @@ def save_hf(model: nn.Module, tokenizer: Any, directory: Path) -> None:
         base = settings.base_model_name_or_path
         if base and Path(base).exists():
             settings.base_model_name_or_path = str(Path(base).resolve())  # a checkpoint is read from other working directories
-    model.save_pretrained(directory)  # type: ignore[operator]  # transformers and peft both have it
+    # peft would check on the hub, at every save, whether the vocabulary of the base has grown. The base never changes here.
+    more = {"save_embedding_layers": False} if hasattr(model, "peft_config") else {}
+    model.save_pretrained(directory, **more)  # type: ignore[operator]  # transformers and peft both have it
     if tokenizer is not None:
         tokenizer.save_pretrained(directory)
 
@@ -92,15 +94,25 @@ def compute_dtype(path: str | Path, dtype: str) -> str:
     """
     if dtype != "auto":
         return dtype
-    adapter = Path(path) / ADAPTER
+    adapter = Path(path) / ADAPTER_FILE
     config = read_config(_read_base(adapter) if adapter.is_file() else str(path))
     return "bfloat16" if config.dtype in (torch.bfloat16, torch.float16) else "float32"
 
 
-def _load_adapter(directory: Path, dtype: str, device: torch.device | str) -> Any:
+def load_adapter_weights(model: Any, directory: Path) -> None:
+    """Give a peft model the weights of saved adapters of the same shape."""
+    from peft import load_peft_weights, set_peft_model_state_dict
+
+    set_peft_model_state_dict(model, load_peft_weights(str(directory), device="cpu"))
+
+
+def _load_adapter(directory: Path, dtype: str, device: torch.device | str, lora_rank: int) -> Any:
     from peft import PeftModel
 
-    base = _read_base(directory / ADAPTER)
+    has = json.loads((directory / ADAPTER_FILE).read_text(encoding="utf-8")).get("r", lora_rank)
+    if lora_rank not in (0, has):
+        raise _config_error("astuner.model.lora_rank", f"is {lora_rank}, but the adapters in {directory} have rank {has}")
+    base = _read_base(directory / ADAPTER_FILE)
     read_config(base)
     model = _weights(base, getattr(torch, compute_dtype(base, dtype)))
     return PeftModel.from_pretrained(model, str(directory), is_trainable=True).to(device)

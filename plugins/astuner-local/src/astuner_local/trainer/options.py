@@ -47,6 +47,8 @@ class TrainerOptions:
     """How far below 1 the probability ratio may fall before it stops counting, for negative advantages."""
     clip_ratio_high: float = field(default=0.2, validator=ge(0))
     """How far above 1 it may rise, for positive ones."""
+    clip_ratio_c: float = field(default=3.0, validator=gt(1))
+    """Largest ratio that counts for negative advantages."""
     rollout_is_threshold: float | None = field(default=None, validator=optional(gt(0)))
     """Upper bound C of the importance weight min(π_old/μ, C) against the sampler's μ; None applies no weights."""
     loss_agg_mode: Aggregation = field(default="token-mean", validator=in_(AGGREGATIONS))

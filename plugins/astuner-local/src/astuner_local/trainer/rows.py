@@ -6,6 +6,7 @@ import math
 
 from attrs import field, frozen
 
+from astuner.judging.advantages import WeightedSample
 from astuner.schema import Sample
 
 
@@ -20,11 +21,8 @@ def _has_prefix(instance: object, attribute: object, value: Sample) -> None:
 
 
 @frozen(kw_only=True, eq=False)
-class TrainRow:
-    """One sample and its advantage."""
+class TrainRow(WeightedSample):
+    """One sample and its advantage, checked."""
 
     sample: Sample = field(validator=_has_prefix)
     advantage: float = field(validator=_check_finite)
-    """Of the episode's agent in its group; the same on every row of it."""
-    group: str
-    """Identity of the task group. Shared prefixes are looked for among the rows of a group."""

@@ -56,7 +56,7 @@ def prepare(
         packed = pack([rows[i] for i in chosen], share_prefixes=share_prefixes)
         if not len(packed.targets):
             continue
-        advantages = np.array([rows[i].advantage for i in chosen], np.float32)[packed.owners]
+        advantages = np.concatenate([rows[i].spread() for i in chosen]).astype(np.float32)
         factors = np.array([shares[i] for i in chosen], np.float32)[packed.owners]
         batches.append(
             MicroBatch(

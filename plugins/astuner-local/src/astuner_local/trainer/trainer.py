@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from astuner.schema import Sample
 from astuner.training.losses import divergence
 from astuner.training.minibatches import compute_token_shares, cut_mini_batches
 from astuner.training.schedule import compute_learning_rate
-from astuner.training.signal import TOKEN_SUMS, compute_signal_metrics, compute_update_metrics, has_gradient
+from astuner.training.signal import TOKEN_SUMS, compute_signal_metrics, compute_update_metrics, select_live_rows
 from astuner_local.forward.choose import make_forward
 from astuner_local.forward.families import unwrap_causal_lm
 from astuner_local.trainer.memory import affordable_tokens
@@ -28,11 +31,14 @@ from astuner_local.trainer.step import MicroBatch, accumulate, logprobs, prepare
 class Trainer:
     """Turns rows into updates of a model's weights. Draws no random numbers: the same rows and weights give the same bits."""
 
-    def __init__(self, model: nn.Module, options: TrainerOptions, *, reference: nn.Module | None = None) -> None:
+    def __init__(
+        self, model: nn.Module, options: TrainerOptions, *, reference: nn.Module | Mapping[str, Tensor] | None = None
+    ) -> None:
         """Take a module whose trainable parameters are float32, peft-wrapped or not.
 
-        The divergence is measured from `reference`, which is frozen; by default from the model with its adapters off, or, with a
-        divergence in the loss, from a copy of the model now. A continued run therefore passes the model it began with.
+        The divergence is measured from `reference`: a frozen model, or values of the adapters of this one. By default it is
+        measured from the model with its adapters off, or, with a divergence in the loss, from a copy of the model now. A
+        continued run therefore passes what it began with.
         """
         self.model = model.eval()  # dropout would make the ratio to the sampler noise
         self.options = options
@@ -63,7 +69,8 @@ class Trainer:
         """
         options = self.options
         parts = cut_mini_batches(rows, options.mini_batch_num)
-        plans = [self._prepare(part) for part in parts]
+        live = [select_live_rows(part, every_row=self._kl_in_loss) for part in parts]
+        plans = [self._prepare(part, own) for part, own in zip(parts, live, strict=True)]
         # With one mini-batch the trained weights are those that the step began with: the ratio is 1 in value.
         old = [[logprobs(self._forward, batch, options) for batch in plan] for plan in plans] if len(plans) > 1 else None
 
@@ -88,30 +95,34 @@ class Trainer:
                 norms.append(self._apply(lr))
         self.step = step
         return {
-            **compute_signal_metrics(rows, norms, kl_in_loss=self._kl_in_loss),
+            **compute_signal_metrics(rows, list(chain.from_iterable(live)), norms),
             **self._means(sums, largest, norms, len(parts)),
             "lr": lr,
         }
 
-    def reference_kl(self, samples: Sequence[Sample]) -> list[float]:
-        """Return, per sample, the estimator `options.kl_reward_type` of log π - log ρ summed over its trained tokens.
+    def reference_kl(self, samples: Sequence[Sample]) -> list[NDArray[np.float64]]:
+        """Return, per sample, the estimator `options.kl_reward_type` of log π - log ρ at each of its trained tokens.
 
-        π is the sampler, from its recorded log-probabilities, ρ the reference: the divergence for a reward.
+        Both are computed alike, π with the current weights and ρ with the reference's: the divergence for a reward, without the
+        rounding of the sampler.
         """
         if self._reference is None:
             raise ValueError("no reference to measure from: make the Trainer with reference=, or with a model that has adapters")
         rows = [TrainRow(sample=sample, advantage=0.0, group=sample.task_id) for sample in samples]
-        totals = torch.zeros(len(rows), dtype=torch.float64)
+        found = [np.zeros(0)] * len(rows)
         k3 = tokens = 0.0
         for batch in self._lay_out(rows, [1.0] * len(rows)):
             with self._reference.forward() as forward:
                 reference = logprobs(forward, batch, self.options)
-            each = divergence(batch.sampler, reference, self.options.kl_reward_type).double().cpu()
-            totals.index_add_(0, torch.tensor(batch.rows)[batch.owners], each)
-            k3 += divergence(batch.sampler, reference, "low_var_kl").sum().item()
+            own = logprobs(self._forward, batch, self.options)
+            each = divergence(own, reference, self.options.kl_reward_type).double().cpu().numpy()
+            ends = np.cumsum([rows[number].sample.trained for number in batch.rows])
+            for number, tokens_of_row in zip(batch.rows, np.split(each, ends[:-1]), strict=True):
+                found[number] = tokens_of_row
+            k3 += divergence(own, reference, "low_var_kl").sum().item()
             tokens += len(batch.targets)
         self._reward_kl = k3 / tokens if tokens else None
-        return [float(total) for total in totals]
+        return found
 
     def save(self, directory: Path) -> None:
         """Write what `load` needs to continue bit for bit with the same weights: moments, step, options."""
@@ -138,12 +149,11 @@ class Trainer:
             may_differ=may_differ,
         )
 
-    def _prepare(self, part: Sequence[TrainRow]) -> list[MicroBatch]:
+    def _prepare(self, part: Sequence[TrainRow], live: Sequence[TrainRow]) -> list[MicroBatch]:
         """Lay out the rows of a mini-batch that have a gradient; the denominators count all of them."""
         options = self.options
         counted = compute_token_shares(part, options.loss_agg_mode, options.max_response_length)
         shares = dict(zip(map(id, part), counted, strict=True))
-        live = [row for row in part if has_gradient(row, kl_in_loss=self._kl_in_loss)]
         return self._lay_out(live, [shares[id(row)] for row in live])
 
     def _lay_out(self, rows: Sequence[TrainRow], shares: Sequence[float]) -> list[MicroBatch]:

@@ -71,7 +71,7 @@ class MlflowWriter:
         """Write all rewards and the transcripts as a text."""
         lines = [f"rewards: {', '.join(f'{reward:g}' for reward in rewards)}", ""]
         lines += [f"{one.text}\n" for one in shown]
-        place = f"{prefix}episodes/step_{step:06}.txt"
+        place = f"{prefix}transcripts/step_{step:06}.txt"
         try:
             self._client.log_text(self._run_id, "\n".join(lines), place)
         except Exception as error:

@@ -60,7 +60,7 @@ class SwanlabWriter:
         chart.add_xaxis([f"{low:.3g} … {high:.3g}" for low, high in pairwise(edges)])
         chart.add_yaxis("episodes", counts.tolist())
         texts = [swanlab.Text(one.text, caption=f"{one.id}: reward {one.reward:g}") for one in shown]
-        self._run.log({f"{prefix}reward/distribution": chart, f"{prefix}episodes": texts}, step=step)
+        self._run.log({f"{prefix}reward/distribution": chart, f"{prefix}transcripts": texts}, step=step)
 
     def close(self, status: Status) -> None:
         """End the run."""

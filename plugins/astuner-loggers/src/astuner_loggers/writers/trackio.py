@@ -57,7 +57,7 @@ class TrackioWriter:
         self._run.log(
             {
                 f"{prefix}reward/distribution": trackio.Histogram(list(rewards)),
-                f"{prefix}episodes": trackio.Table(columns=["episode", "reward", "transcript"], data=rows),
+                f"{prefix}transcripts": trackio.Table(columns=["episode", "reward", "transcript"], data=rows),
             },
             step=step,
         )

@@ -72,7 +72,7 @@ class WandbWriter:
             {
                 "step": step,
                 f"{prefix}reward/distribution": wandb.Histogram(np_histogram=np.histogram(rewards)),
-                f"{prefix}episodes": wandb.Table(columns=["episode", "reward", "transcript"], data=rows),
+                f"{prefix}transcripts": wandb.Table(columns=["episode", "reward", "transcript"], data=rows),
             }
         )
 

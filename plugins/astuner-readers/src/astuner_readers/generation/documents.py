@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -55,6 +56,8 @@ class Library:
     documents: list[Document] = field(factory=list)
     unreadable: dict[str, str] = field(factory=dict)
     """Reason by name."""
+    other_files: dict[str, int] = field(factory=dict)
+    """Files of folders that no format here reads: how many, by ending."""
 
 
 def find_files(given: str | Iterable[str], config_dir: Path, key: str) -> list[Path]:
@@ -77,6 +80,18 @@ def find_files(given: str | Iterable[str], config_dir: Path, key: str) -> list[P
         else:
             found[path] = None
     return list(found)
+
+
+def count_other_files(given: str | Iterable[str], config_dir: Path) -> dict[str, int]:
+    """Count the files in folders that no format here reads, by their endings; hidden ones are not meant."""
+    others: Counter[str] = Counter()
+    for text in (given,) if isinstance(given, str) else given:
+        folder = (config_dir / Path(text).expanduser()).resolve()
+        for file in folder.rglob("*") if folder.is_dir() else ():
+            is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+            if file.is_file() and not is_hidden and file.suffix.lower() not in FORMATS:
+                others[_to_encodable(file.suffix.lower())] += 1
+    return dict(sorted(others.items()))
 
 
 def read_files(paths: Iterable[Path], config_dir: Path, key: str) -> list[DocumentFile]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,20 +106,37 @@ def _parse_pdf(content: bytes) -> ParsedDocument:
     from pypdf import PdfReader
 
     try:
-        file = PdfReader(io.BytesIO(content))
-        if file.is_encrypted and not file.decrypt(""):
-            raise Unreadable("the pdf is encrypted with a password; save it without one")
-        pages = [_page_text(page) for page in file.pages]
+        with _collect_warnings("pypdf") as warnings:
+            file = PdfReader(io.BytesIO(content))
+            if file.is_encrypted and not file.decrypt(""):
+                raise Unreadable("the pdf is encrypted with a password; save it without one")
+            pages = [_page_text(page) for page in file.pages]
     except Unreadable:
         raise
     except Exception as error:
         # The boundary for untrusted files: the parser may fail in any way on a broken one.
-        raise Unreadable(f"the pdf cannot be parsed: {type(error).__name__}: {error}") from error
+        first = f" ({warnings[0]})" if warnings and warnings[0] not in str(error) else ""
+        raise Unreadable(f"the pdf cannot be parsed: {type(error).__name__}: {error}{first}") from error
     starts, at = [], 0
     for text in pages:
         starts.append(at)
         at += len(text) + len(_PAGE_GAP)
     return ParsedDocument(text=_PAGE_GAP.join(pages), page_starts=tuple(starts))
+
+
+@contextmanager
+def _collect_warnings(name: str) -> Iterator[list[str]]:
+    """Collect what a library logs, which would otherwise appear in the terminal without the document's name."""
+    found: list[str] = []
+    handler, logger = logging.Handler(logging.WARNING), logging.getLogger(name)
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    propagated, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield found
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagated
 
 
 def _page_text(page: Any) -> str:

@@ -14,13 +14,13 @@ from typing import Any
 from attrs import asdict, evolve, frozen
 
 from astuner.clients.blocking import Run
-from astuner.clients.llm_budget import Budget, Usage
+from astuner.clients.llm_budget import Usage
 from astuner.clients.llm_options import LLMOptions
 from astuner.errors import PluginError, RunFailed
 from astuner.protocols import Reader
 from astuner.schema import Split, Task
 from astuner_readers.generation.chunks import Chunk, cut_chunks, drop_repeats
-from astuner_readers.generation.documents import DocumentFile, Library, find_files, open_library, read_files
+from astuner_readers.generation.documents import DocumentFile, Library, count_other_files, find_files, open_library, read_files
 from astuner_readers.generation.drafts import build_task, find_query
 from astuner_readers.generation.formats import check_libraries
 from astuner_readers.generation.generating import Generation, GenerationRequest, GenerationResult
@@ -57,12 +57,13 @@ class Generator:
         """Find the documents without parsing them. Raises `DataError`, and `PluginError` for a missing library."""
         self.options, self._config_dir, self._sample_reader = options, config_dir, sample_reader
         self.directory = (config_dir / Path(options.directory).expanduser()).resolve()
-        self._budget: Budget | None = None
+        self._spent = Usage()
+        self._shares = False
+        """Whether validation was made on the way to training."""
         self._paths: list[Path] = []
         if options.document_reader is not None:
-            self._paths = find_files(
-                options.document_reader.document_path, config_dir.resolve(), f"{KEY}.document_reader.document_path"
-            )
+            given = options.document_reader.document_path
+            self._paths = find_files(given, config_dir.resolve(), f"{KEY}.document_reader.document_path")
             check_libraries({path.suffix.lower() for path in self._paths})
 
     def count_wanted(self, split: Split) -> int:
@@ -94,9 +95,14 @@ class Generator:
         questions: list[str] = []
         if split == "train" and self.count_wanted("validation"):
             if self.report("validation") is None:
+                # With limits, training must be left its part of them.
+                self._shares = True
                 reports += self.make("validation", run)
             questions = [task.main_query for task in self.locate_saved("validation").tasks()]
         report = self.report(split)
+        if split == "validation" and report is not None and self._shares:
+            # Training keeps away from these; more of them would make it out of date.
+            return reports
         if self.count_wanted(split) and (report is None or not report["complete"]):
             reports.append(run(self._make(split, questions)))
         return reports
@@ -146,6 +152,7 @@ class Generator:
         if reader is None:
             return Parts(library=Library(), validation=(), train=())
         library = open_library(self._files, self.directory / "documents" if reader.cache_enabled else None)
+        library.other_files = count_other_files(reader.document_path, self._config_dir.resolve())
         chunks = [chunk for document in library.documents for chunk in cut_chunks(document, reader.chunk_size, reader.split_by)]
         single = drop_repeats(chunks)
         validation, train = split_chunks(
@@ -157,14 +164,32 @@ class Generator:
         left_out = len(single) - len(validation) - len(train) if validation and train else 0
         return Parts(library=library, validation=validation, train=train, left_out=left_out)
 
+    def _find_share(self, split: Split) -> LLMOptions:
+        """Return the LLM's options with the limits of a split: validation, which comes first, must leave training its part."""
+        validation, train = self.count_wanted("validation"), self.count_wanted("train")
+        if split == "train" or not train or not self._shares:
+            return self.llm
+        part = validation / (validation + train)
+        shares: dict[str, Any] = {
+            name: max(1, int(limit * part))
+            for name in ("max_requests", "max_total_tokens")
+            if (limit := getattr(self.llm, name)) is not None
+        }
+        if self.llm.max_cost is not None:
+            shares["max_cost"] = self.llm.max_cost * part
+        return evolve(self.llm, **shares)
+
     async def _make(self, split: Split, validation: Sequence[str]) -> Mapping[str, Any]:
         if find_spec("openai") is None:
             raise PluginError(f'{_WANTED_BY} needs the package openai: pip install "astuner-readers[llm]"')
         wanted = self.build_request(split, validation)
         params = self.options.deduplication_filter.params
-        client = self.llm.make_client(_WANTED_BY, model=self.options.model, config_dir=self._config_dir, budget=self._budget)
-        # The limits hold for the whole process, so both splits share one budget.
-        self._budget, spent_before = client.budget, client.budget.spent
+        llm = self._find_share(split)
+        client = llm.make_client(_WANTED_BY, model=self.options.model, config_dir=self._config_dir)
+        # The limits hold for the whole process: what the other split spent counts.
+        spent = self._spent
+        client.budget.settle(Usage(), spent.prompt_tokens, spent.completion_tokens, requests=spent.requests)
+        spent_before = client.budget.spent
         progress = Progress(split)
         comparing = open_embedding(self.options.deduplication_filter, self._config_dir, self.directory, client.budget)
         with closing(client), comparing as embedding:
@@ -188,6 +213,9 @@ class Generator:
             finally:
                 progress.end()
             spent = _subtract(spent_before, client.budget.spent)
+            self._spent = self._spent + spent
+        if made.stopped is not None and llm != self.llm:
+            made = evolve(made, stopped=f"{made.stopped}, validation's share of the limits in proportion to its tasks")
         if not made.drafts:
             raise RunFailed(f"no {split} task could be generated: {_explain_nothing(made)}")
         report = build_report(

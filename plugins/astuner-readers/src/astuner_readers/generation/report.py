@@ -11,6 +11,7 @@ from attrs import asdict
 from astuner.clients.llm_budget import Usage
 from astuner.schema import Split
 from astuner_readers.generation.documents import Library
+from astuner_readers.generation.formats import FORMATS
 from astuner_readers.generation.generating import GenerationResult
 from astuner_readers.generation.options import DataGenerationOptions
 
@@ -46,6 +47,7 @@ def build_report(
         "examples": dict(made.examples),
         "documents": [{"name": one.name, "sha256": one.sha256, "characters": len(one.text)} for one in library.documents],
         "unreadable": dict(library.unreadable),
+        "other_files": dict(library.other_files),
         "chunks_left_out": left_out,
         "spent": asdict(spent),
     }
@@ -67,6 +69,9 @@ def describe_report(report: Mapping[str, Any]) -> Iterator[str]:
     )
     for name, reason in report["unreadable"].items():
         yield f"  not read: {name}: {reason}"
+    for suffix, count in report.get("other_files", {}).items():
+        what = f"ending in {suffix}" if suffix else "without an ending"
+        yield f"  not read: {count} files {what}; documents end in {', '.join(FORMATS)}"
     if report["chunks_left_out"]:
         yield f"  left out: {report['chunks_left_out']} chunks that say what chunks of validation say"
     for what in ("failed", "dropped"):

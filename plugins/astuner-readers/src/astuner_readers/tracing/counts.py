@@ -40,6 +40,8 @@ class Tally:
     """Tasks with feedback."""
     without_answer: int = 0
     """Tasks without a right answer: they can be tried, but not compared."""
+    masked: int = 0
+    """Tasks in which secrets, such as API keys, were replaced."""
     train: int = 0
     validation: int = 0
 
@@ -78,6 +80,8 @@ class Tally:
             yield "feedback", f"{self.annotations} annotations{unmatched}; {self.with_feedback} tasks have some"
         if self.without_answer:
             yield "answers", f"{self.without_answer} tasks have no right answer"
+        if self.masked:
+            yield "secrets", f"{self.masked} tasks had some, such as API keys, which are replaced by <redacted>"
         yield "tasks", f"{self.train} for training, {self.validation} for validation"
 
     def sentence(self) -> str:
@@ -102,5 +106,6 @@ class Tally:
             "unmatched_annotations": self.unmatched_annotations,
             "tasks_with_feedback": self.with_feedback,
             "tasks_without_answer": self.without_answer,
+            "tasks_with_secrets": self.masked,
             "tasks": {"train": self.train, "validation": self.validation},
         }

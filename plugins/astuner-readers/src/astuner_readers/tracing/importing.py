@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from attrs import evolve, frozen
 
+from astuner.config.redaction import redact_keys
 from astuner.errors import DataError
 from astuner.schema import Split as SplitName
 from astuner.tabular.unique_ids import UniqueIds
@@ -189,6 +191,16 @@ def _write(spool: Spool, options: TracingOptions, to: Destinations, tally: Tally
                 tally.with_feedback += bool(candidate.feedback)
                 tally.without_answer += candidate.reference is None
         tally.train, tally.validation = files["train"].count, files["validation"].count
+        tally.masked = sum(file.masked for file in files.values())
+
+
+def _mask_secrets(value: Any) -> Any:
+    """Replace the keys and passwords that users or tools wrote: a model must not learn them, nor a data set spread them."""
+    if isinstance(value, Mapping):
+        return {key: _mask_secrets(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mask_secrets(item) for item in value]
+    return redact_keys(value) if isinstance(value, str) else value
 
 
 class _File:
@@ -199,6 +211,8 @@ class _File:
         self._limit = limit
         self._known = UniqueIds()
         self.count = 0
+        self.masked = 0
+        """Tasks in which a secret was."""
 
     def add(self, candidate: Candidate) -> bool:
         """Write a task; return False when the limit is reached."""
@@ -207,8 +221,11 @@ class _File:
         task_id = make_task_id(candidate)
         if self._known.add(task_id):
             task_id = make_task_id(candidate, alone=False)
+        row = candidate.row(task_id)
+        masked = _mask_secrets(row)
         for rows in self._rows:
-            rows.add(candidate.row(task_id))
+            rows.add(masked)
+        self.masked += masked != row
         self.count += 1
         return True
 

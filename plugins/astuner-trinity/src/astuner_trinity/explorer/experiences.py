@@ -8,15 +8,20 @@ from trinity.common.experience import EID, Experience
 
 from astuner.judging.advantages import WeightedSample, compute_advantages
 from astuner.protocols import Estimator
+from astuner.protocols.optional import SaysWhatItCompares, find_offer
 from astuner.schema import Episode, Group
-from astuner_trinity.rows import AGENT, EPISODE, EXPLORED, GROUP, VERSION
+from astuner_trinity.explorer.whole_step import ComparedGroup
+from astuner_trinity.rows import AGENT, COMPARED, EPISODE, EXPLORED, GROUP, VERSION
 
 BLANK_TOKENS = 2
 """Enough for a variance, which some of Trinity's algorithms compute."""
 
 
-def build_experiences(group: Group, estimator: Estimator, *, by_agent: bool) -> list[Experience]:
-    """Return the group's rows with trained tokens; a blank one if there are none, since Trinity requires one."""
+def build_experiences(group: Group, estimator: Estimator, *, by_agent: bool, plan: str = "") -> list[Experience]:
+    """Return the group's rows with trained tokens; a blank one if there are none, since Trinity requires one.
+
+    For an estimator that may compare all episodes of a step, they carry what `compare_step` needs; it reads the file `plan`.
+    """
     episodes = {episode.id: episode for episode in group.episodes}
     rows = [row for row in compute_advantages([group], estimator, by_agent=by_agent) if row.sample.trained]
     numbers: dict[str, int] = {}
@@ -25,7 +30,13 @@ def build_experiences(group: Group, estimator: Estimator, *, by_agent: bool) -> 
         episode = episodes[row.sample.episode_id]
         number = numbers[episode.id] = numbers.get(episode.id, -1) + 1
         found.append(_build_experience(row, episode, group, number))
-    return found or [build_blank(EID(task=group.task.task_id), group=group.key, step=group.step)]
+    found = found or [build_blank(EID(task=group.task.task_id), group=group.key, step=group.step)]
+    says = find_offer(estimator, SaysWhatItCompares)
+    if plan and (says is None or not says.group_relative):
+        compared = ComparedGroup.of(group, plan, by_agent=by_agent)
+        for experience in found:
+            experience.info[COMPARED] = compared
+    return found
 
 
 def _build_experience(row: WeightedSample, episode: Episode, group: Group, number: int) -> Experience:
@@ -36,6 +47,8 @@ def _build_experience(row: WeightedSample, episode: Episode, group: Group, numbe
     if start == 0:
         raise ValueError(f"sample of episode {episode.id!r}: its first id is marked as trained, but nothing precedes it")
     mask = torch.from_numpy(sample.mask[start:end].copy())
+    advantages = torch.zeros(end - start)
+    advantages[mask] = torch.from_numpy(row.spread()).float()
     reward = episode.reward_of(sample.agent)
     return Experience(
         # Trinity fills in the batch, and the task if it has no name.
@@ -44,7 +57,7 @@ def _build_experience(row: WeightedSample, episode: Episode, group: Group, numbe
         prompt_length=start,
         action_mask=mask,
         logprobs=torch.from_numpy(np.where(sample.mask[start:end], sample.logprobs[start:end], 0).astype(np.float32)),
-        advantages=torch.full((end - start,), row.advantage, dtype=torch.float32) * mask,
+        advantages=advantages,
         reward=float(reward or 0.0),
         info={
             EPISODE: episode.id,

@@ -76,7 +76,7 @@ class Player:
         runner = await stack.enter_async_context(
             open_rollouts(
                 engine=make_engine(model, info),
-                renderer=load_renderer(again.facts["model"], tool_call_format=info.config.model.tool_call_format),
+                renderer=load_renderer(again.facts["model"], **info.config.model.rendering),
                 parts=parts,
                 run_info=info,
                 store=spool,
@@ -120,7 +120,7 @@ class Player:
             self._playing.discard(playing)
             playing.cancel()
         by_agent = self.run_info.config.trainer_common.algorithm.norm_adv_by_agent
-        rows = build_experiences(group, self.estimator, by_agent=by_agent)
+        rows = build_experiences(group, self.estimator, by_agent=by_agent, plan=str(self.layout.plan))
         # Not earlier: a group without rows counts as missing, which the driver reports.
         self.spool.add_group(group)
         return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from trinity.buffer.operators.experience_operator import ensure_v1_operator
 from trinity.common.experience import EID, Experience
 
 from astuner_trinity.explorer.experiences import build_blank
+from astuner_trinity.explorer.whole_step import compare_step
 from astuner_trinity.rows import ROWS, STAMP
 
 
@@ -52,6 +54,8 @@ class StepStamp(AdvantageFn, ExperienceOperatorV1):
         metrics: dict[str, float] = {}
         if exps:
             self._last = exps[0]
+            # In a thread: the run is planned again for the first step.
+            await asyncio.to_thread(compare_step, exps)
             if self._operator is not None:
                 exps, metrics = await self._operator.process(exps)
         # Trinity's queue drops an empty step, and its trainer would wait for it.

@@ -125,9 +125,14 @@ def prepare_rows(
         schedule=options["lr_scheduler_type"],
         total_steps=options["total_steps"],
     )
-    live = [
-        place for place, row in enumerate(rows) if tokens[place] and (options["every_row"] or bool((row.advantages != 0).any()))
+    with_advantage = [
+        place
+        for place, row in enumerate(rows)
+        if tokens[place] and row.advantages is not None and bool((row.advantages != 0).any())
     ]
+    # In our loss, a divergence without any advantage makes no step (`astuner.training.signal`).
+    every_row = options["every_row"] and (bool(with_advantage) or not options.get("needs_advantage"))
+    live = [place for place, count in enumerate(tokens) if count] if every_row else with_advantage
     idle = not live
     kept = live or [min(range(len(rows)), key=lambda place: len(rows[place].tokens))]
     chosen = [(rows[place], 0.0 if idle else shares[place]) for place in kept]

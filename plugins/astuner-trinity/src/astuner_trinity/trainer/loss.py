@@ -20,6 +20,8 @@ class LossOptions:
 
     clip_ratio_low: float
     clip_ratio_high: float
+    clip_ratio_c: float = 3.0
+    """Largest ratio that counts for negative advantages."""
     rollout_is_threshold: float | None = None
     """Upper bound C of the importance weight min(π/μ, C) against the sampler's μ; None applies no weights."""
     kl_loss_coef: float = 0.0

@@ -14,6 +14,7 @@ from attrs import evolve, field, frozen
 from attrs.validators import ge, optional
 
 from astuner.clients.blocking import run_blocking
+from astuner.clients.fences import fence
 from astuner.clients.llm import LLMClient, LLMFailed
 from astuner.clients.llm_budget import LLMBudgetSpent
 from astuner.clients.llm_json import ask_for_json
@@ -149,7 +150,7 @@ def _prompt(language: str, rubrics: str) -> str:
 def _format_task(task: Candidate) -> str:
     parts: list[tuple[str, Any]] = [(message["role"], message["content"]) for message in task.init_messages]
     parts += [("question", task.query), ("answer", task.reference or task.answer or "(none)")]
-    return "\n".join(f"<{name}>\n{_cut(str(text))}\n</{name}>" for name, text in parts)
+    return "\n".join(fence(_cut(str(text)), name) for name, text in parts)
 
 
 def _cut(text: str) -> str:

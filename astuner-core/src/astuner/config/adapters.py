@@ -1,0 +1,73 @@
+"""LoRA adapters as the model of a run: a directory that peft wrote, and how it fits the keys of the configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from astuner.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from astuner.config.model import Model
+
+ADAPTER_FILE = "adapter_config.json"
+"""A directory with this file holds adapters, and names the model that they belong to."""
+
+
+@frozen(kw_only=True)
+class Adapters:
+    """What the file says."""
+
+    base: str
+    lora_rank: int
+    lora_alpha: float | None
+    target_modules: str | tuple[str, ...] | None
+
+
+def read_adapters(directory: Path) -> Adapters | None:
+    """Return the adapters of a directory; None if it holds a whole model, or nothing.
+
+    Raises `ConfigError` for a file that names no base or rank.
+    """
+    file = directory / ADAPTER_FILE
+    if not file.is_file():
+        return None
+    try:
+        found: Any = json.loads(file.read_text(encoding="utf-8"))
+        base, rank = found["base_model_name_or_path"], found["r"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise _refuse(file, repr(error)) from error
+    if not isinstance(base, str) or not base or not isinstance(rank, int):
+        raise _refuse(file, f"base_model_name_or_path is {base!r} and r is {rank!r}")
+    targets = found.get("target_modules")
+    return Adapters(
+        base=base,
+        lora_rank=rank,
+        lora_alpha=found.get("lora_alpha"),
+        target_modules=tuple(sorted(targets)) if isinstance(targets, list) else targets,
+    )
+
+
+def _refuse(file: Path, why: str) -> ConfigError:
+    message = f"{file} does not describe LoRA adapters ({why}): copy the directory again, or name another checkpoint"
+    return ConfigError([Problem(key="astuner.model.path", message=message)])
+
+
+def find_conflicts(adapters: Adapters, model: Model, user_keys: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each key that the user set and that the adapters do not have, with a message that names both values."""
+    asked = model.target_modules if isinstance(model.target_modules, str) else tuple(sorted(model.target_modules))
+    for name, wanted in (("lora_rank", model.lora_rank), ("lora_alpha", model.lora_alpha), ("target_modules", asked)):
+        has = getattr(adapters, name)
+        # peft writes the names that `all-linear` found; the backbone compares them with its model.
+        if f"model.{name}" not in user_keys or has is None or wanted in (has, "all-linear"):
+            continue
+        meant = "0 (train all weights)" if name == "lora_rank" and wanted == 0 else repr(wanted)
+        yield (
+            f"model.{name}",
+            f"model.path holds LoRA adapters with {name} {has!r}, and this asks for {meant}. Remove the key to train these "
+            "adapters on, or merge them into their base first (`astuner export RUN --merge-lora --out DIRECTORY`).",
+        )

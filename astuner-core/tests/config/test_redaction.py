@@ -1,0 +1,186 @@
+"""What is taken for a secret in configurations, commands and headers, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astuner.config.redaction import REDACTED, is_secret, redact_keys, redact_text, redact_tree, redact_values
+
+SECRET = "hunter3pw99"
+LETTERS = st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", min_size=16, max_size=40)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "Authorization",
+        "Proxy-Authorization",
+        "X-Auth",
+        "X-Auth-Token",
+        "auth",
+        "Cookie",
+        "Set-Cookie",
+        "bearer",
+        "basicAuth",
+        "credentials",
+        "aws_credential",
+        "jwt",
+        "oauth",
+        "DB_PWD",
+        "passphrase",
+    ],
+)
+def test_a_key_for_logging_in_is_a_secret(key: str) -> None:
+    assert redact_tree({"extra": {key: SECRET}}) == {"extra": {key: REDACTED}}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "author",
+        "authors",
+        "authority",
+        "authentic",
+        "max_tokens",
+        "tokenizer",
+        "eos_token",
+        "eos_token_id",
+        "auth_type",
+        "auth_mode",
+        "oauth_url",
+        "authMethod",
+        "token_path",
+        "credentials_file",
+        "SSH_AUTH_SOCK",
+        "cookie_path",
+        "bearings",
+        "forward",
+        "jitter",
+        "primary_key",
+        "answer_key",
+        "keypoints",
+        "secretary",
+    ],
+)
+def test_a_key_that_only_sounds_like_one_is_not(key: str) -> None:
+    assert redact_tree({key: SECRET}) == {key: SECRET}
+    assert not is_secret(key)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python -m serve --password {}",
+        "python -m serve --password={} --port 80",
+        "python -m serve --api-key '{}'",
+        "python -m serve --auth {}",
+        "OPENAI_API_KEY={} python -m serve",
+        "curl -H 'Authorization: Bearer {}' http://host",
+        'curl -H "authorization: Basic {}" http://host',
+        "curl -H 'Cookie: session={}; theme=dark'",
+        "curl -H 'X-Api-Key: {}'",
+        '{{"Authorization": "Bearer {}"}}',
+        "failed with header Bearer {}",
+        "postgres://user:{}@host/db",
+    ],
+)
+@given(secret=LETTERS)
+def test_the_value_of_a_flag_a_header_or_an_address_is_removed_from_any_text(text: str, secret: str) -> None:
+    assert secret not in redact_values(text.format(secret))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AKIA" + "IOSFODNN7EXAMPLE",
+        "ey" + "JhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxIn0.abcdefghijklmnop",
+        "xoxb" + "-123456789012-abcdefghijkl",
+        "AIza" + "SyA1234567890abcdefghijklmnopqrstuv",
+        "glpat" + "-abcdefghijklmnopqrst",
+        "-----BEGIN RSA PRIVATE " + "KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----",
+    ],
+)
+def test_a_key_of_a_known_form_is_removed_wherever_it_is(text: str) -> None:
+    assert redact_tree({"note": f"use {text} here"}) == {"note": f"use {REDACTED} here"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python -m serve --max-tokens 512 --tokenizer gpt2 --author Ann --eos-token x --token-file t",
+        "The bearer of this letter may enter.",
+        "Recipe: cookie: chocolate, 3 cups",
+        "authorization: required",
+        "sorted(rows, key=lambda row: row.password)",
+        "LEARNING_RATE=1e-6 python train.py",
+        "http://host:8000/path@2x",
+        "the password is not --password",
+        "sort --key 2,2n file.csv",
+        "openssl genrsa --key-size 2048",
+        "gpg --keyserver hkps://x --recv-keys ABC",
+        "MAX_TOKEN=512",
+        "TOKEN_BUDGET=100",
+        "KEY_COUNT=3",
+        "PASSWORD_MIN_LENGTH=8",
+        "ROW_KEY=user_id",
+        "The --token option was added.",
+        "The --password option was added.",
+        "auth: none",
+        "Authorization: Basic authentication",
+        "Bearer authentication",
+        "Cookie: name=value is sent",
+        "sk-learning-rate",
+        "API_KEY=your-key",
+    ],
+)
+def test_other_texts_stay_as_they_are(text: str) -> None:
+    assert redact_values(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("serve --password hunter3pw", "serve --password <redacted>"),
+        ("serve --password 1234", "serve --password <redacted>"),
+        ("DB_PASSWORD=hunter", "DB_PASSWORD=<redacted>"),
+        ("ACCESS_TOKEN=a1b2c3d4e5", "ACCESS_TOKEN=<redacted>"),
+        ("serve --api-key Ab3dEf6hIj", "serve --api-key <redacted>"),
+        ("the key sk-abc123def", "the key <redacted>"),
+    ],
+)
+def test_a_value_that_is_no_ordinary_word_or_number_is_removed(text: str, kept: str) -> None:
+    assert redact_values(text) == kept
+
+
+@pytest.mark.parametrize("text", ["serve --password hunter3pw", "ACCESS_TOKEN=a1b2c3d4e5", "docker run -e API_KEY=Ab3dEf6hIj x"])
+def test_what_a_program_is_given_is_not_for_certain_a_secret(text: str) -> None:
+    assert redact_keys(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["sk-abc123def", "Authorization: Bearer a1b2c3d4e5", "X-Api-Key: Ab3dEf6hIj", "AKIA" + "IOSFODNN7EXAMPLE"]
+)
+def test_a_key_or_a_header_is_for_certain_a_secret(text: str) -> None:
+    assert REDACTED in redact_keys(f"say {text} now")
+
+
+def test_the_column_to_sort_by_in_a_command_is_no_secret() -> None:
+    assert redact_tree({"command": ["sort", "--key", "2,2n"]}) == {"command": ["sort", "--key", "2,2n"]}
+
+
+def test_what_follows_a_flag_in_a_list_is_a_secret() -> None:
+    command = ["serve", "--password", SECRET, "--port", "80"]
+    assert redact_tree({"command": command}) == {"command": ["serve", "--password", REDACTED, "--port", "80"]}
+    assert redact_text(f"command: [serve, --password, {SECRET}] # {{}}\n") == f"command: [serve, --password, {REDACTED}] # {{}}\n"
+
+
+def test_a_reference_to_the_environment_is_not_a_secret() -> None:
+    assert redact_tree({"api_key": "${oc.env:OPENAI_API_KEY}"}) == {"api_key": "${oc.env:OPENAI_API_KEY}"}
+
+
+@given(st.text(max_size=80))
+def test_redacting_twice_changes_nothing_more(text: str) -> None:
+    once = redact_values(text)
+    assert redact_values(once) == once

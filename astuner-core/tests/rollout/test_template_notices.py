@@ -1,0 +1,31 @@
+"""What a model's chat template cannot show is reported when rollouts start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from official_templates import official_renderer
+
+from astuner import Workflow, WorkflowOutput
+from astuner.rendering import TemplateRenderer
+
+
+class Idle(Workflow):
+    async def execute(self, workflow_task: Any, tuner: Any) -> WorkflowOutput:
+        return WorkflowOutput()
+
+
+@pytest.fixture
+def renderer() -> TemplateRenderer:
+    return official_renderer("gemma")
+
+
+def test_what_the_template_cannot_show_is_reported_once_before_any_call(stage: Callable[..., Any]) -> None:
+    made = stage(Idle, lambda prompt, request: "never called")
+    made.play(3)
+    assert made.told == [
+        "model.path: the model's chat template does not show tools, so they go into the system message (model.tools_in_prompt).",
+        "model.path: the model's chat template takes no system message, so it goes before the text of the first user message.",
+    ]

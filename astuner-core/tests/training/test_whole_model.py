@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from astuner.errors import ConfigError
+from astuner.training.adapters import check_whole_model
+
+
+def test_adapters_are_refused_where_a_whole_model_is_needed_with_the_remedy(tmp_path: Path):
+    (tmp_path / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "org/base", "r": 4}))
+    with pytest.raises(
+        ConfigError, match=r"LoRA adapters of org/base, and the engine 'x' begins with a whole model.*--merge-lora"
+    ):
+        check_whole_model(str(tmp_path), "the engine 'x'")
+
+
+@pytest.mark.parametrize("path", ["org/name", "."])
+def test_any_other_model_is_left_to_who_loads_it(path: str):
+    check_whole_model(path, "the engine 'x'")

@@ -1,0 +1,146 @@
+"""Answers that are not numbers: the texts that a model marks as its answer, and what two spellings of one have in common."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from astuner_judges.final_answer import cut_to_answer, find_after_hashes, find_last_marker
+from astuner_judges.notation import find_last_boxed, to_ascii
+
+_TEXT = re.compile(r"\\(?:text\w*|math(?:rm|bf|it|sf|tt)|mbox|operatorname|boldsymbol|bm|emph)\s*\{([^{}]*)\}")
+_SPACING = re.compile(r"\\(?:left|right|displaystyle|[!,;:])(?![A-Za-z])|\\\s")
+_ENCLOSED = re.compile(
+    r"\*\*(.*)\*\*|__(.*)__|\*(.*)\*|`(.*)`|\$\$(.*)\$\$|\$([^$]*)\$|\\\((.*)\\\)|\\\[(.*)\\\]|\"(.*)\"|'(.*)'|“(.*)”|‘(.*)’",
+    re.DOTALL,
+)
+_END = re.compile(r"[\s.,;:?]+$|(?<=[^\W\d_][^\W\d_])!+$")
+_SPACE = re.compile(r"(?<![0-9])\s+|\s+(?![0-9])")
+_THOUSANDS = re.compile(r"-?[0-9]{1,3}(?: [0-9]{3})+")
+_LETTER = re.compile(r"\(([a-z])\)")
+_INFINITY = re.compile(r"(positive|negative|plus|minus|[+-]|正|负)?(?:\\infty|infinity|inf|∞|无穷大?|无限大)")
+_CHOICE = re.compile(r"\(?([A-Z])(?:\)|[.:](?=\s))\s*(?=\S)")
+_OTHER_CHOICE = re.compile(r"(?:\(|(?:^|[\n,;.!?]|\b(?:or|and|but))[ \t]*)\(?([A-Z])(?:\)|[.:](?=\s)|\.?\s*$)")
+_LONE_CHOICE = re.compile(r"\(?[A-Z]\)?\.?")
+_CLAUSE_END = re.compile(r",?\s+(?:because|since)\b|\s+\(|,\s+(?:as|so|which|not)\b", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(?<=[^\s.])[.!?][\"'”)*_]*\s+|。")
+_FORMULA = re.compile(r"\$([^$]+)\$|\\\((.+?)\\\)")
+_UNDECIDED = re.compile(r"\b(?:or|not)\b", re.IGNORECASE)
+_ALTERNATIVE = re.compile(r"[\s(.,;*]*(?:or\b|(?:yes|no|true|false|[A-Z])\W*$)", re.IGNORECASE)
+"""What follows the first part of a line that gives another answer too: `A. or B.`, `Yes. No.`, `Paris (or London)`."""
+_POINT = re.compile(r"(?:\\left)?\s*[(\[].*,.*[)\]]", re.DOTALL)
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_WORDS = re.compile(r"[^\W\d_]+(?:[\s,.'’-]+[^\W\d_]+)*")
+_FUNCTION = re.compile(r"a?(?:sin|cos|tan|log|exp|sqrt|cot|sec|csc)h?")
+_SHORT_WORDS = frozenset({"no", "on", "is", "it", "he", "we", "up", "us"})
+_SEPARATOR = re.compile(r"\s*(?:[,;、]|\b(?:and|or)\b|和|或|\\text\{\s*(?:and|or)\s*\})\s*", re.IGNORECASE)
+_MOST_ITEMS = 50
+_LONGEST_READING = 2000
+"""Characters of what may be an answer, so that a text made of marks is judged quickly."""
+_MOST_LAYERS = 10
+"""Marks around a text that are taken off, one inside the other."""
+
+
+def find_stated_texts(text: str) -> list[str]:
+    r"""Return what may be the answer: the last box, what follows the last `####` or marker, or all of a text without these.
+
+    One of more than `_LONGEST_READING` characters is replaced by an empty text. After a marker there are several readings: the
+    line, its first sentence, and that without its reason ("…, because …").
+    """
+    return [one if len(one) <= _LONGEST_READING else "" for one in _list_readings(cut_to_answer(text).strip())]
+
+
+def _list_readings(said: str) -> list[str]:
+    if (boxed := find_last_boxed(said)) is not None:
+        return [boxed]
+    if (line := find_after_hashes(said)) is not None:
+        return [line]
+    marked = find_last_marker(said)
+    if marked is None:
+        return [said]
+    line = next((line for line in said[marked[1] :].split("\n") if re.search(r"\w", line)), "").strip()
+    line = line[: _LONGEST_READING + 1]
+    sentence = _SENTENCE_END.split(line, maxsplit=1)[0]
+    formulas = [] if _UNDECIDED.search(sentence) else [first or second for first, second in _FORMULA.findall(sentence)]
+    parts = [sentence, _CLAUSE_END.split(sentence, maxsplit=1)[0]]
+    decided = [part for part in parts if not _ALTERNATIVE.match(line[len(part) :])]
+    return [line, *decided, *(formulas if len(formulas) == 1 else ())]
+
+
+def are_same_text(one: str, other: str) -> bool:
+    """Whether two texts are the same but for capitals, spaces, markup, brackets around a letter, and a full stop."""
+    return normalize(one) == normalize(other) != ""
+
+
+def is_choice(gold: str, text: str) -> bool:
+    """Whether a text begins with the letter that is the right answer, as `(C) 42` and `C. Paris` do, and chooses no other."""
+    if not _LONE_CHOICE.fullmatch(gold.strip()):
+        return False
+    begins = _CHOICE.match(_unwrap(_TEXT.sub(r"\1", text)).lstrip("*_ "))
+    letter = gold.strip("(). ")
+    if begins is None or begins[1] != letter:
+        return False
+    return all(other[1] == letter for other in _OTHER_CHOICE.finditer(begins.string, begins.end()))
+
+
+def is_point(text: str) -> bool:
+    """Whether a text is several values in brackets, such as a point or an interval, and not a list of them."""
+    return _POINT.fullmatch(_unwrap(text)) is not None
+
+
+def is_prose(text: str) -> bool:
+    """Whether a text is words, whose letters are not variables to be multiplied: `listen` is not `silent`."""
+    plain = _unwrap(_TEXT.sub(r" \1 ", text)).strip(" .!?")
+    if not _WORDS.fullmatch(plain):
+        return False
+    words = re.findall(r"[^\W\d_]+", plain)
+    return any((len(word) > 2 and not _FUNCTION.fullmatch(word)) or word.lower() in _SHORT_WORDS for word in words)
+
+
+def is_sentence(text: str) -> bool:
+    """Whether there are words around what a text says, so that it is more than a formula."""
+    words = re.findall(r"[^\W\d_]{3,}", _COMMAND.sub(" ", _TEXT.sub(" ", text)))
+    return any(not _FUNCTION.fullmatch(word.lower()) for word in words)
+
+
+def split_items(text: str) -> list[str]:
+    """Return the parts of a list such as `3, 5` or `3 and 5`; commas in brackets separate nothing."""
+    text = _unwrap(text)
+    items: list[str] = []
+    start = depth = 0
+    separators = {match.start(): match.end() for match in _SEPARATOR.finditer(text)}
+    position = 0
+    while position < len(text):
+        if depth == 0 and position in separators and len(items) < _MOST_ITEMS:
+            items.append(text[start:position])
+            start = position = separators[position]
+            continue
+        depth += (text[position] in "([{") - (text[position] in ")]}")
+        position += 1
+    return [item.strip() for item in (*items, text[start:]) if item.strip()]
+
+
+@lru_cache(maxsize=1024)
+def normalize(text: str) -> str:
+    """Return what all spellings of a text have in common; empty if nothing is left."""
+    text = _TEXT.sub(r"\1", to_ascii(text)).replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
+    text = _SPACE.sub("", _unwrap(_SPACING.sub(" ", text))).casefold()
+    if _THOUSANDS.fullmatch(text):
+        return text.replace(" ", "")
+    if letter := _LETTER.fullmatch(text):
+        return letter[1]
+    if infinity := _INFINITY.fullmatch(text):
+        return "-∞" if infinity[1] in {"negative", "minus", "-", "负"} else "∞"
+    return text
+
+
+def _unwrap(text: str) -> str:
+    """Take off what encloses a whole text, as bold marks, quotes and formula signs do, and its full stop."""
+    for _ in range(_MOST_LAYERS):
+        stripped = _END.sub("", text.strip())
+        if enclosed := _ENCLOSED.fullmatch(stripped):
+            stripped = next((part for part in enclosed.groups() if part is not None), "")
+        if stripped == text:
+            break
+        text = stripped
+    return text
