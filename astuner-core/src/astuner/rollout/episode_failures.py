@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from attrs import asdict, evolve, fields_dict
+from attrs import evolve, fields_dict
 
 from astuner.config.rollout import FailureRewards
 from astuner.errors import ServiceUnavailable
@@ -83,7 +83,13 @@ def count_attempt(failure: Failure, calls: Sequence[Call]) -> Failure:
 
 def make_failure_verdict(reason: str, rewards: FailureRewards) -> Verdict | None:
     """Return the verdict that `rollout.failure_rewards` gives to a failed episode; None leaves it out of its group."""
-    reward = asdict(rewards).get(reason)
+    rewards_by_reason = {
+        "context_full": rewards.context_full,
+        "max_steps": rewards.max_steps,
+        "timeout": rewards.timeout,
+        "workflow_error": rewards.workflow_error,
+    }
+    reward = rewards_by_reason.get(reason)
     if reward is None:
         return None
     return Verdict(reward, False, rationale=f"rollout.failure_rewards.{reason}: no judge saw the episode", presumed=True)
