@@ -118,12 +118,14 @@ def test_what_to_stop_is_said_once(cli: Any, arguments: list[str]) -> None:
 def test_a_run_that_is_stopped_saves_its_state(cli: Any, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(WAITS)
     conf = write_project(tmp_path, "astuner.testing.judges:ExactAnswer", workflow="./agent.py:Agent")
-    run = subprocess.Popen([sys.executable, "-m", "astuner", "run", "--conf", str(conf)], stderr=subprocess.DEVNULL)
+    said = tmp_path / "said"
+    with said.open("wb") as file:
+        run = subprocess.Popen([sys.executable, "-m", "astuner", "run", "--conf", str(conf)], stderr=file)
     state = tmp_path / "launcher_record" / "project.debug" / "state.json"
     try:
         until(lambda: state.exists() and "running" in state.read_text())
         stopped = cli("stop", "project")
-        assert "ended, interrupted" in stopped.err
+        assert "ended, interrupted" in stopped.err, state.read_text() + said.read_text()
         assert run.wait(timeout=30) == 130
     finally:
         run.kill()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from astuner.errors import RunFailed, UsageError
+from astuner.errors import Interrupted, RunFailed, UsageError
 
 AUDIT = """
 from pathlib import Path
@@ -107,3 +107,40 @@ def test_a_dry_run_gives_extensions_their_options(cli: Any, run: Any, audited: d
     conf = write_project(played.directory.parent / "again", settings=audited)
     shown = cli("run", "--conf", conf, "--dry-run")
     assert (shown.code, "left out" in shown.err) == (0, False)
+
+
+SIGNAL = "import os, signal, asyncio\n\ndef ask():\n    os.kill(os.getpid(), signal.SIGTERM)\n\n"
+STOPPED = {
+    "while the backbone is made": (
+        "backbone",
+        "from astuner.builtin.debug.debug_backbone import DebugBackbone\n"
+        "class Part(DebugBackbone):\n"
+        "    def __init__(self, *given, **named):\n"
+        "        ask()\n",
+    ),
+    "while an engine turns its cancellation into an error": (
+        "engine",
+        "from astuner.builtin.engines.scripted_engine import ScriptedEngine\n"
+        "class Part(ScriptedEngine):\n"
+        "    @classmethod\n"
+        "    def from_run(cls, options, run_info):\n"
+        "        return cls(model_path=run_info.config.model.path)\n"
+        "    async def start(self):\n"
+        "        ask()\n"
+        "        try:\n"
+        "            await asyncio.sleep(60)\n"
+        "        finally:\n"
+        "            raise OSError('gone')\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("when", STOPPED)
+def test_a_run_that_is_stopped_is_interrupted_whatever_was_going_on(run: Any, tmp_path: Path, when: str) -> None:
+    kind, source = STOPPED[when]
+    (tmp_path / "part.py").write_text(SIGNAL + source)
+    part = f"{tmp_path}/part.py:Part"
+    with pytest.raises(Interrupted):
+        run(**({"settings": {"rollout": {"name": part}}} if kind == "engine" else {kind: part}))
+    [state] = tmp_path.rglob("state.json")
+    assert json.loads(state.read_text())["status"] == "interrupted"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -13,6 +14,9 @@ from astuner.protocols import EpisodeStore
 
 if TYPE_CHECKING:
     from astuner.plugins.hooks import Hooks
+
+
+STOPPING = "stopping: the state is being saved; a second signal ends the run at once"
 
 
 class RunControl:
@@ -99,9 +103,12 @@ def stop_on_signals(control: RunControl, say: Callable[[str], None]) -> Iterator
         for ending in (signal.SIGINT, signal.SIGTERM):
             signal.signal(ending, before[ending])
         control.request_stop()
-        # The reader may be gone, as `tee` is after Ctrl-C; and printing inside a print fails.
-        with suppress(OSError, RuntimeError):
-            say("stopping: the state is being saved; a second signal ends the run at once")
+        try:
+            say(STOPPING)
+        except Exception:  # noqa: BLE001 - the signal may arrive inside a print or an import, which then fails a second time
+            # The reader may be gone, as `tee` is after Ctrl-C.
+            with suppress(OSError):
+                os.write(2, f"warning: {STOPPING}\n".encode())
 
     def save(number: int, frame: FrameType | None) -> None:
         control.request_save()

@@ -262,27 +262,29 @@ class _Run:
         progress = Progress(step=self._resume_step)
         exit_code = 1
         try:
-            self._directory.write_state(status="running")
-            hooks.run_started(info, list_plugins_in_use(plan))
-            backbone = hooks.make_backbone(plan.backbone.candidate, plan.backbone.options, info)
-            try:
-                with stop_on_signals(self.control, lambda text: self.notify(text, "warning")):
-                    drive(
-                        begin(self, backbone, tasks),
-                        run_info=info,
-                        directory=self._directory,
-                        loggers=self._loggers,
-                        hooks=hooks,
-                        control=self.control,
-                        progress=progress,
-                        replayed=replayed,
-                    )
-            except KeyboardInterrupt:
-                # Leaving a debugger outside of the rollouts requests a stop, then interrupts the code it was in.
-                if not self.control.stop:
-                    raise
-            finally:
-                backbone.close()
+            with stop_on_signals(self.control, lambda text: self.notify(text, "warning")):
+                # From here on `astuner stop` finds a run that saves what it has.
+                self._directory.write_state(status="running")
+                hooks.run_started(info, list_plugins_in_use(plan))
+                backbone = hooks.make_backbone(plan.backbone.candidate, plan.backbone.options, info)
+                try:
+                    if not self.control.stop:
+                        drive(
+                            begin(self, backbone, tasks),
+                            run_info=info,
+                            directory=self._directory,
+                            loggers=self._loggers,
+                            hooks=hooks,
+                            control=self.control,
+                            progress=progress,
+                            replayed=replayed,
+                        )
+                except KeyboardInterrupt:
+                    # Leaving a debugger outside of the rollouts requests a stop, then interrupts the code it was in.
+                    if not self.control.stop:
+                        raise
+                finally:
+                    backbone.close()
             if self.control.stop:
                 raise Interrupted(f"stopped after step {progress.step}; continue with --resume")
             self._directory.write_state(status="finished")

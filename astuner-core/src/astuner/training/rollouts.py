@@ -12,6 +12,7 @@ from astuner.protocols import Control, Engine, RunInfo
 from astuner.protocols.optional import MeasuresBusyTime, find_offer
 from astuner.rollout.host import make_training_sampling, make_validation_sampling, open_rollouts
 from astuner.rollout.runner import RolloutRunner, Round
+from astuner.rollout.stopping import wait_until_stopped
 from astuner.runs.atomic import explain_os_errors
 from astuner.schema import Episode, Group, Task
 from astuner.training.learner import AdjustsSampling, BringsEngine, BringsRenderer, Learner, ServesWeights
@@ -51,8 +52,9 @@ class Rollouts:
         control.on_stop(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(self._cancel))
         try:
             self._runner = self._loop.run(self._open(opening, recipe))
-        except asyncio.CancelledError as error:
+        except (asyncio.CancelledError, Exception) as error:
             self._loop.close()
+            # What is cancelled half-way may end with an error of its own.
             if control.stop:
                 raise Interrupted("stopped before the engine was ready; continue with --resume") from error
             raise
@@ -144,11 +146,7 @@ class Rollouts:
         async def play() -> list[Group] | None:
             self._playing = playing = asyncio.ensure_future(self._runner.run(tasks, round_))
             try:
-                return await playing
-            except asyncio.CancelledError:
-                if self._control.stop:
-                    return None
-                raise
+                return await wait_until_stopped(playing, self._control)
             finally:
                 self._playing = None
 

@@ -110,6 +110,7 @@ def _play(
 ) -> list[Group] | None:
     """Return the groups, or None when the user stopped."""
     from astuner.rollout.host import open_rollouts
+    from astuner.rollout.stopping import wait_until_stopped
 
     parts = recipe.build(run, control.hooks)
     if recipe.engine is None:
@@ -148,12 +149,7 @@ def _play(
         # A stop cancels everything, including a server that is still starting.
         playing, loop = asyncio.ensure_future(play()), asyncio.get_running_loop()
         control.on_stop(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(playing.cancel))
-        try:
-            return await playing
-        except asyncio.CancelledError:
-            if control.stop:
-                return None
-            raise
+        return await wait_until_stopped(playing, control)
 
     try:
         return asyncio.run(play_until_stopped())
