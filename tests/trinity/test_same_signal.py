@@ -113,6 +113,10 @@ def trainers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Tr
         read_key_again()
         cluster.init(address=os.environ[ADDRESS], namespace="same-signal", log_to_driver=False)
         stack.callback(cluster.shutdown)
+        from astuner_trinity.trainer.padding import provide_padding
+
+        # As our monitor does in the trainer's process.
+        provide_padding()
         config = load_config(str(layout.config)).check_and_update()
         trainer = VERLTrainer(config)
         asyncio.run(trainer.prepare())

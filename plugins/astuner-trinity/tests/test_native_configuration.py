@@ -37,11 +37,11 @@ def made(tree: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     [
         (1, "", "colocate", 1, "memory"),
         (2, "", "both", 1, "nccl"),
-        (8, "", "both", 2, "nccl"),
+        (8, "", "both", 4, "nccl"),
         (0, "", "both", 2, "nccl"),
         (1, "trinity: {mode: explore}", "explore", 1, "checkpoint"),
-        (4, "trinity: {mode: bench}", "bench", 2, "checkpoint"),
-        (8, "trinity: {synchronizer: {sync_method: memory}}", "both", 2, "memory"),
+        (4, "trinity: {mode: bench}", "bench", 4, "checkpoint"),
+        (8, "trinity: {synchronizer: {sync_method: memory}}", "both", 4, "memory"),
     ],
 )
 def test_gpus_decide_mode_engines_and_how_weights_travel(
@@ -55,7 +55,7 @@ def test_gpus_decide_mode_engines_and_how_weights_travel(
 
 @pytest.mark.parametrize(
     ("gpus", "groups", "text", "runners"),
-    [(8, 32, "", 16), (2, 32, "", 32), (8, 1, "", 1), (8, 32, "trinity: {explorer: {runner_per_model: 5}}", 5)],
+    [(8, 32, "", 8), (2, 32, "", 32), (8, 1, "", 1), (8, 32, "trinity: {explorer: {runner_per_model: 5}}", 5)],
 )
 def test_groups_are_shared_out_among_the_runners_of_each_engine(
     tree: Callable[..., dict[str, Any]], gpus: int, groups: int, text: str, runners: int

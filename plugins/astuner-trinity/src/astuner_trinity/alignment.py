@@ -253,6 +253,7 @@ ALIGNMENT = Alignment(
         Constant("explorer.eval_on_startup", False, "validation is played when trainer_common says"),
         Constant(f"{ENGINE}.enable_openai_api", True, "its server takes token ids"),
         Constant("trainer.use_remove_padding", AUTO, "where flash-attention is installed"),
+        Constant("trainer.use_dynamic_bsz", AUTO, "where rows are packed: verl fills a pass without counting padding"),
         Constant(f"{VERL}.model.external_lib", "astuner_trinity.trainer.worker", "a step is one optimizer step"),
         Constant("data_processor.experience_pipeline.save_input", False, "the run store keeps every episode"),
         Constant("synchronizer.sync_method", AUTO, "nccl between GPUs, else memory"),

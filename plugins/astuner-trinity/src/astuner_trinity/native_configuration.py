@@ -19,8 +19,14 @@ from astuner_trinity.open_values import AUTO, as_plain_tree
 from astuner_trinity.process_environment import Machine
 
 ENGINES = 2
-"""Engines if there are enough GPUs, the default of `rollout.n_vllm_engine`."""
+"""Engines on a cluster whose size is not known, the default of `rollout.n_vllm_engine`; else they take half of the GPUs."""
 RUNNERS_ON_CPU = 2
+ONE_ROW = (
+    "actor.ppo_micro_batch_size_per_gpu",
+    "ref.log_prob_micro_batch_size_per_gpu",
+    "rollout.log_prob_micro_batch_size_per_gpu",
+)
+"""Rows per pass, which verl reads if `use_dynamic_bsz` is off."""
 OWN_FUNCTIONS = ("advantage_fn", "policy_loss_fn", "kl_penalty_fn", "kl_loss_fn", "entropy_loss_fn")
 STRATEGY = ("sample_strategy", "sample_strategy_args")
 STAMP = "astuner_trinity.explorer.row_counts.StepStamp"
@@ -76,7 +82,11 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
         put(tree, "trainer.use_remove_padding", machine.flash_attention and not stand_in)
     if get(tree, "synchronizer.sync_method") == AUTO:
         put(tree, "synchronizer.sync_method", _sync_method(tree, stand_in))
+    own = copy.deepcopy(get(tree, "trainer.trainer_config") or {})
     _precision(tree, machine)
+    _fill_passes(tree)
+    # The user's values take precedence.
+    tree["trainer"]["trainer_config"] = merge(get(tree, "trainer.trainer_config"), own)
     _monitor(tree, wanted.layout)
     _algorithm(tree)
     _copy(tree)
@@ -127,8 +137,9 @@ def _place_gpus(tree: dict[str, Any], machine: Machine) -> None:
     tree["mode"] = _mode(tree["mode"], tree)
     modes = {_mode(stage.get("mode") or tree["mode"], tree) for stage in tree["stages"]} or {tree["mode"]}
     if asked == AUTO:
-        room = there // spread if modes <= {"explore", "bench", "serve"} else (there - 1) // spread
-        engine["engine_num"] = ENGINES if there == 0 else max(1, min(ENGINES, room))
+        # Playing takes most of an agent's step, so the trainer gets no more than the engines.
+        room = there if modes <= {"explore", "bench", "serve"} else there // 2
+        engine["engine_num"] = ENGINES if there == 0 else max(1, room // spread)
     if "both" in modes and there and spread * engine["engine_num"] >= there:
         message = (
             f"{engine['engine_num']} engine(s) of {spread} GPU(s) and a trainer are asked for, and there are {there} GPUs. Lower "
@@ -165,7 +176,6 @@ def _precision(tree: dict[str, Any], machine: Machine) -> None:
     if dtype == AUTO:
         dtype = "float32" if machine.stand_in else "bfloat16"
         put(tree, "explorer.rollout_model.dtype", dtype)
-    own = copy.deepcopy(get(tree, "trainer.trainer_config") or {})
     if dtype == "float32":
         mixed = {"param_dtype": "fp32", "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
         for part in ("actor", "ref"):
@@ -180,8 +190,16 @@ def _precision(tree: dict[str, Any], machine: Machine) -> None:
         put(tree, "trainer.trainer_config.ref.fsdp_config.model_dtype", "fp32")
         for part in ("actor", "ref"):
             put(tree, f"trainer.trainer_config.{part}.fsdp_config.use_torch_compile", False)
-    # The user's values take precedence.
-    tree["trainer"]["trainer_config"] = merge(get(tree, "trainer.trainer_config"), own)
+
+
+def _fill_passes(tree: dict[str, Any]) -> None:
+    """Train one row per pass where rows are padded: verl fills a pass without counting padding, which may be most of it."""
+    trainer = tree["trainer"]
+    if trainer["use_dynamic_bsz"] == AUTO:
+        trainer["use_dynamic_bsz"] = bool(trainer["use_remove_padding"])
+    if not trainer["use_dynamic_bsz"]:
+        for key in ONE_ROW:
+            put(tree, f"trainer.trainer_config.{key}", 1)
 
 
 def _monitor(tree: dict[str, Any], layout: Layout) -> None:

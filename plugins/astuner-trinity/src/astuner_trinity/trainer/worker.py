@@ -11,6 +11,7 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine_workers import TrainingWorker
 
 from astuner_trinity.rows import IDLE, RATE, SHARE
+from astuner_trinity.trainer.padding import provide_padding
 
 
 def wrap_training(train_mini_batch: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -47,4 +48,5 @@ def _skip_update(engine: Any) -> Iterator[None]:
         del engine.optimizer_step
 
 
+provide_padding()
 TrainingWorker.train_mini_batch = wrap_training(TrainingWorker.train_mini_batch)

@@ -14,7 +14,6 @@ PATCHED = {
     "torch": "of_torch",
     "verl.utils.device": "of_device",
     "verl.utils.distributed": "of_distributed",
-    "verl.utils.attention_utils": "of_attention",
     "verl.workers.engine.fsdp.transformer_impl": "of_engine",
 }
 """Module -> function of `astuner_trinity_cpu.patches`."""

@@ -35,17 +35,6 @@ def of_distributed(module: Any) -> None:
     module.initialize_global_process_group_ray = lambda timeout_second=None, backend=None: initialize(timeout_second, "gloo")
 
 
-def of_attention(module: Any) -> None:
-    """Padding without flash-attention: verl has the same functions in plain torch, for NPUs."""
-
-    def functions() -> tuple[Any, ...]:
-        from verl.utils.npu_flash_attn_utils import index_first_axis, pad_input, rearrange, unpad_input
-
-        return index_first_axis, pad_input, rearrange, unpad_input
-
-    module._get_attention_functions = functions
-
-
 def of_engine(module: Any) -> None:
     """FSDP2 is registered for GPUs and NPUs alone; offloading would pin memory, for which there must be one."""
     from verl.workers.engine import EngineRegistry
