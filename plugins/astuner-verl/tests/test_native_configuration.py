@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from astuner.config.rollout import Rollout
 from astuner.config.trees import get
 from astuner.errors import ConfigError
 from astuner_verl.native_configuration import Machine, resolve_configuration
@@ -22,7 +23,8 @@ def finish(native: Any) -> Any:
     def of(machine: Machine, *overrides: str, text: str = "") -> dict[str, Any]:
         found = native(*overrides, text=text)
         assert found.problems == ()
-        return resolve_configuration(found.tree, machine, model="org/model", loss_agg_mode="seq-mean-token-mean", steps=5)
+        how = {"rollout": Rollout(), "model": "org/model", "loss_agg_mode": "seq-mean-token-mean", "steps": 5}
+        return resolve_configuration(found.tree, machine, **how)
 
     return of
 
@@ -32,6 +34,8 @@ EXPECTED = {
     "trainer.n_gpus_per_node": (1, 8),
     f"{ROLLOUT}.name": ("transformers", "vllm"),
     f"{ROLLOUT}.dtype": ("float32", "bfloat16"),
+    # 128 episodes at once on 8 engines.
+    f"{ROLLOUT}.max_num_seqs": (10, 16),
     f"{ROLLOUT}.load_format": ("auto", "dummy"),
     f"{ACTOR}.use_torch_compile": (False, True),
     f"{ACTOR}.fsdp_config.mixed_precision.param_dtype": ("fp32", "bf16"),

@@ -21,7 +21,7 @@ from astuner.processes import Lease, attach, free_port, launch, list_programs
 from astuner.protocols import RunInfo
 from astuner.schema import Request
 from astuner.testing.run_infos import run_info
-from astuner_vllm import layout
+from astuner_vllm import layout, machine_settings
 from astuner_vllm.engine import VllmEngine
 from astuner_vllm.gpus import visible_gpus
 from astuner_vllm.installed import VllmInstalled
@@ -76,9 +76,10 @@ def started_with(members: list[Any]) -> list[tuple[str | None, str]]:
     [
         (0, {}, (), [(None, "")]),
         (1, {}, (), [("0", "")]),
-        (4, {}, (), [("3", ""), ("2", "")]),
+        # All but the trainer's.
+        (4, {}, (), [("3", ""), ("2", ""), ("1", "")]),
         (4, {"n_vllm_engine": 4}, ("rollout.n_vllm_engine",), [("3", ""), ("2", ""), ("1", ""), ("0", "")]),
-        (4, {"tensor_model_parallel_size": 2}, (), [("2,3", "--tensor-parallel-size=2"), ("0,1", "--tensor-parallel-size=2")]),
+        (4, {"tensor_model_parallel_size": 2}, (), [("2,3", "--tensor-parallel-size=2")]),
     ],
 )
 def test_servers_share_the_gpus_from_the_last_on(
@@ -87,6 +88,43 @@ def test_servers_share_the_gpus_from_the_last_on(
     machine(gpus)
     found = make_own_members(VllmOptions(), run(model, user_keys=frozenset(user_keys), **settings), silent)
     assert expected == started_with(found)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "settings", "expected"),
+    [
+        (1, {}, [("0.4", "128")]),
+        (8, {}, [(None, "19")] * 7),
+        (8, {"n_vllm_engine": 8}, [(None, "16")] * 7 + [("0.4", "16")]),
+        (2, {"max_num_seqs": 7}, [(None, "7")]),
+    ],
+)
+def test_a_server_takes_what_its_gpu_has(model: Path, machine: Any, gpus: int, settings: Any, expected: Any) -> None:
+    machine(gpus)
+    found = make_own_members(
+        VllmOptions(), run(model, user_keys=frozenset(f"rollout.{key}" for key in settings), **settings), silent
+    )
+    taken = []
+    for member in found:
+        words = dict(word.partition("=")[::2] for word in member.plan.command(1).argv)
+        taken.append((words.get("--gpu-memory-utilization"), words["--max-num-seqs"]))
+    assert taken == expected
+
+
+def test_what_becomes_of_open_settings_is_explained(model: Path, machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(8)
+    monkeypatch.setattr(machine_settings, "installed", layout.installed)
+    monkeypatch.setattr(machine_settings, "visible_gpus", layout.visible_gpus)
+    found = {one.key: one for one in VllmEngine.settle_values(run(model))}
+    assert (found["rollout.n_vllm_engine"].value, found["rollout.max_num_seqs"].value) == (7, 19)
+    assert "one for the trainer" in found["rollout.n_vllm_engine"].because
+    assert [one.cost for one in found.values()] == [None] * 3
+    small = run(
+        model, user_keys=frozenset({"rollout.max_num_seqs"}), max_num_seqs=4, sections={"vllm": {"gpu_memory_utilization": 0.4}}
+    )
+    costs = {one.key: one.cost for one in VllmEngine.settle_values(small)}
+    assert "set it to 19" in str(costs["rollout.max_num_seqs"])
+    assert "most of their memory is not used" in str(costs["rollout.vllm.gpu_memory_utilization"])
 
 
 def test_more_servers_than_gpus_is_an_error_of_the_configuration(model: Path, machine: Any) -> None:

@@ -41,9 +41,10 @@ def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json:
     catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))
     candidate = catalog.find("backbone", loaded.config.backbone, config_dir=loaded.path.parent, key="astuner.backbone")
     # Problems of the engine itself are left to `config validate`.
-    engine = choose_engine(Chooser(loaded, catalog), loaded, catalog, Component(candidate=candidate)).component
+    backbone_there = Component(candidate=candidate)
+    engine = choose_engine(Chooser(loaded, catalog), loaded, catalog, backbone_there).component
     table = HonourTable.of(load(candidate), candidate.name, load(engine.candidate) if engine else None)
-    explanation = explain_config(loaded, table)
+    explanation = explain_config(loaded, table, [backbone_there, *([engine] if engine else [])])
     problems, notices = check_honoured(loaded, table)
     if explanation.native is not None:
         problems += explanation.native.problems
@@ -66,6 +67,11 @@ def _format_lines(explanation: Explanation, everything: bool) -> Iterator[str]:
     ]
     yield align_columns([("KEY", "VALUE", "FROM", "ACTED ON BY"), *rows])
     yield ""
+    if explanation.settled:
+        rows3 = [(one.key, _format_value(one.value), one.because) for one in explanation.settled]
+        yield align_columns([("ON THIS MACHINE", "VALUE", "WHY"), *rows3])
+        yield from (f"{one.key}: {one.cost}" for one in explanation.settled if one.cost)
+        yield ""
     native = explanation.native
     if native is None:
         yield f"The backbone '{explanation.backbone}' has no native configuration: it reads these keys itself."
@@ -111,6 +117,7 @@ def _build_document(explanation: Explanation, problems: Sequence[Problem], notic
         "backbone": explanation.backbone,
         "keys": keys,
         "native": native,
+        "settled": [asdict(one) for one in explanation.settled],
         "notices": list(notices),
         "problems": [str(problem) for problem in problems],
     }

@@ -22,6 +22,11 @@ def _check_positive(_: Any, attribute: Attribute[Any], value: float | None) -> N
         raise ValueError(f"'{attribute.name}' must be > 0, or null for no limit: {value}")
 
 
+def _check_sequences(_: Any, attribute: Attribute[Any], value: int | str) -> None:
+    if value != "auto" and (not isinstance(value, int) or value < 1):
+        raise ValueError(f"'{attribute.name}' must be 'auto' or at least 1: {value}")
+
+
 @frozen(kw_only=True)
 class MultiTurn:
     """Limits on episodes of several turns."""
@@ -109,8 +114,9 @@ class Rollout(OpenSection):
     """GPUs that one inference engine is spread over."""
     n_vllm_engine: int = field(default=2, validator=ge(1))
     """How many inference engines: servers of one engine, or those that a backbone places itself."""
-    max_num_seqs: int = field(default=10, validator=ge(1))
-    """Sequences that one inference engine works on at the same time."""
+    max_num_seqs: int | Literal["auto"] = field(default="auto", validator=_check_sequences)
+    """Sequences that one inference engine works on at the same time. `auto` is 10 on a CPU; on a GPU it is this engine's share of
+    `max_env_worker`, but not more than 256. An engine in the trainer's process takes `max_env_worker`."""
     name: str = "auto"
     """The inference engine; `auto` is the backbone's own choice."""
     num_repeat: int = field(default=4, validator=ge(1))

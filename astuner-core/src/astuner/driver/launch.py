@@ -259,6 +259,9 @@ class _Run:
         self.notify(_format_header(plan), "info")
         for text, level in [*((text, "info") for text in plan.notices), *self._early]:
             self.notify(text, level)
+        for settled in plan.settle_values():
+            if settled.cost is not None:
+                self.notify(f"{settled.key} is {settled.value}: {settled.cost}")
         progress = Progress(step=self._resume_step)
         exit_code = 1
         try:

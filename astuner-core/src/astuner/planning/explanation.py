@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, frozen
@@ -12,9 +12,12 @@ from astuner.config.places import ROOT, format_place
 from astuner.config.redaction import redact_tree, restore_values, restore_variables
 from astuner.config.trees import flatten
 from astuner.planning.key_coverage import Honour, HonourTable, list_chosen_sections
+from astuner.planning.machine_settings import make_run_info, settle_values
 
 if TYPE_CHECKING:
     from astuner.config.loading import LoadedConfig
+    from astuner.plugins.component import Component
+    from astuner.protocols import SettledValue
 
 
 @frozen(kw_only=True)
@@ -39,10 +42,12 @@ class Explanation:
     keys: tuple[ExplainedKey, ...]
     native: Native | None
     """Without secrets; None for a backbone without a native configuration."""
+    settled: tuple[SettledValue, ...] = ()
+    """What depends on the machine."""
 
 
-def explain(loaded: LoadedConfig, table: HonourTable) -> Explanation:
-    """Explain a configuration under a backbone."""
+def explain(loaded: LoadedConfig, table: HonourTable, components: Sequence[Component] = ()) -> Explanation:
+    """Explain a configuration under a backbone; `components` settle what depends on the machine."""
     sections = list_chosen_sections(loaded)
     values = flatten(redact_tree(restore_variables(loaded.resolved, loaded.from_environment, ROOT)))
     keys = [
@@ -55,8 +60,13 @@ def explain(loaded: LoadedConfig, table: HonourTable) -> Explanation:
         )
         for key, value in values.items()
     ]
-    native = None if table.alignment is None else _redact_native(align(table.alignment, loaded), loaded)
-    return Explanation(backbone=table.backbone, keys=tuple(keys), native=native)
+    native = None if table.alignment is None else align(table.alignment, loaded)
+    return Explanation(
+        backbone=table.backbone,
+        keys=tuple(keys),
+        native=None if native is None else _redact_native(native, loaded),
+        settled=tuple(settle_values(components, make_run_info(loaded, table.backbone, native.tree if native else {}))),
+    )
 
 
 def _find_source(loaded: LoadedConfig, key: str) -> Literal["default", "file", "command"]:

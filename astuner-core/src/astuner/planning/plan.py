@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from astuner.config.places import make_problem
 from astuner.errors import ConfigError, PluginError
@@ -15,11 +15,12 @@ from astuner.planning.detector_choice import choose_detectors, idle_notices
 from astuner.planning.engine_choice import choose_engine
 from astuner.planning.environment_choice import choose_environments
 from astuner.planning.judge_choice import find_judge_notices, list_named_judges
+from astuner.planning.machine_settings import make_run_info, settle_values
 from astuner.planning.plugins_section import check_disabled, check_extension_options, check_required
 from astuner.planning.tracker_choice import check_exact, find_tracker_notices
 from astuner.planning.user_code import check_user_code
 from astuner.plugins.component import Component
-from astuner.protocols import Reader, RunInfo
+from astuner.protocols import Reader, RunInfo, SettledValue
 from astuner.rollout.environments.selection import TasksToPlay
 from astuner.rollout.recipe import Recipe
 from astuner.rollout.sampler import TaskSampler
@@ -47,23 +48,12 @@ class Plan:
 
     def run_info(self, *, attempt: int = 1, fresh: bool = False) -> RunInfo:
         """Return what the run's components may know."""
-        config = self.loaded.config
-        return RunInfo(
-            project_name=config.project_name,
-            experiment_name=config.experiment_name,
-            backbone=self.backbone.candidate.name,
-            directory=Path(config.experiment_dir),
-            config_dir=self.loaded.path.parent,
-            seed=config.seed,
-            config=config,
-            user_keys=self.loaded.user_keys,
-            attempt=attempt,
-            fresh=fresh,
-            native=self.native.tree if self.native else {},
-            conf=self.loaded.path,
-            overrides=self.loaded.overrides,
-            from_environment=self.loaded.from_environment,
-        )
+        info = make_run_info(self.loaded, self.backbone.candidate.name, self.native.tree if self.native else {})
+        return evolve(info, attempt=attempt, fresh=fresh)
+
+    def settle_values(self) -> list[SettledValue]:
+        """Return what settings become on this machine, as the backbone and the engine say."""
+        return settle_values(filter(None, (self.backbone, self.recipe.engine)), self.run_info())
 
     def sample_tasks(self, reader: Reader) -> TaskSampler:
         """Return the run's tasks in their order; reads each split once."""

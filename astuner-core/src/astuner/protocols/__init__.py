@@ -16,6 +16,7 @@ from astuner.protocols.candidate import Candidate
 from astuner.protocols.components import Detector, Estimator, Judge, Logger, Reader, Sampled
 from astuner.protocols.engine import Engine, MakeEngine
 from astuner.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
+from astuner.protocols.settled_value import SettledValue
 from astuner.protocols.tracker import ContextPolicy, ContextRoom, EpisodeIdentity, MakeTracker, Tracked, Tracker
 from astuner.protocols.workflow import ChatModel, Environment, MakeEnvironment, Tuner, Workflow
 
@@ -41,6 +42,7 @@ __all__ = [
     "Reader",
     "RunInfo",
     "Sampled",
+    "SettledValue",
     "TaskSource",
     "Tracked",
     "Tracker",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from astuner.config.alignment import Alignment
     from astuner.config.env_variables import ActionPreference
     from astuner.protocols.run import RunInfo
+    from astuner.protocols.settled_value import SettledValue
     from astuner.schema import Episode, Group, Split, Unjudged, Verdict, WorkflowOutput, WorkflowTask
 
 Offer = TypeVar("Offer")
@@ -132,6 +133,16 @@ class Throwaway(Protocol):
 
 
 # Of engines and readers.
+
+
+class SettlesValues(Protocol):
+    """The class of a backbone or engine says what open settings become on this machine: `config explain` shows it."""
+
+    def settle_values(self, run_info: RunInfo) -> Sequence[SettledValue]:
+        """Return the values; a classmethod, called before anything starts. It imports nothing heavy.
+
+        A value with a `cost` is reported when a run starts.
+        """
 
 
 class KnowsItsNeeds(Protocol):

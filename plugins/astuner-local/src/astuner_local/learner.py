@@ -64,8 +64,8 @@ class Learner:
         chosen, rollout = self.recipe.engine, self.run.config.rollout
         if chosen is not None and chosen.candidate.name not in OWN_ENGINES:
             return None
-        # The default of max_num_seqs is for servers; in process every episode of a step can decode at once.
-        sequences = rollout.max_num_seqs if "rollout.max_num_seqs" in self.run.user_keys else rollout.max_env_worker
+        # In this process every episode of a step can decode at once.
+        sequences = rollout.max_env_worker if rollout.max_num_seqs == "auto" else rollout.max_num_seqs
         options = engine_options(self.recipe)
         return LocalEngine.from_module(
             self.model,
@@ -107,7 +107,6 @@ def open_learner(
     from astuner.rendering import load_renderer
 
     config = run.config
-    torch.use_deterministic_algorithms(True, warn_only=True)
     disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers' own bars would run through the live table
     estimator = recipe.make_estimator(run, control.hooks)
     settings = run.native["model"]
@@ -121,6 +120,8 @@ def open_learner(
     device = engine.device if engine.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     if engine.threads is not None:
         torch.set_num_threads(engine.threads)
+    deterministic = device == "cpu" if options.deterministic is None else options.deterministic
+    torch.use_deterministic_algorithms(deterministic, warn_only=True)
     control.notify(f"loading {checkpoint or config.model.path}", "info")
     torch.manual_seed(run.seed)  # new adapters are drawn at random
     begins_adapted = (Path(config.model.path) / ADAPTER_FILE).is_file()

@@ -8,10 +8,12 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
+from astuner.config.rollout import Rollout
 from astuner.config.trees import get, merge, put
 from astuner.errors import ConfigError, Problem
+from astuner.protocols.settled_value import settle_sequences
 from astuner_trinity.alignment import ALIGNMENT
 from astuner_trinity.layout import Layout
 from astuner_trinity.native_keys import ALGORITHMS, BATCHES, LONG_S, LOSS, MONITOR, WITH_REFERENCE
@@ -21,6 +23,7 @@ from astuner_trinity.process_environment import Machine
 ENGINES = 2
 """Engines on a cluster whose size is not known, the default of `rollout.n_vllm_engine`; else they take half of the GPUs."""
 RUNNERS_ON_CPU = 2
+SEQUENCES = "explorer.rollout_model.extra_engine_args.max_num_seqs"
 ONE_ROW = (
     "actor.ppo_micro_batch_size_per_gpu",
     "ref.log_prob_micro_batch_size_per_gpu",
@@ -51,6 +54,8 @@ class Wanted:
     loss_agg_mode: str
     """The estimator's aggregation."""
     groups_at_once: int = 1
+    rollout: Rollout = field(factory=Rollout)
+    """For what depends on the number of engines."""
 
 
 def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wanted) -> dict[str, Any]:
@@ -58,6 +63,9 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
     tree: dict[str, Any] = copy.deepcopy(dict(native))
     plan, stand_in = str(wanted.layout.plan), machine.stand_in is not None
     _place(tree, machine, wanted.groups_at_once)
+    if get(tree, SEQUENCES) == AUTO:
+        engines = get(tree, "explorer.rollout_model.engine_num")
+        put(tree, SEQUENCES, settle_sequences(wanted.rollout, engines=engines, gpu=not stand_in).value)
     put(tree, "checkpoint_root_dir", str(wanted.layout.home))
     put(tree, "model.model_path", wanted.model)
     put(tree, "buffer.total_steps", wanted.total_steps)

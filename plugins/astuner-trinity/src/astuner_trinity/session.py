@@ -93,6 +93,7 @@ class Session:
                 model=model,
                 total_steps=schedule.total,
                 loss_agg_mode=estimator.default_loss_agg_mode,
+                rollout=rollout,
                 groups_at_once=groups_at_once(rollout.max_env_worker, rollout.num_repeat, run.config.data.train_batch_size),
             )
             tree = finish_configuration(native, machine, wanted)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from astuner.config.alignment import Alignment
-from astuner.protocols import Control, RunInfo, TaskSource
+from astuner.protocols import Control, RunInfo, SettledValue, TaskSource
 from astuner.schema import Event
 from astuner.training.keys import LOOP_HONOURS
 from astuner_verl.alignment import ALIGNMENT
@@ -33,6 +33,13 @@ class VerlBackbone:
     }
     refuses: ClassVar[Mapping[str, str]] = {}
     alignment: ClassVar[Alignment] = ALIGNMENT
+
+    @classmethod
+    def settle_values(cls, run_info: RunInfo) -> Sequence[SettledValue]:
+        """Return what verl's open settings become on this machine; none for a cluster elsewhere."""
+        from astuner_verl.machine_settings import settle_values
+
+        return settle_values(run_info)
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Yield a report per step, validations and checkpoints as they are due."""

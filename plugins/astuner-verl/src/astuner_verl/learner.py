@@ -195,6 +195,7 @@ def open_learner(
             native = resolve_configuration(
                 tree,
                 Machine.here(cluster.device, cluster.gpus_per_node),
+                rollout=config.rollout,
                 model=base,
                 loss_agg_mode=estimator.default_loss_agg_mode,
                 steps=total_steps,

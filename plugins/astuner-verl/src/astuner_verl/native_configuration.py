@@ -9,8 +9,10 @@ from typing import Any
 
 from attrs import frozen
 
+from astuner.config.rollout import Rollout
 from astuner.config.trees import get, put
 from astuner.errors import ConfigError, Problem
+from astuner.protocols.settled_value import settle_sequences
 from astuner_verl.alignment import ACTOR, AUTO, MODE, MODEL, REF, ROLLOUT, SEPARATE, find_indivisible
 from astuner_verl.process_environment import Device
 
@@ -39,7 +41,7 @@ class Machine:
 
 
 def resolve_configuration(
-    native: Mapping[str, Any], machine: Machine, *, model: str, loss_agg_mode: str, steps: int
+    native: Mapping[str, Any], machine: Machine, *, rollout: Rollout, model: str, loss_agg_mode: str, steps: int
 ) -> dict[str, Any]:
     """Return the configuration with a value for every `auto`; raises `ConfigError` for what the machine cannot do.
 
@@ -81,6 +83,8 @@ def resolve_configuration(
     for key, value in values.items():
         if get(tree, key) == AUTO:
             put(tree, key, value)
+    if get(tree, f"{ROLLOUT}.max_num_seqs") == AUTO:
+        put(tree, f"{ROLLOUT}.max_num_seqs", settle_sequences(rollout, engines=count_engines(tree), gpu=cuda).value)
     put(tree, f"{MODEL}.path", model)
     put(tree, f"{ACTOR}.optim.total_training_steps", steps)
     put(tree, "trainer.total_training_steps", steps)
@@ -93,6 +97,12 @@ def resolve_configuration(
     if problems:
         raise ConfigError(problems)
     return tree
+
+
+def count_engines(tree: Mapping[str, Any]) -> int:
+    """Return how many engines share the GPUs of a resolved configuration."""
+    workers = get(tree, "trainer.n_gpus_per_node") * get(tree, "trainer.nnodes")
+    return max(1, int(workers // get(tree, f"{ROLLOUT}.tensor_model_parallel_size")))
 
 
 def _problems(tree: Mapping[str, Any], machine: Machine) -> list[Problem]:

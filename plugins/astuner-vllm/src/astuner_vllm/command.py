@@ -11,6 +11,7 @@ from typing import Any
 from attrs import field, frozen
 
 from astuner.protocols import RunInfo
+from astuner.protocols.settled_value import settle_sequences
 from astuner.training.adapters import check_whole_model
 from astuner_vllm.access import KEY
 from astuner_vllm.adapters import EXTENSION
@@ -50,11 +51,14 @@ def server_command(
     seed: int | None = None,
     tensor_parallel_size: int | None = None,
     gpus: tuple[str, ...] = (),
+    servers: int = 1,
+    shares_gpu: bool = True,
 ) -> ServerCommand:
     """Return the command of a server that listens on a port of this machine, with weights of `model` (default `model.path`).
 
-    `seed` and `tensor_parallel_size` replace those of the configuration; `gpus` are the visible devices, all if
-    empty. Raises `ConfigError` for a model without configuration and for wrong `engine_args`.
+    `seed` and `tensor_parallel_size` replace those of the configuration; `gpus` are the visible devices, all if empty.
+    `servers` is their number in the run, and `shares_gpu` whether a trainer has a part of this one's GPUs. Raises
+    `ConfigError` for a model without configuration and for wrong `engine_args`.
     """
     check_arguments(options.engine_args, vllm.directory)
     model = model or run_info.config.model.path
@@ -67,9 +71,9 @@ def server_command(
                 "dtype": _dtype(run_info, checkpoint),
                 "seed": _seed(run_info) if seed is None else seed,
                 "max_model_len": _context(run_info, checkpoint),
-                "max_num_seqs": run_info.config.rollout.max_num_seqs,
+                "max_num_seqs": settle_sequences(run_info.config.rollout, engines=servers, gpu=not vllm.cpu).value,
                 **({} if size == 1 or vllm.cpu else {"tensor_parallel_size": size}),
-                **dict(_memory(options, run_info, vllm)),
+                **dict(_memory(options, vllm, shared=shares_gpu and run_info.backbone == "local")),
                 **dict(_lora(run_info)),
                 "disable_log_stats": True,
                 **{name.replace("-", "_"): value for name, value in options.engine_args.items()},
@@ -119,14 +123,14 @@ def _context(run_info: RunInfo, checkpoint: Mapping[str, Any]) -> int:
     return wanted if reach is None or "rollout.max_model_len" in run_info.user_keys else min(wanted, reach)
 
 
-def _memory(options: VllmOptions, run_info: RunInfo, vllm: VllmInstalled) -> Iterator[tuple[str, Any]]:
+def _memory(options: VllmOptions, vllm: VllmInstalled, *, shared: bool) -> Iterator[tuple[str, Any]]:
     if vllm.cpu if options.enforce_eager is None else options.enforce_eager:
         yield "enforce_eager", True
     if vllm.cpu:
         return
     if options.gpu_memory_utilization is not None:
         yield "gpu_memory_utilization", options.gpu_memory_utilization
-    elif run_info.backbone == "local":
+    elif shared:
         yield "gpu_memory_utilization", SHARED_GPU_MEMORY
 
 

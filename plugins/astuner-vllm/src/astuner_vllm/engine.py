@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from attrs import evolve
 
-from astuner.protocols import RunInfo
+from astuner.protocols import RunInfo, SettledValue
 from astuner.schema import Capabilities, Chunk, Request
 from astuner_vllm.generate_request import CONSTRAINTS
 from astuner_vllm.options import VllmOptions
@@ -62,6 +62,13 @@ class VllmEngine:
         if vllm is None:
             return NOT_INSTALLED
         return "its vLLM computes on GPUs, and this machine has none" if not vllm.cpu and has_no_gpu() else None
+
+    @classmethod
+    def settle_values(cls, run_info: RunInfo) -> Sequence[SettledValue]:
+        """Return how many servers there are, and what each takes; none for external servers."""
+        from astuner_vllm.machine_settings import settle_values
+
+        return settle_values(run_info)
 
     @property
     def capabilities(self) -> Capabilities:

@@ -23,9 +23,6 @@ from astuner_vllm.warm import SERVER_KEY, find_warm, fingerprint
 if TYPE_CHECKING:
     from astuner.processes import ProgramHandle
 
-MOST_SERVERS = 2
-"""The default number of servers."""
-
 
 def make_own_members(options: VllmOptions, run_info: RunInfo, say: Say) -> list[Member]:
     """Return the servers that the run starts, or finds warm; raises `ConfigError` if that is impossible."""
@@ -38,7 +35,7 @@ def make_own_members(options: VllmOptions, run_info: RunInfo, say: Say) -> list[
     size = _debug_size(run_info, gpus) if debug else run_info.config.rollout.tensor_model_parallel_size
     if size > 1 and vllm.cpu:
         say(f"one vLLM process does the work of {size}: there is no GPU to spread it over", "warning")
-    count = 1 if debug else _count(run_info, size, gpus)
+    count = 1 if debug else count_servers(run_info, size, gpus)
     return [
         _member(
             f"vllm-{number}",
@@ -51,7 +48,9 @@ def make_own_members(options: VllmOptions, run_info: RunInfo, say: Say) -> list[
                 vllm=vllm,
                 api_key=key,
                 tensor_parallel_size=size,
-                gpus=_share(gpus, number, size),
+                gpus=(share := _share(gpus, number, size)),
+                servers=count,
+                shares_gpu=not share or gpus[0] in share,
                 seed=run_info.config.debug.debug_vllm_seed if debug else None,
             ),
             key,
@@ -122,7 +121,11 @@ def _client(url: str, options: VllmOptions, run_info: RunInfo, *, key: str | Non
     )
 
 
-def _count(run_info: RunInfo, size: int, gpus: tuple[str, ...]) -> int:
+def count_servers(run_info: RunInfo, size: int, gpus: tuple[str, ...]) -> int:
+    """Return how many servers a run starts, each on `size` GPUs: by default one for all but the trainer's GPU.
+
+    Raises `ConfigError` if there are too few.
+    """
     asked = run_info.config.rollout.n_vllm_engine if "rollout.n_vllm_engine" in run_info.user_keys else None
     fitting = len(gpus) // size
     if gpus and fitting < (asked or 1):
@@ -131,7 +134,7 @@ def _count(run_info: RunInfo, size: int, gpus: tuple[str, ...]) -> int:
             "lower it, or rollout.tensor_model_parallel_size"
         )
         raise ConfigError([Problem(key="astuner.rollout.n_vllm_engine", message=message)])
-    return asked or max(1, min(MOST_SERVERS, fitting))
+    return asked or max(1, (len(gpus) - 1) // size)
 
 
 def _debug_size(run_info: RunInfo, gpus: tuple[str, ...]) -> int:

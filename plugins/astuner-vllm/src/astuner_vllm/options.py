@@ -47,8 +47,8 @@ class VllmOptions:
     cpu_threads: int | None = field(default=None, validator=optional(ge(1)))
     """Threads of one server, without a GPU. Not given: OMP_NUM_THREADS, else half of the cores."""
     gpu_memory_utilization: float | None = field(default=None, validator=optional(and_(gt(0), le(1))))
-    """Share of a GPU's memory that one server takes, from 0 to 1. Not given: 0.4 under the backbone `local`, which trains on the
-    same GPU, else vLLM's own choice."""
+    """Share of a GPU's memory that one server takes, from 0 to 1. Not given: 0.4 on the GPU on which the backbone `local`
+    trains, else vLLM's own choice."""
     enforce_eager: bool | None = None
     """Neither compile the model nor capture CUDA graphs: starts sooner, generates slower. Not given: only without a GPU."""
     engine_args: Mapping[str, Any] = field(factory=dict, validator=_reject_reserved)

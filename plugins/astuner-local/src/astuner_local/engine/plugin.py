@@ -10,6 +10,7 @@ from attrs import evolve, field, frozen
 from attrs.validators import ge, optional
 
 from astuner.protocols import RunInfo
+from astuner.protocols.settled_value import settle_sequences
 from astuner.schema import Capabilities, Chunk, Request
 
 if TYPE_CHECKING:
@@ -69,12 +70,13 @@ class LocalEngine:
         config = run_info.config
         max_model_len = config.rollout.max_model_len
         path, dtype = config.model.path, config.model.dtype
-        sequences = options.max_num_seqs or config.rollout.max_num_seqs
 
         def open_serving() -> Serving:
             from astuner_local.engine.serving import Serving, load
 
             model = load(path, dtype, device=options.device, threads=options.threads)
+            on_gpu = next(model.parameters()).is_cuda
+            sequences = options.max_num_seqs or settle_sequences(config.rollout, engines=1, gpu=on_gpu).value
             return Serving(
                 model,
                 dtype=None,

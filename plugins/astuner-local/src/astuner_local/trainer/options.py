@@ -78,6 +78,9 @@ class TrainerOptions:
     logits_per_pass: int = field(default=2**25, validator=ge(1))
     """Largest number of logits held at once. Bounds memory; the vocabulary projection is cut into pieces of this size."""
 
+    deterministic: bool | None = field(default=None, validator=optional(instance_of(bool)))
+    """Take torch's deterministic algorithms, so that two runs have the same bits. None: on a CPU, where it costs nothing."""
+
     @classmethod
     def from_native(
         cls, native: Mapping[str, Any], *, total_steps: int, loss_agg_mode: Aggregation, dtype: str
