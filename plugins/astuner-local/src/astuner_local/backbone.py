@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from astuner.config.alignment import Alignment
-from astuner.protocols import Control, RunInfo, TaskSource
+from astuner.processes.gpus import gpu_count
+from astuner.protocols import Control, RunInfo, SettledValue, TaskSource
 from astuner.schema import Event
 from astuner.training.keys import LOOP_HONOURS
 from astuner_local.alignment import ALIGNMENT
@@ -39,6 +40,19 @@ class LocalBackbone:
         "trainer_common.ulysses_sequence_parallel_size": "a sequence is computed on one device",
     }
     alignment: ClassVar[Alignment] = ALIGNMENT
+
+    @classmethod
+    def settle_values(cls, run_info: RunInfo) -> Sequence[SettledValue]:
+        """Return what the backbone's own engine and trainer do on this machine."""
+        rollout, found = run_info.config.rollout, []
+        if rollout.name in ("auto", cls.name) and rollout.max_num_seqs == "auto":
+            because = "the engine works in the trainer's process, on every episode at once"
+            found.append(SettledValue(key="rollout.max_num_seqs", value=rollout.max_env_worker, because=because))
+        if run_info.native["trainer"]["deterministic"] is None:
+            gpu = gpu_count() > 0
+            because = "they are slow on a GPU" if gpu else "on a CPU they cost nothing"
+            found.append(SettledValue(key="local.trainer.deterministic", value=not gpu, because=because))
+        return found
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Yield a report per step, validations and checkpoints as they are due."""
