@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from astuner.errors import AstunerError
+from astuner.processes.log_lines import select_telling_lines
 from astuner.processes.ports import accepts
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 LOOK_S, LOOK_LESS_S = 0.1, 1.0
 """Polling starts fast and slows down: each poll reads the log, which grows long in a program that starts slowly."""
 REPORT_S = 5.0
+TAIL_BYTES, LINES = 2**16, 20
+"""How much of a log is read for an error message, and how many of its lines are shown."""
 ANSWER_S = 2.0
 
 
@@ -44,7 +47,7 @@ async def wait_until_ready(launched: ProgramHandle, signs: Ready, timeout_s: flo
             )
         if time.monotonic() - reported >= REPORT_S:
             reported = time.monotonic()
-            progress(f"{launched.record.what}: waiting, {waited_s:.0f} of {timeout_s:g} s: {lacking}")
+            progress(f"{launched.record.what}: starting, {waited_s:.0f} of at most {timeout_s:g} s")
         await asyncio.sleep(min(LOOK_LESS_S, LOOK_S + waited_s / 50))
 
 
@@ -61,8 +64,10 @@ def find_missing_sign(signs: Ready, launched: ProgramHandle | None) -> str | Non
 
 def describe_last_lines(launched: ProgramHandle) -> str:
     """Return the end of an error message: the last lines of the log and its path."""
-    tail = launched.tail()
-    return f"; last lines of {launched.record.log}:\n{tail}" if tail else f"; it printed nothing to {launched.record.log}"
+    lines = select_telling_lines(launched.read_output(TAIL_BYTES), LINES)
+    if not lines:
+        return f"; it printed nothing to {launched.record.log}"
+    return "\n".join([f"; last lines of {launched.record.log}:", *lines])
 
 
 def _find_refusal(url: str) -> str | None:

@@ -11,11 +11,13 @@ from typing import Any
 from attrs import define, field
 
 from astuner.errors import AstunerError, RunFailed, UsageError
+from astuner.processes.log_lines import select_telling_lines
 from astuner_verl.process_environment import SILENCE, SILENCE_S
 
 LOOK_S = 1.0
 LINES = 20
-NOISE = re.compile(r"^(:actor_name:|:task_name:|:job_id:)|Warning: |warnings\.warn")
+RAY_NAMES = re.compile(r"^:(?:actor_name|task_name|job_id):.*\n?", re.MULTILINE)
+"""What Ray writes into the log of a process."""
 
 
 def silence_s() -> float:
@@ -103,9 +105,8 @@ class Watch:
                 continue
         for _, file in sorted(files, reverse=True):
             text = file.read_text(encoding="utf-8", errors="replace")
-            lines = [line for line in text.splitlines() if line.strip() and not NOISE.search(line)]
-            if lines:
-                return f". The last lines of {file.name}:\n" + "\n".join(lines[-LINES:])
+            if lines := select_telling_lines(RAY_NAMES.sub("", text), LINES):
+                return f". The last lines of {file.name}:\n" + "\n".join(lines)
         return ""
 
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from attrs import field, frozen
 
 from astuner.errors import AstunerError
+from astuner.processes.log_lines import select_telling_lines
 from astuner_vllm.failures import ServerError
-from astuner_vllm.startup_faults import find_startup_fault, strip_prefix
+from astuner_vllm.startup_faults import find_startup_fault
+from astuner_vllm.startup_stages import find_stage
 
 if TYPE_CHECKING:
     from astuner.processes import Lease, ProgramHandle
@@ -140,12 +142,13 @@ def _explain_failure(plan: ServerPlan, launched: ProgramHandle, error: AstunerEr
     else:
         said = f"{fault.reason} - {fault.remedy}" if fault.remedy else fault.reason
     # If another run started it, its log is in that run's directory.
-    text = f"{what}{': ' if said else ''}{said}\nlast lines of {launched.record.log}:\n{launched.tail(LINES)}"
+    lines = "\n".join(select_telling_lines(launched.read_output(), LINES))
+    text = f"{what}{': ' if said else ''}{said}\nlast lines of {launched.record.log}:\n{lines}"
     return _PortTakenError(text) if fault is not None and fault.port_taken else ServerError(text)
 
 
 class _Progress:
-    """Reports at intervals how long a server has been starting, and its last log line."""
+    """Reports at intervals how long a server has been starting, and what it does."""
 
     def __init__(self, plan: ServerPlan, launched: ProgramHandle, say: Say) -> None:
         self._plan, self._launched, self._say = plan, launched, say
@@ -157,6 +160,6 @@ class _Progress:
         if now - self._told < TELL_S:
             return
         self._told = now
-        line = strip_prefix(self._launched.tail(1))
+        stage = find_stage(self._launched.read_output())
         waited = f"{now - self._began:.0f} of at most {self._plan.timeout_s:g} s"
-        self._say(f"{self._plan.name}: starting, {waited}{f'; {line[:160]}' if line else ''}", "info")
+        self._say(f"{self._plan.name}: {stage}, {waited}", "info")
