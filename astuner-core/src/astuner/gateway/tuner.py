@@ -41,11 +41,11 @@ class RemoteTuner:
 
     def as_raw_openai_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
         """Return an `openai.AsyncOpenAI` client; `kwargs` go to its constructor. It does not retry by default."""
-        import openai
+        from astuner.gateway.plain_openai import plain_client_class
 
         found = self.as_oai_baseurl_apikey(agent_name, target_tag)
         known = {"base_url": found.base_url, "api_key": found.api_key, "max_retries": 0, **self._client_settings("openai")}
-        return openai.AsyncOpenAI(**{**known, **kwargs})
+        return plain_client_class()(**{**known, **kwargs})
 
     def as_raw_anthropic_sdk_client(self, agent_name: str = "agent", target_tag: str | None = None, **kwargs: Any) -> Any:
         """Return an `anthropic.AsyncAnthropic` client; `kwargs` go to its constructor. It does not retry by default."""
