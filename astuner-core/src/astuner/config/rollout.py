@@ -22,6 +22,11 @@ def _check_positive(_: Any, attribute: Attribute[Any], value: float | None) -> N
         raise ValueError(f"'{attribute.name}' must be > 0, or null for no limit: {value}")
 
 
+def _check_players(_: Any, attribute: Attribute[Any], value: int | str) -> None:
+    if value != "auto" and (not isinstance(value, int) or value < 1):
+        raise ValueError(f"'{attribute.name}' must be auto, or a number of processes from 1: {value}")
+
+
 @frozen(kw_only=True)
 class MultiTurn:
     """Limits on episodes of several turns."""
@@ -88,6 +93,10 @@ class Rollout(OpenSection):
     """Take the tools out of every call."""
     max_env_worker: int = field(default=128, validator=ge(1))
     """Episodes that are played at the same time."""
+    players: int | Literal["auto"] = field(default="auto", validator=_check_players)
+    """Processes that play the episodes, each with its own event loop, gateway and judges and a share of the groups; with Ray,
+    spread over the nodes. 1 plays in the run's own process. `auto` is 1 unless there are many concurrent episodes, enough
+    cores, and an engine that other processes reach directly."""
     gamma: float = field(default=1.0, validator=and_(ge(0), le(1)))
     """Discount from step to step of an episode; experimental."""
     compute_madness_checklist: tuple[str, ...] = ()
