@@ -117,6 +117,16 @@ class Crashing(TwoTurns):
         return await super().execute(workflow_task, tuner)
 
 
+class Gated(TwoTurns):
+    """Its later tasks wait for a file next to the YAML."""
+
+    async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
+        gate = Path(__file__).parent / "go"
+        while workflow_task.task.task_id in ("t3", "t4", "t5") and not gate.exists():
+            await asyncio.sleep(0.05)
+        return await super().execute(workflow_task, tuner)
+
+
 class LastDigit(Judge):
     """Scores by the last digit."""
 
@@ -136,9 +146,3 @@ class Unmade(Judge):
 
     async def judge(self, group: Group) -> list[Verdict]:
         return []
-
-
-def make_tasks(count: int = 6) -> list[dict[str, Any]]:
-    """Return rows of tasks, of which some fail."""
-    kinds = {1: "raises", 2: "retried"}
-    return [{"task_id": f"t{number}", "main_query": f"Say {number}.", "what": kinds.get(number)} for number in range(count)]

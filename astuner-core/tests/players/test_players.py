@@ -17,7 +17,6 @@ from astuner.runs.codec import dump_episode
 from astuner.schema import Episode
 from astuner.testing import PlayedRun
 
-
 Play = Callable[..., PlayedRun]
 
 

@@ -36,22 +36,33 @@ def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json:
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.component import Component
     from astuner.plugins.drivers import load
+    from astuner.protocols.optional import BringsEngines, GivesAccess, find_offer
+    from astuner.rollout.player_count import choose_count, count_cores
 
     loaded = load_config(conf, overrides, backbone)
     catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))
     candidate = catalog.find("backbone", loaded.config.backbone, config_dir=loaded.path.parent, key="astuner.backbone")
     # Problems of the engine itself are left to `config validate`.
     engine = choose_engine(Chooser(loaded, catalog), loaded, catalog, Component(candidate=candidate)).component
-    table = HonourTable.of(load(candidate), candidate.name, load(engine.candidate) if engine else None)
+    trainer = load(candidate)
+    table = HonourTable.of(trainer, candidate.name, load(engine.candidate) if engine else None)
     explanation = explain_config(loaded, table)
     problems, notices = check_honoured(loaded, table)
+    target = load(engine.candidate) if engine else None
+    reachable = (
+        find_offer(target, GivesAccess) is not None if target is not None else find_offer(trainer, BringsEngines) is not None
+    )
+    plays = table.find_honour("rollout.players").acted_on
+    players = choose_count(loaded.config, reachable=reachable, cores=count_cores())
     if explanation.native is not None:
         problems += explanation.native.problems
         notices += explanation.native.notices
     if in_json:
-        print_json(_build_document(explanation, problems, notices))
+        print_json(_build_document(explanation, problems, notices) | ({"players": asdict(players)} if plays else {}))
         return 2 if problems else 0
     click.echo("\n".join(_format_lines(explanation, everything)))
+    if plays:
+        click.echo(f"rollout.players: {players.count} here: {players.why}")
     for notice in notices:
         click.echo(notice, err=True)
     if problems:

@@ -12,12 +12,13 @@ from astuner.planning.replan import describe_plan
 from astuner.players.local_players import LocalStarter
 from astuner.players.messages import Setup
 from astuner.players.player import divide_run
-from astuner.players.player_count import check_count, choose_count, count_cores
 from astuner.players.pool import PlayerPool
+from astuner.players.ray_players import RayStarter, has_cluster
 from astuner.players.shared_budgets import SharedBudgets
 from astuner.protocols import Control, Engine, RunInfo
 from astuner.protocols.optional import GivesAccess, ReportsProgress, find_offer
 from astuner.rollout.host import open_rollouts
+from astuner.rollout.player_count import check_count, choose_count, count_cores
 from astuner.rollout.recipe import Recipe
 from astuner.rollout.runner import Round
 from astuner.schema import Episode, Group, Task
@@ -85,6 +86,7 @@ async def _open_pool(
     on_episode: Callable[[Episode], None],
     on_group: Callable[[Group], None],
 ) -> AsyncIterator[GroupRunner]:
+    spread = has_cluster()
     async with AsyncExitStack() as stack:
         if (reporting := find_offer(engine, ReportsProgress)) is not None:
             reporting.report_to(control.notify)
@@ -92,7 +94,7 @@ async def _open_pool(
         stack.push_async_callback(engine.close)
         pool = PlayerPool(
             count=count,
-            starter=LocalStarter(run_info.directory),
+            starter=RayStarter(f"astuner-{run_info.experiment_name}") if spread else LocalStarter(run_info.directory),
             engine=engine,
             run_info=run_info,
             setup=Setup(
@@ -110,5 +112,6 @@ async def _open_pool(
         )
         await pool.open()
         stack.push_async_callback(pool.close)
-        control.notify(f"{count} players play the episodes, each in a separate process", "info")
+        where = "spread over the nodes of the Ray cluster" if spread else "each in a separate process"
+        control.notify(f"{count} players play the episodes, {where}", "info")
         yield pool
