@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import asdict
+from attrs import asdict, evolve
 
 from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import align_columns, print_json
@@ -36,16 +36,25 @@ def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json:
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.component import Component
     from astuner.plugins.drivers import load
+    from astuner.protocols import SettledValue
+    from astuner.protocols.optional import BringsEngines, GivesAccess, find_offer
+    from astuner.rollout.player_count import choose_count, count_cores
 
     loaded = load_config(conf, overrides, backbone)
     catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))
     candidate = catalog.find("backbone", loaded.config.backbone, config_dir=loaded.path.parent, key="astuner.backbone")
     # Problems of the engine itself are left to `config validate`.
-    backbone_there = Component(candidate=candidate)
-    engine = choose_engine(Chooser(loaded, catalog), loaded, catalog, backbone_there).component
-    table = HonourTable.of(load(candidate), candidate.name, load(engine.candidate) if engine else None)
-    explanation = explain_config(loaded, table, [backbone_there, *([engine] if engine else [])])
+    chosen_backbone = Component(candidate=candidate)
+    engine = choose_engine(Chooser(loaded, catalog), loaded, catalog, chosen_backbone).component
+    trainer, target = load(candidate), load(engine.candidate) if engine else None
+    table = HonourTable.of(trainer, candidate.name, target)
+    explanation = explain_config(loaded, table, [chosen_backbone, *([engine] if engine else [])])
     problems, notices = check_honoured(loaded, table)
+    if table.find_honour("rollout.players").acted_on:
+        reachable = find_offer(trainer, BringsEngines) if target is None else find_offer(target, GivesAccess)
+        players = choose_count(loaded.config, reachable=reachable is not None, cores=count_cores())
+        settled = SettledValue(key="rollout.players", value=players.count, because=players.why)
+        explanation = evolve(explanation, settled=(settled, *explanation.settled))
     if explanation.native is not None:
         problems += explanation.native.problems
         notices += explanation.native.notices

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from operator import add, sub
 from typing import Any
 
@@ -171,3 +172,21 @@ class Budget:
         tokens = spent.prompt_tokens + spent.completion_tokens
         more = f", {under_way} requests under way" if under_way else ""
         return f"spent: {spent.requests} requests, {tokens} tokens, cost {spent.cost:g}{more}"
+
+
+_make_budget: ContextVar[Callable[[Limits], Budget]] = ContextVar("what makes budgets", default=Budget)
+
+
+def make_budget(limits: Limits) -> Budget:
+    """Make the budget of a client; in a process that plays a share of a run's episodes, one that all of them share."""
+    return _make_budget.get()(limits)
+
+
+@contextmanager
+def share_budgets(make: Callable[[Limits], Budget]) -> Iterator[None]:
+    """Let `make_budget` use this function in the block, and in the threads that it starts with `asyncio.to_thread`."""
+    token = _make_budget.set(make)
+    try:
+        yield
+    finally:
+        _make_budget.reset(token)

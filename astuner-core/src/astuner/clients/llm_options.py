@@ -11,7 +11,7 @@ from attrs import Attribute, field, frozen
 from attrs.validators import ge, gt, optional
 
 from astuner.clients.llm import LIMIT, NEW_LIMIT, LLMClient, Patience
-from astuner.clients.llm_budget import Budget, Limits
+from astuner.clients.llm_budget import Budget, Limits, make_budget
 from astuner.clients.llm_cache import LLMCache
 from astuner.clients.llm_endpoint import find_endpoint
 
@@ -43,7 +43,7 @@ class LLMOptions:
     timeout_s: float = field(default=180.0, validator=gt(0))
     """For one question with all its retries."""
     max_requests: int | None = field(default=None, validator=optional(ge(1)))
-    """Most requests of one process; null for no limit."""
+    """Most requests of a run's process and its players together; null for no limit."""
     max_total_tokens: int | None = field(default=None, validator=optional(ge(1)))
     """Most tokens of prompts and answers together."""
     prompt_price: float = field(default=0.0, validator=ge(0))
@@ -81,7 +81,7 @@ class LLMOptions:
             endpoint,
             self.model_name or model,
             patience,
-            budget=budget or Budget(limits),
+            budget=budget or make_budget(limits),
             cache=cache,
             always={"temperature": self.temperature, **self.extra},
         )

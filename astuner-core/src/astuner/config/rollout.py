@@ -22,7 +22,7 @@ def _check_positive(_: Any, attribute: Attribute[Any], value: float | None) -> N
         raise ValueError(f"'{attribute.name}' must be > 0, or null for no limit: {value}")
 
 
-def _check_sequences(_: Any, attribute: Attribute[Any], value: int | str) -> None:
+def _check_count(_: Any, attribute: Attribute[Any], value: int | str) -> None:
     if value != "auto" and (not isinstance(value, int) or value < 1):
         raise ValueError(f"'{attribute.name}' must be 'auto' or at least 1: {value}")
 
@@ -93,6 +93,10 @@ class Rollout(OpenSection):
     """Take the tools out of every call."""
     max_env_worker: int = field(default=128, validator=ge(1))
     """Episodes that are played at the same time."""
+    players: int | Literal["auto"] = field(default="auto", validator=_check_count)
+    """Processes that play the episodes, each with its own event loop, gateway and judges and a share of the groups; with Ray,
+    spread over the nodes. 1 plays in the run's own process. `auto` is 1 unless there are many concurrent episodes, enough
+    cores, and an engine that other processes reach directly."""
     gamma: float = field(default=1.0, validator=and_(ge(0), le(1)))
     """Discount from step to step of an episode; experimental."""
     compute_madness_checklist: tuple[str, ...] = ()
@@ -114,7 +118,7 @@ class Rollout(OpenSection):
     """GPUs that one inference engine is spread over."""
     n_vllm_engine: int = field(default=2, validator=ge(1))
     """How many inference engines: servers of one engine, or those that a backbone places itself."""
-    max_num_seqs: int | Literal["auto"] = field(default="auto", validator=_check_sequences)
+    max_num_seqs: int | Literal["auto"] = field(default="auto", validator=_check_count)
     """Sequences that one inference engine works on at the same time. `auto` is 10 on a CPU; on a GPU it is this engine's share of
     `max_env_worker`, but not more than 256. An engine in the trainer's process takes `max_env_worker`."""
     name: str = "auto"

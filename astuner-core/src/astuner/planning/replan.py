@@ -26,11 +26,11 @@ class ReplannedRun:
     """The facts written with it."""
 
 
-def write_plan(run_info: RunInfo, path: Path, **facts: Any) -> None:
-    """Write down how to plan a run again, with further JSON values; readable only by its owner, since --set may hold a secret."""
+def describe_plan(run_info: RunInfo, **facts: Any) -> dict[str, Any]:
+    """Return how to plan a run again, as JSON values, with further ones; keep it private, since --set may hold a secret."""
     if run_info.conf is None:
         raise ValueError("a run without a YAML cannot be planned again")
-    content = {
+    return {
         "conf": str(run_info.conf),
         "digest": _compute_digest(run_info.conf),
         "overrides": list(run_info.overrides),
@@ -39,6 +39,11 @@ def write_plan(run_info: RunInfo, path: Path, **facts: Any) -> None:
         "attempt": run_info.attempt,
         "facts": facts,
     }
+
+
+def write_plan(run_info: RunInfo, path: Path, **facts: Any) -> None:
+    """Write down what `describe_plan` returns; readable only by its owner."""
+    content = describe_plan(run_info, **facts)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
@@ -47,7 +52,11 @@ def write_plan(run_info: RunInfo, path: Path, **facts: Any) -> None:
 
 def replan(path: Path) -> ReplannedRun:
     """Plan the run of a file from `write_plan`; raises `RunFailed` if its YAML has changed."""
-    content = json.loads(path.read_text(encoding="utf-8"))
+    return replan_described(json.loads(path.read_text(encoding="utf-8")))
+
+
+def replan_described(content: Mapping[str, Any]) -> ReplannedRun:
+    """Plan the run of a description from `describe_plan`; raises `RunFailed` if its YAML has changed."""
     conf = Path(content["conf"])
     if not conf.is_file():
         raise RunFailed(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from astuner.config.alignment import Alignment
     from astuner.config.env_variables import ActionPreference
+    from astuner.protocols.engine import Engine
     from astuner.protocols.run import RunInfo
     from astuner.protocols.settled_value import SettledValue
     from astuner.schema import Episode, Group, Split, Unjudged, Verdict, WorkflowOutput, WorkflowTask
@@ -167,6 +168,30 @@ class MeasuresBusyTime(Protocol):
         """The seconds so far in which at least one request was under way."""
 
 
+class GivesAccess(Protocol):
+    """An engine whose models other processes reach without it, as rollouts in several processes do (`rollout.players`)."""
+
+    def give_access(self) -> EngineAccess | None:
+        """Return the way to the models with their present weights, equal to the last one if nothing has changed.
+
+        Called between two rounds; None if there is none now, so that all requests go through this engine.
+        """
+
+
+class EngineAccess(Protocol):
+    """Opens an engine in another process; it crosses processes pickled."""
+
+    @property
+    def same_machine(self) -> bool:
+        """Whether it works on the machine of the original engine only."""
+
+    def open(self) -> Engine:
+        """Make an engine over the same models; it is started in the event loop that uses it, and never gets new weights.
+
+        A request that it cannot begin is passed to the original engine.
+        """
+
+
 class WouldGenerate(Protocol):
     """A reader that may have to make its tasks first, and pay for it."""
 
@@ -282,6 +307,16 @@ class Closes(Protocol):
 
     def close(self) -> Any:
         """Release them; sync, or async."""
+
+
+# Of episode stores.
+
+
+class AddsEncoded(Protocol):
+    """A store that takes episodes as other processes have encoded them."""
+
+    def add_encoded(self, episode: Episode, line: bytes) -> None:
+        """Store a finished episode; `line` is what `astuner.runs.codec.encode_episode` made of it."""
 
 
 # Of environments.

@@ -17,7 +17,7 @@ class LibraryRenderer(TemplateRenderer):
     own way to continue a conversation keeps parts of a prompt that a full rendering would write differently.
     """
 
-    def __init__(self, tokenizer: Any, family: str, turn_ends: Sequence[int] = (), **options: str) -> None:
+    def __init__(self, tokenizer: Any, family: str, turn_ends: Sequence[int] = (), **options: Any) -> None:
         """`family` comes from `family_of`, `options` are TemplateRenderer's.
 
         Raises AstunerError if the tokenizer belongs to another family.

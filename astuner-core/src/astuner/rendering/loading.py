@@ -25,5 +25,5 @@ def load_renderer(model_path: str, **options: str) -> TemplateRenderer:
 
         family = family_of(Path(model_path).name)
         if family is not None:
-            return LibraryRenderer(tokenizer, family, turn_ends, **options)
-    return TemplateRenderer(tokenizer, turn_ends, **options)
+            return LibraryRenderer(tokenizer, family, turn_ends, source=model_path, **options)
+    return TemplateRenderer(tokenizer, turn_ends, source=model_path, **options)

@@ -46,6 +46,7 @@ class TemplateRenderer:
         tool_call_format: str = "auto",
         reasoning: str = "auto",
         tools_in_prompt: str = "auto",
+        source: str | None = None,
     ) -> None:
         """`tokenizer` is a `transformers` tokenizer with a chat template; `turn_ends` adds to the ends found in it.
 
@@ -54,6 +55,8 @@ class TemplateRenderer:
         """
         self._check(tokenizer)
         self.tokenizer = tokenizer
+        self.source = source
+        """The folder or hub id that it was loaded from, for processes that load it again; None if it was made otherwise."""
         self._template = CompiledTemplate(tokenizer)
         backend = getattr(tokenizer, "backend_tokenizer", None)
         self._backend = backend if backend is not None and hasattr(backend, "encode") else None

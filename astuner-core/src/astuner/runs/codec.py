@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,21 @@ def dump_episode(episode: Episode) -> Json:
         "verdict": dump_verdict(episode.verdict),
         "findings": {name: [dump_plain(finding) for finding in found] for name, found in episode.findings.items()},
     }
+
+
+def encode_record(record: Json) -> bytes:
+    """Return a record as a line of the store."""
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def encode_episode(episode: Episode) -> bytes:
+    """Return the episode as a line of the store."""
+    return encode_record({"kind": "episode", "episode": dump_episode(episode)})
+
+
+def decode_episode(line: bytes) -> Episode:
+    """Return the episode that `encode_episode` encoded."""
+    return load_episode(json.loads(line)["episode"])
 
 
 def load_episode(data: Mapping[str, Any]) -> Episode:

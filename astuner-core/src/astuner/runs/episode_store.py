@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from astuner.runs.atomic import explain_os_errors
-from astuner.runs.codec import dump_episode, dump_verdict, load_episode, load_verdict
+from astuner.runs.codec import dump_verdict, encode_episode, encode_record, load_episode, load_verdict
 from astuner.schema import Episode, Group, Split, Unjudged, Verdict
 
 SPLITS: tuple[Split, ...] = ("train", "validation")
@@ -109,8 +109,12 @@ class EpisodeFiles(StoredEpisodes):
 
     def add_episode(self, episode: Episode) -> None:
         """Append a finished episode."""
+        self.add_encoded(episode, encode_episode(episode))
+
+    def add_encoded(self, episode: Episode, line: bytes) -> None:
+        """Append a finished episode of which another process has made the line with `codec.encode_episode`."""
         self._earlier.discard(episode.id)
-        self._append(episode.split, {"kind": "episode", "episode": dump_episode(episode)})
+        self._write(episode.split, line)
 
     def add_verdicts(self, group: Group) -> None:
         """Append the verdicts on a group."""
@@ -142,7 +146,9 @@ class EpisodeFiles(StoredEpisodes):
             file.close()
 
     def _append(self, split: Split, record: dict[str, Any]) -> None:
-        line = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        self._write(split, encode_record(record))
+
+    def _write(self, split: Split, line: bytes) -> None:
         with explain_os_errors(self.path(split)):
             written = self._files[split].write(line)
             if written != len(line):

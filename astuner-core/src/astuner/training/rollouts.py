@@ -8,10 +8,11 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from astuner.errors import ConfigError, Interrupted, Problem
+from astuner.players.opening import GroupRunner, open_players
 from astuner.protocols import Control, Engine, RunInfo
 from astuner.protocols.optional import MeasuresBusyTime, find_offer
-from astuner.rollout.host import make_training_sampling, make_validation_sampling, open_rollouts
-from astuner.rollout.runner import RolloutRunner, Round
+from astuner.rollout.host import make_training_sampling, make_validation_sampling
+from astuner.rollout.runner import Round
 from astuner.rollout.stopping import wait_until_stopped
 from astuner.runs.atomic import explain_os_errors
 from astuner.schema import Episode, Group, Task
@@ -37,16 +38,13 @@ class Rollouts:
         self._done = self._total = 0
         self._what = ""
         self._engine_s: dict[int, float] = {}
-        parts = recipe.build(run, control.hooks)
-        opening = open_rollouts(
+        opening = open_players(
             engine=self._engine,
             renderer=self._renderer() if self._engine.capabilities.token_ids else None,
-            parts=parts,
+            recipe=recipe,
             run_info=run,
-            store=control.store,
-            notify=control.notify,
+            control=control,
             on_episode=self._count,
-            say=control.notify,
         )
         loop = self._loop.get_loop()
         control.on_stop(lambda: None if loop.is_closed() else loop.call_soon_threadsafe(self._cancel))
@@ -118,7 +116,7 @@ class Rollouts:
 
         return load_renderer(self._run.config.model.path, **self._run.config.model.rendering)
 
-    async def _open(self, opening: AbstractAsyncContextManager[RolloutRunner], recipe: Recipe) -> RolloutRunner:
+    async def _open(self, opening: AbstractAsyncContextManager[GroupRunner], recipe: Recipe) -> GroupRunner:
         """Start everything, and give an engine with its own model the learner's weights."""
         self._playing = asyncio.current_task()
         try:
@@ -153,8 +151,9 @@ class Rollouts:
         return self._loop.run(play())
 
     def _busy_s(self) -> float | None:
-        measuring = find_offer(self._engine, MeasuresBusyTime)
-        return None if measuring is None else measuring.busy_s
+        # Players that reach the engine's servers themselves work at the same time: the busiest one counts.
+        measuring = [find_offer(part, MeasuresBusyTime) for part in (self._engine, self._runner)]
+        return max((part.busy_s for part in measuring if part is not None), default=None)
 
     def _cancel(self) -> None:
         if self._playing is not None:

@@ -76,6 +76,7 @@ def test_the_yaml_of_the_readme_validates() -> None:
 WRITTEN_OUT = {
     "experiment_name",
     "rollout.max_num_seqs",
+    "rollout.players",
     "rollout.top_k",
     "rollout.val_kwargs.top_k",
     "rollout.episode_timeout_s",

@@ -6,6 +6,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+from attrs import frozen
+
 from astuner.schema import Capabilities, Chunk, FinishReason, Request
 
 SEEDS = 2**63
@@ -22,6 +24,12 @@ class VerlEngine:
         self._under_way, self._since = 0, 0.0
         self._busy_s = 0.0
         self.capabilities = Capabilities(weight_updates=True, max_model_len=max_model_len)
+
+    def give_access(self) -> VerlAccess:
+        """Let players ask verl's servers, whose handles any process of the cluster can use."""
+        return VerlAccess(
+            client=self._client, max_model_len=self.capabilities.max_model_len or 0, seeds=self._seeds, version=self._version
+        )
 
     @property
     def busy_s(self) -> float:
@@ -86,6 +94,27 @@ class VerlEngine:
 
     async def close(self) -> None:
         """Nothing to do: they end with the cluster."""
+
+
+@frozen(kw_only=True)
+class VerlAccess:
+    """The way of a player to verl's servers."""
+
+    client: Any
+    max_model_len: int
+    seeds: bool
+    version: int
+    same_machine: bool = False
+
+    def open(self) -> VerlEngine:
+        """Make an engine over the same servers."""
+        return VerlEngine(
+            self.client, max_model_len=self.max_model_len, seeds=self.seeds, version=self.version, serve=_refuse_weights
+        )
+
+
+def _refuse_weights(version: int) -> None:
+    raise RuntimeError(f"the weights of version {version} are handed over by the run's own process")
 
 
 def _finish_reason(said: str | None, ids: list[int], request: Request) -> FinishReason:

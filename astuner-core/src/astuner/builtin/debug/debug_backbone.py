@@ -109,40 +109,37 @@ def _play(
     run: RunInfo, tasks: Sequence[Task], round_: Round, recipe: Recipe, control: Control, report: DebugReport
 ) -> list[Group] | None:
     """Return the groups, or None when the user stopped."""
-    from astuner.rollout.host import open_rollouts
+    from astuner.players.opening import open_players
+    from astuner.rendering import load_renderer
     from astuner.rollout.stopping import wait_until_stopped
 
-    parts = recipe.build(run, control.hooks)
     if recipe.engine is None:
         raise AssertionError("a plan has an engine for every backbone with a default one")
     engine = control.hooks.make_engine(recipe.engine.candidate, recipe.engine.options, run)()
 
+    model = run.config.model
+    renderer = load_renderer(model.path, **model.rendering) if engine.capabilities.token_ids else None
+    report.decode_with(renderer)
+    finished = 0
+
+    def show(episode: Episode) -> None:
+        nonlocal finished
+        finished += 1
+        report.show_episode(episode)
+        control.progress("episodes", finished, len(tasks) * round_.repeats)
+
+    opening = open_players(
+        engine=engine,
+        renderer=renderer,
+        recipe=recipe,
+        run_info=run,
+        control=control,
+        on_episode=show,
+        on_group=report.show_group,
+    )
+
     async def play() -> list[Group]:
-        from astuner.rendering import load_renderer
-
-        model = run.config.model
-        takes_ids = engine.capabilities.token_ids
-        renderer = load_renderer(model.path, **model.rendering) if takes_ids else None
-        report.decode_with(renderer)
-        finished = 0
-
-        def show(episode: Episode) -> None:
-            nonlocal finished
-            finished += 1
-            report.show_episode(episode)
-            control.progress("episodes", finished, len(tasks) * round_.repeats)
-
-        async with open_rollouts(
-            engine=engine,
-            renderer=renderer,
-            parts=parts,
-            run_info=run,
-            store=control.store,
-            notify=control.notify,
-            on_episode=show,
-            on_group=report.show_group,
-            say=control.notify,
-        ) as runner:
+        async with opening as runner:
             return await runner.run(tasks, round_)
 
     async def play_until_stopped() -> list[Group] | None:

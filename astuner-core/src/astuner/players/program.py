@@ -1,0 +1,23 @@
+"""The program of a player's process: python -m astuner.players.program SOCKET NUMBER."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from astuner.players.channel import StreamChannel
+from astuner.players.player import Player
+
+
+async def play(socket: str, number: int) -> None:
+    """Connect to the driver, and play until it says so, or has gone."""
+    channel = StreamChannel(lambda _, message: player.take(message), lambda _: player.abandon())
+    player = Player(channel.send)
+    await asyncio.get_running_loop().create_unix_connection(lambda: channel, socket)
+    channel.send(number)
+    await player.over.wait()
+    channel.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(play(sys.argv[1], int(sys.argv[2])))

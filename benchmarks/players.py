@@ -1,0 +1,144 @@
+"""What several players play in the time of one: the agent of `players_engine.py` over an engine that only waits.
+
+    python benchmarks/players.py [--players 1 2] [--concurrent 512 --episodes 1024 --turns 4] [--proxied]
+
+plays the same episodes with each number of players. `CPU ms a call` is that of all processes together. The capacity is what the
+busiest process allows, calls per second of its CPU time: the calls per second of a machine with a core for each process. With
+`--proxied` the requests go through the driver, as for an engine that lives there.
+
+    python benchmarks/players.py --ray 3 --episodes 5000
+
+plays on a Ray cluster of three simulated nodes of this machine, ends one of them in the middle, and compares with one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import yaml
+from attrs import evolve
+from words import help_tokenizer
+
+from astuner.planning.plan import plan_run
+from astuner.players.opening import open_players
+from astuner.plugins.hooks import Hooks
+from astuner.rendering import load_renderer
+from astuner.rollout.host import make_training_sampling
+from astuner.rollout.runner import Round
+from astuner.runs.episode_store import EpisodeFiles
+from astuner.schema import Group, Task
+
+HERE = Path(__file__).parent
+REPEATS = 8
+PROGRAM = "astuner.players.program"
+
+
+def write_project(directory: Path, given: argparse.Namespace, players: int) -> Path:
+    """Write the YAML of the run that is measured."""
+    engine = "StubEngine" if given.proxied else "ReachableStubEngine"
+    (directory / "tasks.jsonl").write_text('{"main_query": "?"}\n', encoding="utf-8")
+    target = f"{HERE / 'players_engine.py'}:{engine}"
+    section = {
+        "backbone": "debug",
+        "model": {"path": str(directory / "model")},
+        "data": {"max_prompt_length": 8192, "max_response_length": 8192},
+        "rollout": {
+            "user_workflow": f"{HERE / 'players_engine.py'}:ToolAgent",
+            "name": target,
+            target: {"turn_s": given.turn_s},
+            "players": players,
+            "max_env_worker": given.concurrent,
+            "num_repeat": REPEATS,
+        },
+        "task_reader": {"type": "dataset_file", "dataset_file": {"training": {"file_path": "tasks.jsonl"}}},
+        "experiment_dir": str(directory / f"run{players}"),
+    }
+    conf = directory / f"players{players}.yaml"
+    conf.write_text(yaml.safe_dump({"astuner": section}), encoding="utf-8")
+    return conf
+
+
+def measure_cpu_s() -> dict[int, float]:
+    """Return the CPU seconds of this process and of each player on this machine, by pid."""
+    found = {os.getpid(): sum(os.times()[:2])}
+    for process in psutil.process_iter(["cmdline"]):
+        if PROGRAM in (process.info["cmdline"] or ()) and str(os.getpid()) not in (process.info["cmdline"] or ()):
+            times = process.cpu_times()
+            found[process.pid] = times.user + times.system
+    return found
+
+
+async def play(conf: Path, given: argparse.Namespace) -> tuple[Sequence[Group], Mapping[str, Any]]:
+    """Play, and return the groups with wall and CPU seconds."""
+    plan = plan_run(conf)
+    info = plan.run_info()
+    info.directory.mkdir(parents=True, exist_ok=True)
+    hooks = Hooks(plan.catalog, on_listener_error=print)
+    component = plan.recipe.engine
+    assert component is not None
+    engine = hooks.make_engine(component.candidate, component.options, info)()
+    store = EpisodeFiles(info.directory / "episodes")
+    control: Any = SimpleNamespace(hooks=hooks, store=store, notify=lambda text, level="warning": print(text, file=sys.stderr))
+    tasks = [
+        Task(task_id=str(place), main_query="?", metadata={"turns": given.turns}) for place in range(given.episodes // REPEATS)
+    ]
+    round_ = Round(step=1, split="train", repeats=REPEATS, sampling=make_training_sampling(info))
+    # Each process imports the SDK when it is first used.
+    first = [Task(task_id=f"first-{place}", main_query="?", metadata={"turns": 1}) for place in range(2 * max(given.players))]
+    opening = open_players(
+        engine=engine, renderer=load_renderer(info.config.model.path), recipe=plan.recipe, run_info=info, control=control
+    )
+    async with opening as runner:
+        await runner.run(first, evolve(round_, step=0))
+        before, wall = measure_cpu_s(), time.perf_counter()
+        groups = await runner.run(tasks, round_)
+        wall_s, after = time.perf_counter() - wall, measure_cpu_s()
+    spent = sorted((after[pid] - before.get(pid, 0.0) for pid in after if pid != os.getpid()), reverse=True)
+    store.close()
+    return groups, {"wall_s": wall_s, "driver_cpu_s": after[os.getpid()] - before[os.getpid()], "player_cpu_s": spent}
+
+
+def compare_players(given: argparse.Namespace, directory: Path) -> None:
+    """Print a row for each number of players."""
+    calls = given.episodes * given.turns
+    heads = f"{'players':<9}{'wall s':>8}{'calls/s':>9}{'driver CPU s':>14}{'CPU of players s':>18}"
+    print(f"{heads}{'CPU ms a call':>15}{'capacity':>10}")
+    for players in given.players:
+        _, row = asyncio.run(play(write_project(directory, given, players), given))
+        all_s = [row["driver_cpu_s"], *row["player_cpu_s"]]
+        shown = "/".join(f"{one:.1f}" for one in row["player_cpu_s"]) or "-"
+        print(
+            f"{players:<9}{row['wall_s']:>8.1f}{calls / row['wall_s']:>9.0f}{row['driver_cpu_s']:>14.1f}{shown:>18}"
+            f"{1000 * sum(all_s) / calls:>15.2f}{calls / max(all_s):>10.0f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--players", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--concurrent", type=int, default=512)
+    parser.add_argument("--episodes", type=int, default=1024)
+    parser.add_argument("--turns", type=int, default=4)
+    parser.add_argument("--turn-s", type=float, default=1.0)
+    parser.add_argument("--proxied", action="store_true", help="Requests go through the driver.")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
+        help_tokenizer().save_pretrained(directory / "model")
+        compare_players(given, directory)
+
+
+if __name__ == "__main__":
+    main()
