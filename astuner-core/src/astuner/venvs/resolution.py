@@ -41,18 +41,18 @@ class Resolution:
 def resolve_setup(backbone: str, own: OwnVenv, request: SetupRequest, work: Path, say: Callable[[str], object]) -> Resolution:
     """Choose every version; the result is in the directory `work`, and nothing is installed.
 
-    Plugins that do not fit are left out: a run with this backbone could not use them. Raises `UsageError` with every requirement of
-    the user that excludes the backbone's, or with uv's reason if it is not as simple.
+    Plugins that do not fit are left out: a run with this backbone could not use them. Raises `UsageError` with every requirement
+    of the user that excludes the backbone's, or with uv's reason if it is not as simple.
     """
     if (problem := find_system_problem(own)) is not None:
         raise UsageError(f"the backbone '{backbone}' runs in a virtual environment of its own, {problem}")
     plan = plan_setup(backbone, own, request)
     suspects = list(find_conflicts(plan.packages, request.requirements, plan.pins))
-    foreign = {one.package.name: one for one in suspects if _is_plugin(one) and _excludes_backbone(plan, one)}
+    foreign = {one.package.name: one for one in suspects if one.package and one.package.is_ours and _excludes_backbone(plan, one)}
     for conflict in foreign.values():
         say(f"left out: {conflict.describe(backbone)}. Runs with another backbone use it from this environment")
     plan = evolve(plan, packages=tuple(package for package in plan.packages if package.name not in foreign))
-    others = [one for one in suspects if not _is_plugin(one)]
+    others = [one for one in suspects if one.package is None or not one.package.is_ours]
     # The overrides of the backbone hold for everything, so the resolver would not notice these.
     if certain := [one for one in others if one.name in _list_overridden(own)]:
         raise UsageError(explain_conflicts(backbone, certain))
@@ -66,10 +66,6 @@ def resolve_setup(backbone: str, own: OwnVenv, request: SetupRequest, work: Path
     if moved := _describe_moved(plan, pins):
         say(f"to suit packages of yours, not in the versions that were tried: {moved}")
     return Resolution(plan=plan, left_out=tuple(sorted(foreign)), pins=pins)
-
-
-def _is_plugin(conflict: LockConflict) -> bool:
-    return conflict.package is not None and conflict.package.is_ours
 
 
 def _excludes_backbone(plan: SetupPlan, conflict: LockConflict) -> bool:

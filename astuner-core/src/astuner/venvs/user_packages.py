@@ -1,4 +1,4 @@
-"""What the user's environment has of its own: the packages that no other one needs, as requirements that install the same again."""
+"""What the user's environment has of its own: packages that no other one needs, as requirements that install them again."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _offers_components(dist: Distribution) -> bool:
 
 def _find_roots(found: Mapping[str, Facts]) -> set[str]:
     """Return the packages that none needs, and one of each circle of packages that only need each other."""
-    needs = {
+    needs: dict[str, set[str]] = {
         name: {canonicalize_name(requirement.name) for requirement in facts.list_requirements([""])} - {name}
         for name, facts in found.items()
     }

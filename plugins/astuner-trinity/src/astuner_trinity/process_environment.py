@@ -48,7 +48,7 @@ def check_versions() -> None:
             found = version(name)
         except PackageNotFoundError as error:
             raise UsageError(
-                f"the backbone 'trinity' needs {name}, which is not installed here: astuner setup trinity makes an environment with it"
+                f"the backbone 'trinity' needs {name}, which is not installed here: astuner setup trinity installs it"
             ) from error
         if not SpecifierSet(wanted).contains(found, prereleases=True):
             raise UsageError(
@@ -74,8 +74,8 @@ def look_at_machine() -> tuple[Machine, dict[str, str]]:
         return Machine(gpus=0, stand_in=found.dist.name if found.dist else found.name), {**variables, **more}
     if find_spec("vllm") is None:
         raise UsageError(
-            "the backbone 'trinity' needs vLLM: Trinity imports it even where it is not used. Uninstall trinity-rft here; astuner "
-            "setup trinity makes an environment with both, on Linux with an x86-64 processor"
+            "the backbone 'trinity' needs vLLM: Trinity imports it even where it is not used. Uninstall trinity-rft here; "
+            "astuner setup trinity makes an environment with both, on Linux with an x86-64 processor"
         )
     if gpus == 0 and not os.environ.get("RAY_ADDRESS"):
         raise UsageError(
