@@ -70,7 +70,7 @@ def _offers_components(dist: Distribution) -> bool:
 def _find_roots(found: Mapping[str, Facts]) -> set[str]:
     """Return the packages that none needs, and one of each circle of packages that only need each other."""
     needs: dict[str, set[str]] = {
-        name: {canonicalize_name(requirement.name) for requirement in facts.list_requirements([""])} - {name}
+        name: {str(canonicalize_name(requirement.name)) for requirement in facts.list_requirements([""])} - {name}
         for name, facts in found.items()
     }
     roots = set(found) - set().union(*needs.values())
