@@ -64,7 +64,7 @@ def resolve_setup(backbone: str, own: OwnVenv, request: SetupRequest, work: Path
             raise UsageError(explain_conflicts(backbone, culprits)) from None
         raise
     if moved := _describe_moved(plan, pins):
-        say(f"to suit packages of yours, not in the versions that were tried: {moved}")
+        say(f"to suit your requirements, not in the versions that were tried: {moved}")
     return Resolution(plan=plan, left_out=tuple(sorted(foreign)), pins=pins)
 
 

@@ -21,6 +21,7 @@ PIP_SETTINGS = {
     "cert": "SSL_CERT_FILE",
 }
 """Settings of pip, and the variables by which uv takes the same."""
+PIP_FILES = ("global.", "install.", "site.", "user.")
 OWN_SETTINGS = frozenset({*PIP_SETTINGS.values(), "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_CONFIG_FILE"}) - {"SSL_CERT_FILE"}
 
 
@@ -59,15 +60,14 @@ def _make_environment() -> dict[str, str]:
 
 
 def read_pip_settings() -> Mapping[str, str]:
-    """Return where pip looks for packages, in uv's spelling; nothing without pip."""
+    """Return where pip looks for packages, in uv's spelling: from its variables, which win, and its files."""
     command = [sys.executable, "-m", "pip", "config", "list"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found: dict[str, str] = {}
-    for line in done.stdout.splitlines():
-        key, _, value = line.partition("=")
-        # `global.find-links='/wheels'`; variables come first, as `:env:.find-links`, and win.
-        name = key.rpartition(".")[2]
-        if name in PIP_SETTINGS and name not in found:
-            separator = "," if name == "find-links" else " "
-            found[name] = separator.join(str(ast.literal_eval(value)).split())
-    return found
+    lines = [line.partition("=") for line in done.stdout.splitlines()]
+    # Lines like `global.find-links='/wheels'`. An environment without pip has no output.
+    found = {key.rpartition(".")[2]: str(ast.literal_eval(value)) for key, _, value in lines if key.startswith(PIP_FILES)}
+    for name in PIP_SETTINGS:
+        if (value := os.environ.get(f"PIP_{name.upper().replace('-', '_')}")) is not None:
+            found[name] = value
+    separators = {"find-links": ","}
+    return {name: separators.get(name, " ").join(value.split()) for name, value in found.items() if name in PIP_SETTINGS}
