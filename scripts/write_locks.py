@@ -6,8 +6,10 @@ processor; the newest releases of that moment, so run it before a release of the
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,11 +33,14 @@ def resolve(package: str, *, python: str = PYTHON, locked: bool = False) -> list
         wanted.write_text(
             f"-r {folder / 'requirements.txt'}\n{ROOT / 'astuner-core'}\n{ROOT / 'plugins' / package}\n", encoding="utf-8"
         )
-        command = ["uv", "pip", "compile", wanted, "--overrides", folder / "overrides.txt", "--python-version", python]
+        command = [_find_uv(), "pip", "compile", wanted, "--overrides", folder / "overrides.txt", "--python-version", python]
         command += ["--python-platform", PLATFORM, "--quiet", "--no-header", "--no-annotate"]
         command += ["--no-emit-index-url", "--no-emit-find-links"]
         command += ["--constraints", folder / "lock.txt"] if locked else []
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+        # The pins of the environment that this runs in, and wheels of this machine, are not those of users.
+        ours = ("UV_CONSTRAINT", "UV_FIND_LINKS", "UV_TORCH_BACKEND")
+        environment = {name: value for name, value in os.environ.items() if name not in ours}
+        done = subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
     return list(_drop_ours(done.stdout.splitlines()))
@@ -45,6 +50,12 @@ def read_lock(package: str) -> list[str]:
     """Return the lines of a lock, without comments."""
     lines = (folders()[package] / "lock.txt").read_text(encoding="utf-8").splitlines()
     return [line for line in lines if not line.startswith("#")]
+
+
+def _find_uv() -> str:
+    """Return the uv of this environment, or the one on PATH."""
+    here = Path(sysconfig.get_path("scripts"), "uv")
+    return str(here) if here.is_file() else "uv"
 
 
 def _drop_ours(lines: list[str]) -> Iterator[str]:
