@@ -82,6 +82,7 @@ def index(published: Path) -> Path:
     light = " ".join(text for text in published_sets() if targets_every_system(text))
     for requirements in (light, *(text for text in published_sets() if not targets_every_system(text))):
         resolve(requirements, published, "3.11", LINUX)
+    resolve(light, published, "3.12", MACOS)
     return published
 
 
@@ -89,7 +90,7 @@ def targets_every_system(requirements: str) -> bool:
     return {system for _, system in targets(requirements)} == {LINUX, MACOS}
 
 
-@pytest.mark.parametrize(("requirements", "python", "system"), CASES, ids=" ".join)
+@pytest.mark.parametrize(("requirements", "python", "system"), CASES, ids=map(" ".join, CASES))
 def test_what_users_type_resolves(index: Path, requirements: str, python: str, system: str) -> None:
     done = resolve(requirements, index, python, system, "--offline")
     if done.returncode:
