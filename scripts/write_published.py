@@ -22,7 +22,7 @@ def document() -> str:
     projects = [tomllib.loads(file.read_text(encoding="utf-8")) for file in pyprojects()]
     tables = [*_components(projects), *_libraries(projects), *_engines(projects)]
     tables += [*_words(projects, "engine_ranks"), *_words(projects, "short_services")]
-    tables += [*_lists(projects, "heavy_modules"), *_lists(projects, "api_keys"), *_exclusions(projects)]
+    tables += [*_lists(projects, "heavy_modules"), *_lists(projects, "api_keys")]
     return "\n".join([HEAD, *tables]).rstrip() + "\n"
 
 
@@ -86,15 +86,6 @@ def _lists(projects: list[dict[str, Any]], table: str) -> Iterator[str]:
         if names := one.get("tool", {}).get("astuner", {}).get(table):
             yield f"{one['project']['name']} = {json.dumps(names)}"
     yield ""
-
-
-def _exclusions(projects: list[dict[str, Any]]) -> Iterator[str]:
-    for one in projects:
-        excluded = one.get("tool", {}).get("astuner", {}).get("excludes", {})
-        if excluded:
-            yield f"[excludes.{one['project']['name']}]"
-            yield from (f'{name} = "{reason}"' for name, reason in excluded.items())
-            yield ""
 
 
 if __name__ == "__main__":

@@ -32,17 +32,6 @@ HEAVY = ("astuner-verl", "astuner-trinity")
 COMMANDS = sorted({text for folder in (REPOSITORY, *SOURCES.values()) for text in commands(folder / "README.md")})
 
 
-@pytest.fixture(scope="session")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the source distribution of every package, and the wheel that is built from it."""
-    out = tmp_path_factory.mktemp("published")
-    for source in SOURCES.values():
-        subprocess.run(
-            [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(source)], check=True, timeout=300
-        )
-    return out
-
-
 def wheel_of(published: Path, name: str) -> Path:
     (wheel,) = published.glob(f"{name.replace('-', '_')}-*.whl")
     return wheel

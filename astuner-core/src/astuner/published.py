@@ -20,8 +20,6 @@ class Published:
     """Libraries that only some backbones and engines need, and the package that brings each."""
     engines: Mapping[str, Sequence[str]]
     """Values of `rollout.name` for which there is no engine of a package, and the backbones that serve each themselves."""
-    excludes: Mapping[str, Mapping[str, str]]
-    """Packages that cannot share an environment with others, and why, by package and by the other's name."""
     engine_ranks: Mapping[str, int] = field(factory=dict)
     """The place of an engine among those that the backbone `debug` tries for `rollout.name: auto`; the lowest is the first."""
     short_services: Mapping[str, str] = field(factory=dict)

@@ -48,13 +48,6 @@ def test_engines_are_told_from_metadata_alone(rows: Rows, install: Install) -> N
     assert rows()["engines", "vllm"]["detail"] == "0.99"
 
 
-def test_verl_and_trinity_in_one_environment_are_a_warning(rows: Rows, install: Install) -> None:
-    install("astuner-verl", "0.1")
-    assert ("engines", "astuner-trinity and astuner-verl") not in rows()
-    install("astuner-trinity", "0.1")
-    assert rows()["engines", "astuner-trinity and astuner-verl"]["status"] == "warning"
-
-
 def test_an_extension_with_a_misspelt_hook_is_broken(rows: Rows, install: Install) -> None:
     source = "from astuner import hookimpl\nclass A:\n    @hookimpl\n    def astuner_step_finishd(self, report): ...\n"
     install("acme-audit", "0.3", files={"acme_audit.py": source}, entry_points={"astuner.hooks": {"audit": "acme_audit:A"}})

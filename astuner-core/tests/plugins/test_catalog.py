@@ -95,15 +95,6 @@ def test_a_known_name_names_the_one_command_that_brings_it(
     assert refusal(kind, name).endswith(f"It comes with {command.split()[-1].strip(chr(39)).partition('[')[0]}: {command}")
 
 
-def test_a_backbone_that_excludes_an_installed_one_is_sent_to_an_environment_of_its_own(
-    install: Install, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    install("astuner-verl", "0.1.0")
-    said = refusal("backbone", "trinity")
-    assert "astuner-trinity excludes astuner-verl, which is installed here" in said
-    assert "pip install astuner-core astuner-trinity" in said
-
-
 def test_a_known_name_that_the_installed_package_lacks_asks_for_a_newer_one(install: Install) -> None:
     install("astuner-vllm", "0.0.1")
     assert "astuner-vllm 0.0.1 does not have it; a newer one may: pip install --upgrade astuner-vllm" in refusal("engine", "vllm")

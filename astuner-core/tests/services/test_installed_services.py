@@ -67,7 +67,7 @@ def test_a_package_that_defines_none_is_blamed(tmp_path: Path, name: str, said: 
 
 
 def test_one_that_a_published_package_brings_is_told_by_that_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    published = Published(components={("service", "viewer"): "acme-viewer"}, libraries={}, engines={}, excludes={})
+    published = Published(components={("service", "viewer"): "acme-viewer"}, libraries={}, engines={})
     monkeypatch.setattr(install_hints, "read_published", lambda: published)
     with pytest.raises(UsageError, match=r"--with viewer: no service 'viewer'\. It comes with acme-viewer: pip install"):
         start_run(write_project(tmp_path), services=["viewer"])

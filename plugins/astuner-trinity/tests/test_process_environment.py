@@ -35,12 +35,12 @@ def test_the_versions_that_are_driven(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("versions", "said"),
     [
-        ({"verl": "0.8.0"}, "needs trinity-rft, which is not installed: pip install astuner-trinity"),
+        ({"verl": "0.8.0"}, "needs trinity-rft, which is not installed here: astuner setup trinity"),
         (
             {"trinity_rft": "0.5.1", "verl": "0.8.0"},
             "trinity-rft 0.5.1 is installed; the backbone 'trinity' drives trinity-rft==0.6.0",
         ),
-        ({"trinity_rft": "0.6.0", "verl": "0.9.1"}, "install each in a separate environment"),
+        ({"trinity_rft": "0.6.0", "verl": "0.9.1"}, "astuner setup trinity makes an environment with versions that fit"),
         ({"trinity_rft": "0.6.0", "verl": "0.7.1"}, "drives verl>=0.8,<0.9"),
     ],
 )

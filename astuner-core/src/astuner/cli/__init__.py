@@ -11,6 +11,7 @@ import click
 from astuner.cli.commands import LazyGroup
 from astuner.errors import AstunerError, ConfigError
 from astuner.plugins.core_commands import CORE_COMMANDS
+from astuner.venvs.process_replacement import EnterVenv
 
 TRACEBACK = "ASTUNER_TRACEBACK"
 
@@ -28,6 +29,8 @@ def exit_code_of(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         answer = astuner.main(args=arguments, prog_name="astuner", standalone_mode=False)
+    except EnterVenv as entering:
+        entering.replace_process(sys.argv[1:] if arguments is None else arguments)
     except AstunerError as error:
         if os.environ.get(TRACEBACK, "0") not in ("", "0"):
             raise

@@ -11,6 +11,7 @@ from attrs import asdict
 from astuner.cli.lazy import LazySubcommands
 from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import print_json
+from astuner.cli.own_venv import enter_venv_of
 from astuner.errors import AstunerError, ConfigError, Problem, UsageError
 
 config = LazySubcommands(
@@ -32,6 +33,7 @@ def validate(conf: Path, backbone: str | None, overrides: Sequence[str], in_json
     """Check every key and every named component, and that the backbone acts on each key. Nothing is started."""
     from astuner.planning.plan import plan_run
 
+    enter_venv_of(conf, overrides, backbone)
     try:
         notices = plan_run(conf, overrides, backbone).notices
     except AstunerError as error:

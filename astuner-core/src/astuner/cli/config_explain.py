@@ -12,6 +12,7 @@ from attrs import asdict, evolve
 
 from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import align_columns, print_json
+from astuner.cli.own_venv import enter_venv_of
 
 if TYPE_CHECKING:
     from astuner.errors import Problem
@@ -40,6 +41,7 @@ def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json:
     from astuner.protocols.optional import BringsEngines, GivesAccess, find_offer
     from astuner.rollout.player_count import choose_count, count_cores
 
+    enter_venv_of(conf, overrides, backbone)
     loaded = load_config(conf, overrides, backbone)
     catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))
     candidate = catalog.find("backbone", loaded.config.backbone, config_dir=loaded.path.parent, key="astuner.backbone")

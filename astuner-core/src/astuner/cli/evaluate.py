@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from astuner.cli.options import add_service_options
+from astuner.cli.own_venv import enter_venv_of
 from astuner.driver.launch import evaluate_run
 
 
@@ -30,6 +31,7 @@ def evaluate(
     services: tuple[str, ...],
 ) -> None:
     """Run only the validation pass."""
+    enter_venv_of(conf, overrides, backbone)
     outcome = evaluate_run(conf, checkpoint.resolve() if checkpoint else None, backbone, overrides, services=services)
     metrics = dict(outcome.after or {})
     if as_json:

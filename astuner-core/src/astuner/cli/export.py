@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from astuner.cli.own_venv import enter_venv
 from astuner.errors import UsageError
 
 
@@ -35,6 +36,7 @@ def export(run: Path, checkpoint: str, merge_lora: bool, dtype: str | None, out:
         raise UsageError(f"{run}: not a run directory (it has no run.json); name one like launcher_record/my-experiment")
     if out.exists() and any(out.iterdir()):
         raise UsageError(f"--out {out}: is not empty; name another directory")
+    enter_venv(name, Path.cwd())
     candidate = Catalog.discover().find("backbone", name, config_dir=Path.cwd(), key="backbone")
     backbone = cast("Backbone", construct(candidate, load(candidate), None, None))
     chosen = find_checkpoint(directory, checkpoint)

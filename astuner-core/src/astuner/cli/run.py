@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from astuner.cli.options import add_service_options
+from astuner.cli.own_venv import enter_venv_of
 from astuner.driver.launch import RunOutcome, start_run
 
 __all__ = ["RunOutcome", "run", "start_run"]
@@ -32,6 +33,7 @@ def run(
     services: tuple[str, ...],
 ) -> None:
     """Train the model behind an agent."""
+    enter_venv_of(conf, overrides, backbone)
     if dry_run:
         from astuner.planning.cost_estimate import estimate
 

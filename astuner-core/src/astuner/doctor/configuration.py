@@ -8,7 +8,7 @@ from pathlib import Path
 from astuner.config.loading import LoadedConfig, load_config
 from astuner.doctor.backbones import backbone_rows, find_common_problems, try_backbones
 from astuner.doctor.model import model_rows
-from astuner.doctor.packages import environment_rows, extension_rows
+from astuner.doctor.packages import extension_rows
 from astuner.doctor.ports import port_rows
 from astuner.doctor.rows import Row
 from astuner.doctor.space import space_rows
@@ -47,7 +47,6 @@ def _inspect_loaded(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:
     yield from space_rows(Path(config.experiment_dir))
     yield from extension_rows(catalog, config.plugins.options)
     yield from backbone_rows(trials, config.backbone, problems)
-    yield from environment_rows((config.backbone,))
 
 
 def _problem_rows(problems: tuple[Problem, ...]) -> Iterator[Row]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution, version
-from itertools import combinations, groupby
+from itertools import groupby
 from typing import Any
 
 from astuner.doctor.rows import Row
 from astuner.plugins.catalog import Catalog
 from astuner.plugins.compat import find_incompatibility
-from astuner.plugins.install_hints import install_command, is_installed
+from astuner.plugins.install_hints import install_command
 from astuner.plugins.requirements import CORE, Installed
 from astuner.protocols import Candidate
 from astuner.published import read_published
@@ -120,20 +120,3 @@ def extension_rows(catalog: Catalog, options: Mapping[str, Mapping[str, Any]]) -
     if not problems:
         listed = ", ".join(f"{candidate.name} ({candidate.provider})" for candidate in found)
         yield Row(area="extensions", what="hooks", detail=listed or "none installed")
-
-
-def environment_rows(wanted: Collection[str] = ()) -> Iterator[Row]:
-    """Yield a warning for two packages that exclude each other, if each is installed or among the `wanted` backbones."""
-    known = read_published()
-    asked = {package for name in wanted if (package := known.package_of("backbone", name)) is not None}
-    relevant = {package for package in known.excludes if package in asked or is_installed(package)}
-    pairs = [(one, other) for one, other in combinations(sorted(relevant), 2) if other in known.excludes[one]]
-    for first, second in pairs:
-        yield Row(
-            area="engines",
-            what=f"{first} and {second}",
-            status="warning",
-            detail=f"they exclude each other: {known.excludes[first][second]}",
-            remedy=f"a virtual environment each: pip install astuner-core {first} in one, pip install astuner-core {second} in "
-            "the other; a project runs from either without a change",
-        )

@@ -11,10 +11,11 @@ from astuner.config.redaction import redact_tree
 from astuner.doctor.cluster import ray_rows
 from astuner.doctor.configuration import configuration_rows
 from astuner.doctor.gpu import gpu_rows
-from astuner.doctor.packages import distribution_rows, engine_rows, environment_rows, extension_rows, python_rows
+from astuner.doctor.packages import distribution_rows, engine_rows, extension_rows, python_rows
 from astuner.doctor.rows import Row
 from astuner.doctor.secrets import Variables, key_rows
 from astuner.doctor.space import space_rows
+from astuner.doctor.venvs import venv_rows
 from astuner.plugins.catalog import Catalog
 
 
@@ -41,8 +42,7 @@ def _collect_rows(conf: Path | None, variables: Variables) -> Iterator[Row]:
     yield from python_rows()
     yield from distribution_rows(catalog)
     yield from engine_rows()
-    if conf is None:
-        yield from environment_rows()
+    yield from venv_rows(catalog)
     yield from gpu_rows()
     yield from ray_rows()
     yield from key_rows(variables, _read_text(conf))

@@ -14,6 +14,7 @@ from astuner.errors import ConfigError, PluginError, Problem
 from astuner.planning.user_code import names_code
 from astuner.plugins.component import Component
 from astuner.protocols.optional import HasAlignment, find_offer
+from astuner.venvs.state import examine_venv, find_own_venv
 
 if TYPE_CHECKING:
     from astuner.config.alignment import Alignment
@@ -28,6 +29,7 @@ class Chooser:
     def __init__(self, loaded: LoadedConfig, catalog: Catalog) -> None:
         self._loaded, self._catalog = loaded, catalog
         self._problems: list[Problem] = []
+        self._trainer_is_here = True
 
     def attempt(self, check: Callable[[], None]) -> None:
         """Run a check and keep its problems."""
@@ -103,15 +105,25 @@ class Chooser:
             )
             self._problems.append(self._locate(Problem(key=name, message=message)))
 
+    def check_venv(self, backbone: Component) -> None:
+        """Note if the backbone runs in a virtual environment of its own, and that cannot be used."""
+        own = find_own_venv(backbone.candidate)
+        if own is None:
+            return
+        state = examine_venv(backbone.candidate.name, own)
+        self._trainer_is_here = state.status == "in place"
+        if not state.is_usable:
+            self._problems.append(self._locate(Problem(key="astuner.backbone", message=state.describe())))
+
     def align(self, backbone: Component) -> Native | None:
         """Return the backbone's own configuration, after noting its problems.
 
-        The trainer, which may be heavy, checks it only if there are no other problems.
+        The trainer, which may be heavy, checks it only if there are no other problems, and if it is in this environment.
         """
         alignment = self._alignment(backbone)
         if alignment is None or self._problems:
             return None
-        native = align(alignment, self._loaded)
+        native = align(alignment, self._loaded, ask_trainer=self._trainer_is_here)
         self._problems.extend(native.problems)
         return native
 

@@ -99,6 +99,7 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     notices += idle_notices(loaded)
     notices += [f"plugins.disabled: '{name}' is not installed, so there is nothing to leave out." for name in idle]
     if chosen_backbone is not None:
+        chooser.check_venv(chosen_backbone)
         notices += chooser.check_honoured(chosen_backbone, engine)
         chooser.check_alignment(chosen_backbone)
     # The user's own code comes last: it is imported only if there are no other problems.

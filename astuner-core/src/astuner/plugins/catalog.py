@@ -170,7 +170,7 @@ def _find_remedy(kind: str, place: ByName) -> str | None:
     try:
         version = distribution(name).version
     except PackageNotFoundError:
-        return install_hints.own_environment(name) or f"It comes with {name}: {command}"
+        return f"It comes with {name}: {command}"
     return f"{name} {version} does not have it; a newer one may: {command.replace('install', 'install --upgrade', 1)}"
 
 

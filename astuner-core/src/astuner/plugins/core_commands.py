@@ -8,6 +8,7 @@ CORE_COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("astuner.cli.run:run", "Train the model behind an agent."),
     "eval": ("astuner.cli.evaluate:evaluate", "Run only the validation pass."),
     "export": ("astuner.cli.export:export", "Write a checkpoint as a Hugging Face model."),
+    "setup": ("astuner.cli.setup:setup", "Make the virtual environment that a backbone needs for itself."),
     "ps": ("astuner.cli.ps:ps", "List the runs, services and servers that are running."),
     "stop": ("astuner.cli.stop:stop", "Stop runs, services and servers."),
     "plugin": ("astuner.cli.plugin:plugin", "List, show, check and create plugins."),

@@ -10,17 +10,6 @@ from importlib.metadata import PackageNotFoundError, distribution
 from astuner.published import read_published
 
 
-def own_environment(package: str) -> str | None:
-    """Return how to install a package that excludes an installed one; None if nothing conflicts."""
-    other = next((name for name in read_published().excludes.get(package, ()) if is_installed(name)), None)
-    if other is None:
-        return None
-    return (
-        f"{package} excludes {other}, which is installed here. In an environment of its own (python -m venv {package}-env): "
-        f"pip install astuner-core {package}. A project runs from either without a change"
-    )
-
-
 def is_installed(package: str) -> bool:
     """Whether a distribution of this name is installed."""
     try:

@@ -15,6 +15,7 @@ from astuner.protocols.backbone import Backbone
 from astuner.protocols.candidate import Candidate
 from astuner.protocols.components import Detector, Estimator, Judge, Logger, Reader, Sampled
 from astuner.protocols.engine import Engine, MakeEngine
+from astuner.protocols.own_venv import OwnVenv
 from astuner.protocols.run import ComponentMaker, Control, EpisodeStore, RunInfo, TaskSource
 from astuner.protocols.settled_value import SettledValue
 from astuner.protocols.tracker import ContextPolicy, ContextRoom, EpisodeIdentity, MakeTracker, Tracked, Tracker
@@ -39,6 +40,7 @@ __all__ = [
     "MakeEngine",
     "MakeEnvironment",
     "MakeTracker",
+    "OwnVenv",
     "Reader",
     "RunInfo",
     "Sampled",

@@ -14,8 +14,8 @@ class Backbone(Protocol):
     """Trains. Its module imports nothing heavy; `train` runs in the driver and may start other processes.
 
     Every key of the schema must be accounted for: honoured by core, by `honours` or by a row of the alignment, `inapplicable`
-    or refused. Its class may offer `Refuses`, `HasAlignment`, `PrefersEngines`, `BringsEngines` and `Throwaway`
-    (`astuner.protocols.optional`).
+    or refused. Its class may offer `Refuses`, `HasAlignment`, `PrefersEngines`, `BringsEngines`, `HasOwnVenv` and
+    `Throwaway` (`astuner.protocols.optional`).
     """
 
     name: ClassVar[str]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from astuner.config.alignment import Alignment
     from astuner.config.env_variables import ActionPreference
     from astuner.protocols.engine import Engine
+    from astuner.protocols.own_venv import OwnVenv
     from astuner.protocols.run import RunInfo
     from astuner.protocols.settled_value import SettledValue
     from astuner.schema import Episode, Group, Split, Unjudged, Verdict, WorkflowOutput, WorkflowTask
@@ -123,6 +124,14 @@ class BringsEngines(Protocol):
     @property
     def brings_engines(self) -> tuple[str, ...]:
         """The values of `rollout.name` for which no engine of a plugin is made."""
+
+
+class HasOwnVenv(Protocol):
+    """Needs libraries that cannot share an environment with those of its users."""
+
+    @property
+    def own_venv(self) -> OwnVenv:
+        """What its virtual environment is made of; `astuner setup NAME` makes it."""
 
 
 class Throwaway(Protocol):

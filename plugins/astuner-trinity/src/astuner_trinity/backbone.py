@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from astuner.config.alignment import Alignment
-from astuner.protocols import Control, RunInfo, TaskSource
+from astuner.protocols import Control, OwnVenv, RunInfo, TaskSource
 from astuner.schema import Event
 from astuner_trinity.alignment import ALIGNMENT
+from astuner_trinity.own_venv import OWN_VENV
 
 if TYPE_CHECKING:
     from astuner.rollout.recipe import Recipe
@@ -32,6 +33,7 @@ class TrinityBackbone:
     }
     refuses: ClassVar[Mapping[str, str]] = {}
     alignment: ClassVar[Alignment] = ALIGNMENT
+    own_venv: ClassVar[OwnVenv] = OWN_VENV
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Yield a report per step of the trainer, validations and checkpoints as they come."""

@@ -23,7 +23,7 @@ def _defaults() -> Mapping[str, Any]:
     try:
         from trinity.common.config import Config
     except ImportError as error:
-        raise PluginError(f"Trinity cannot be imported ({error}): pip install astuner-trinity") from error
+        raise PluginError(f"Trinity cannot be imported ({error}): astuner setup trinity") from error
     found: Mapping[str, Any] = to_plain(Config())
     return found
 

@@ -48,17 +48,13 @@ def check_versions() -> None:
             found = version(name)
         except PackageNotFoundError as error:
             raise UsageError(
-                f"the backbone 'trinity' needs {name}, which is not installed: pip install astuner-trinity"
+                f"the backbone 'trinity' needs {name}, which is not installed here: astuner setup trinity installs it"
             ) from error
         if not SpecifierSet(wanted).contains(found, prereleases=True):
-            beside = ""
-            if name == "verl" and not SpecifierSet("<0.9").contains(found, prereleases=True):
-                beside = (
-                    ". The backbone 'verl' needs another verl, and the two exclude each other: install each in a separate "
-                    "environment. A project runs from either without a change: pip install astuner-trinity in one, pip "
-                    "install astuner-verl in the other"
-                )
-            raise UsageError(f"{name} {found} is installed; the backbone 'trinity' drives {name}{wanted}{beside}")
+            raise UsageError(
+                f"{name} {found} is installed; the backbone 'trinity' drives {name}{wanted}. Uninstall trinity-rft here; "
+                "astuner setup trinity makes an environment with versions that fit"
+            )
 
 
 def look_at_machine() -> tuple[Machine, dict[str, str]]:
@@ -78,8 +74,8 @@ def look_at_machine() -> tuple[Machine, dict[str, str]]:
         return Machine(gpus=0, stand_in=found.dist.name if found.dist else found.name), {**variables, **more}
     if find_spec("vllm") is None:
         raise UsageError(
-            "the backbone 'trinity' needs vLLM: Trinity imports it even where it is not used. pip install astuner-trinity "
-            "brings it on Linux with an x86-64 processor; elsewhere train with the backbone 'local' or 'verl'"
+            "the backbone 'trinity' needs vLLM: Trinity imports it even where it is not used. Uninstall trinity-rft here; "
+            "astuner setup trinity makes an environment with both, on Linux with an x86-64 processor"
         )
     if gpus == 0 and not os.environ.get("RAY_ADDRESS"):
         raise UsageError(

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from astuner.protocols import OwnVenv
+from astuner.testing.distribution import write_distribution
+from astuner.testing.isolation import refresh_imports, undo_after
+from astuner.venvs.state import PLACE
+
+Install = Callable[..., Path]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Installs distributions into an environment that has nothing else."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+    def write(name: str, version: str = "1.0", *, direct_url: str | None = None, **described: object) -> Path:
+        write_distribution(site, name, version, **described)  # type: ignore[arg-type]
+        if direct_url is not None:
+            (site / f"{name.replace('-', '_')}-{version}.dist-info" / "direct_url.json").write_text(direct_url)
+        refresh_imports()
+        return site
+
+    with undo_after(site):
+        sys.path[:] = [str(site)]
+        refresh_imports()
+        yield write
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OwnVenv:
+    """What the environment of a backbone `acme` is made of."""
+    monkeypatch.setenv(PLACE, str(tmp_path / "venvs"))
+    folder = tmp_path / "recipe"
+    folder.mkdir()
+    (folder / "requirements.txt").write_text("acme-trainer==1.0\n")
+    (folder / "lock.txt").write_text("# Generated.\nacme-trainer==1.0\nacme-arrays==2.4.6\nAcme_Web==3.1\n")
+    (folder / "overrides.txt").write_text("acme-arrays>=2\n")
+    return OwnVenv(
+        in_place_with="acme-trainer",
+        requirements=folder / "requirements.txt",
+        lock=folder / "lock.txt",
+        overrides=folder / "overrides.txt",
+    )
