@@ -12,6 +12,7 @@ from typing import Any
 from trinity.utils.monitor import MONITOR, Monitor
 
 from astuner_trinity.layout import record_of
+from astuner_trinity.trainer.padding import provide_padding
 
 
 class FanOut(Monitor):
@@ -24,6 +25,9 @@ class FanOut(Monitor):
         """Open the file of a role."""
         from copy import deepcopy
 
+        if role == config.trainer.name:
+            # Trinity converts the padding of rows in this process, and whatever the algorithm, it loads this part of ours.
+            provide_padding()
         self._others: list[Any] = []
         arguments = config.monitor.monitor_args or {}
         path = record_of(Path(arguments["records"]), name, role)

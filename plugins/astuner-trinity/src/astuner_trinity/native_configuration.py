@@ -19,7 +19,7 @@ from astuner_trinity.open_values import AUTO, as_plain_tree
 from astuner_trinity.process_environment import Machine
 
 ENGINES = 2
-"""Engines if there are enough GPUs, the default of `rollout.n_vllm_engine`."""
+"""Engines of a cluster whose GPUs Trinity counts itself."""
 RUNNERS_ON_CPU = 2
 OWN_FUNCTIONS = ("advantage_fn", "policy_loss_fn", "kl_penalty_fn", "kl_loss_fn", "entropy_loss_fn")
 STRATEGY = ("sample_strategy", "sample_strategy_args")
@@ -28,7 +28,11 @@ TRAINING = ("both", "colocate", "train")
 COPIES = {
     "algorithm.optimizer.lr": (f"{BATCHES}.lr",),
     "trainer.grad_clip": ("algorithm.optimizer.clip_grad",),
-    "trainer.ulysses_sequence_parallel_size": (f"{LOSS}.sequence_parallel", f"{BATCHES}.sequence_parallel"),
+    "trainer.ulysses_sequence_parallel_size": (
+        f"{LOSS}.sequence_parallel",
+        f"{BATCHES}.sequence_parallel",
+        "algorithm.entropy_loss_fn_args.sequence_parallel",
+    ),
 }
 """Other keys to which a value is copied: read by our parts, or by verl's optimizer instead of Trinity's key."""
 OF_OUR_LOSS = {key for row in ALIGNMENT.rows for key in row.native if key.startswith(LOSS)} | {f"{LOSS}.sequence_parallel"}
@@ -127,8 +131,9 @@ def _place_gpus(tree: dict[str, Any], machine: Machine) -> None:
     tree["mode"] = _mode(tree["mode"], tree)
     modes = {_mode(stage.get("mode") or tree["mode"], tree) for stage in tree["stages"]} or {tree["mode"]}
     if asked == AUTO:
-        room = there // spread if modes <= {"explore", "bench", "serve"} else (there - 1) // spread
-        engine["engine_num"] = ENGINES if there == 0 else max(1, min(ENGINES, room))
+        # Episodes of agents take as long as updates, or longer: half of the GPUs play, or all where nothing is trained.
+        playing = there if modes <= {"explore", "bench", "serve"} else there // 2
+        engine["engine_num"] = max(1, playing // spread) if there else ENGINES
     if "both" in modes and there and spread * engine["engine_num"] >= there:
         message = (
             f"{engine['engine_num']} engine(s) of {spread} GPU(s) and a trainer are asked for, and there are {there} GPUs. Lower "
@@ -173,6 +178,8 @@ def _precision(tree: dict[str, Any], machine: Machine) -> None:
     if not get(tree, "trainer.use_remove_padding"):
         put(tree, "trainer.trainer_config.model.override_config.attn_implementation", "sdpa")
     if machine.stand_in:
+        # vLLM for the CPU counts all memory of the machine as its own.
+        tree["explorer"]["rollout_model"] |= {"enforce_eager": True, "gpu_memory_utilization": 0.05}
         put(tree, "trainer.param_offload", False)
         put(tree, "trainer.optimizer_offload", False)
         put(tree, "trainer.trainer_config.model.enable_gradient_checkpointing", False)
