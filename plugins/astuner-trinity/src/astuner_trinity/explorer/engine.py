@@ -32,10 +32,10 @@ def make_engine(model: Any, run: RunInfo) -> Engine:
     """
     rollout = run.config.rollout
     # Trinity sets vLLM's first model runner, which draws the tokens of seeded requests one request after the other.
-    own = {"max_model_len": rollout.max_model_len, "seeded": rollout.seed is not None}
+    most, seeded = rollout.max_model_len, rollout.seed is not None
     if model.enable_lora:
-        return ActorEngine(model.model, **own)
-    return ServerEngine(model.api_address, model.model_name, Versions(model.model), **own)
+        return ActorEngine(model.model, max_model_len=most, seeded=seeded)
+    return ServerEngine(model.api_address, model.model_name, Versions(model.model), max_model_len=most, seeded=seeded)
 
 
 class Versions:
@@ -151,8 +151,9 @@ class ServerEngine(_TrinityEngine):
         import httpx
 
         assert self._http is not None, "start() comes first"
+        body = _body(request, self._model, seeded=self._seeded)
         try:
-            async with self._http.stream("POST", f"{self._address}/v1/completions", json=_body(request, self._model, seeded=self._seeded)) as response:
+            async with self._http.stream("POST", f"{self._address}/v1/completions", json=body) as response:
                 if response.status_code != 200:
                     said = (await response.aread())[:500].decode(errors="replace")
                     raise EngineLost(f"{self._address} answered {response.status_code}: {said}")

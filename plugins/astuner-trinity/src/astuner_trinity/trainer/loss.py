@@ -107,9 +107,7 @@ class EntropyMeasure(EntropyLossFn):
         """Take the number of workers that share a sequence."""
         self._sequence_parallel = sequence_parallel
 
-    def __call__(  # type: ignore[override]  # Trinity passes all columns of the batch by name
-        self, entropy: Tensor, action_mask: Tensor, *, share: Tensor, **_: Any
-    ) -> tuple[float, dict[str, Any]]:
+    def __call__(self, entropy: Tensor, action_mask: Tensor, *, share: Tensor, **_: Any) -> tuple[float, dict[str, Any]]:
         """Return 0, and the sum over the tokens that train, in nats."""
         live = action_mask.bool() & (share > 0).unsqueeze(1)
         return 0.0, _sum_over_workers({"entropy": (entropy.detach() * live).sum()}, _count_workers(self._sequence_parallel))

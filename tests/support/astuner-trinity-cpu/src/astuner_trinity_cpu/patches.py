@@ -1,4 +1,4 @@
-"""What verl 0.8.0 and Trinity-RFT 0.6.0 need to compute on a CPU; each function changes one module that was just imported."""
+"""What verl, Trinity-RFT and its vLLM need to compute on a CPU; each function changes one module that was just imported."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _pack_tied_heads(model: Any) -> None:
 
 
 def of_weight_transfer(module: Any) -> None:
-    """Weights come from the file or the synchronizer as on a GPU; vLLM's one worker hands them to no other, and stays on the CPU."""
+    """Weights come from the file or the synchronizer as on a GPU; the one worker has none to hand them to."""
     from vllm.distributed.utils import StatelessProcessGroup
 
     class Group:
