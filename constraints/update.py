@@ -98,14 +98,7 @@ WANTED_WITH_TRINITY = [
     f"{ROOT}/astuner-core[rollout]",
     f"{ROOT}/plugins/astuner-local",
     f"{ROOT}/plugins/astuner-judges",
-    # What astuner-trinity asks for, without its vLLM, which is of no use without a GPU and takes gigabytes.
-    "trinity-rft==0.6.0",
-    "verl==0.8.0",
-    "einops",
-    "fastapi",
-    "greenlet",
-    "httpx",
-    "pyarrow<26",
+    f"{ROOT}/tests/support/astuner-trinity-cpu",
     "hypothesis",
     "pytest",
     "pytest-asyncio",
@@ -119,6 +112,8 @@ FILES = {
     "verl.txt": WANTED_WITH_VERL,
     "trinity.txt": WANTED_WITH_TRINITY,
 }
+OVERRIDES = {"trinity.txt": ROOT / "constraints" / "trinity-overrides.txt"}
+"""What takes the place of packages' own requirements, which exclude each other; only uv takes it."""
 HEADER = "# Every dependency of {}, resolved together. Written by constraints/update.py; not edited by hand.\n"
 WHAT = {
     "base.txt": "the light environments",
@@ -133,19 +128,23 @@ WHAT = {
 def main() -> None:
     """Resolve each file in a temporary environment and write its pins."""
     for name in sys.argv[1:] or FILES:
-        pins = resolved(FILES[name])
+        pins = resolved(FILES[name], OVERRIDES.get(name))
         (ROOT / "constraints" / name).write_text(HEADER.format(WHAT[name]) + "\n".join(pins) + "\n")
         print(f"{name}: {len(pins)} pins", file=sys.stderr)
 
 
-def resolved(wanted: list[str]) -> list[str]:
+def resolved(wanted: list[str], overrides: Path | None) -> list[str]:
     """Return the pins of everything that comes with some requirements."""
     with tempfile.TemporaryDirectory() as home:
         venv.create(home, with_pip=True)
         python = str(Path(home) / "bin" / "python")
-        # torch first: with a release that satisfies the range already there, nothing larger is fetched in its place.
-        for some in ([TORCH], wanted):
-            subprocess.run([python, "-m", "pip", "install", "--quiet", *some], check=True)
+        if overrides is not None:
+            command = ["uv", "pip", "install", "--quiet", "--python", python, "--override", str(overrides), *wanted]
+            subprocess.run(command, check=True)
+        else:
+            # torch first: with a release that satisfies the range already there, nothing larger is fetched in its place.
+            for some in ([TORCH], wanted):
+                subprocess.run([python, "-m", "pip", "install", "--quiet", *some], check=True)
         freeze = subprocess.run([python, "-m", "pip", "freeze", "--exclude-editable"], check=True, capture_output=True, text=True)
     ours = ("astuner-", "pip==", "setuptools==")
     return [line.partition("+")[0] for line in freeze.stdout.splitlines() if not line.startswith(ours) and " @ " not in line]

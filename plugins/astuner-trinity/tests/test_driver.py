@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ class Trinity:
                 episodes.append(made.with_verdict(Verdict(reward=float(repeat))))
             group = Group(task=task, step=step, split=split, episodes=tuple(episodes))
             self.spool.add_verdicts(group)
-            self.spool.add_group(group)
+            self.spool.add_group(group, began=time.time() - 60 * (number + 1))
 
     def finalizes(self, step: int) -> None:
         self._measures("explorer", step, **{"rollout/finished_task_count": float(GROUPS)})
@@ -208,3 +209,18 @@ def test_a_bench_that_measured_nothing_has_failed(trinity: Callable[..., Trinity
         return
     with pytest.raises(RunFailed, match="has measured nothing, of 2 validation task"):
         list(followed(one))
+
+
+def test_a_step_was_played_from_its_first_group_to_its_last(trinity: Callable[..., Trinity]) -> None:
+    """As long as the wall clock, not the sum over groups, and without what the other steps took."""
+    one = trinity()
+    one.enters("both")
+    for step in (1, 2):
+        one.plays(step)
+        one.finalizes(step)
+        one.trains(step)
+    one.ends()
+    steps = [event for event in followed(one) if isinstance(event, StepReport)]
+    # The earlier group of each step began two minutes before it ended.
+    assert [round(step.metrics["time/rollout_s"] / 60) for step in steps] == [2, 2]
+    assert [step.metrics["signal/groups_filtered"] for step in steps] == [0, 0]

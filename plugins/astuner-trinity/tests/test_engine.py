@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +14,11 @@ import pytest
 pytest.importorskip("aiohttp")
 
 from aiohttp import web
+from attrs import evolve
 
 from astuner.schema import Chunk, Request, Sampling
-from astuner_trinity.explorer.engine import ActorEngine, EngineLost, ServerEngine, Versions
+from astuner.testing.run_infos import run_info
+from astuner_trinity.explorer.engine import ActorEngine, EngineLost, ServerEngine, Versions, make_engine
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 ASKED = Request(
@@ -102,8 +106,30 @@ async def test_ids_go_in_and_come_out_with_their_probabilities_and_weights() -> 
     ]
     (body,) = asked
     assert body["prompt"] == [5, 6, 7]
-    assert (body["temperature"], body["top_k"], body["max_tokens"], body["seed"]) == (0.7, 20, 9, 5)
+    assert (body["temperature"], body["top_k"], body["max_tokens"]) == (0.7, 20, 9)
     assert body["return_token_ids"] is True
+    # vLLM would draw the tokens of each such request on its own.
+    assert "seed" not in body
+
+
+@pytest.mark.asyncio
+async def test_seeds_are_sent_where_they_are_asked_for() -> None:
+    answer, asked = make_answer(event([1], [-0.5], "stop"))
+    async with engine_over(answer) as engine:
+        seeded = ServerEngine(engine._address, "model", Versions(Actor()), max_model_len=100, seeded=True)
+        await seeded.start()
+        await chunks(seeded)
+        await seeded.close()
+    assert [body["seed"] for body in asked] == [5]
+
+
+@pytest.mark.parametrize(("settings", "sent"), [({}, False), ({"seed": 0}, True)])
+@pytest.mark.parametrize("adapter", [False, True])
+def test_a_seed_of_the_sampling_asks_for_them(tmp_path: Path, settings: dict[str, int], sent: bool, adapter: bool) -> None:
+    run = run_info(tmp_path)
+    run = evolve(run, config=evolve(run.config, rollout=evolve(run.config.rollout, **settings)))
+    model = SimpleNamespace(enable_lora=adapter, model=Actor(), api_address="http://127.0.0.1:1", model_name="model")
+    assert make_engine(model, run)._seeded is sent  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -75,3 +75,15 @@ def test_a_stage_that_measures_does_so_in_the_style_that_can(launch: Any, mode: 
 def test_one_that_finds_none_ends_the_stage(launch: Any) -> None:
     with pytest.raises(launch.StageFailed, match="sync_timeout"):
         waited(launch, Explorer(asked=10**9), timeout=0.01)
+
+
+@pytest.mark.parametrize(("address", "more"), [("127.0.0.1:6379", {"RAY_ADDRESS": "127.0.0.1:6379"}), (None, {})])
+def test_actors_know_the_address_of_their_cluster(
+    launch: Any, monkeypatch: pytest.MonkeyPatch, address: str | None, more: dict[str, str]
+) -> None:
+    """vLLM's workers are not Ray's, and fetch weights from it."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if address:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    config: Any = object()
+    assert launch.wrap_variables(lambda config: {"LOG": "1"})(config) == {"LOG": "1", **more}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 pytest.importorskip("trinity")
 
-from astuner_trinity.trainer.loss import LossOptions, compute_weighed_loss  # noqa: E402
+from astuner_trinity.trainer.loss import EntropyMeasure, LossOptions, compute_weighed_loss  # noqa: E402
 
 OPTIONS = LossOptions(clip_ratio_low=0.2, clip_ratio_high=0.28, kl_loss_coef=0.1)
 
@@ -74,3 +74,12 @@ def test_padding_and_masked_tokens_have_no_gradient() -> None:
     assert torch.all(found[1] == 0)
     assert torch.all(found[~one["mask"]] == 0)
     assert torch.any(found[0] != 0)
+
+
+def test_the_entropy_of_the_trained_tokens_is_measured_and_not_trained() -> None:
+    entropy = torch.tensor([[1.0, 2.0, 4.0], [8.0, 8.0, 8.0]], requires_grad=True)
+    mask, share = torch.tensor([[1, 0, 1], [1, 1, 1]]), torch.tensor([0.5, 0.0])
+    loss, metrics = EntropyMeasure()(entropy, mask, share=share, loss_agg_mode="token-mean", advantages=entropy)
+    assert loss == 0
+    # The second row only pads the workers' parts.
+    assert metrics["astuner/entropy"].aggregate() == 5

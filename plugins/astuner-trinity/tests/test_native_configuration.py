@@ -37,7 +37,10 @@ def made(tree: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     [
         (1, "", "colocate", 1, "memory"),
         (2, "", "both", 1, "nccl"),
+        (3, "", "both", 1, "nccl"),
+        (5, "", "both", 2, "nccl"),
         (8, "", "both", 4, "nccl"),
+        (16, "", "both", 8, "nccl"),
         (0, "", "both", 2, "nccl"),
         (1, "trinity: {mode: explore}", "explore", 1, "checkpoint"),
         (4, "trinity: {mode: bench}", "bench", 4, "checkpoint"),
@@ -51,6 +54,14 @@ def test_gpus_decide_mode_engines_and_how_weights_travel(
     assert found["mode"] == mode
     assert get(found, "explorer.rollout_model.engine_num") == engines
     assert get(found, "synchronizer.sync_method") == method
+
+
+@pytest.mark.parametrize(("gpus", "spread", "engines"), [(8, 2, 2), (8, 4, 1), (6, 2, 1), (4, 3, 1), (16, 8, 1)])
+def test_half_of_the_gpus_play_whatever_an_engine_takes(
+    made: Callable[..., dict[str, Any]], gpus: int, spread: int, engines: int
+) -> None:
+    found = made(Machine(gpus=gpus), f"rollout.tensor_model_parallel_size={spread}")
+    assert get(found, "explorer.rollout_model.engine_num") == engines
 
 
 @pytest.mark.parametrize(
@@ -110,7 +121,11 @@ PLACES = [
         "trainer_common.ulysses_sequence_parallel_size=2",
         "{trainer: {ulysses_sequence_parallel_size: 2}}",
         2,
-        ["algorithm.policy_loss_fn_args.sequence_parallel", "algorithm.sample_strategy_args.sequence_parallel"],
+        [
+            "algorithm.policy_loss_fn_args.sequence_parallel",
+            "algorithm.sample_strategy_args.sequence_parallel",
+            "algorithm.entropy_loss_fn_args.sequence_parallel",
+        ],
     ),
 ]
 
@@ -149,7 +164,7 @@ def test_adapters_travel_by_checkpoint(made: Callable[..., dict[str, Any]]) -> N
 def test_both_places_compute_in_one_precision(made: Callable[..., dict[str, Any]]) -> None:
     gpu, cpu = made(Machine(gpus=2)), made(CPU)
     assert get(gpu, "explorer.rollout_model.dtype") == "bfloat16"
-    assert get(gpu, "trainer.trainer_config.actor.fsdp_config") is None
+    assert "mixed_precision" not in get(gpu, "trainer.trainer_config.actor.fsdp_config")
     assert get(cpu, "explorer.rollout_model.dtype") == "float32"
     assert get(cpu, "trainer.trainer_config.actor.fsdp_config.mixed_precision.param_dtype") == "fp32"
     asked = made(Machine(gpus=2), "model.dtype=float32")
@@ -171,7 +186,7 @@ def test_a_monitor_of_trinitys_own_writes_too(made: Callable[..., dict[str, Any]
 def test_an_algorithm_of_trinitys_own_keeps_its_functions(made: Callable[..., dict[str, Any]]) -> None:
     whole = made(CPU, text="trinity: {algorithm: {algorithm_type: gspo}}")
     found = whole["algorithm"]
-    assert [found[name] for name in ("policy_loss_fn", "policy_loss_fn_args", "kl_loss_fn")] == [None] * 3
+    assert [found[name] for name in ("policy_loss_fn", "policy_loss_fn_args", "kl_loss_fn", "entropy_loss_fn")] == [None] * 4
     # Whole steps are read all the same.
     assert found["sample_strategy"] == "astuner_trinity.trainer.batches.StepBatches"
     assert found["sample_strategy_args"]["every_row"] is True

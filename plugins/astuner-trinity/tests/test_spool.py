@@ -47,7 +47,7 @@ def written(spool: Spool, whole: Group) -> None:
     for one in whole.episodes:
         spool.add_episode(evolve(one, verdict=None))
     spool.add_verdicts(whole)
-    spool.add_group(whole)
+    spool.add_group(whole, 0.0)
 
 
 def open_empty_store(directory: Path) -> StoredEpisodes:
@@ -94,7 +94,7 @@ def test_an_episode_of_an_earlier_attempt_is_neither_played_nor_stored_again(tmp
     earlier = StoredEpisodes(tmp_path / "episodes", replay_after=3)
     spool = Spool(tmp_path / "played" / "a.jsonl", earlier)
     assert [spool.recall(one.id).reward for one in whole.episodes] == [0.0, 1.0]  # type: ignore[union-attr]
-    spool.add_group(whole)
+    spool.add_group(whole, 0.0)
     (judged,) = SpoolTail(tmp_path / "played", StoredEpisodes(tmp_path / "episodes", replay_after=3)).new()
     assert isinstance(judged, JudgedGroup)
     assert not judged.fresh

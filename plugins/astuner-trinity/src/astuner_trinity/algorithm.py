@@ -26,7 +26,7 @@ class GroupRelative(AlgorithmType):
             "policy_loss_fn": "astuner_trinity.trainer.loss.WeighedLoss",
             "kl_penalty_fn": "none",
             "kl_loss_fn": "none",
-            "entropy_loss_fn": "none",
+            "entropy_loss_fn": "astuner_trinity.trainer.loss.EntropyMeasure",
         }
 
 

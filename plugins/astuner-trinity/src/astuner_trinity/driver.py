@@ -75,6 +75,8 @@ class Driver:
     reported: frozenset[int] = frozenset()
     """Validations that an earlier attempt of the run has reported."""
     _groups: dict[tuple[Split, int], list[Group]] = field(factory=dict, init=False)
+    _played: dict[int, tuple[float, float]] = field(factory=dict, init=False)
+    """When the first group of a training step was begun and the last ended, in seconds since the epoch."""
     _stage: _Stage | None = field(default=None, init=False)
     _tail: SpoolTail | None = field(default=None, init=False)
     _done: int = field(default=0, init=False)
@@ -186,8 +188,11 @@ class Driver:
                         self._done += 1
                         total = self.run.config.data.train_batch_size * self.run.config.rollout.num_repeat
                         self.control.progress("rollout", self._done % total or total, total)
-                case JudgedGroup(group):
+                case JudgedGroup(group, _, began, ended):
                     self._groups.setdefault((group.split, group.step), []).append(group)
+                    if group.split == "train":
+                        first, last = self._played.get(group.step, (began, ended))
+                        self._played[group.step] = min(first, began), max(last, ended)
                 case Notice(text, level):
                     if text not in self._told:
                         self._told.add(text)
@@ -243,6 +248,7 @@ class Driver:
             by_agent=self.run.config.trainer_common.algorithm.norm_adv_by_agent,
             kl_in_loss=self._kl_in_loss,
         )
+        metrics |= self._take_rollout_time(step)
         if stage.at is not None:
             metrics["time/step_s"] = at - stage.at
             if "tokens/generated" in metrics:
@@ -262,6 +268,7 @@ class Driver:
             check_failure_budget(groups, self.run.config.rollout.failure_budget)
             by_agent = self.run.config.trainer_common.algorithm.norm_adv_by_agent
             metrics = explorer_metrics(groups, stage.measured.pop(step), self.estimator, by_agent=by_agent)
+            metrics |= self._take_rollout_time(step)
             yield from self._report_validation(stage, step - 1)
             stage.step, self._done = step, 0
             yield StepReport(step=stage.offset + step, metrics=metrics, groups=tuple(groups), clock="explorer")
@@ -316,6 +323,11 @@ class Driver:
         """Take the groups up to a step: with a replay buffer, it trains on rows of earlier ones too."""
         found = [self._groups.pop(key) for key in sorted(self._groups) if key[0] == split and key[1] <= step]
         return [group for groups in found for group in groups]
+
+    def _take_rollout_time(self, step: int) -> dict[str, float]:
+        """Return how long the episodes of the steps up to this one were played, in seconds, whatever else ran meanwhile."""
+        played = [self._played.pop(of) for of in sorted(self._played) if of <= step]
+        return {"time/rollout_s": sum(ended - began for began, ended in played)} if played else {}
 
     def _check_complete(self, stage: _Stage, step: int, *, at_least: int | None = None) -> None:
         """Raise `RunFailed` if a finished explorer step lacks groups: the trainer would wait for them."""

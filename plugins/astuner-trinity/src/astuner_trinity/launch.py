@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from trinity.cli import launcher
 from trinity.common.config import Config
 from trinity.common.constants import SyncMethod, SyncStyle
 
+from astuner.services.ray import ADDRESS
 from astuner_trinity.checkpoints import read_saved_step
 from astuner_trinity.layout import Layout
 
@@ -75,6 +77,7 @@ def run(path: Path, layout: Layout) -> int:
     """Run a configuration, stage by stage, and return the exit status; errors are recorded."""
     launcher.MODE_MAP["both"] = launcher.MODE_MAP["colocate"] = run_both
     Config.check_and_update = wrap_check(Config.check_and_update)
+    Config.get_envs = wrap_variables(Config.get_envs)
     run_stage = launcher.run_stage
 
     def run_recorded(config: Config) -> launcher.StageStatus:
@@ -105,6 +108,21 @@ def run(path: Path, layout: Layout) -> int:
 
 class StageFailed(RuntimeError):
     """A stage of Trinity failed."""
+
+
+def wrap_variables(get_envs: Callable[[Config], dict[str, str]]) -> Callable[[Config], dict[str, str]]:
+    """Wrap Trinity's choice of variables for its actors: they get the address of their cluster.
+
+    vLLM's workers are processes of an engine's actor and not Ray's own. They ask the cluster for the weights, and without its
+    address Ray would start them another one.
+    """
+
+    @functools.wraps(get_envs)
+    def get(self: Config) -> dict[str, str]:
+        address = os.environ.get(ADDRESS)
+        return {**get_envs(self), **({ADDRESS: address} if address else {})}
+
+    return get
 
 
 def wrap_check(check_and_update: Callable[[Config], Config]) -> Callable[[Config], Config]:

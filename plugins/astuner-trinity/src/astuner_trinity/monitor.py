@@ -26,7 +26,7 @@ class FanOut(Monitor):
         from copy import deepcopy
 
         if role == config.trainer.name:
-            # The trainer makes its monitor first, before it unpads rows.
+            # Trinity converts the padding of rows in this process, and whatever the algorithm, it loads this part of ours.
             provide_padding()
         self._others: list[Any] = []
         arguments = config.monitor.monitor_args or {}

@@ -21,15 +21,9 @@ from astuner_trinity.open_values import AUTO, as_plain_tree
 from astuner_trinity.process_environment import Machine
 
 ENGINES = 2
-"""Engines on a cluster whose size is not known, the default of `rollout.n_vllm_engine`; else they take half of the GPUs."""
+"""Engines of a cluster whose GPUs Trinity counts itself."""
 RUNNERS_ON_CPU = 2
 SEQUENCES = "explorer.rollout_model.extra_engine_args.max_num_seqs"
-ONE_ROW = (
-    "actor.ppo_micro_batch_size_per_gpu",
-    "ref.log_prob_micro_batch_size_per_gpu",
-    "rollout.log_prob_micro_batch_size_per_gpu",
-)
-"""Rows per pass, which verl reads if `use_dynamic_bsz` is off."""
 OWN_FUNCTIONS = ("advantage_fn", "policy_loss_fn", "kl_penalty_fn", "kl_loss_fn", "entropy_loss_fn")
 STRATEGY = ("sample_strategy", "sample_strategy_args")
 STAMP = "astuner_trinity.explorer.row_counts.StepStamp"
@@ -37,7 +31,11 @@ TRAINING = ("both", "colocate", "train")
 COPIES = {
     "algorithm.optimizer.lr": (f"{BATCHES}.lr",),
     "trainer.grad_clip": ("algorithm.optimizer.clip_grad",),
-    "trainer.ulysses_sequence_parallel_size": (f"{LOSS}.sequence_parallel", f"{BATCHES}.sequence_parallel"),
+    "trainer.ulysses_sequence_parallel_size": (
+        f"{LOSS}.sequence_parallel",
+        f"{BATCHES}.sequence_parallel",
+        "algorithm.entropy_loss_fn_args.sequence_parallel",
+    ),
 }
 """Other keys to which a value is copied: read by our parts, or by verl's optimizer instead of Trinity's key."""
 OF_OUR_LOSS = {key for row in ALIGNMENT.rows for key in row.native if key.startswith(LOSS)} | {f"{LOSS}.sequence_parallel"}
@@ -92,7 +90,6 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
         put(tree, "synchronizer.sync_method", _sync_method(tree, stand_in))
     own = copy.deepcopy(get(tree, "trainer.trainer_config") or {})
     _precision(tree, machine)
-    _fill_passes(tree)
     # The user's values take precedence.
     tree["trainer"]["trainer_config"] = merge(get(tree, "trainer.trainer_config"), own)
     _monitor(tree, wanted.layout)
@@ -145,9 +142,9 @@ def _place_gpus(tree: dict[str, Any], machine: Machine) -> None:
     tree["mode"] = _mode(tree["mode"], tree)
     modes = {_mode(stage.get("mode") or tree["mode"], tree) for stage in tree["stages"]} or {tree["mode"]}
     if asked == AUTO:
-        # Playing takes most of an agent's step, so the trainer gets no more than the engines.
-        room = there if modes <= {"explore", "bench", "serve"} else there // 2
-        engine["engine_num"] = ENGINES if there == 0 else max(1, room // spread)
+        # Episodes of agents take as long as updates, or longer: half of the GPUs play, or all where nothing is trained.
+        playing = there if modes <= {"explore", "bench", "serve"} else there // 2
+        engine["engine_num"] = max(1, playing // spread) if there else ENGINES
     if "both" in modes and there and spread * engine["engine_num"] >= there:
         message = (
             f"{engine['engine_num']} engine(s) of {spread} GPU(s) and a trainer are asked for, and there are {there} GPUs. Lower "
@@ -191,6 +188,8 @@ def _precision(tree: dict[str, Any], machine: Machine) -> None:
     if not get(tree, "trainer.use_remove_padding"):
         put(tree, "trainer.trainer_config.model.override_config.attn_implementation", "sdpa")
     if machine.stand_in:
+        # vLLM for the CPU counts all memory of the machine as its own.
+        tree["explorer"]["rollout_model"] |= {"enforce_eager": True, "gpu_memory_utilization": 0.05}
         put(tree, "trainer.param_offload", False)
         put(tree, "trainer.optimizer_offload", False)
         put(tree, "trainer.trainer_config.model.enable_gradient_checkpointing", False)
@@ -198,16 +197,6 @@ def _precision(tree: dict[str, Any], machine: Machine) -> None:
         put(tree, "trainer.trainer_config.ref.fsdp_config.model_dtype", "fp32")
         for part in ("actor", "ref"):
             put(tree, f"trainer.trainer_config.{part}.fsdp_config.use_torch_compile", False)
-
-
-def _fill_passes(tree: dict[str, Any]) -> None:
-    """Train one row per pass where rows are padded: verl fills a pass without counting padding, which may be most of it."""
-    trainer = tree["trainer"]
-    if trainer["use_dynamic_bsz"] == AUTO:
-        trainer["use_dynamic_bsz"] = bool(trainer["use_remove_padding"])
-    if not trainer["use_dynamic_bsz"]:
-        for key in ONE_ROW:
-            put(tree, f"trainer.trainer_config.{key}", 1)
 
 
 def _monitor(tree: dict[str, Any], layout: Layout) -> None:

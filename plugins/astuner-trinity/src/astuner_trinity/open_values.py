@@ -18,7 +18,6 @@ def fill_open_values(native: Mapping[str, Any]) -> dict[str, Any]:
         ("explorer.rollout_model.engine_num", 1),
         ("explorer.runner_per_model", 1),
         ("trainer.use_remove_padding", True),
-        ("trainer.use_dynamic_bsz", True),
         ("algorithm.optimizer.clip_grad", 1.0),
     ):
         if get(tree, key) == AUTO:

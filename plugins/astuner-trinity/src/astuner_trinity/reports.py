@@ -34,11 +34,15 @@ def step_metrics(
         rows = compute_advantages(groups, estimator, by_agent=by_agent)
         found |= compute_rollout_metrics(groups, rows)
         found |= compute_signal_metrics(rows, select_live_rows(rows, every_row=kl_in_loss), norms)
+        # The backbone refuses `filter_groups`.
+        found["signal/groups_filtered"] = 0.0
     found |= loss_metrics(measured, norms, kl_in_loss=kl_in_loss)
     found |= {f"{NATIVE}{name}": value for name, value in own.items()}
     found |= {f"{NATIVE}{name}": value for name, value in explorer.items()}
     if "time/train_step" in own:
         found["time/update_s"] = own["time/train_step"]
+    if "tokens_computed" in measured:
+        found["tokens/computed"] = measured["tokens_computed"]
     if "rate" in measured:
         found["lr"] = measured["rate"]
     if not groups and "lag_mean" in measured:

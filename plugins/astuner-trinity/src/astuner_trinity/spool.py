@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -46,10 +47,11 @@ class Spool:
         found = {episode.id: dump_verdict(episode.verdict) for episode in group.episodes if episode.verdict is not None}
         self._write("verdicts", verdicts=found)
 
-    def add_group(self, group: Group) -> None:
-        """Write that a group is complete."""
+    def add_group(self, group: Group, began: float) -> None:
+        """Write that a group is complete, which was begun at this time, in seconds since the epoch."""
         ids = [episode.id for episode in group.episodes]
-        self._write("group", task=dump_plain(group.task), step=group.step, split=group.split, episodes=ids)
+        times = {"began": began, "ended": time.time()}
+        self._write("group", task=dump_plain(group.task), step=group.step, split=group.split, episodes=ids, **times)
 
     def say(self, text: str, level: Literal["info", "warning"] = "warning") -> None:
         """Write a message for the user."""
@@ -100,6 +102,9 @@ class JudgedGroup:
 
     group: Group
     fresh: bool
+    began: float
+    """In seconds since the epoch, like `ended`."""
+    ended: float
 
 
 @frozen
@@ -148,7 +153,7 @@ class SpoolTail:
                 for identity in record["episodes"]:
                     self._open.pop(identity, None)
                     self._fresh.discard(identity)
-                yield JudgedGroup(group, fresh)
+                yield JudgedGroup(group, fresh, record["began"], record["ended"])
             case "notice":
                 yield Notice(record["text"], record["level"])
 

@@ -30,10 +30,12 @@ def make_engine(model: Any, run: RunInfo) -> Engine:
 
     Only its actor knows adapters: its server would answer with the bare model.
     """
-    most = run.config.rollout.max_model_len
+    rollout = run.config.rollout
+    # Trinity sets vLLM's first model runner, which draws the tokens of seeded requests one request after the other.
+    most, seeded = rollout.max_model_len, rollout.seed is not None
     if model.enable_lora:
-        return ActorEngine(model.model, max_model_len=most)
-    return ServerEngine(model.api_address, model.model_name, Versions(model.model), max_model_len=most)
+        return ActorEngine(model.model, max_model_len=most, seeded=seeded)
+    return ServerEngine(model.api_address, model.model_name, Versions(model.model), max_model_len=most, seeded=seeded)
 
 
 class Versions:
@@ -72,8 +74,9 @@ class _Busy:
 class _TrinityEngine:
     """Common base: Trinity starts and ends engines, and hands them weights."""
 
-    def __init__(self, *, max_model_len: int) -> None:
+    def __init__(self, *, max_model_len: int, seeded: bool) -> None:
         self.capabilities = Capabilities(weight_updates=True, max_model_len=max_model_len)
+        self._seeded = seeded
         self._busy = _Busy()
 
     @property
@@ -107,9 +110,9 @@ class ServerEngine(_TrinityEngine):
     styles, where weights change during an answer, it may count as older than it is, never as younger.
     """
 
-    def __init__(self, address: str, model: str, versions: Versions, *, max_model_len: int) -> None:
-        """Take the server's address, its name for the model, and the source of its weights' version."""
-        super().__init__(max_model_len=max_model_len)
+    def __init__(self, address: str, model: str, versions: Versions, *, max_model_len: int, seeded: bool = False) -> None:
+        """Take the server's address, its name for the model, the source of its weights' version, and whether to send seeds."""
+        super().__init__(max_model_len=max_model_len, seeded=seeded)
         self._address, self._model, self._versions = address, model, versions
         self._http: httpx.AsyncClient | None = None
 
@@ -148,8 +151,9 @@ class ServerEngine(_TrinityEngine):
         import httpx
 
         assert self._http is not None, "start() comes first"
+        body = _body(request, self._model, seeded=self._seeded)
         try:
-            async with self._http.stream("POST", f"{self._address}/v1/completions", json=_body(request, self._model)) as response:
+            async with self._http.stream("POST", f"{self._address}/v1/completions", json=body) as response:
                 if response.status_code != 200:
                     said = (await response.aread())[:500].decode(errors="replace")
                     raise EngineLost(f"{self._address} answered {response.status_code}: {said}")
@@ -161,9 +165,9 @@ class ServerEngine(_TrinityEngine):
 class ActorEngine(_TrinityEngine):
     """Asks the engine's Ray actor, which supports adapters; answers come whole and cannot be cancelled."""
 
-    def __init__(self, actor: Any, *, max_model_len: int) -> None:
-        """Take the actor's handle."""
-        super().__init__(max_model_len=max_model_len)
+    def __init__(self, actor: Any, *, max_model_len: int, seeded: bool = False) -> None:
+        """Take the actor's handle, and whether to send seeds."""
+        super().__init__(max_model_len=max_model_len, seeded=seeded)
         self._actor, self._versions = actor, Versions(actor)
 
     async def generate(self, request: Request) -> AsyncIterator[Chunk]:
@@ -174,7 +178,7 @@ class ActorEngine(_TrinityEngine):
             adapter = await self._actor.get_lora_request.remote()
             prompt = {"prompt_token_ids": list(request.prompt_ids)}
             found = await self._actor._generate_internal.remote(  # the only method that takes ids and adapters
-                prompt=prompt, lora_request=adapter, **{**_make_sampling_arguments(request), "logprobs": 0}
+                prompt=prompt, lora_request=adapter, **{**_make_sampling_arguments(request, seeded=self._seeded), "logprobs": 0}
             )
         finally:
             self._busy.end()
@@ -186,24 +190,24 @@ class ActorEngine(_TrinityEngine):
         )
 
 
-def _make_sampling_arguments(request: Request) -> dict[str, Any]:
+def _make_sampling_arguments(request: Request, *, seeded: bool) -> dict[str, Any]:
     sampling = request.sampling
     return {
+        **({"seed": sampling.seed % SEEDS} if seeded else {}),
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "top_k": sampling.top_k,
         "max_tokens": sampling.max_tokens,
         "stop_token_ids": list(sampling.stop_token_ids),
-        "seed": sampling.seed % SEEDS,
     }
 
 
-def _body(request: Request, model: str) -> dict[str, Any]:
+def _body(request: Request, model: str, *, seeded: bool) -> dict[str, Any]:
     return {
         "model": model,
         "prompt": list(request.prompt_ids),
         "stream": True,
-        **_make_sampling_arguments(request),
+        **_make_sampling_arguments(request, seeded=seeded),
         # The server would fill in missing values from its generation config.
         "repetition_penalty": 1.0,
         "min_p": 0.0,

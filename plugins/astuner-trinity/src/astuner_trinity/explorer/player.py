@@ -108,6 +108,7 @@ class Player:
             raise Interrupted("the run is being stopped")
         sampling = make_training_sampling(self.run_info) if split == "train" else make_validation_sampling(self.run_info)
         round_ = Round(step=step, split=split, repeats=repeats, sampling=sampling)
+        began = time.time()
         playing = asyncio.create_task(self.runner.run([task], round_))
         self._playing.add(playing)
         try:
@@ -122,7 +123,7 @@ class Player:
         by_agent = self.run_info.config.trainer_common.algorithm.norm_adv_by_agent
         rows = build_experiences(group, self.estimator, by_agent=by_agent, plan=str(self.layout.plan))
         # Not earlier: a group without rows counts as missing, which the driver reports.
-        self.spool.add_group(group)
+        self.spool.add_group(group, began)
         return rows
 
     async def _cancel_when_stopped(self) -> None:

@@ -151,6 +151,7 @@ def prepare_rows(
         f"{MEASURED}rows": float(sum(count > 0 for count in tokens)),
         f"{MEASURED}rows_trained": float(len(live)),
         f"{MEASURED}tokens_trained": float(sum(tokens[place] for place in live)),
+        f"{MEASURED}tokens_computed": float(sum(len(row.tokens) for row in found)),
         f"{MEASURED}rate": rate,
         f"{MEASURED}idle": float(idle),
         f"{MEASURED}lag_mean": sum(lags) / len(lags) if lags else 0.0,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
+from trinity.algorithm.entropy_loss_fn.entropy_loss_fn import EntropyLossFn
 from trinity.algorithm.policy_loss_fn.policy_loss_fn import PolicyLossFn
 
 from astuner.training.losses import KlType, token_terms
@@ -98,6 +100,24 @@ class WeighedLoss(PolicyLossFn):
         return {"clip_ratio_low": 0.2, "clip_ratio_high": 0.2}
 
 
+class EntropyMeasure(EntropyLossFn):
+    """Measures the entropy of the trained tokens, and adds nothing to the loss."""
+
+    def __init__(self, sequence_parallel: int = 1) -> None:
+        """Take the number of workers that share a sequence."""
+        self._sequence_parallel = sequence_parallel
+
+    def __call__(self, entropy: Tensor, action_mask: Tensor, *, share: Tensor, **_: Any) -> tuple[float, dict[str, Any]]:
+        """Return 0, and the sum over the tokens that train, in nats."""
+        live = action_mask.bool() & (share > 0).unsqueeze(1)
+        return 0.0, _sum_over_workers({"entropy": (entropy.detach() * live).sum()}, _count_workers(self._sequence_parallel))
+
+    @classmethod
+    def default_args(cls) -> dict[str, Any]:
+        """Return the arguments: none."""
+        return {}
+
+
 class WeighedLossWithReference(WeighedLoss):
     """With the divergence from a reference."""
 
@@ -118,10 +138,7 @@ def _of_worker(
     stale: Tensor,
     reference: Tensor | None,
 ) -> tuple[Tensor, dict[str, Any]]:
-    import torch.distributed as dist
-    from verl.utils.metric import AggregationType, Metric
-
-    workers = max(1, dist.get_world_size() // options.sequence_parallel) if dist.is_initialized() else 1
+    workers = _count_workers(options.sequence_parallel)
     loss, sums = compute_weighed_loss(
         options,
         logp,
@@ -133,13 +150,24 @@ def _of_worker(
         reference=reference,
         workers=workers,
     )
+    return loss, _sum_over_workers(sums, workers)
+
+
+def _count_workers(sequence_parallel: int) -> int:
+    import torch.distributed as dist
+
+    return max(1, dist.get_world_size() // sequence_parallel) if dist.is_initialized() else 1
+
+
+def _sum_over_workers(sums: Mapping[str, Tensor], workers: int) -> dict[str, Any]:
+    """Return metrics that Trinity, which averages those of workers, turns into sums and maxima."""
+    from verl.utils.metric import AggregationType, Metric
+
     most = ("abs_max", "update_ratio")
-    # Trinity averages the sums of workers.
-    metrics = {
+    return {
         f"{MEASURED}{name}": Metric(
             value=float(value) * (1 if name in most else workers),
             aggregation=AggregationType.MAX if name in most else AggregationType.SUM,
         )
         for name, value in sums.items()
     }
-    return loss, metrics

@@ -1,4 +1,7 @@
-"""Imported by each of verl's workers (`model.external_lib`): each of our steps is one optimizer step, with its own rate."""
+"""Imported by each of verl's workers (`model.external_lib`).
+
+Each of our steps is one optimizer step, with its own rate, and padding counts in the size of its passes.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from verl.utils import tensordict_utils as tu
+from verl.workers.engine import utils as passes
 from verl.workers.engine_workers import TrainingWorker
 
 from astuner_trinity.rows import IDLE, RATE, SHARE
-from astuner_trinity.trainer.padding import provide_padding
+from astuner_trinity.trainer.padding import provide_padding, wrap_splitter
 
 
 def wrap_training(train_mini_batch: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -49,4 +53,5 @@ def _skip_update(engine: Any) -> Iterator[None]:
 
 
 provide_padding()
+passes.rearrange_micro_batches = wrap_splitter(passes.rearrange_micro_batches)
 TrainingWorker.train_mini_batch = wrap_training(TrainingWorker.train_mini_batch)

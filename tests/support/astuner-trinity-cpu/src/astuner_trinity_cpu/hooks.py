@@ -1,11 +1,11 @@
-"""Changing modules as they are imported, and putting one in another's place. Imports nothing but the standard library."""
+"""Changing modules as they are imported. Imports nothing but the standard library."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -15,9 +15,10 @@ PATCHED = {
     "verl.utils.device": "of_device",
     "verl.utils.distributed": "of_distributed",
     "verl.workers.engine.fsdp.transformer_impl": "of_engine",
+    "trinity.common.models.vllm_worker": "of_vllm_worker",
+    "trinity.common.models.vllm_extension": "of_weight_transfer",
 }
 """Module -> function of `astuner_trinity_cpu.patches`."""
-REPLACED = {"trinity.common.models.vllm_model": "astuner_trinity_cpu.engine"}
 
 
 def install() -> None:
@@ -28,8 +29,6 @@ def install() -> None:
 
 class _Finder(MetaPathFinder):
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name in REPLACED:
-            return ModuleSpec(name, _Stand(REPLACED[name]))
         if name not in PATCHED:
             return None
         for finder in sys.meta_path:
@@ -38,19 +37,6 @@ class _Finder(MetaPathFinder):
                 _then(spec.loader, PATCHED[name])
                 return spec
         return None
-
-
-class _Stand(Loader):
-    """Loads another module under a name."""
-
-    def __init__(self, other: str) -> None:
-        self._other = other
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return importlib.import_module(self._other)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """It is loaded."""
 
 
 def _then(loader: Any, patch: str) -> None:
