@@ -166,7 +166,9 @@ def play_on_nodes(given: argparse.Namespace, directory: Path) -> None:
     failed = sum(not episode.completed for episode in episodes)
     twice = sum(count > 1 for count in kept.values())
     print(f"{given.ray} nodes, one of which ended after {given.episodes // 2} episodes, in {row['wall_s']:.0f} s:")
-    print(f"{len(episodes)} episodes, {failed} failed; {len(kept)} stored, {twice} of them twice; samples as of one process: {same}")
+    print(
+        f"{len(episodes)} episodes, {failed} failed; {len(kept)} stored, {twice} of them twice; samples as of one process: {same}"
+    )
 
 
 def describe_samples(episode: Episode) -> Any:
