@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +39,7 @@ from astuner.rendering import load_renderer
 from astuner.rollout.host import make_training_sampling
 from astuner.rollout.runner import Round
 from astuner.runs.episode_store import EpisodeFiles
-from astuner.schema import Group, Task
+from astuner.schema import Episode, Group, Task
 
 HERE = Path(__file__).parent
 REPEATS = 8
@@ -78,7 +81,9 @@ def measure_cpu_s() -> dict[int, float]:
     return found
 
 
-async def play(conf: Path, given: argparse.Namespace) -> tuple[Sequence[Group], Mapping[str, Any]]:
+async def play(
+    conf: Path, given: argparse.Namespace, on_episode: Callable[[Episode], None] = lambda episode: None
+) -> tuple[Sequence[Group], Mapping[str, Any]]:
     """Play, and return the groups with wall and CPU seconds."""
     plan = plan_run(conf)
     info = plan.run_info()
@@ -96,7 +101,12 @@ async def play(conf: Path, given: argparse.Namespace) -> tuple[Sequence[Group], 
     # Each process imports the SDK when it is first used.
     first = [Task(task_id=f"first-{place}", main_query="?", metadata={"turns": 1}) for place in range(2 * max(given.players))]
     opening = open_players(
-        engine=engine, renderer=load_renderer(info.config.model.path), recipe=plan.recipe, run_info=info, control=control
+        engine=engine,
+        renderer=load_renderer(info.config.model.path),
+        recipe=plan.recipe,
+        run_info=info,
+        control=control,
+        on_episode=on_episode,
     )
     async with opening as runner:
         await runner.run(first, evolve(round_, step=0))
@@ -124,6 +134,52 @@ def compare_players(given: argparse.Namespace, directory: Path) -> None:
         )
 
 
+def play_on_nodes(given: argparse.Namespace, directory: Path) -> None:
+    """Play on simulated nodes, of which one ends in the middle, and compare with one process."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    for _ in range(given.ray - 1):
+        cluster.add_node(num_cpus=1)
+    os.environ["RAY_ADDRESS"] = cluster.address
+    finished = 0
+
+    def end_a_node(_: Episode) -> None:
+        nonlocal finished
+        finished += 1
+        if finished == given.episodes // 2:
+            threading.Thread(target=cluster.remove_node, args=(cluster.worker_nodes.copy().pop(), False)).start()
+
+    try:
+        several, row = asyncio.run(play(write_project(directory, given, given.ray), given, end_a_node))
+    finally:
+        cluster.shutdown()
+        del os.environ["RAY_ADDRESS"]
+    alone, _ = asyncio.run(play(write_project(directory, given, 1), given))
+    lines = (directory / f"run{given.ray}" / "episodes" / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    stored = Counter(record["episode"]["id"] for record in map(json.loads, lines) if record["kind"] == "episode")
+    kept = {name: count for name, count in stored.items() if name.startswith("train/1/")}
+    same = [list(map(describe_samples, group.episodes)) for group in several] == [
+        list(map(describe_samples, group.episodes)) for group in alone
+    ]
+    episodes = [episode for group in several for episode in group.episodes]
+    failed = sum(not episode.completed for episode in episodes)
+    twice = sum(count > 1 for count in kept.values())
+    print(f"{given.ray} nodes, one of which ended after {given.episodes // 2} episodes, in {row['wall_s']:.0f} s:")
+    print(
+        f"{len(episodes)} episodes, {failed} failed; {len(kept)} stored, {twice} of them twice; samples as of one process: {same}"
+    )
+
+
+def describe_samples(episode: Episode) -> Any:
+    """Return what is trained of an episode."""
+    return (
+        episode.id,
+        episode.reward,
+        [(sample.ids.tolist(), sample.mask.tolist(), sample.logprobs.tolist()) for sample in episode.samples],
+    )
+
+
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -133,11 +189,15 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--turn-s", type=float, default=1.0)
     parser.add_argument("--proxied", action="store_true", help="Requests go through the driver.")
+    parser.add_argument("--ray", type=int, metavar="NODES", help="Simulate this many nodes, and end one of them.")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         help_tokenizer().save_pretrained(directory / "model")
-        compare_players(given, directory)
+        if given.ray:
+            play_on_nodes(given, directory)
+        else:
+            compare_players(given, directory)
 
 
 if __name__ == "__main__":

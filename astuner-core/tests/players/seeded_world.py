@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
@@ -21,6 +22,9 @@ class SeededEngine:
 
     def __init__(self, run_info: RunInfo) -> None:
         self._run_info = run_info
+        # Made in the driver, before any player.
+        if not (Path(__file__).parent / "driver").exists():
+            (Path(__file__).parent / "driver").write_text(str(os.getpid()))
         self._path = run_info.config.model.path
         self.capabilities = Capabilities(reproducible=True, weight_updates=True)
         self.served: list[str] = []
@@ -124,6 +128,22 @@ class Gated(TwoTurns):
         gate = Path(__file__).parent / "go"
         while workflow_task.task.task_id in ("t3", "t4", "t5") and not gate.exists():
             await asyncio.sleep(0.05)
+        return await super().execute(workflow_task, tuner)
+
+
+class Stopping(TwoTurns):
+    """Lets the run stop, as Ctrl-C does, after some episodes; the mark is next to the YAML."""
+
+    async def execute(self, workflow_task: WorkflowTask, tuner: Tuner) -> WorkflowOutput:
+        home = Path(__file__).parent
+        if workflow_task.task.task_id in ("t4", "t5") and not (home / "stop").exists():
+            stored = home / "launcher_record" / "run2" / "episodes" / "train.jsonl"
+            while stored.read_bytes().count(b'"kind":"episode"') < 12:
+                await asyncio.sleep(0.05)
+            parent = int((home / "driver").read_text())
+            if workflow_task.episode_id.endswith("t4/0"):
+                os.kill(parent, signal.SIGINT)
+            await asyncio.sleep(600)
         return await super().execute(workflow_task, tuner)
 
 

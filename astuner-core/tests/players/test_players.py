@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from astuner.errors import AstunerError, ConfigError, RunFailed
+from astuner.driver.launch import start_run
+from astuner.errors import AstunerError, ConfigError, Interrupted, RunFailed
 from astuner.processes import list_programs
 from astuner.runs.codec import dump_episode
+from astuner.runs.episode_store import read_episodes
 from astuner.schema import Episode
 from astuner.testing import PlayedRun
 
 Play = Callable[..., PlayedRun]
+SERVING = Path(__file__).parents[1] / "training" / "serving_backbone.py"
 
 
 def describe(episode: Episode) -> dict[str, Any]:
@@ -120,3 +123,19 @@ def test_breakpoints_need_one_process(world: Play, monkeypatch: pytest.MonkeyPat
     played = world(2)
     assert len(pids(played)) == 1
     assert [text for text in played.notices if text.startswith("breakpoints: one player plays")]
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(world: Play, alone: PlayedRun, tmp_path: Path) -> None:
+    settings = {"trainer_common": {"total_training_steps": 1}}
+    with pytest.raises(Interrupted):
+        world(2, "Stopping", more=settings, backbone=f"{SERVING}:ServingBackbone")
+    directory = tmp_path / "launcher_record" / "run2"
+    before = read_ids(directory)
+    assert len(before) == 12
+    (tmp_path / "stop").touch()
+    resumed = start_run(tmp_path / "run2.yaml", resume=True)
+    ids = read_ids(resumed.directory)
+    assert (len(ids), max(ids.values())) == (18, 1)
+    found = {episode.id: describe(episode) for episode in read_episodes(resumed.directory / "episodes", "train")}
+    assert {key: value["samples"] for key, value in found.items()} == {e.id: describe(e)["samples"] for e in alone.episodes}
+    assert list_programs() == []

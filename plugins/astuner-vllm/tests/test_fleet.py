@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +12,13 @@ import pytest
 from attrs import evolve
 
 from astuner.processes import attach, list_programs
-from astuner.schema import Request
+from astuner.schema import Capabilities, Request
 from astuner.testing import until_so
 from astuner_vllm.client import ServerClient
 from astuner_vllm.failures import Refused, ServerError, ServerLost
 from astuner_vllm.fleet import Fleet
 from astuner_vllm.member import Member
+from astuner_vllm.player_access import ServerAccess
 from astuner_vllm.server import start_server
 
 Ask = Callable[..., Request]
@@ -305,3 +307,21 @@ async def test_closing_ends_the_servers(programs: Any, ask: Ask, tmp_path: Path)
     assert member.exit_status() is not None
     with pytest.raises(ServerLost, match="was closed"):
         await answer(fleet, ask())
+
+
+async def test_a_player_reaches_the_servers_with_the_weights_of_the_moment(fake: Any, ask: Ask, tmp_path: Path) -> None:
+    async with fake.vllm() as one, fake.vllm() as other:
+        fleet = await attached(tmp_path, one.url, other.url)
+        for client in fleet.list_clients():
+            client.versions.take(client.versions.label, 5)
+        addresses = tuple(client.describe_address() for client in fleet.list_clients())
+        access = pickle.loads(pickle.dumps(ServerAccess(servers=addresses, capabilities=Capabilities())))
+        engine = access.open()
+        await engine.start()
+        chunks = [[chunk async for chunk in engine.generate(ask(session))] for session in ("first", "second", "first")]
+        await engine.release("first")
+        await engine.close()
+        await fleet.close()
+    assert [len(one.bodies), len(other.bodies)] == [2, 1]
+    assert {chunk.weight_version for said in chunks for chunk in said} == {5}
+    assert access.same_machine

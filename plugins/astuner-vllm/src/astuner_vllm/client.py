@@ -17,6 +17,7 @@ from astuner_vllm.answer_reader import AnswerReader
 from astuner_vllm.failures import BadAnswer, Refused, ServerError, ServerLost, describe_error
 from astuner_vllm.generate_request import build_body
 from astuner_vllm.generate_stream import Part, read_part, read_reason
+from astuner_vllm.player_access import ServerAddress
 from astuner_vllm.silence_watch import SilenceWatch
 from astuner_vllm.versions import Versions
 
@@ -63,6 +64,34 @@ class ServerClient:
         self._adapter: str | None = None
         self._salt = salt
         self._readings: set[AnswerReader] = set()
+
+    @classmethod
+    def at(cls, server: ServerAddress) -> ServerClient:
+        """Make a client of a server that another process has started, with the weights of that moment."""
+        made = cls(
+            server.url,
+            model=server.model,
+            vocab_size=server.vocab_size,
+            silence_s=server.silence_s,
+            api_key=server.api_key,
+            salt=server.salt,
+        )
+        made.versions.take(server.label, server.version)
+        return made
+
+    def describe_address(self) -> ServerAddress:
+        """Return what another process needs to use the server as this client does."""
+        return ServerAddress(
+            url=self.url,
+            model=self._model,
+            vocab_size=self._vocab_size,
+            silence_s=self._silence.limit_s,
+            api_key=self._api_key,
+            salt=self._salt,
+            version=self.versions.version,
+            label=self.versions.label,
+            loopback=self.loopback,
+        )
 
     @property
     def loopback(self) -> bool:

@@ -11,6 +11,7 @@ from astuner.protocols import RunInfo, SettledValue
 from astuner.schema import Capabilities, Chunk, Request
 from astuner_vllm.generate_request import CONSTRAINTS
 from astuner_vllm.options import VllmOptions
+from astuner_vllm.player_access import ServerAccess
 from astuner_vllm.server import Say
 
 if TYPE_CHECKING:
@@ -78,6 +79,11 @@ class VllmEngine:
     def report_to(self, say: Say) -> None:
         """Report the progress of starts and restarts there."""
         self._say = say
+
+    def give_access(self) -> ServerAccess | None:
+        """Let players ask the servers that are up; None if no server is."""
+        addresses = tuple(client.describe_address() for client in self._require_fleet().list_clients())
+        return ServerAccess(servers=addresses, capabilities=self._capabilities) if addresses else None
 
     async def start(self) -> None:
         """Start or find the servers, and wait until they are ready."""

@@ -91,6 +91,10 @@ class Fleet:
             finally:
                 member.load -= 1
 
+    def list_clients(self) -> list[ServerClient]:
+        """Return the clients of the servers that accept requests."""
+        return [member.client for member in self.members if member.up]
+
     def release(self, session: str) -> None:
         """Forget a session's server."""
         member = self._sessions.pop(session, None)

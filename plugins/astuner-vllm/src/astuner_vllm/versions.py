@@ -29,6 +29,16 @@ class Versions:
         """Treat a server's weights at the first contact as version 0."""
         self._known[label] = 0
 
+    def take(self, label: str, version: int) -> None:
+        """Treat the weights of a label, which the server serves now, as this version."""
+        self._known[label] = version
+        self.version = version
+
+    @property
+    def label(self) -> str:
+        """The label of the weights that are served."""
+        return next(label for label, version in reversed(self._known.items()) if version == self.version)
+
     def assign_label(self, version: int) -> str:
         """Return the label for new weights."""
         label = f"{self._run}.{version}"

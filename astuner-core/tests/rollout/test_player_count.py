@@ -1,0 +1,41 @@
+"""How many players `auto` means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from astuner.config.model import Config, Gateway
+from astuner.config.rollout import Rollout
+from astuner.rollout.player_count import choose_count
+
+
+def choose(*, cores: int = 16, reachable: bool = True, port: int = 0, **rollout: Any) -> tuple[int, str]:
+    found = choose_count(Config(rollout=Rollout(**rollout), gateway=Gateway(port=port)), reachable=reachable, cores=cores)
+    return found.count, found.why
+
+
+@pytest.mark.parametrize(
+    ("options", "count", "why"),
+    [
+        ({}, 4, "16 cores, 128 concurrent episodes"),
+        ({"cores": 4}, 2, "4 cores"),
+        ({"max_env_worker": 4096, "cores": 128}, 16, "128 cores"),
+        ({"cores": 2}, 1, "2 cores: more than one player pays from 4 on"),
+        ({"max_env_worker": 63}, 1, "one process is enough for fewer than 64"),
+        ({"reachable": False}, 1, "every request goes through the run's own process"),
+        ({"port": 8000}, 1, "gateway.port"),
+        ({"players": 3, "cores": 1}, 3, "as configured"),
+    ],
+)
+def test_auto_is_more_than_one_only_where_that_pays(options: dict[str, Any], count: int, why: str) -> None:
+    found = choose(**options)
+    assert found[0] == count
+    assert why in found[1]
+
+
+@pytest.mark.parametrize("players", [0, "many", -1])
+def test_what_is_no_number_of_players_is_refused(players: Any) -> None:
+    with pytest.raises(ValueError, match="'players' must be auto, or a number of processes from 1"):
+        Rollout(players=players)
