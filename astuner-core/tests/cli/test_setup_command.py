@@ -88,7 +88,7 @@ def test_what_needs_a_backbone_that_is_not_set_up_names_the_command(
     conf = write_project(tmp_path / "project", backbone="acme")
     refused = astuner(*command, "--conf", str(conf), ASTUNER_VENVS=str(tmp_path / "venvs"))
     assert refused.returncode == 2
-    assert "astuner.backbone: the backbone 'acme' runs in a virtual environment of its own" in refused.stderr
+    assert "astuner.backbone: the backbone 'acme' has its own virtual environment" in refused.stderr
     assert refused.stderr.count("which is not set up yet: astuner setup acme") == 1
 
 

@@ -50,7 +50,7 @@ def test_one_that_was_never_made_names_the_command(own: OwnVenv, install: Instal
     state = examine(own)
     assert (state.status, state.is_usable, state.command) == ("missing", False, "astuner setup acme")
     assert state.describe() == (
-        "the backbone 'acme' runs in a virtual environment of its own, which is not set up yet: astuner setup acme"
+        "the backbone 'acme' has its own virtual environment, which is not set up yet: astuner setup acme"
     )
 
 

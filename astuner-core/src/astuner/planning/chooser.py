@@ -106,7 +106,7 @@ class Chooser:
             self._problems.append(self._locate(Problem(key=name, message=message)))
 
     def check_venv(self, backbone: Component) -> None:
-        """Note if the backbone runs in a virtual environment of its own, and that cannot be used."""
+        """Note if the backbone has its own virtual environment, and that cannot be used."""
         own = find_own_venv(backbone.candidate)
         if own is None:
             return

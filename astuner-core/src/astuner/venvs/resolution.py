@@ -45,7 +45,7 @@ def resolve_setup(backbone: str, own: OwnVenv, request: SetupRequest, work: Path
     of the user that excludes the backbone's, or with uv's reason if it is not as simple.
     """
     if (problem := find_system_problem(own)) is not None:
-        raise UsageError(f"the backbone '{backbone}' runs in a virtual environment of its own, {problem}")
+        raise UsageError(f"the backbone '{backbone}' has its own virtual environment, {problem}")
     plan = plan_setup(backbone, own, request)
     suspects = list(find_conflicts(plan.packages, request.requirements, plan.pins))
     foreign = {one.package.name: one for one in suspects if one.package and one.package.is_ours and _excludes_backbone(plan, one)}

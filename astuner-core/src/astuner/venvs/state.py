@@ -44,7 +44,7 @@ class VenvState:
     def describe(self) -> str:
         """Say what is wrong, and the command."""
         remedy = f": {self.command}" if self.command else ""
-        return f"the backbone '{self.backbone}' runs in a virtual environment of its own, {self.reason}{remedy}"
+        return f"the backbone '{self.backbone}' has its own virtual environment, {self.reason}{remedy}"
 
 
 def find_own_venv(candidate: Candidate) -> OwnVenv | None:
