@@ -17,9 +17,7 @@ pytestmark = pytest.mark.skipif(find_spec("trinity") is None, reason="trinity is
 
 @pytest.mark.parametrize("flash_attention", [True, False])
 @pytest.mark.parametrize("recipe", list_recipes("trinity"), ids=lambda recipe: recipe.name)
-def test_trinity_accepts_it(
-    recipe: Recipe, flash_attention: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trinity_accepts_it(recipe: Recipe, flash_attention: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from trinity.common import config_validator
     from trinity.common.config import Config
     from trinity.common.config import load_config as load_trinity_config
