@@ -147,7 +147,7 @@ def test_without_vllm_a_gpu_takes_transformers(finish: Any) -> None:
             "verl:\n  actor_rollout_ref: {model: {use_remove_padding: true}}\n",
             "need flash-attention, which is not installed",
         ),
-        (GPU, (), "verl:\n  trainer: {v1: {trainer_mode: separate_async}}\n", "the engine 'vllm' sleeps while the trainer works"),
+        (GPU, (), "verl:\n  trainer: {v1: {trainer_mode: separate_async}}\n", "and separate GPUs are not supported"),
         (CPU, (), "verl:\n  actor_rollout_ref: {actor: {strategy: fsdp}}\n", "without a GPU only fsdp2 computes"),
     ],
 )

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from astuner.config.trees import get, put
 from astuner.errors import ConfigError, Problem
-from astuner_verl.alignment import ACTOR, AUTO, MODE, MODEL, REF, ROLLOUT, SEPARATE, SHARE, find_indivisible
+from astuner_verl.alignment import ACTOR, AUTO, MODE, MODEL, REF, ROLLOUT, SEPARATE, SHARE, SYNC, find_indivisible
 from astuner_verl.process_environment import Device
 
 LINEAR = frozenset({"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"})
@@ -133,7 +133,8 @@ def _problems(tree: Mapping[str, Any], machine: Machine) -> list[Problem]:
             found.append(Problem(key="astuner.rollout.name", message=message))
     if get(tree, MODE) == SEPARATE and engine != "transformers":
         message = (
-            f"the engine '{engine}' sleeps while the trainer works on the same GPUs; only 'transformers' can continue meanwhile."
+            f"the engine '{engine}' sleeps while the trainer works on the same GPUs, and separate GPUs are not supported (see "
+            f"docs/verl.md). Set rollout.name: transformers, or {MODE}: {SYNC}."
         )
         found.append(Problem(key=f"verl.{MODE}", message=message))
     if machine.device == "cpu" and get(tree, f"{ACTOR}.strategy") != "fsdp2":

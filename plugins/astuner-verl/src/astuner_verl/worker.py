@@ -29,15 +29,17 @@ class PacedActor(ActorRolloutRefWorker):
         self._sent_bytes = 0
         if "actor" in self.role:
             collect = self.actor.engine.get_per_tensor_param
-            self.actor.engine.get_per_tensor_param = lambda *args, **kwargs: self._count(*collect(*args, **kwargs))
 
-    def _count(self, weights: Iterable[tuple[str, Tensor]], adapter: Any) -> tuple[Iterator[tuple[str, Tensor]], Any]:
-        def counted() -> Iterator[tuple[str, Tensor]]:
-            for name, value in weights:
-                self._sent_bytes += value.numel() * value.element_size()
-                yield name, value
+            def collect_and_count(*args: Any, **kwargs: Any) -> tuple[Iterator[tuple[str, Tensor]], Any]:
+                weights, adapter = collect(*args, **kwargs)
+                return self._count(weights), adapter
 
-        return counted(), adapter
+            self.actor.engine.get_per_tensor_param = collect_and_count
+
+    def _count(self, weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+        for name, value in weights:
+            self._sent_bytes += value.numel() * value.element_size()
+            yield name, value
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def take_sent_bytes(self) -> int:

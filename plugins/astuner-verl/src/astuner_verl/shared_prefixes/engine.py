@@ -34,7 +34,8 @@ class SharedPrefixEngine(FSDPEngineWithLMHead):
     def prepare_model_inputs(self, micro_batch: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the model's arguments, and what `prepare_model_outputs` needs."""
         if not self.shares:
-            return super().prepare_model_inputs(micro_batch)
+            own: tuple[dict[str, Any], dict[str, Any]] = super().prepare_model_inputs(micro_batch)
+            return own
         nested = micro_batch["input_ids"]
         device = nested.device
         lines = choose_lines(
