@@ -8,7 +8,7 @@ import pytest
 
 from astuner.config.trees import get
 from astuner.planning.key_coverage import HonourTable, find_unaccounted_keys, walk_schema
-from astuner_verl.alignment import ALIGNMENT
+from astuner_verl.alignment import ALIGNMENT, SHARE
 from astuner_verl.backbone import VerlBackbone
 
 ACTOR, ROLLOUT, REF, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref", "model"))
@@ -101,7 +101,7 @@ def test_no_native_key_of_the_table_is_untested() -> None:
 
 def test_every_native_key_of_the_table_is_one_of_verls(verl_yaml: Any) -> None:
     added = {f"{section}.fsdp_config.mixed_precision.param_dtype" for section in (ACTOR, REF)}
-    added |= {f"{MODEL}.override_config.attn_implementation"}
+    added |= {f"{MODEL}.override_config.attn_implementation", SHARE}
     named = [key for row in ALIGNMENT.rows for key in row.native] + [constant.native for constant in ALIGNMENT.constants]
     assert [key for key in named if key not in added and not _has(verl_yaml, key)] == []
 
@@ -138,6 +138,7 @@ def test_an_engine_that_verl_lacks_is_refused(native: Any) -> None:
         ("skip: {rollout_tq: {enable: true}}", "cannot be set here: astuner reads the tasks"),
         ("actor_rollout_ref: {model: {path: other}}", "cannot be set here: model.path decides it"),
         ("trainer: {nnodes: x}", "'x': a whole number from 1 is wanted"),
+        ("astuner: {share_prefixes: maybe}", "'maybe': true, false or auto is wanted"),
         ("trainer: {v1: {trainer_mode: colocate_async}}", "'colocate_async' is not driven: verl's replay buffer would decide"),
     ],
 )

@@ -29,8 +29,8 @@ class Client:
         return self.answer
 
 
-def ask(client: Client, **sampling: Any) -> tuple[Chunk, VerlEngine]:
-    engine = VerlEngine(client, max_model_len=64, seeds=True, version=0, serve=lambda version: None)
+def ask(client: Client, *, seeds: bool = True, **sampling: Any) -> tuple[Chunk, VerlEngine]:
+    engine = VerlEngine(client, max_model_len=64, seeds=seeds, version=0, serve=lambda version: None)
     request = Request(
         id="r", session="s", prompt_ids=(1, 2), sampling=Sampling(**{"max_tokens": 3, "stop_token_ids": (STOP,), **sampling})
     )
@@ -70,6 +70,12 @@ def test_the_calls_of_a_session_go_to_one_server_with_the_whole_distribution() -
         "seed": 2**63 - 1,
         "logprobs": True,
     }
+
+
+def test_without_seeds_none_is_sent() -> None:
+    client = Client([4, STOP])
+    ask(client, seeds=False, seed=5)
+    assert "seed" not in client.asked[0]["sampling_params"]
 
 
 def test_only_the_time_with_requests_under_way_counts() -> None:

@@ -11,6 +11,7 @@ from attrs import evolve
 from astuner.config.rollout import Rollout
 from astuner.config.trees import get
 from astuner.errors import ConfigError
+from astuner_verl.alignment import SHARE
 from astuner_verl.native_configuration import Machine, resolve_configuration
 
 ACTOR, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
@@ -74,6 +75,36 @@ def test_padded_rows_on_a_gpu_are_passes_of_their_own(finish: Any) -> None:
     assert [get(found, key) for key in keys] == [False, 1, False]
 
 
+@pytest.mark.parametrize(
+    ("machine", "overrides", "merged"),
+    [
+        (CPU, ("model.target_modules=[q_proj]",), False),
+        (GPU, (), False),
+        (GPU, ("model.target_modules=[q_proj, down_proj]",), False),
+        (GPU, ("model.target_modules=[q_proj, embed_tokens]",), True),
+        (GPU, ("model.lora_rank=600",), True),
+        (GPU, ("rollout.name=sglang",), True),
+    ],
+)
+def test_adapters_travel_alone_where_the_engine_applies_them(
+    finish: Any, machine: Machine, overrides: tuple[str, ...], merged: bool
+) -> None:
+    assert get(finish(machine, "model.lora_rank=8", *overrides), f"{MODEL}.lora.merge") is merged
+
+
+def test_prefixes_are_shared_without_a_gpu_or_where_asked_for(finish: Any) -> None:
+    asked = "verl: {astuner: {share_prefixes: true}}\n"
+    keys = (SHARE, f"{ACTOR}.use_dynamic_bsz", f"{MODEL}.use_remove_padding", f"{MODEL}.override_config.attn_implementation")
+    found = [[get(finish(machine, text=text), key) for key in keys] for machine, text in ((CPU, ""), (GPU, ""), (GPU, asked))]
+    assert found == [[True, True, False, "sdpa"], [False, True, True, "flash_attention_2"], [True, True, False, "sdpa"]]
+
+
+def test_prefixes_cannot_be_shared_in_rows_without_padding(finish: Any) -> None:
+    text = "verl:\n  astuner: {share_prefixes: true}\n  actor_rollout_ref: {model: {use_remove_padding: true}}\n"
+    with pytest.raises(ConfigError, match="rows that share prefixes need passes of several rows"):
+        finish(GPU, text=text)
+
+
 def test_float32_does_without_flash_attention(finish: Any) -> None:
     assert get(finish(GPU, "model.dtype=float32"), f"{MODEL}.override_config.attn_implementation") == "sdpa"
 
@@ -120,7 +151,7 @@ def test_without_vllm_a_gpu_takes_transformers(finish: Any) -> None:
             "verl:\n  actor_rollout_ref: {model: {use_remove_padding: true}}\n",
             "need flash-attention, which is not installed",
         ),
-        (GPU, (), "verl:\n  trainer: {v1: {trainer_mode: separate_async}}\n", "the engine 'vllm' sleeps while the trainer works"),
+        (GPU, (), "verl:\n  trainer: {v1: {trainer_mode: separate_async}}\n", "and separate GPUs are not supported"),
         (CPU, (), "verl:\n  actor_rollout_ref: {actor: {strategy: fsdp}}\n", "without a GPU only fsdp2 computes"),
     ],
 )

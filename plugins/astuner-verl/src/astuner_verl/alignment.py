@@ -11,11 +11,14 @@ from typing import Any
 
 from astuner.config.alignment import Alignment, Constant, Row
 from astuner.config.structure_errors import Fault
+from astuner.config.trees import get
 from astuner_verl.defaults import verl_defaults
 
 AUTO = "auto"
 ACTOR, ROLLOUT, REF, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref", "model"))
 MODE = "trainer.v1.trainer_mode"
+SHARE = "astuner.share_prefixes"
+"""Not verl's: whether rows of a pass share their common prefixes."""
 SYNC, SEPARATE = "sync", "separate_async"
 PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}
 TOKENS_PER_PASS = 16384
@@ -63,9 +66,9 @@ def _kl_in_loss(wanted: bool, coefficient: float) -> bool:
 
 
 def _defaults() -> Mapping[str, Any]:
-    """Return verl's defaults, with the workers of a node left open: one per GPU, at most 8; one without a GPU."""
+    """Return verl's defaults and our own key, with the workers of a node left open: one per GPU, at most 8; one without a GPU."""
     found = verl_defaults()
-    return {**found, "trainer": {**found["trainer"], "n_gpus_per_node": AUTO}}
+    return {**found, "trainer": {**found["trainer"], "n_gpus_per_node": AUTO}, "astuner": {"share_prefixes": AUTO}}
 
 
 def find_indivisible(native: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -132,6 +135,8 @@ def _check(native: Mapping[str, Any]) -> tuple[Fault, ...]:
             f"{mode!r} is not driven: verl's replay buffer would decide which episodes make a step, so that neither groups nor "
             f"--resume would be exact. {SYNC!r} plays a step before it is trained, {SEPARATE!r} plays the next one meanwhile",
         )
+    if get(native, SHARE) not in (AUTO, True, False):
+        fault(SHARE, f"{get(native, SHARE)!r}: true, false or auto is wanted")
     if ref["fsdp_config"]["forward_only"] is not True:
         fault(f"{REF}.fsdp_config.forward_only", "the reference is never trained")
     return tuple(faults)
@@ -222,7 +227,8 @@ ALIGNMENT = Alignment(
         Constant(f"{ACTOR}.checkpoint.load_contents", ["model", "optimizer", "extra"], "what training needs"),
         Constant(f"{MODEL}.use_remove_padding", AUTO, "where flash-attention is installed"),
         Constant(f"{MODEL}.override_config.attn_implementation", AUTO, "flash_attention_2 where it is installed, else sdpa"),
-        Constant(f"{MODEL}.lora.merge", True, "servers are given merged weights"),
+        Constant(f"{MODEL}.lora.merge", AUTO, "adapters travel alone where the engine can apply them"),
+        Constant(SHARE, AUTO, "without a GPU, if the numbers agree with verl's own"),
         Constant(f"{ROLLOUT}.dtype", AUTO, "as the trainer computes"),
         Constant(f"{ROLLOUT}.calculate_log_probs", True, "training is held against what was sampled"),
         Constant(f"{ROLLOUT}.load_format", AUTO, "servers with an accelerator get their weights from the trainer"),

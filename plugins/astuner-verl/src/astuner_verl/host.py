@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,18 @@ from attrs import frozen
 
 from astuner.training.losses import KlType, divergence
 from astuner_verl.loss import LossOptions
-from astuner_verl.rows import TrainRow, balance, to_tensors
+from astuner_verl.rows import TrainRow, arrange, sort_by_prefix, to_tensors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STATE = "trainer"
 """The folder of a checkpoint next to the model's files."""
+FIELDS = (
+    *("prompts", "responses", "input_ids", "position_ids", "response_mask", "loss_mask"),
+    *("temperature", "force_group_size"),
+)
+"""What log-probabilities are computed from."""
 DYNAMIC = (("actor", ""), ("rollout", "log_prob_"), ("ref", "log_prob_"))
 """Sections of verl's configuration, with each one's prefix of `use_dynamic_bsz`."""
 
@@ -42,9 +47,10 @@ class Host:
         """Take verl's complete configuration; `start` starts."""
         self._native, self._loss = native, loss
         self._trainer: Any = None
-        self._asleep, self._version = False, 0
+        self._asleep = False
         self._batches: list[Any] = []
         self._rate = 0.0
+        self._together = 1
         self._timings: dict[str, float] = {}
 
     def start(self) -> Any:
@@ -70,19 +76,26 @@ class Host:
         self._trainer.actor_rollout_wg.set_weighed_loss(self._loss)
         return self._trainer.llm_server_manager.get_client(client_cls=CancellingClient)
 
-    def serve(self, version: int) -> dict[str, float]:
-        """Give the engines the current weights, and wake them; return the times in seconds."""
+    def share_prefixes(self) -> tuple[bool, float]:
+        """Compute common prefixes once, if that agrees with verl's own passes; return whether, and the relative difference."""
+        found = self._trainer.actor_rollout_wg.share_prefixes()
+        agree = all(one for one, _ in found)
+        self._together = int(self._trainer.config.actor_rollout_ref.rollout.n) if agree else 1
+        return agree, max(difference for _, difference in found)
+
+    def serve(self, version: int) -> tuple[dict[str, float], int]:
+        """Give the engines the current weights, and wake them; return the times in seconds, and the bytes sent to an engine."""
         self._sleep()
         with self._time("update_weights"):
             self._trainer.checkpoint_manager.update_weights(version)
-        self._asleep, self._version = False, version
-        return self.take_timings()
+        self._asleep = False
+        return self.take_timings(), max(self._trainer.actor_rollout_wg.take_sent_bytes())
 
     def prepare(self, step: Update) -> int:
         """Lay out a step's rows, compute their reference values, and return the number of mini-batches to train."""
         self._sleep()
         trainer, self._rate = self._trainer, step.rate
-        self._batches = [self._lay_out(rows) for rows in step.mini_batches if rows]
+        self._batches = [self._lay_out(rows)[0] for rows in step.mini_batches if rows]
         if len(self._batches) > 1:
             # The ratio is to the weights at the step's start.
             with self._time("old_log_prob"):
@@ -117,8 +130,7 @@ class Host:
         import torch
 
         self._sleep()
-        order = balance([len(row.ids) for row in rows], self._trainer.data_parallel_size())
-        batch = self._tensors(rows, order)
+        batch, order = self._lay_out(rows)
         with self._time("ref"):
             references = self._trainer.reference_logprobs(self._build_query(batch))
         with self._time("old_log_prob"):
@@ -137,19 +149,16 @@ class Host:
         """Write a checkpoint: the model for other tools, and the trainer's state; `base` is the model under adapters."""
         group, home = self._trainer.actor_rollout_wg, Path(directory)
         state = home / STATE
-        # Gathering whole tensors needs the memory of the engines, so they must sleep.
-        awake = not self._asleep
-        self._sleep()
-        group.save_checkpoint(str(state), None, 0)
-        written = state / "huggingface"
-        if self._trainer.ref_in_actor:
-            group.save_adapter(str(home), base)
-        else:
-            for file in written.iterdir():
-                shutil.move(file, home / file.name)
-        shutil.rmtree(written, ignore_errors=True)
-        if awake:
-            self.serve(self._version)
+        # Gathering whole tensors needs the memory of the engines.
+        with nullcontext() if self._asleep else self._trainer.rest_engines():
+            group.save_checkpoint(str(state), None, 0)
+            written = state / "huggingface"
+            if self._trainer.ref_in_actor:
+                group.save_adapter(str(home), base)
+            else:
+                for file in written.iterdir():
+                    shutil.move(file, home / file.name)
+            shutil.rmtree(written, ignore_errors=True)
 
     def restore(self, directory: str) -> None:
         """Continue from what `save` wrote."""
@@ -161,19 +170,22 @@ class Host:
             self._trainer.checkpoint_manager.sleep_replicas()
             self._asleep = True
 
-    def _lay_out(self, rows: Sequence[TrainRow]) -> Any:
-        order = balance([len(row.ids) for row in rows], self._trainer.data_parallel_size())
-        return self._tensors(rows, order)
-
-    def _tensors(self, rows: Sequence[TrainRow], order: Sequence[int | None]) -> Any:
-        rollout = self._trainer.config.actor_rollout_ref.rollout
-        return to_tensors(rows, order, temperature=float(rollout.temperature), global_batch_size=len(order))
+    def _lay_out(self, rows: Sequence[TrainRow]) -> tuple[Any, list[int | None]]:
+        """Return rows as verl's workers take them, and their order."""
+        config = self._trainer.config.actor_rollout_ref
+        lengths = [len(row.ids) for row in rows]
+        # verl keeps so many neighbours in one pass, which has to have room for them.
+        room = min(config.actor.ppo_max_token_len_per_gpu, config.rollout.log_prob_max_token_len_per_gpu) // max(lengths)
+        together = max(1, min(self._together, room))
+        order = arrange(lengths, sort_by_prefix(rows), self._trainer.data_parallel_size(), together=together)
+        settings = {"temperature": float(config.rollout.temperature), "global_batch_size": len(order)}
+        return to_tensors(rows, order, force_group_size=together, **settings), order
 
     def _build_query(self, batch: Any) -> Any:
         """Return the fields needed for log-probabilities."""
         from verl.utils import tensordict_utils as tu
 
-        sent = batch.select("prompts", "responses", "input_ids", "position_ids", "response_mask", "loss_mask", "temperature")
+        sent = batch.select(*FIELDS)
         tu.assign_non_tensor(sent, calculate_entropy=False, compute_loss=False)
         return sent
 

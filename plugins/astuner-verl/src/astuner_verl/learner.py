@@ -26,13 +26,14 @@ from astuner.training.adapters import check_whole_model
 from astuner.training.minibatches import Aggregation, compute_token_shares, cut_mini_batches
 from astuner.training.schedule import compute_learning_rate
 from astuner.training.signal import compute_signal_metrics, compute_update_metrics, select_live_rows
-from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SEPARATE
+from astuner_verl.alignment import ACTOR, MODE, MODEL, ROLLOUT, SEPARATE, SHARE
 from astuner_verl.cluster import Cluster, attach, check_room
 from astuner_verl.engine import VerlEngine
 from astuner_verl.host import STATE, Host, Update
 from astuner_verl.loss import PREFIX, LossOptions
 from astuner_verl.native_configuration import Machine, resolve_configuration
 from astuner_verl.rows import train_row
+from astuner_verl.seeds import read_architecture, sends_seeds
 from astuner_verl.watch import Watch
 
 if TYPE_CHECKING:
@@ -59,9 +60,11 @@ class VerlLearner:
     renderer: TemplateRenderer
     estimator: Estimator
     total_steps: int
+    seeds: bool = True
+    """Whether requests carry a seed."""
     step: int = 0
     _reward_kl: float | None = field(default=None, init=False)
-    _timings: dict[str, float] = field(factory=dict, init=False)
+    _serving: dict[str, float] = field(factory=dict, init=False)
 
     @property
     def overlaps(self) -> bool:
@@ -74,8 +77,7 @@ class VerlLearner:
         return VerlEngine(
             self.client,
             max_model_len=self.run.config.rollout.max_model_len,
-            # SGLang has none with its own name.
-            seeds=get(self.native, f"{ROLLOUT}.name") != "sglang",
+            seeds=self.seeds,
             version=self.step,
             serve=self.serve,
         )
@@ -85,8 +87,8 @@ class VerlLearner:
 
     def serve(self, version: int) -> None:
         """Give the engines the current weights."""
-        found = self.watch.get(self.host.serve.remote(version), "handing over the weights")
-        self._timings = {f"{TIMING}{name}": value for name, value in found.items()}
+        timings, sent = self.watch.get(self.host.serve.remote(version), "handing over the weights")
+        self._serving = {"verl/weights_bytes": float(sent), **{f"{TIMING}{name}": value for name, value in timings.items()}}
 
     def update(self, rows: Sequence[WeightedSample], step: int) -> dict[str, float]:
         """Train on the weighed samples of a step, with one optimizer step per mini-batch that has signal."""
@@ -116,7 +118,7 @@ class VerlLearner:
             **self._means(_sums(found), norms, len(parts)),
             **_native_means(found),
             **{f"{TIMING}{name}": value for name, value in timings.items()},
-            **self._timings,
+            **self._serving,
             "lr": rate,
         }
 
@@ -160,7 +162,7 @@ class VerlLearner:
         return [train_row(row.sample, row.spread(), shares[id(row)]) for row in live]
 
     def _means(self, sums: dict[str, float], norms: Sequence[float], parts: int) -> dict[str, float]:
-        metrics: dict[str, float] = {}
+        metrics = {"tokens/computed": sums.pop("computed", 0.0)}
         if self._reward_kl is not None:
             metrics["kl/mean"], self._reward_kl = self._reward_kl, None
         if self._kl_in_loss and sums.get("tokens"):
@@ -214,7 +216,10 @@ def open_learner(
                 f"verl on {cluster.device}: {_workers(native)} worker(s), engine {engine}; starting takes a minute or more",
                 "info",
             )
+            seeds = _send_seeds(run, engine, base, control)
             client = watch.get(host.start.remote(), "starting the trainer")
+            if trains and get(native, SHARE):
+                _share_prefixes(host, watch, control)
             if checkpoint is not None and trains:
                 watch.get(host.restore.remote(str(checkpoint)), f"reading {checkpoint}")
             yield VerlLearner(
@@ -226,10 +231,20 @@ def open_learner(
                 renderer=renderer,
                 estimator=estimator,
                 total_steps=total_steps,
+                seeds=seeds,
                 step=control.resume_step,
             )
         finally:
             _keep_logs(cluster, run.directory)
+
+
+def _share_prefixes(host: Any, watch: Watch, control: Control) -> None:
+    """Let rows share prefixes, and report if the numbers differ from verl's own."""
+    shares, difference = watch.get(host.share_prefixes.remote(), "comparing passes that share prefixes")
+    if not shares:
+        control.notify(
+            f"passes that share prefixes differ by {difference:.1e} from verl's own for this model, so each row is computed whole"
+        )
 
 
 def _sums(found: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -250,6 +265,19 @@ def _native_means(found: Sequence[dict[str, float]]) -> dict[str, float]:
     names = dict.fromkeys(name for one in found for name in one if not name.startswith(PREFIX))
     values = {name: [one[name] for one in found if name in one] for name in names}
     return {f"verl/{name}": sum(own) / len(own) for name, own in values.items()}
+
+
+def _send_seeds(run: RunInfo, engine: str, model: str, control: Control) -> bool:
+    """Decide whether requests carry a seed, and report if vLLM gets none."""
+    architecture = read_architecture(model) if engine == "vllm" else ""
+    sends = sends_seeds(engine, architecture, wanted=run.config.rollout.seed is not None)
+    if engine == "vllm" and not sends:
+        control.notify(
+            f"requests to vLLM carry no seed: it would draw the tokens of {architecture or 'this model'} for one request after "
+            "the other. Finished episodes are replayed as recorded; set rollout.seed for reproducible sampling",
+            "info",
+        )
+    return sends
 
 
 def _weights(model: str, checkpoint: Path | None, trains: bool) -> tuple[str, Path | None]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 PREFIX = "astuner/"
 """The prefix of the loss's metrics, which come back among verl's own."""
+COMPUTED = "computed_tokens"
+"""In the data of a pass: the tokens that the model computed, if rows share some."""
 
 
 @frozen(kw_only=True)
@@ -42,6 +44,7 @@ def compute_weighed_loss(
     by their number. Without `old_log_probs` the weights are those of the step's start, and the ratio is 1.
     """
     import torch
+    from verl.utils import tensordict_utils as tu
     from verl.utils.metric import AggregationType, Metric
     from verl.workers.utils.padding import no_padding_2_padding
 
@@ -80,6 +83,8 @@ def compute_weighed_loss(
         f"{PREFIX}{name}": Metric(value=float((value * live).sum()) * workers, aggregation=AggregationType.SUM)
         for name, value in measured.items()
     }
+    computed = tu.get_non_tensor_data(data, COMPUTED, default=data["input_ids"].values().numel())
+    metrics[f"{PREFIX}computed"] = Metric(value=float(computed) * workers, aggregation=AggregationType.SUM)
     metrics[f"{PREFIX}abs_max"] = Metric(value=float((terms.drift.abs() * live).max()), aggregation=AggregationType.MAX)
     return total, metrics
 

@@ -13,8 +13,13 @@ from astuner.config.rollout import Rollout
 from astuner.config.trees import get, put
 from astuner.errors import ConfigError, Problem
 from astuner.protocols.settled_value import settle_sequences
-from astuner_verl.alignment import ACTOR, AUTO, MODE, MODEL, REF, ROLLOUT, SEPARATE, find_indivisible
+from astuner_verl.alignment import ACTOR, AUTO, MODE, MODEL, REF, ROLLOUT, SEPARATE, SHARE, SYNC, find_indivisible
 from astuner_verl.process_environment import Device
+
+LINEAR = frozenset({"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"})
+"""Modules whose adapters vLLM applies in every model that verl trains."""
+VLLM_RANK = 512
+"""The largest rank of an adapter in vLLM."""
 
 
 @frozen(kw_only=True)
@@ -53,13 +58,14 @@ def resolve_configuration(
     precision = ("bf16" if cuda else "fp32") if precision == AUTO else precision
     engine = get(tree, f"{ROLLOUT}.name")
     engine = ("vllm" if machine.vllm and cuda else "transformers") if engine == AUTO else engine
-    # It computes only in half precision.
-    flash = cuda and machine.flash_attention and precision != "fp32"
+    shares = not cuda if get(tree, SHARE) == AUTO else get(tree, SHARE)
+    # It computes only in half precision, and takes no mask.
+    flash = cuda and machine.flash_attention and precision != "fp32" and not shares
     attention = get(tree, f"{MODEL}.override_config.attn_implementation")
     packed = get(tree, f"{MODEL}.use_remove_padding")
     packed = (flash and attention in (AUTO, "flash_attention_2")) if packed == AUTO else packed
     # verl fills a pass up to a number of tokens without counting padding, which may be thirty times as much.
-    shared = packed or not cuda
+    dynamic = packed or shares or not cuda
     lora = bool(get(tree, f"{MODEL}.lora_rank"))
     values = {
         "trainer.device": machine.device,
@@ -75,9 +81,11 @@ def resolve_configuration(
         f"{ACTOR}.loss_agg_mode": loss_agg_mode,
         f"{ACTOR}.checkpoint.save_contents": ["model", "optimizer", "extra", *([] if lora else ["hf_model"])],
         f"{MODEL}.use_remove_padding": packed,
-        f"{ACTOR}.use_dynamic_bsz": shared,
-        f"{ROLLOUT}.log_prob_use_dynamic_bsz": shared,
+        f"{ACTOR}.use_dynamic_bsz": dynamic,
+        f"{ROLLOUT}.log_prob_use_dynamic_bsz": dynamic,
         f"{ACTOR}.calculate_entropy": not cuda,
+        SHARE: shares,
+        f"{MODEL}.lora.merge": not _takes_adapters(tree, engine),
         f"{MODEL}.override_config.attn_implementation": "flash_attention_2" if flash else "sdpa",
     }
     for key, value in values.items():
@@ -105,6 +113,16 @@ def count_engines(tree: Mapping[str, Any]) -> int:
     return max(1, int(workers // get(tree, f"{ROLLOUT}.tensor_model_parallel_size")))
 
 
+def _takes_adapters(tree: Mapping[str, Any], engine: str) -> bool:
+    """Whether an engine applies adapters itself; otherwise it is given merged weights."""
+    if engine == "vllm":
+        targets, rank = get(tree, f"{MODEL}.target_modules"), get(tree, f"{MODEL}.lora_rank")
+        known = targets == "all-linear" or (isinstance(targets, list) and set(targets) <= LINEAR)
+        return known and rank <= VLLM_RANK
+    # verl takes SGLang's adapters off when it sleeps; never tried here.
+    return engine == "transformers"
+
+
 def _problems(tree: Mapping[str, Any], machine: Machine) -> list[Problem]:
     found: list[Problem] = []
     workers, nodes = get(tree, "trainer.n_gpus_per_node"), get(tree, "trainer.nnodes")
@@ -125,7 +143,8 @@ def _problems(tree: Mapping[str, Any], machine: Machine) -> list[Problem]:
             found.append(Problem(key="astuner.rollout.name", message=message))
     if get(tree, MODE) == SEPARATE and engine != "transformers":
         message = (
-            f"the engine '{engine}' sleeps while the trainer works on the same GPUs; only 'transformers' can continue meanwhile."
+            f"the engine '{engine}' sleeps while the trainer works on the same GPUs, and separate GPUs are not supported (see "
+            f"docs/verl.md). Set rollout.name: transformers, or {MODE}: {SYNC}."
         )
         found.append(Problem(key=f"verl.{MODE}", message=message))
     if machine.device == "cpu" and get(tree, f"{ACTOR}.strategy") != "fsdp2":
@@ -140,6 +159,12 @@ def _problems(tree: Mapping[str, Any], machine: Machine) -> list[Problem]:
     if get(tree, f"{MODEL}.use_remove_padding") and not machine.flash_attention:
         message = "rows without padding need flash-attention, which is not installed: pip install flash-attn, or set False."
         found.append(Problem(key=f"verl.{MODEL}.use_remove_padding", message=message))
+    if get(tree, SHARE) and (get(tree, f"{MODEL}.use_remove_padding") or not get(tree, f"{ACTOR}.use_dynamic_bsz")):
+        message = (
+            "rows that share prefixes need passes of several rows, without flash-attention: leave use_remove_padding False and "
+            "use_dynamic_bsz True, or set this to false."
+        )
+        found.append(Problem(key=f"verl.{SHARE}", message=message))
     if get(tree, f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size") > 1 and not get(tree, f"{MODEL}.use_remove_padding"):
         message = "a sequence can be spread only without padding, which needs flash-attention on a GPU. Leave it at 1."
         found.append(Problem(key="astuner.trainer_common.ulysses_sequence_parallel_size", message=message))

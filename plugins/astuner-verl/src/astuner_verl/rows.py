@@ -70,6 +70,25 @@ def balance(lengths: Sequence[int], workers: int) -> list[int | None]:
     return [place for part in parts for place in [*part, *[None] * (size - len(part))]]
 
 
+def arrange(lengths: Sequence[int], order: Sequence[int], workers: int, *, together: int) -> list[int | None]:
+    """Return an order as `balance` does in which `together` neighbours of `order` stay neighbours; None is padding."""
+    if together == 1:
+        return balance(lengths, workers)
+    units: list[list[int | None]] = [list(order[start : start + together]) for start in range(0, len(order), together)]
+    places = balance([sum(lengths[row] for row in unit if row is not None) for unit in units], workers)
+    arranged: list[int | None] = []
+    for place in places:
+        unit = [] if place is None else units[place]
+        arranged += [*unit, *[None] * (together - len(unit))]
+    return arranged
+
+
+def sort_by_prefix(rows: Sequence[TrainRow]) -> list[int]:
+    """Return indices of rows such that those that begin alike are neighbours."""
+    # Big-endian bytes of non-negative ids sort as the ids do.
+    return sorted(range(len(rows)), key=lambda row: rows[row].ids.astype(">i8").tobytes())
+
+
 def to_tensors(rows: Sequence[TrainRow], order: Sequence[int | None], **settings: Any) -> Any:
     """Return a TensorDict of the rows in an order, with `settings`; padding is the shortest row, untrained.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import ray
@@ -34,6 +36,35 @@ class SteppedTrainer(PPOTrainerSync):
 
     def on_init_end(self) -> None:
         """The engines get weights once it is known which."""
+
+    @contextmanager
+    def rest_engines(self) -> Iterator[None]:
+        """Free the engines' GPU memory inside the block; afterwards they serve the same weights as before, with empty caches.
+
+        verl's own sleep discards vLLM's weights, so that they would have to be sent again; here they wait in the CPU's memory.
+        """
+        rollout = self.config.actor_rollout_ref.rollout
+        if not rollout.free_cache_engine:
+            yield
+        elif rollout.name != "vllm":
+            self.checkpoint_manager.release_kv_cache_replicas()
+            yield
+            self.checkpoint_manager.resume_kv_cache_replicas()
+        elif rollout.data_parallel_size > 1:
+            # A call reaches the workers of one data-parallel part only.
+            self.checkpoint_manager.sleep_replicas()
+            yield
+            self.checkpoint_manager.update_weights(None)
+        else:
+            self._call_vllm("sleep", level=1)
+            yield
+            self._call_vllm("wake_up")
+            ray.get([replica.servers[0].clear_kv_cache.remote() for replica in self.llm_server_manager.get_replicas()])
+
+    def _call_vllm(self, method: str, **arguments: Any) -> None:
+        """Call a method of vLLM's workers in every engine."""
+        replicas = self.llm_server_manager.get_replicas()
+        ray.get([replica.servers[0].collective_rpc.remote(method, kwargs=arguments) for replica in replicas])
 
     def data_parallel_size(self) -> int:
         """Return how many parts a batch is cut into."""

@@ -3,20 +3,49 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
 from verl.single_controller.base.decorator import Dispatch, register
 from verl.utils.fsdp_utils import collect_lora_params
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from astuner_verl.loss import LossOptions, compute_weighed_loss
+from astuner_verl.shared_prefixes.engine import SharedPrefixEngine
 
 
 # verl finds the common base class of its colocated workers by the name "Worker", so none of our classes may have that name.
 class PacedActor(ActorRolloutRefWorker):
     """Trains at the given rate, with the loss of the other backbones, and writes models for other tools."""
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def init_model(self) -> None:
+        """Build models and engines as verl does, and count the weights that go to the engines."""
+        super().init_model()
+        self._sent_bytes = 0
+        if "actor" in self.role:
+            collect = self.actor.engine.get_per_tensor_param
+
+            def collect_and_count(*args: Any, **kwargs: Any) -> tuple[Iterator[tuple[str, Tensor]], Any]:
+                weights, adapter = collect(*args, **kwargs)
+                return self._count(weights), adapter
+
+            self.actor.engine.get_per_tensor_param = collect_and_count
+
+    def _count(self, weights: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+        for name, value in weights:
+            self._sent_bytes += value.numel() * value.element_size()
+            yield name, value
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def take_sent_bytes(self) -> int:
+        """Return the bytes of the weights that went to an engine since the last call."""
+        taken, self._sent_bytes = self._sent_bytes, 0
+        return taken
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def set_learning_rate(self, rate: float) -> None:
@@ -28,6 +57,20 @@ class PacedActor(ActorRolloutRefWorker):
     def set_weighed_loss(self, options: LossOptions) -> None:
         """Train with the loss whose factors come with the rows."""
         self.actor.set_loss_fn(partial(compute_weighed_loss, options))
+
+    @register(dispatch_mode=Dispatch.ONE_TO_ALL)
+    def share_prefixes(self) -> tuple[bool, float]:
+        """Compute common prefixes once if every engine agrees with verl's own passes; return that and the largest difference.
+
+        Differences are relative; infinite for an engine that cannot share.
+        """
+        engines = [part.engine for part in (self.actor, self.ref) if part is not None]
+        able = [engine for engine in engines if isinstance(engine, SharedPrefixEngine)]
+        differences = [engine.try_sharing() for engine in able]
+        agree = len(able) == len(engines) and all(engine.shares for engine in able)
+        for engine in able:
+            engine.shares = agree
+        return agree, max(differences, default=math.inf)
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)
     def save_adapter(self, path: str, base: str) -> None:

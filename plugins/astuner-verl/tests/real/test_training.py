@@ -64,12 +64,16 @@ def test_two_workers_with_failing_episodes_of_several_samples_go_on_where_they_w
 
 @pytest.mark.slow
 def test_adapters_are_trained_saved_evaluated_and_exported(project: Any) -> None:
+    from safetensors.numpy import load_file
+
     succeeded(project.train(steps=2, model__lora_rank=4, trainer_common__optim__lr=5e-3, data__train_batch_size=8))
     rows = project.metrics
-    # What serves is what is trained, adapters merged: otherwise the second step would differ from its sampler.
-    assert [row["mismatch/abs_max"] < 1e-3 for row in rows] == [True, True]
+    # What serves is what is trained: otherwise the second step would differ from its sampler.
+    assert [row["mismatch/abs_max"] < 1e-4 for row in rows] == [True, True]
     checkpoint = project.run / "checkpoints" / "step_2"
-    assert (checkpoint / "adapter_model.safetensors").is_file()
+    # Only the adapters travel.
+    size = sum(value.nbytes for value in load_file(checkpoint / "adapter_model.safetensors").values())
+    assert [row["verl/weights_bytes"] for row in rows] == [size, size]
     succeeded(project.cli("export", project.run, "--merge-lora", "--out", project.home / "merged"))
     check = (
         "import sys, torch; from transformers import AutoModelForCausalLM as M; from peft import PeftModel as P;"

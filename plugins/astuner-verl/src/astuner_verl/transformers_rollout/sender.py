@@ -35,7 +35,11 @@ class WeightSender(BaseRollout):
     async def update_weights(
         self, weights: Iterable[tuple[str, Tensor]], wire_format: str = "named_tensors", **settings: Any
     ) -> None:
-        """Send the weights; every worker must iterate over them, since that collects them."""
+        """Send the weights, or adapters alone if there is a `peft_config`.
+
+        Every worker must iterate over them, since that collects them.
+        """
+        adapter = settings.get("peft_config")
         server = ray.get_actor(server_name(self._replica)) if self._leads else None
         bucket: dict[str, Tensor] = {}
         held = 0
@@ -45,8 +49,8 @@ class WeightSender(BaseRollout):
             bucket[name] = value.detach().cpu()
             held += bucket[name].nbytes
             if held >= BUCKET_BYTES:
-                await server.load_weights.remote(bucket)
+                await server.load_weights.remote(bucket, adapter)
                 bucket, held = {}, 0
         if server is not None:
-            await server.load_weights.remote(bucket)
+            await server.load_weights.remote(bucket, adapter)
             await server.finish_weights.remote(settings.get("global_steps"))

@@ -13,6 +13,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.replica import TokenOutput
 
 from astuner_verl.transformers_rollout.sampling import SamplingSpec, distribution, draw
+from astuner_verl.transformers_rollout.weights import ServedWeights
 
 
 @frozen(kw_only=True, eq=False)
@@ -42,14 +43,13 @@ class TransformersServer:
         settings = omega_conf_to_dataclass(model_config)
         dtype = torch.float32 if str(config.dtype) in ("float32", "fp32") else torch.bfloat16
         model: Any = AutoModelForCausalLM.from_pretrained(settings.local_path, dtype=dtype)
-        self._model = model.to(device).eval()
+        self._weights = ServedWeights(model.to(device).eval())
         self._device = device
         self._most = int(config.max_num_seqs)
         self._context = int(config.max_model_len)
         self._version: int | None = None
         self._queue: asyncio.Queue[_PendingRequest] = asyncio.Queue()
         self._worker: asyncio.Task[None] | None = None
-        self._loaded: set[str] = set()
 
     async def ready(self) -> None:
         """Answer once the model is loaded."""
@@ -70,16 +70,13 @@ class TransformersServer:
         extra = {"global_steps": self._version}
         return TokenOutput(token_ids=answer.ids, log_probs=answer.logprobs, stop_reason="completed", extra_fields=extra)
 
-    async def load_weights(self, tensors: dict[str, Tensor]) -> None:
-        """Take over some of the weights."""
-        await asyncio.to_thread(self._copy, tensors)
+    async def load_weights(self, tensors: dict[str, Tensor], adapter: dict[str, Any] | None) -> None:
+        """Take over some of the weights; with `adapter`, peft's settings, those of an adapter."""
+        await asyncio.to_thread(self._weights.load, tensors, adapter)
 
     async def finish_weights(self, version: int | None) -> None:
         """Check that all weights arrived, and set their version; raises `RuntimeError` with the missing names."""
-        own = dict(self._model.named_parameters())
-        if missing := sorted(set(own) - self._loaded):
-            raise RuntimeError(f"weights that did not come: {', '.join(missing[:5])} ({len(missing)} of {len(own)})")
-        self._loaded.clear()
+        self._weights.finish()
         self._version = version
 
     async def _answer_all(self) -> None:
@@ -122,7 +119,7 @@ class TransformersServer:
         cache: Any = None
         ended: set[int] = set()
         while len(ended) < len(prompts):
-            found = self._model(
+            found = self._weights.model(
                 input_ids=inputs, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
             )
             cache = found.past_key_values
@@ -148,17 +145,6 @@ class TransformersServer:
                 inputs, mask, positions = inputs[index], mask[index], positions[index]
                 rows = [rows[place] for place in live]
         return answers
-
-    def _copy(self, tensors: dict[str, Tensor]) -> None:
-        own = dict(self._model.named_parameters())
-        # Tied weights have two names, of which the module knows one.
-        tied = {name for name, _ in self._model.named_parameters(remove_duplicate=False)} - set(own)
-        if unknown := sorted(set(tensors) - set(own) - tied - set(dict(self._model.named_buffers()))):
-            raise RuntimeError(f"weights that the model does not have: {', '.join(unknown[:5])}")
-        with torch.no_grad():
-            for name in set(tensors) & set(own):
-                own[name].copy_(tensors[name])
-                self._loaded.add(name)
 
     # verl's interface of a server; this one keeps its memory, and is idle when weights change.
 
