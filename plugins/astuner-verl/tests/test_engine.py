@@ -82,3 +82,18 @@ def test_only_the_time_with_requests_under_way_counts() -> None:
     _, engine = ask(Client([4]))
     first = engine.busy_s
     assert 0 < first == engine.busy_s
+
+
+def test_a_player_asks_the_same_servers_with_the_weights_of_the_moment() -> None:
+    client = Client([5, STOP], version=None)
+    _, engine = ask(client)
+    asyncio.run(engine.update_weights(None, 4))
+    access = engine.give_access()
+    request = Request(id="r", session="s", prompt_ids=(1,), sampling=Sampling(max_tokens=3))
+
+    async def play() -> list[Chunk]:
+        return [chunk async for chunk in access.open().generate(request)]
+
+    assert [chunk.weight_version for chunk in asyncio.run(play())] == [4]
+    assert (len(client.asked), access.same_machine) == (2, False)
+    assert engine.give_access() == access
