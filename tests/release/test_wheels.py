@@ -26,8 +26,8 @@ def commands(document: Path) -> list[str]:
     return INSTALLING.findall(document.read_text(encoding="utf-8"))
 
 
-HEAVY = ("astuner-verl", "astuner-trinity")
-"""What these commands would install takes gigabytes; their tests have environments of their own."""
+HEAVY = ("astuner-verl",)
+"""What these commands would install takes gigabytes; `tox -e verl` installs it, without vLLM."""
 
 COMMANDS = sorted({text for folder in (REPOSITORY, *SOURCES.values()) for text in commands(folder / "README.md")})
 
