@@ -11,6 +11,7 @@ the mean of exp |log-ratio| between engine and trainer is above 1. `--shape tiny
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import platform
 import statistics
@@ -163,7 +164,7 @@ def summarize(shape: str, gpus: int, metrics: Sequence[Mapping[str, Any]]) -> tu
 
     step_s, update_s = median("time/step_s") or 0.0, median("time/update_s") or 0.0
     busy = [row["workflow/player_cpu_s"] for row in metrics[WARM_UP - 1 :]]
-    driver = statistics.median(after - before for before, after in zip(busy, busy[1:], strict=False))
+    driver = statistics.median(after - before for before, after in itertools.pairwise(busy))
     mfu = next((found for name in MFU if (found := median(name)) is not None), None)
     mismatch = median(MISMATCH)
     return (
