@@ -105,7 +105,7 @@ def test_slurm_makes_a_key_and_ends_in_the_run(tmp_path: Path) -> None:
     # One machine is both nodes: its srun runs what it is given, after its own options.
     write_program(tmp_path, "scontrol", "printf 'first\\nsecond\\n'")
     write_program(tmp_path, "srun", 'while [[ $1 == --* ]]; do shift; done\nexec "$@"')
-    write_program(tmp_path, "ray", "exec sleep 600")
+    write_program(tmp_path, "ray", "exit 0")
     # Its one script waits for the nodes.
     write_program(tmp_path, "python", f'[[ $1 == - ]] || exec {sys.executable} "$@"')
     write_program(tmp_path, "astuner", f'printf "%s\\n" "$RAY_ADDRESS" "${{#RAY_AUTH_TOKEN}}" "$@" > {tmp_path}/arguments')
