@@ -140,7 +140,9 @@ def test_a_run_that_is_stopped_is_interrupted_whatever_was_going_on(run: Any, tm
     kind, source = STOPPED[when]
     (tmp_path / "part.py").write_text(SIGNAL + source)
     part = f"{tmp_path}/part.py:Part"
+    engine = {"name": part} if kind == "engine" else {"name": "scripted", "scripted": {"replies": ["4"]}}
+    others = {} if kind == "engine" else {kind: part}
     with pytest.raises(Interrupted):
-        run(**({"settings": {"rollout": {"name": part}}} if kind == "engine" else {kind: part}))
+        run(settings={"rollout": engine}, **others)
     [state] = tmp_path.rglob("state.json")
     assert json.loads(state.read_text())["status"] == "interrupted"

@@ -37,5 +37,5 @@ def test_auto_is_more_than_one_only_where_that_pays(options: dict[str, Any], cou
 
 @pytest.mark.parametrize("players", [0, "many", -1])
 def test_what_is_no_number_of_players_is_refused(players: Any) -> None:
-    with pytest.raises(ValueError, match="'players' must be auto, or a number of processes from 1"):
+    with pytest.raises(ValueError, match="'players' must be 'auto' or at least 1"):
         Rollout(players=players)
