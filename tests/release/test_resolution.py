@@ -23,8 +23,8 @@ SOURCES = (REPOSITORY / "astuner-core", *sorted((REPOSITORY / "plugins").glob("a
 LINUX, MACOS = "x86_64-unknown-linux-gnu", "aarch64-apple-darwin"
 SYSTEMS = {"Operating System :: POSIX :: Linux": LINUX, "Operating System :: MacOS": MACOS}
 PYTHONS = ("3.11", "3.12", "3.13")
-LIMIT_S = 60
-"""After which a resolution has failed: the figure that is promised for each."""
+LIMIT_S = 600
+"""After which a resolution hangs; how long one takes is up to the index: about a second once uv knows the packages."""
 
 LINUX_ALONE = {"astuner-vllm[cpu]", "astuner-vllm[gpu]"}
 """Extras with libraries that exist for Linux alone, as the README says."""

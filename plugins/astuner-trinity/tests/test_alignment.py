@@ -24,6 +24,7 @@ def test_no_honoured_key_is_refused_or_idle_by_mistake() -> None:
     idle = {key for key in walk_schema() if table.find_honour(key).status in ("inapplicable", "refused")}
     assert {key for key in idle if key.startswith(("trainer_common", "model", "data", "rollout."))} == {
         "rollout.gamma",
+        "rollout.players",
         "trainer_common.algorithm.filter_groups.max_num_gen_batches",
         "trainer_common.algorithm.kl_ctrl.kl_coef",
         "trainer_common.algorithm.kl_penalty",

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from astuner.config.rollout import Rollout
 from astuner.errors import AstunerError
 from astuner_local.engine import serving
 from astuner_local.engine.plugin import LocalEngine, LocalOptions
@@ -237,7 +238,7 @@ def test_what_it_says_it_can_do(make_model):
 def test_it_loads_the_model_of_a_run_when_it_starts(make_model, make_request, make_ids, tmp_path):
     make_model(seed=1).save_pretrained(tmp_path)
     config = SimpleNamespace(
-        model=SimpleNamespace(path=str(tmp_path), dtype="auto"), rollout=SimpleNamespace(max_model_len=64, max_num_seqs=4)
+        model=SimpleNamespace(path=str(tmp_path), dtype="auto"), rollout=Rollout(max_model_len=64, max_num_seqs=4)
     )
     request = make_request("a", make_ids(9), temperature=0)
 

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from astuner_local.engine.kv_cache import ROWS, STRIDE, KvCache, round_up
 
-_HEAD_ROWS = 4
+_HEAD_ROWS = 8
 _BLOCK = 128
 _SCORES = 1 << 23
 """Most scores held at once on a CPU; longer stretches are cut."""
