@@ -1,0 +1,134 @@
+"""Whatever an agent or a judge does costs its own episode, and the run ends in order."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from harness import SMALL
+from python_server import PythonServer
+from runs_on_disk import metric_rows
+from supervised_run import Ended, Supervisor
+
+from astuner.runs.episode_store import read_episodes
+from astuner.schema import Unjudged
+
+HERE = Path(__file__).parent
+SETTINGS = (
+    *SMALL,
+    "--set=trainer_common.total_training_steps=1",
+    "--set=data.train_batch_size=2",
+    "--set=rollout.episode_timeout_s=3",
+    "--set=rollout.max_env_worker=4",
+)
+EPISODES = 8
+HOSTILE = 2
+
+FAILS = "workflow_error"
+AGENTS: Mapping[str, str] = {
+    "raises_value_error": FAILS,
+    "raises_base_exception": FAILS,
+    "leaks_a_cancellation": FAILS,
+    "exits": FAILS,
+    "exits_as_argparse_does": FAILS,
+    "raises_generator_exit": FAILS,
+    "raises_keyboard_interrupt": FAILS,
+    "raises_stop_iteration": FAILS,
+    "recurses": FAILS,
+    "cancels_itself": FAILS,
+    "returns_nothing": FAILS,
+    "returns_a_mapping": FAILS,
+    "returns_half_an_emoji": "",
+    "returns_numpy": "",
+    "returns_objects": "",
+    "returns_itself": "",
+    "returns_a_deep_list": "",
+    "returns_metrics_that_are_none": "",
+    "returns_a_huge_reward": FAILS,
+    "returns_a_reward_that_is_not_a_number": FAILS,
+    "returns_twenty_megabytes": "",
+    "sleeps_for_ever": "timeout",
+    "swallows_cancellation": "timeout",
+    "leaves_threads": "",
+    "leaves_a_child": "",
+    "leaves_a_daemon": "",
+    "leaves_a_task": "",
+    "closes_stdout": "",
+    "closes_stderr": "",
+    "changes_directory": "",
+    "clears_the_environment": "",
+    "ignores_signals": "",
+    "turns_gradients_off": "",
+    "seeds_everything": "",
+    "prints_a_lot": "",
+}
+"""The reason for the failure of the hostile episodes; "" if they count as any other."""
+
+IN_A_THREAD = ("leaks_a_cancellation", "exits", "raises_keyboard_interrupt", "swallows_cancellation", "leaves_threads")
+IN_A_PROCESS = (*IN_A_THREAD, "ends_the_process", "closes_stderr", "leaves_a_child")
+
+CASES = [
+    *(("async", deed) for deed in AGENTS),
+    *(("thread", deed) for deed in IN_A_THREAD),
+    *(("process", deed) for deed in IN_A_PROCESS),
+]
+
+JUDGES: Mapping[str, str] = {
+    "raises": "judge_error",
+    "exits": "judge_error",
+    "leaks_a_cancellation": "judge_error",
+    "raises_base_exception": "judge_error",
+    "not_a_number": "bad_verdict",
+    "infinite": "bad_verdict",
+    "huge": "bad_verdict",
+    "text": "bad_verdict",
+    "nothing": "bad_verdict",
+    "three": "bad_verdict",
+    "numpy": "",
+    "half_an_emoji": "",
+}
+"""The reason why the hostile episodes have no verdict; "" if they have one."""
+
+
+@pytest.fixture
+def supervisor(project: Path, python_server: PythonServer) -> Supervisor:
+    for name in ("hostile_agent.py", "hostile_judge.py"):
+        shutil.copy(HERE / name, project)
+    return Supervisor(python_server, project)
+
+
+def check_end(ended: Ended, code: int = 0) -> None:
+    assert ended.code == code, ended.said[-4000:]
+    assert "Traceback" not in ended.said, ended.said[-4000:]
+    assert ended.left == []
+
+
+@pytest.mark.parametrize(("isolation", "deed"), CASES)
+def test_what_an_agent_does_costs_its_own_episode(supervisor: Supervisor, isolation: str, deed: str) -> None:
+    agent = "--set=rollout.user_workflow=./hostile_agent.py:HostileAgent"
+    ended = supervisor.run(*SETTINGS, agent, f"--set=rollout.isolation={isolation}", env={"HOSTILE": deed})
+    check_end(ended)
+    episodes = list(read_episodes(supervisor.directory / "episodes", "train"))
+    assert len(episodes) == EPISODES
+    reason = AGENTS.get(deed, FAILS)
+    failed = {episode.repeat: episode.failures[-1].reason for episode in episodes if not episode.completed}
+    assert failed == ({0: reason} if reason else {})
+    assert len(metric_rows(supervisor.directory)) == 1
+
+
+@pytest.mark.parametrize("deed", JUDGES)
+def test_what_a_judge_does_costs_its_own_episode(supervisor: Supervisor, deed: str) -> None:
+    judge = "--set=task_judge.judge_protocol=./hostile_judge.py:HostileJudge"
+    check_end(supervisor.run(*SETTINGS, judge, env={"HOSTILE": deed}))
+    episodes = list(read_episodes(supervisor.directory / "episodes", "train"))
+    unjudged = {e.repeat: e.verdict.reason for e in episodes if isinstance(e.verdict, Unjudged)}
+    assert unjudged == ({0: JUDGES[deed]} if JUDGES[deed] else {})
+
+
+def test_an_agent_that_ends_the_process_does_not_look_like_success(supervisor: Supervisor) -> None:
+    agent = "--set=rollout.user_workflow=./hostile_agent.py:HostileAgent"
+    ended = supervisor.run(*SETTINGS, agent, env={"HOSTILE": "ends_the_process"})
+    assert (ended.code != 0) or any(not e.completed for e in read_episodes(supervisor.directory / "episodes", "train"))
+    assert ended.left == []
