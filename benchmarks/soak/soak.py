@@ -83,10 +83,8 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "astuner", "quickstart", home.name, "--no-run"], cwd=home.parent, check=True)
     shutil.copy(Path(__file__).with_name("soak_agent.py"), home)
     run, end, starts, codes = home / "launcher_record" / "calculator", time.monotonic() + 60 * asked.minutes, 0, []
-    print(
-        f"seed {asked.seed}, {home}\n{'minute':>7}{'start':>6}{'step':>7}{'RSS MB':>8}{'fds':>5}{'threads':>8}{'children':>9}{'run MB':>8}",
-        flush=True,
-    )
+    print(f"seed {asked.seed}, {home}")
+    print(f"{'minute':>7}{'start':>6}{'step':>7}{'RSS MB':>8}{'fds':>5}{'threads':>8}{'children':>9}{'run MB':>8}", flush=True)
     began = time.monotonic()
     while time.monotonic() < end:
         command = [sys.executable, "-m", "astuner", "run", "--conf", "tune.yaml", *SETTINGS, *(["--resume"] if starts else [])]
@@ -116,9 +114,8 @@ def main() -> None:
     steps = [row["step"] for row in rows if "reward/mean" in row]
     tracebacks = sum("Traceback" in path.read_text(errors="replace") for path in home.glob("said-*.txt"))
     whole = steps == list(range(1, len(steps) + 1))
-    print(
-        f"{len(steps)} steps, each once and in order: {whole}; starts {starts}, exit codes {codes}; outputs with a traceback: {tracebacks}"
-    )
+    print(f"{len(steps)} steps, each once and in order: {whole}; starts {starts}, exit codes {codes}")
+    print(f"outputs with a traceback: {tracebacks}")
 
 
 if __name__ == "__main__":

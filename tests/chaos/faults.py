@@ -42,7 +42,8 @@ def limit(which: int, find: Callable[[psutil.Process], int]) -> Callable[[Path],
     def prepare(run: Path) -> Strike:
         def strike(process: Process) -> None:
             found = find(psutil.Process(process.pid))
-            resource.prlimit(process.pid, which, (found, resource.RLIM_INFINITY))
+            _, hard = resource.prlimit(process.pid, which)
+            resource.prlimit(process.pid, which, (found, hard))
 
         return strike
 
@@ -106,7 +107,7 @@ FAULTS: Mapping[str, Fault] = {
     "interrupt": Fault(strike=lambda run: send(signal.SIGINT), codes=frozenset({130}), words=("--resume",)),
     "interrupt_twice": Fault(strike=lambda run: send(signal.SIGINT, signal.SIGINT), codes=frozenset({130})),
     "pause": Fault(strike=lambda run: pause, codes=frozenset({0}), ends=False),
-    "full_disk": Fault(strike=fill_disk, codes=frozenset({1}), words=("--resume", "large")),
+    "full_disk": Fault(strike=fill_disk, codes=frozenset({1}), words=("--resume",)),
     "read_only": Fault(
         strike=forbid_writing,
         codes=frozenset({1}),
