@@ -36,6 +36,7 @@ for number, line in enumerate(sys.stdin):
     if not child:
         os.chdir(call["cwd"])
         sys.path[1:1] = call["path"]
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         said = os.open(call["said"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(said, 1)
         os.dup2(said, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -98,6 +99,69 @@ def test_the_mistake_is_stopped_early_and_told_with_its_remedy(
     assert offered == mistake.get("suggestion"), answer
     assert "Traceback" not in said
     assert not (project / "launcher_record").exists()
+
+
+MANY = """\
+hydra: {job: x}
+astuner:
+  model: {path: ./mdoel}
+  task_reader:
+    type: dataset_files
+    dataset_file: {training: {file_path: tasks/trian.jsonl}}
+  task_judge: {judge_type: maths}
+  rollout:
+    temprature: 0.7
+    num_repeat: '8'
+    user_workflow: ./agent.py:CalculatorAgnet
+  trainer_common: {logger: [consol]}
+  data: {max_prompt_length: many, max_response_length: 100000}
+  services: {web: {command: [serve], cwd: ./nowhere}}
+  backbone: loacl
+"""
+MANY_KEYS = [
+    (1, "hydra"),
+    (3, "astuner.model.path"),
+    (5, "astuner.task_reader.type"),
+    (6, "astuner.task_reader.dataset_file.training.file_path"),
+    (7, "astuner.task_judge.judge_type"),
+    (9, "astuner.rollout.temprature"),
+    (10, "astuner.rollout.num_repeat"),
+    (11, "astuner.rollout.user_workflow"),
+    (12, "astuner.trainer_common.logger[0]"),
+    (13, "astuner.data.max_prompt_length"),
+    (14, "astuner.services.web.cwd"),
+    (15, "astuner.backbone"),
+]
+"""Not that the lengths do not fit: one of them is not known."""
+
+
+def test_all_mistakes_are_listed_at_once_in_the_order_of_the_file(project: Path, forked: ForkedCli) -> None:
+    (project / "tune.yaml").write_text(MANY, encoding="utf-8")
+    answered = forked.run(["config", "validate", "--conf", "tune.yaml", "--json"], cwd=project)
+    problems = json.loads(answered.said)["problems"]
+    assert [(problem["line"], problem["key"]) for problem in problems] == MANY_KEYS
+    ran = forked.run(["run", "--conf", "tune.yaml"], cwd=project)
+    assert [line for line in ran.said.splitlines() if "tune.yaml:" not in line] == [f"error: {len(MANY_KEYS)} problems"]
+    examined = forked.run(["doctor", "--conf", "tune.yaml", "--json"], cwd=project)
+    rows = [row for row in json.loads(examined.said)["rows"] if row["area"] == "configuration" and row["status"] == "broken"]
+    # Each backbone is tried, so the name of the one that is chosen is a matter of its own row.
+    assert [row["what"] for row in rows] == [key for _, key in MANY_KEYS if key != "astuner.backbone"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "keys"),
+    [
+        ("  rolout:\n    user_workflow: ./agent.py:CalculatorAgent\n", ["astuner.rolout"]),
+        ("  rollout:\n    user_workfow: ./agent.py:CalculatorAgent\n", ["astuner.rollout.user_workfow"]),
+        ("  rollout: 3\n", ["astuner.rollout"]),
+        ("  rollout: {user_workflow: '${oc.env:NOT_SET_ANYWHERE}'}\n", ["astuner.rollout.user_workflow"]),
+    ],
+)
+def test_what_only_follows_from_a_mistake_is_not_listed(wrong: str, keys: list[str], project: Path, forked: ForkedCli) -> None:
+    text = "astuner:\n  model: {path: ./model}\n  task_reader: {dataset_file: {training: {file_path: tasks/train.jsonl}}}\n"
+    (project / "tune.yaml").write_text(f"{text}  backbone: debug\n{wrong}", encoding="utf-8")
+    answered = forked.run(["config", "validate", "--conf", "tune.yaml", "--json"], cwd=project)
+    assert [problem["key"] for problem in json.loads(answered.said)["problems"]] == keys
 
 
 @pytest.mark.parametrize("mistake", ALONE, ids=lambda mistake: mistake["name"])

@@ -86,4 +86,12 @@ def describe_error(error: BaseException, *, own_file: str | None = None) -> str:
     """Return an error as `KeyError: 'x' (agent.py:12)`; the place is left out if it is in `own_file`, the caller's."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames and frames[-1].filename != own_file else ""
-    return f"{type(error).__name__}: {error}{place}"
+    return f"{type(error).__name__}: {get_text(error)}{place}"
+
+
+def get_text(error: BaseException) -> str:
+    """Return the text of an error, whose own `__str__` may fail."""
+    try:
+        return str(error)
+    except Exception as failure:  # noqa: BLE001 - the error is foreign code
+        return f"its text cannot be made: {type(failure).__name__}"

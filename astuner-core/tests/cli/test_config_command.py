@@ -48,6 +48,8 @@ def test_problems_as_json_are_one_document(astuner: Astuner, conf: Path) -> None
     document = json.loads(found.stdout)
     assert (found.returncode, document["valid"]) == (2, False)
     assert {(problem["key"], problem["line"]) for problem in document["problems"]} == {
+        ("astuner.model.path", 1),
+        ("astuner.rollout.user_workflow", 3),
         ("astuner.rollout.temprature", 4),
         ("astuner.rollout.top_p", 5),
     }

@@ -120,7 +120,7 @@ def test_a_file_that_failed_can_be_repaired_and_loaded(config_dir: Path, tmp_pat
 def test_a_path_is_blamed_by_its_place(config_dir: Path) -> None:
     (config_dir / "acme_bad.py").write_text("1 / 0")
     place = f"{config_dir.resolve()}/acme_bad.py:Strict"
-    blame = f"judge './acme_bad.py:Strict' ({place}): ZeroDivisionError: division by zero"
+    blame = f"judge './acme_bad.py:Strict' ({place}): ZeroDivisionError: division by zero (acme_bad.py:1)"
     assert blame_for("./acme_bad.py:Strict", config_dir) == blame
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,12 +35,14 @@ def read_adapters(directory: Path) -> Adapters | None:
     Raises `ConfigError` for a file that names no base or rank.
     """
     file = directory / ADAPTER_FILE
-    if not file.is_file():
+    if not os.path.isfile(file):
         return None
     try:
         found: Any = json.loads(file.read_text(encoding="utf-8"))
         base, rank = found["base_model_name_or_path"], found["r"]
-    except (ValueError, LookupError, TypeError) as error:
+    except OSError as error:
+        raise _refuse(file, f"it cannot be read: {error.strerror}") from error
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise _refuse(file, repr(error)) from error
     if not isinstance(base, str) or not base or not isinstance(rank, int):
         raise _refuse(file, f"base_model_name_or_path is {base!r} and r is {rank!r}")

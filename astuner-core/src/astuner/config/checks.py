@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ class Checks:
             self._add_problem("model.path", f"this key is required: the model to be trained, {example}.")
             return
         directory = find_model_directory(path, self.config_dir)
-        if directory and not directory.is_dir():
+        if directory and not os.path.isdir(directory):
             # Loading has made the path absolute; the suggestion is for the file.
             inside = directory.is_relative_to(self.config_dir)
             written = f"./{directory.relative_to(self.config_dir)}" if inside else path
@@ -182,18 +183,18 @@ class Checks:
 
     def _check_files(self) -> None:
         reader = self.config.task_reader
-        if reader.type != "dataset_file":
+        if reader.type != "dataset_file" and find_closest(reader.type, ("dataset_file",), likeness=0.8) is None:
             return
         for split, options in reader.get_options("dataset_file").items():
             value = options.get("file_path") if isinstance(options, Mapping) else None
-            if isinstance(value, str) and not resolve_path(value, self.config_dir).is_file():
+            if isinstance(value, str) and not os.path.isfile(resolve_path(value, self.config_dir)):
                 message = f"there is no file {resolve_path(value, self.config_dir)}."
                 key = f"task_reader.dataset_file.{split}.file_path"
                 self._add_problem(key, message, find_similar_path(value, self.config_dir))
 
     def _check_services(self) -> None:
         for name, service in self.config.services.items():
-            if service.cwd is not None and not resolve_path(service.cwd, self.config_dir).is_dir():
+            if service.cwd is not None and not os.path.isdir(resolve_path(service.cwd, self.config_dir)):
                 message = f"there is no directory {resolve_path(service.cwd, self.config_dir)}."
                 self._add_problem(f"services.{name}.cwd", message, find_similar_path(service.cwd, self.config_dir))
 

@@ -31,6 +31,8 @@ class ConfigFile:
     written_root: str
     """The file's name for the root `astuner`."""
     places: dict[str, Place]
+    problems: tuple[Problem, ...] = ()
+    """Of the root sections."""
 
 
 def list_native_roots() -> tuple[str, ...]:
@@ -44,18 +46,20 @@ def list_native_roots() -> tuple[str, ...]:
 
 
 def read_config_file(path: Path, native_roots: Sequence[str] = ()) -> ConfigFile:
-    """Read a file and the `.env` next to it; raise `ConfigError` when its root sections are wrong."""
+    """Read a file and the `.env` next to it; raise `ConfigError` if it is not YAML with our root section."""
     text = _read_text(path)
     _read_dotenv(path.parent)
     document = read_yaml(text, path)
     places = {key: (path, line) for key, line in document.lines.items()}
-    written_root = _check_roots(document.values, places, path, native_roots)
-    roots = {ROOT if key == written_root else key: value or {} for key, value in document.values.items()}
+    written_root, problems = _check_roots(document.values, places, path, native_roots)
+    known = {key: value or {} for key, value in document.values.items() if key in (written_root, *native_roots)}
+    roots = {ROOT if key == written_root else key: value if isinstance(value, dict) else {} for key, value in known.items()}
     return ConfigFile(
         text=text,
         roots=roots,
         written_root=written_root,
         places={_rename_root(key, written_root): place for key, place in places.items()},
+        problems=tuple(problems),
     )
 
 
@@ -81,8 +85,8 @@ def _read_dotenv(directory: Path) -> None:
         load_dotenv(file, override=False)
 
 
-def _check_roots(values: Any, places: dict[str, Place], path: Path, native_roots: Sequence[str]) -> str:
-    """Return what the file calls the root `astuner`."""
+def _check_roots(values: Any, places: dict[str, Place], path: Path, native_roots: Sequence[str]) -> tuple[str, list[Problem]]:
+    """Return what the file calls the root `astuner`, and what is wrong with the others."""
     if not isinstance(values, dict):
         message = "the file must be a mapping with the root section `astuner:`."
         raise ConfigError([Problem(message=message, file=path, line=None if values is None else 1)])
@@ -102,9 +106,11 @@ def _check_roots(values: Any, places: dict[str, Place], path: Path, native_roots
         problems.append(Problem(message=message, key=roots[1], file=path, line=places[roots[1]][1]))
     elif not roots and not problems:
         problems.append(Problem(message=f"the root section `{ROOT}:` is missing.", file=path))
-    if problems:
+    # What is below a misspelt root is checked as if it were spelt right.
+    roots += [problem.key for problem in problems if problem.suggestion == ROOT and problem.key and not roots]
+    if not roots:
         raise ConfigError(problems)
-    return roots[0]
+    return roots[0], problems
 
 
 def _rename_root(key: str, root: str) -> str:

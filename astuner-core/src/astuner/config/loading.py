@@ -15,10 +15,11 @@ from astuner.config.interpolation import Interpolation
 from astuner.config.model import Config
 from astuner.config.overrides import Overrides, read_overrides
 from astuner.config.paths import find_model_directory
-from astuner.config.places import ROOT, KeyPath, Locate, Place, Places, format_path
+from astuner.config.places import ROOT, KeyPath, Locate, Place, Places, format_path, sort_problems
 from astuner.config.schema_keys import walk_schema
 from astuner.config.secrets import Secrets
 from astuner.config.sections import DatasetFileSection, list_installed_names
+from astuner.config.sound_parts import SpoiltKeys, structure_sound_parts
 from astuner.config.structure_errors import NO_SUCH_KEY, Fault, FaultsError
 from astuner.config.structuring import locate_faults, make_converter
 from astuner.config.trees import Tree, change_leaves, flatten, merge
@@ -50,6 +51,10 @@ class LoadedConfig:
     """Messages to show the user once."""
     locate: Locate
     """From a dotted key to its file and line; `(Path("--set a.b"), 0)` for one set on the command line."""
+    problems: tuple[Problem, ...] = ()
+    """What is wrong, in the order of the file; defaults stand in for it. Only `examine_config` returns one with problems."""
+    spoilt: SpoiltKeys = field(factory=SpoiltKeys)
+    """The keys whose values are not known."""
 
     @property
     def secrets(self) -> Secrets:
@@ -87,6 +92,21 @@ def load_config(
     `names_of(group)` returns the names of the installed components. Their options are left to them, and to the plan of a run.
     `unused` are keys below `astuner` that the caller does not need: they may be missing, or name what does not exist.
     """
+    loaded = examine_config(path, overrides, backbone, names_of=names_of, unused=unused)
+    if loaded.problems:
+        raise ConfigError(loaded.problems)
+    return loaded
+
+
+def examine_config(
+    path: Path,
+    overrides: Sequence[str] = (),
+    backbone: str | None = None,
+    *,
+    names_of: Callable[[str], Collection[str]] = list_installed_names,
+    unused: Collection[str] = (),
+) -> LoadedConfig:
+    """Load what is sound of a YAML, with its problems; raise `ConfigError` only if it is not YAML with our root section."""
     path = path.absolute()
     native_roots = list_native_roots()
     file = read_config_file(path, native_roots)
@@ -97,7 +117,6 @@ def load_config(
     if file.written_root != ROOT:
         renaming.used[file.written_root] = ROOT
     locate = _combine_places(file.places, command, native_roots)
-    problems = [*command.problems, *renaming.problems]
 
     converter = make_converter()
     defaults: Tree = {ROOT: converter.unstructure(Config())}
@@ -109,20 +128,18 @@ def load_config(
     renaming.apply_to_values(whole[ROOT])
     secrets = Secrets.of(chosen, whole)
     unresolved = locate_faults(FaultsError(interpolation.faults), key="", locate=locate)
-    problems += _check_files_of_tasks(whole[ROOT], locate)
-    try:
-        config = converter.structure(whole[ROOT], Config)
-    except FaultsError as error:
-        faults = [_explain_fault(fault, interpolation.replaced) for fault in error.faults]
-        problems += locate_faults(FaultsError(faults), key=ROOT, locate=locate)
-        raise ConfigError([*map(secrets.hide_in_problem, _merge_problems(problems, unresolved))]) from None
+    problems = [*file.problems, *command.problems, *renaming.problems, *_check_files_of_tasks(whole[ROOT], locate)]
+    config, faults = structure_sound_parts(whole[ROOT], converter)
+    explained = [_explain_fault(fault, interpolation.replaced) for fault in faults]
+    problems += locate_faults(FaultsError(explained), key=ROOT, locate=locate)
+    spoilt = SpoiltKeys.of([*problems, *unresolved])
     user_keys = _find_user_keys(chosen[ROOT], converter.unstructure(config), interpolation.replaced)
+    user_keys = frozenset(key for key in user_keys if not spoilt.hold(f"{ROOT}.{key}"))
     config = _make_paths_absolute(config, path.parent)
     checks = Checks(config=config, config_dir=path.parent, user_keys=user_keys, locate=locate, names_of=names_of)
     checks.run()
-    problems += [problem for problem in checks.problems if problem.key not in {f"{ROOT}.{key}" for key in unused}]
-    if problems or unresolved:
-        raise ConfigError([*map(secrets.hide_in_problem, _merge_problems(problems, unresolved))])
+    left_out = {f"{ROOT}.{key}" for key in unused}
+    problems += [problem for problem in checks.problems if problem.key not in left_out and not spoilt.explain(problem)]
     overridden = flatten({**command.tree.pop(ROOT), **command.tree})
     old_spellings = renaming.format_notice()
     return LoadedConfig(
@@ -137,6 +154,8 @@ def load_config(
         native={root: whole[root] for root in native_roots if root in whole},
         notices=(*([old_spellings] if old_spellings else []), *renaming.overruled, *checks.notices),
         locate=locate,
+        problems=tuple(map(secrets.hide_in_problem, _merge_problems(problems, unresolved))),
+        spoilt=SpoiltKeys.of([*problems, *unresolved]),
     )
 
 
@@ -144,7 +163,7 @@ def _merge_problems(problems: list[Problem], unresolved: list[Problem]) -> list[
     """Order problems as in the file; one that could not be resolved is not reported again as a bad value."""
     keys = {problem.key for problem in unresolved}
     once = [*unresolved, *(problem for problem in problems if problem.key not in keys)]
-    return sorted(once, key=lambda problem: problem.line or 0)
+    return sort_problems(once)
 
 
 def _combine_places(places: Mapping[str, Place], overrides: Overrides, native_roots: Collection[str]) -> Places:

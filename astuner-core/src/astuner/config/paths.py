@@ -15,4 +15,4 @@ def find_model_directory(value: str, config_dir: Path) -> Path | None:
     """Return the directory of a model, whether or not it exists; None when `model.path` is a name such as `org/name`."""
     directory = resolve_path(value, config_dir)
     looks_like_path = value.startswith(("/", "./", "../", "~")) or value in (".", "..") or value.count("/") > 1
-    return directory if looks_like_path or directory.is_dir() else None
+    return directory if looks_like_path or os.path.isdir(directory) else None

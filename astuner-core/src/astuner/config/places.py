@@ -69,3 +69,8 @@ def make_problem(key: str, message: str, locate: Locate, suggestion: str | None 
     """Make a problem with a key, at the place where the key was written."""
     file, line = locate(key) or (None, 0)
     return Problem(message=message, key=key, file=file, line=line or None, suggestion=suggestion)
+
+
+def sort_problems(problems: Iterable[Problem]) -> list[Problem]:
+    """Order problems as in the file, those of the command line first."""
+    return sorted(problems, key=lambda problem: problem.line or 0)

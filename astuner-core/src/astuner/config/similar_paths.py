@@ -14,7 +14,7 @@ def find_similar_path(written: str, config_dir: Path) -> str | None:
     missing = resolve_path(written, config_dir)
     found = Path(missing.anchor)
     for part in missing.parts[1:]:
-        if not (found / part).exists():
+        if not os.path.exists(found / part):
             similar = _find_similar_name(part, found)
             if similar is None:
                 return None

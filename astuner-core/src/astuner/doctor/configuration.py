@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from astuner.config.loading import LoadedConfig, load_config
+from astuner.config.loading import LoadedConfig, examine_config
 from astuner.doctor.backbones import backbone_rows, find_common_problems, try_backbones
 from astuner.doctor.model import model_rows
 from astuner.doctor.packages import extension_rows
@@ -17,10 +17,10 @@ from astuner.plugins.catalog import Catalog
 
 
 def configuration_rows(conf: Path) -> Iterator[Row]:
-    """Yield the state of a configuration; if it cannot be loaded, only its problems."""
+    """Yield the state of a configuration, and of all that it needs; of a file that is not YAML only its problems."""
     conf = conf.absolute()
     try:
-        loaded = load_config(conf)
+        loaded = examine_config(conf)
     except ConfigError as error:
         yield from _problem_rows(error.problems)
         detail = "model, ports, disk and extensions are checked once the configuration can be loaded"
@@ -40,9 +40,10 @@ def _inspect_loaded(loaded: LoadedConfig, conf: Path) -> Iterator[Row]:
         yield Row(area="configuration", what=conf.name, detail="valid")
     for notice in loaded.notices:
         yield Row(area="configuration", what="notice", detail=notice)
-    # The engine of `debug` may have its own model, or none; any other run trains this one.
-    weightless = config.backbone == "debug" and config.rollout.name != "auto"
-    yield from model_rows(config.model.path, weightless=weightless)
+    if not any(problem.key is not None and problem.key.startswith("astuner.model") for problem in loaded.problems):
+        # The engine of `debug` may have its own model, or none; any other run trains this one.
+        weightless = config.backbone == "debug" and config.rollout.name != "auto"
+        yield from model_rows(config.model.path, weightless=weightless)
     yield from port_rows(config)
     yield from space_rows(Path(config.experiment_dir))
     yield from extension_rows(catalog, config.plugins.options)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from astuner.config.native import Native, align
+from astuner.config.places import sort_problems
 from astuner.config.structure_errors import find_closest
 from astuner.errors import ConfigError, PluginError, Problem
 from astuner.planning.user_code import names_code
@@ -28,8 +29,14 @@ class Chooser:
 
     def __init__(self, loaded: LoadedConfig, catalog: Catalog) -> None:
         self._loaded, self._catalog = loaded, catalog
-        self._problems: list[Problem] = []
+        self._problems: list[Problem] = [*loaded.problems]
         self._trainer_is_here = True
+        self._imports_users_code: bool | None = None
+
+    def reach_users_code(self) -> bool:
+        """Let the user's code be imported if there is no problem so far; then all of it is, so that each fault is found."""
+        self._imports_users_code = not self._problems
+        return self._imports_users_code
 
     def attempt(self, check: Callable[[], None]) -> None:
         """Run a check and keep its problems."""
@@ -57,16 +64,18 @@ class Chooser:
         """
         from astuner.plugins.drivers import load
         from astuner.plugins.options import build_options
+        from astuner.plugins.raised_errors import blame_component
 
-        if names_code(spec) and self._problems:
+        if names_code(spec) and not self._may_import():
             return None
         try:
             candidate = self._find_candidate(kind, spec, key, why)
             if candidate.lack is not None:
                 raise ConfigError([Problem(key=key, message=candidate.lack)])
-            options = build_options(
-                load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate
-            )
+            with blame_component(candidate):
+                options = build_options(
+                    load(candidate), values, key=f"astuner.{section}" if section else key, locate=self._loaded.locate
+                )
         except ConfigError as error:
             problems = [evolve(one, suggestion=one.suggestion or find_closest(spec, words)) for one in error.problems]
             self._problems.extend(map(self._locate, problems))
@@ -75,6 +84,9 @@ class Chooser:
             self._problems.append(self._locate(Problem(key=key, message=str(error))))
             return None
         return Component(candidate=candidate, options=options)
+
+    def _may_import(self) -> bool:
+        return not self._problems if self._imports_users_code is None else self._imports_users_code
 
     def _find_candidate(self, kind: str, spec: str, key: str, why: str) -> Candidate:
         try:
@@ -136,8 +148,9 @@ class Chooser:
     def finish(self) -> None:
         """Raise the collected problems."""
         if self._problems:
-            hide = self._loaded.secrets.hide_in_problem
-            raise ConfigError(list(dict.fromkeys(map(hide, self._problems))))
+            hide, spoilt = self._loaded.secrets.hide_in_problem, self._loaded.spoilt
+            own = [problem for problem in self._problems if problem in self._loaded.problems or not spoilt.explain(problem)]
+            raise ConfigError(sort_problems(dict.fromkeys(map(hide, own))))
 
     def _find(self, kind: str, spec: str, key: str) -> Candidate:
         try:

@@ -55,12 +55,18 @@ def choose_action_preference(section: Environment, reader: Component | None) -> 
 
 
 def _choose(chooser: Chooser, name: str, key: str, options: Mapping[str, Any]) -> Component | None:
-    from astuner.plugins.drivers import load
-
     component = chooser.choose("environment", name, key, options, f"environment.{name}", words=WORDS)
     if component is not None:
-        chooser.attempt(lambda: check_shape(component.candidate, load(component.candidate), key))
+        chooser.attempt(lambda: _check_class(component, key))
     return component
+
+
+def _check_class(component: Component, key: str) -> None:
+    from astuner.plugins.drivers import load
+    from astuner.plugins.raised_errors import blame_component
+
+    with blame_component(component.candidate):
+        check_shape(component.candidate, load(component.candidate), key)
 
 
 def _check(loaded: LoadedConfig, catalog: Catalog) -> None:

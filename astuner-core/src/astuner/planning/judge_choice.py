@@ -77,13 +77,15 @@ def find_judge_notices(loaded: LoadedConfig, judges: Sequence[Component]) -> Ite
     Judges list the keys that they read in the class attribute `honours`; the user's own code with `from_run` may read them.
     """
     from astuner.plugins.drivers import load
+    from astuner.plugins.raised_errors import blame_component
 
     honoured: set[str] = set()
     for judge in judges:
-        target = load(judge.candidate)
-        if judge.candidate.dist is None and find_offer(target, MadeFromRun) is not None:
-            honoured |= set(LLM_KEYS)
-        if (honouring := find_offer(target, Honours)) is not None:
-            honoured |= set(honouring.honours)
+        with blame_component(judge.candidate):
+            target = load(judge.candidate)
+            if judge.candidate.dist is None and find_offer(target, MadeFromRun) is not None:
+                honoured |= set(LLM_KEYS)
+            if (honouring := find_offer(target, Honours)) is not None:
+                honoured |= set(honouring.honours)
     left = [key for key in LLM_KEYS if key not in honoured]
     yield from format_idle_keys(left, find_changed_keys(loaded), "no judge of this run reads it")

@@ -21,7 +21,7 @@ from astuner.planning.tracker_choice import check_exact, find_tracker_notices
 from astuner.planning.user_code import check_user_code
 from astuner.plugins.component import Component
 from astuner.protocols import Reader, RunInfo, SettledValue
-from astuner.rollout.environments.selection import TasksToPlay
+from astuner.rollout.environments.selection import EnvironmentChoice, TasksToPlay
 from astuner.rollout.recipe import Recipe
 from astuner.rollout.sampler import TaskSampler
 
@@ -74,10 +74,10 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
 
     A plan that only evaluates (`trains=False`) may hold what training must not.
     """
-    from astuner.config.loading import load_config
+    from astuner.config.loading import examine_config
     from astuner.plugins.catalog import Catalog
 
-    loaded = load_config(conf, overrides, backbone)
+    loaded = examine_config(conf, overrides, backbone)
     catalog = Catalog.discover(disabled=loaded.config.plugins.disabled)
     chooser = Chooser(loaded, catalog)
     config = loaded.config
@@ -102,27 +102,27 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         chooser.check_venv(chosen_backbone)
         notices += chooser.check_honoured(chosen_backbone, engine)
         chooser.check_alignment(chosen_backbone)
-    # The user's own code comes last: it is imported only if there are no other problems.
-    reader = _choose_named(chooser, "reader", "task_reader.type", config.task_reader)
-    chosen_judges = [named.choose(chooser) for named in list_named_judges(config.task_judge)]
-    judges = tuple(judge for judge in chosen_judges if judge is not None)
-    notices += find_judge_notices(loaded, judges)
-    environments = choose_environments(chooser, loaded, catalog, reader)
     detectors = choose_detectors(chooser, loaded)
+    # The user's own code comes last: it is imported only if there are no other problems, and then all of it.
+    parts = _choose_parts(chooser, loaded, catalog)
+    if chooser.reach_users_code():
+        parts = _choose_parts(chooser, loaded, catalog)
+        chooser.attempt(lambda: _check_workflow(loaded))
+        chooser.attempt(lambda: notices.extend(find_judge_notices(loaded, parts.judges)))
     native = chooser.align(chosen_backbone) if chosen_backbone is not None else None
     notices += native.notices if native else ()
     chooser.finish()
-    _check_workflow(loaded)
+    reader = parts.reader
     if chosen_backbone is None or reader is None or tracker is None or estimator is None:
         raise AssertionError("a missing component is a problem, and finish() raises problems")
     recipe = Recipe(
         workflow=config.rollout.user_workflow,
-        judges=judges,
+        judges=parts.judges,
         tracker=tracker,
         engine=engine,
         estimator=estimator,
         catalog=catalog,
-        environments=environments,
+        environments=parts.environments,
         detectors=detectors,
     )
     return Plan(
@@ -134,6 +134,25 @@ def plan_run(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
         backbone=chosen_backbone,
         native=native,
         notices=tuple(notices),
+    )
+
+
+@frozen(kw_only=True)
+class _Parts:
+    """The components that are most often the user's own."""
+
+    reader: Component | None
+    judges: tuple[Component, ...]
+    environments: EnvironmentChoice | None
+
+
+def _choose_parts(chooser: Chooser, loaded: LoadedConfig, catalog: Catalog) -> _Parts:
+    reader = _choose_named(chooser, "reader", "task_reader.type", loaded.config.task_reader)
+    judges = [named.choose(chooser) for named in list_named_judges(loaded.config.task_judge)]
+    return _Parts(
+        reader=reader,
+        judges=tuple(judge for judge in judges if judge is not None),
+        environments=choose_environments(chooser, loaded, catalog, reader),
     )
 
 

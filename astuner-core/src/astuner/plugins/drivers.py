@@ -14,6 +14,7 @@ from astuner.plugins.compat import require_compatible
 from astuner.plugins.extension import explain_errors
 from astuner.plugins.kinds import GROUPS
 from astuner.plugins.paths import make_entry_point
+from astuner.plugins.raised_errors import describe_raised
 from astuner.protocols import Candidate, MakeEnvironment, RunInfo
 from astuner.protocols.optional import MadeFromRun, find_offer
 
@@ -50,9 +51,11 @@ def load(candidate: Candidate) -> Any:
     require_compatible(candidate)
     try:
         return Driver(candidate).target
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         hint = f". It lacks {', '.join(candidate.missing)}: {candidate.remedy}" if candidate.missing else ""
-        raise PluginError(f"{candidate.blame}: {type(error).__name__}: {error}{hint}") from error
+        raise PluginError(f"{candidate.blame}: {describe_raised(error, candidate.config_dir)}{hint}") from error
 
 
 def construct(candidate: Candidate, target: Callable[..., T], options: Any, run_info: RunInfo | None) -> T:

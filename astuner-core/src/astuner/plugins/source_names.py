@@ -6,13 +6,14 @@ import ast
 import importlib
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 from attrs import frozen
 
 from astuner.config.similar_paths import find_similar_path
 from astuner.config.structure_errors import find_closest
+from astuner.plugins.specs import find_file
 
 
 @frozen(kw_only=True)
@@ -29,10 +30,13 @@ def find_missing_name(spec: str, config_dir: Path) -> MissingName | None:
     arrow = "->" if "->" in spec else ":"
     place, _, attribute = (part.strip() for part in spec.rpartition(arrow))
     if place.endswith(".py"):
-        file = (config_dir / Path(place).expanduser()).resolve()
-        if not file.is_file():
-            similar = find_similar_path(place, config_dir)
-            return MissingName(message=f"there is no file {file}", suggestion=similar and f"{similar}{arrow}{attribute}")
+        try:
+            file = find_file(place, config_dir)
+        except ValueError as error:
+            similar = find_similar_path(place, config_dir) if "there is no file" in str(error) else None
+            return MissingName(message=str(error), suggestion=similar and f"{similar}{arrow}{attribute}")
+    elif not all(part.isidentifier() for part in place.split(".")):
+        return None
     else:
         importlib.invalidate_caches()
         found = find_source(place, config_dir)
@@ -44,8 +48,12 @@ def find_missing_name(spec: str, config_dir: Path) -> MissingName | None:
         file = found
     try:
         names = _list_names(file)
+    except OSError as error:
+        return MissingName(message=f"{file} cannot be read: {error.strerror}")
     except SyntaxError as error:
-        return MissingName(message=f"{file}:{error.lineno} is not valid Python: {error.msg}")
+        return MissingName(message=f"{file}{f':{error.lineno}' if error.lineno else ''} is not valid Python: {error.msg}")
+    except (ValueError, MemoryError, RecursionError) as error:
+        return MissingName(message=f"{file} is not valid Python: {str(error) or 'it is nested too deeply'}")
     name = attribute.partition(".")[0]
     if names is None or name in names:
         return None
@@ -69,10 +77,16 @@ def find_source(module: str, config_dir: Path | None) -> Path | MissingName | No
                 return None
             place = f"in {config_dir} or " if config_dir else ""
             return MissingName(message=f"there is no module '{name}' {place}among the installed packages")
-        path = list(found.submodule_search_locations) if found.submodule_search_locations is not None else None
+        if depth == 1 and (hidden := _find_hidden_folder(found)) is not None:
+            return hidden
+        path = _list_directories(found)
         if path is None and depth < len(parts):
+            if config_dir and found.origin and Path(found.origin).is_relative_to(config_dir):
+                return MissingName(message=f"there is no module '{module}': '{name}' ({found.origin}) is not a package")
             # A module may have others below it, as `os` does.
             return None
+    if found is not None and found.origin is None and path:
+        return MissingName(message=f"'{module}' is a folder without __init__.py ({path[0]}), which has no names of its own")
     return Path(found.origin) if found is not None and found.origin and found.origin.endswith(".py") else None
 
 
@@ -81,10 +95,42 @@ def _find_spec(name: str, path: Sequence[str] | None, config_dir: Path | None) -
     for finder in sys.meta_path:
         # The directory of the configuration comes first, as when the module is imported.
         for directories in first if path is None else (path,):
-            found = finder.find_spec(name, directories)
+            try:
+                found = finder.find_spec(name, directories)
+            except KeyError:
+                # A folder without `__init__.py` looks its parent up among the imported modules.
+                found = _describe_folder(name, directories or ())
             if found is not None:
                 return found
     return None
+
+
+def _describe_folder(name: str, directories: Sequence[str]) -> ModuleSpec | None:
+    """Return the spec of a folder without `__init__.py`, which may be in several directories."""
+    portions = [str(folder) for directory in directories if (folder := Path(directory, name.rpartition(".")[2])).is_dir()]
+    if not portions:
+        return None
+    spec = ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = portions
+    return spec
+
+
+def _list_directories(spec: ModuleSpec) -> Sequence[str] | None:
+    return None if spec.submodule_search_locations is None else list(spec.submodule_search_locations)
+
+
+def _find_hidden_folder(spec: ModuleSpec) -> MissingName | None:
+    """Describe a folder without `__init__.py` that Python passes over, because a whole package has the same name."""
+    if spec.origin is not None:
+        return None
+    package = PathFinder.find_spec(spec.name, None)
+    directories = _list_directories(spec)
+    if package is None or package.origin is None or not directories:
+        return None
+    return MissingName(
+        message=f"the folder {directories[0]} has no __init__.py, so Python takes {package.origin} for '{spec.name}'. "
+        "Add an empty __init__.py to the folder, or rename it"
+    )
 
 
 def _list_names(file: Path) -> set[str] | None:

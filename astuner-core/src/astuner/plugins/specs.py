@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 from attrs import frozen
@@ -43,10 +44,26 @@ def _by_path(place: str, attribute: str, config_dir: Path) -> ByPath:
     if not all(part.isidentifier() for part in attribute.split(".")):
         raise ValueError(f"{attribute!r} is not the name of a class; give {FORMS}")
     if place.endswith(".py"):
-        file = (config_dir / Path(place).expanduser()).resolve()
-        if not file.is_file():
-            raise ValueError(f"there is no file {file}")
-        return ByPath(target=f"{file}:{attribute}")
+        return ByPath(target=f"{find_file(place, config_dir)}:{attribute}")
     if not all(part.isidentifier() for part in place.split(".")):
         raise ValueError(f"{place!r} is neither a module nor a `.py` file; give {FORMS}")
     return ByPath(target=f"{place}:{attribute}")
+
+
+def find_file(place: str, config_dir: Path) -> Path:
+    """Return the file of `./file.py`, which starts at the directory of the YAML; raises `ValueError` if it is none."""
+    try:
+        file = (config_dir / Path(place).expanduser()).resolve()
+        mode = file.stat().st_mode
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {file}") from None
+    except (OSError, RuntimeError) as error:
+        # A loop of symbolic links is a RuntimeError in older versions of Python.
+        raise ValueError(f"{config_dir / place} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    except ValueError as error:
+        raise ValueError(f"{place!r} is not the name of a file: {error}") from error
+    if stat.S_ISDIR(mode):
+        raise ValueError(f"{file} is a directory, not a file")
+    if not stat.S_ISREG(mode):
+        raise ValueError(f"{file} is not a regular file")
+    return file

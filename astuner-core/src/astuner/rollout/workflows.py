@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -12,10 +11,10 @@ from attrs import frozen
 
 from astuner.errors import PluginError
 from astuner.protocols import Tuner, Workflow
-from astuner.protocols.optional import NamesTargets, PlaysEpisodes, find_offer
+from astuner.rollout.workflow_shape import UnfitWorkflow, check_class, check_function, describe_object, read_targets
 from astuner.schema import WorkflowOutput, WorkflowTask
 
-FUNCTION_ARGUMENTS = {"task", "model", "auxiliary_models", "logger"}
+KEY = "astuner.rollout.user_workflow"
 
 
 @frozen(kw_only=True)
@@ -30,29 +29,30 @@ def load_workflow(target: str, config_dir: Path) -> LoadedWorkflow:
     """Import what `rollout.user_workflow` names and check its shape."""
     from astuner.plugins.catalog import Catalog
     from astuner.plugins.drivers import load
+    from astuner.plugins.raised_errors import describe_raised
 
-    candidate = Catalog.discover().find("workflows", target, config_dir=config_dir, key="astuner.rollout.user_workflow")
+    candidate = Catalog.discover().find("workflows", target, config_dir=config_dir, key=KEY)
     found = load(candidate)
-    if inspect.isclass(found) and find_offer(found, PlaysEpisodes) is not None:
-        naming = find_offer(found, NamesTargets)
-        targets = None if naming is None else tuple(naming.trainable_targets)
-        return LoadedWorkflow(make=cast("type[Workflow]", found), trainable_targets=targets)
-    if inspect.iscoroutinefunction(found):
-        _check_arguments(found, target)
+    try:
+        return _read_workflow(found)
+    except UnfitWorkflow as error:
+        raise PluginError(f"{KEY}: {target} {error}") from error
+    except Exception as error:
+        # Looking at a class can run the user's code too: a metaclass, a property, a list of its own.
+        raise PluginError(f"{KEY}: {target} cannot be read: {describe_raised(error, config_dir)}") from error
+
+
+def _read_workflow(found: Any) -> LoadedWorkflow:
+    if isinstance(found, type):
+        check_class(found)
+        return LoadedWorkflow(make=cast("type[Workflow]", found), trainable_targets=read_targets(found))
+    if callable(found) and not isinstance(found, Workflow):
+        check_function(found)
         return LoadedWorkflow(make=lambda: FunctionWorkflow(found), trainable_targets=None)
-    raise PluginError(
-        f"astuner.rollout.user_workflow: {target} is {found!r}; it must be a class with "
+    raise UnfitWorkflow(
+        f"is {describe_object(found)}; it must be a class with "
         "`async def execute(self, workflow_task, tuner)` or an `async def workflow(task, model, ...)`"
     )
-
-
-def _check_arguments(function: Callable[..., Any], target: str) -> None:
-    names = set(inspect.signature(function).parameters)
-    if not {"task", "model"} <= names <= FUNCTION_ARGUMENTS:
-        raise PluginError(
-            f"astuner.rollout.user_workflow: {target} takes ({', '.join(sorted(names))}); a workflow function takes "
-            "`task` and `model`, and optionally `auxiliary_models` and `logger`"
-        )
 
 
 class FunctionWorkflow(Workflow):
