@@ -5,8 +5,11 @@ from __future__ import annotations
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from attrs import frozen
+
+from astuner.plain_values import read_text
 
 
 class AstunerError(Exception):
@@ -68,6 +71,18 @@ class RunFailed(AstunerError):
     """The run failed; the message counts the reasons."""
 
 
+class FailureBudgetExceeded(RunFailed):
+    """More episodes of a step have no reward than `rollout.failure_budget` allows."""
+
+    def __init__(
+        self, message: str, *, split: Literal["train", "validation"], lost: Sequence[str], rejudged: Sequence[str]
+    ) -> None:
+        """`lost` are the ids of episodes that a resumed run plays again, `rejudged` of those that it judges again."""
+        super().__init__(message)
+        self.split: Literal["train", "validation"] = split
+        self.lost, self.rejudged = tuple(lost), tuple(rejudged)
+
+
 class ServiceUnavailable(Exception):
     """Raised by a workflow when something that its episode depends on is not available: a database, a sandbox, a search API.
 
@@ -86,12 +101,4 @@ def describe_error(error: BaseException, *, own_file: str | None = None) -> str:
     """Return an error as `KeyError: 'x' (agent.py:12)`; the place is left out if it is in `own_file`, the caller's."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames and frames[-1].filename != own_file else ""
-    return f"{type(error).__name__}: {get_text(error)}{place}"
-
-
-def get_text(error: BaseException) -> str:
-    """Return the text of an error, whose own `__str__` may fail."""
-    try:
-        return str(error)
-    except Exception as failure:  # noqa: BLE001 - the error is foreign code
-        return f"its text cannot be made: {type(failure).__name__}"
+    return f"{type(error).__name__}: {read_text(error)}{place}"

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import evolve, field, frozen
 
+from astuner.plain_values import mend_texts, read_text
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -27,6 +29,11 @@ Split = Literal["train", "validation"]
 
 def _to_messages(value: Sequence[Message] | None) -> tuple[Message, ...]:
     return tuple(value or ())
+
+
+def _to_recorded(value: Sequence[Message]) -> tuple[Message, ...]:
+    # A model may sample half an emoji, as an escape in the arguments of a tool call.
+    return tuple(map(mend_texts, value))
 
 
 def _to_mapping(value: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -100,8 +107,8 @@ class Verdict:
 class Unjudged:
     """A judge's failure on one episode: the episode has no reward, not a reward of 0."""
 
-    reason: str
-    detail: str = ""
+    reason: str = field(converter=read_text)
+    detail: str = field(default="", converter=read_text)
 
 
 @frozen(kw_only=True)
@@ -207,10 +214,10 @@ class Call:
     weights: tuple[WeightSpan, ...] = ()
     untrained: str | None = None
     """Reason code, when no token of this call may be trained: `frozen_agent`, `constrained`, `aborted`…"""
-    messages: tuple[Message, ...] = ()
+    messages: tuple[Message, ...] = field(default=(), converter=_to_recorded)
     """The messages of the request that the parent's did not have, and the tools when there is no parent."""
-    reply: Message = field(factory=dict)
-    tools: tuple[Mapping[str, Any], ...] = ()
+    reply: Message = field(factory=dict, converter=mend_texts)
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), converter=_to_recorded)
     temperature: float = 1.0
     latency_s: float = 0.0
 
@@ -242,9 +249,9 @@ class Sample:
 class Failure:
     """The reason why an episode has no result."""
 
-    reason: str
+    reason: str = field(converter=read_text)
     """A code: `timeout`, `workflow_error`, `max_steps`, `context_full`, `environment_error`, `engine_lost`…"""
-    detail: str = ""
+    detail: str = field(default="", converter=read_text)
     attempt: int = 0
     retried: bool = False
     calls: int = 0
@@ -259,7 +266,7 @@ class Finding:
 
     call: int
     """Its index in the episode."""
-    evidence: str
+    evidence: str = field(converter=read_text)
 
 
 @frozen(kw_only=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -10,6 +9,7 @@ from attrs import Attribute, field, frozen
 from attrs.validators import and_, ge, gt, le, optional
 
 from astuner.config.components import OpenSection
+from astuner.plain_values import LARGEST_REWARD, read_number
 
 
 def _check_top_k(_: Any, attribute: Attribute[Any], value: int) -> None:
@@ -40,9 +40,11 @@ class MultiTurn:
     """Samples that an episode is expected to give; sizes the training batch where a trainer needs to know it beforehand."""
 
 
-def _check_finite(_: Any, attribute: Attribute[Any], value: float | None) -> None:
-    if value is not None and not math.isfinite(value):
-        raise ValueError(f"'{attribute.name}' must be a finite number, or null to leave such episodes out: {value}")
+def _check_reward(_: Any, attribute: Attribute[Any], value: float | None) -> None:
+    if value is not None and read_number(value, largest=LARGEST_REWARD) is None:
+        raise ValueError(
+            f"'{attribute.name}' must be a finite number between -{LARGEST_REWARD:g} and {LARGEST_REWARD:g}: {value}"
+        )
 
 
 @frozen(kw_only=True)
@@ -52,13 +54,13 @@ class FailureRewards:
     With a number, the episode has this reward and its samples are trained; with null, it is left out of its group, and counted.
     """
 
-    context_full: float | None = field(default=0.0, validator=_check_finite)
+    context_full: float | None = field(default=0.0, validator=_check_reward)
     """The messages left no room in the context for another answer."""
-    max_steps: float | None = field(default=0.0, validator=_check_finite)
+    max_steps: float | None = field(default=0.0, validator=_check_reward)
     """A trained agent asked for more than `rollout.multi_turn.max_steps` calls."""
-    timeout: float | None = field(default=None, validator=_check_finite)
+    timeout: float | None = field(default=None, validator=_check_reward)
     """The episode took longer than `rollout.episode_timeout_s`, or one of its calls longer than `rollout.llm_timeout_s`."""
-    workflow_error: float | None = field(default=None, validator=_check_finite)
+    workflow_error: float | None = field(default=None, validator=_check_reward)
     """The workflow raised an error, or the environment while it acted or scored."""
 
 
@@ -105,7 +107,7 @@ class Rollout(OpenSection):
     agent_madness_termination: bool = True
     """End an episode as soon as a detector finds something; False plays it to its end. Its reward is `agent_madness_reward`
     either way, and what was sampled is trained with it."""
-    agent_madness_reward: float = -1.0
+    agent_madness_reward: float = field(default=-1.0, validator=_check_reward)
     """Reward of an episode in which a detector finds something, instead of the judge's or the workflow's."""
     detectors: Mapping[str, Mapping[str, Any]] = field(factory=dict)
     """Options of the detectors that are switched on, by name."""

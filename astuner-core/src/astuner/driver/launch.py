@@ -188,7 +188,7 @@ class _Run:
         self._asked = asked
         self._hooks = hooks
         replay_after = (resume_step if resume_step else -1) if resumed else None
-        self._store = store = EpisodeFiles(directory.episodes, replay_after=replay_after)
+        self._store = store = EpisodeFiles(directory.episodes, replay_after=replay_after, report=self.notify)
         stack.callback(store.close)
         stack.callback(self._print_early_notices)
         self.control = RunControl(
@@ -243,7 +243,7 @@ class _Run:
             reader = hooks.make_reader(plan.reader.candidate, plan.reader.options, info)
             if (reporting := find_offer(reader, ReportsProgress)) is not None:
                 reporting.report_to(self.notify)
-            tasks = plan.sample_tasks(reader)
+            tasks = plan.sample_tasks(reader, self.notify)
         hooks.tasks_read("train", tasks.train_tasks)
         hooks.tasks_read("validation", tasks.validation_tasks)
         if self._resumed and (

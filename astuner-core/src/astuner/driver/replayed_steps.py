@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import evolve, frozen
 
+from astuner.errors import FailureBudgetExceeded
 from astuner.runs.episode_store import EpisodeFiles
 from astuner.schema import StepReport
 
@@ -51,3 +53,17 @@ def read_step_times(path: Path, after: int) -> dict[int, dict[str, float]]:
             times = {name: value for name, value in row.items() if name.startswith("time/") or name in ROLLOUT_TIMES}
             found[row["step"]] = {name: value for name, value in times.items() if isinstance(value, int | float)}
     return found
+
+
+@contextmanager
+def forget_lost_episodes(store: EpisodeFiles) -> Iterator[None]:
+    """Let a resumed run play the episodes again that have ended this one through `rollout.failure_budget`.
+
+    Otherwise it would recall them, and end in the same way however the agent was mended. Episodes that failed in a step that the
+    budget allowed stay as they are: the model may have caused it, and other random numbers would replace them by luckier ones.
+    """
+    try:
+        yield
+    except FailureBudgetExceeded as error:
+        store.forget(error.split, error.lost, error.rejudged)
+        raise

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from astuner.judging.simple_judges import PartwiseJudge, find_bad_numbers
+from astuner.handover.verdicts import check_verdict
+from astuner.judging.simple_judges import PartwiseJudge
+from astuner.plain_values import read_text, show_value
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict
 
@@ -53,12 +55,11 @@ async def _call_within(ask: Callable[[], Awaitable[Found]], timeout_s: float | N
     except Exception as error:  # noqa: BLE001 - the boundary for judges: their failure is data, never a score
         if isinstance(error, TimeoutError) and limit.expired():
             return Unjudged(reason="judge_timeout", detail=f"{doing}no answer within {timeout_s:g} s")
-        return Unjudged(reason="judge_error", detail=f"{doing}{type(error).__name__}: {error}")
+        return Unjudged(reason="judge_error", detail=f"{doing}{type(error).__name__}: {read_text(error)}")
 
 
 def _check_verdict(verdict: object) -> Verdict | Unjudged:
     if not isinstance(verdict, Verdict | Unjudged):
-        return Unjudged(reason="bad_verdict", detail=f"{verdict!r:.200} is not a verdict: a judge returns Verdict or Unjudged")
-    if isinstance(verdict, Verdict) and (bad := find_bad_numbers(verdict)):
-        return Unjudged(reason="bad_verdict", detail=f"{', '.join(map(repr, bad))}: rewards and components are finite numbers")
-    return verdict
+        detail = f"{show_value(verdict)} is not a verdict: a judge returns Verdict or Unjudged"
+        return Unjudged(reason="bad_verdict", detail=detail)
+    return check_verdict(verdict) if isinstance(verdict, Verdict) else verdict

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from numbers import Real
 
 from attrs import evolve
 
+from astuner.handover.verdicts import describe_range, read_reward
 from astuner.judging.failures import collect_verdicts
+from astuner.plain_values import LARGEST_REWARD, show_value
 from astuner.protocols import Judge
 from astuner.schema import Episode, Group, Unjudged, Verdict
 
 SHARED = "*"
 """The key for every agent that a workflow's mapping of rewards does not name."""
+GIVEN_NO_REWARD = frozenset({"bad_reward", "no_judge"})
+"""Reasons that the workflow causes, not the judge."""
 
 
 async def judge_group(group: Group, judge: Judge | None, *, timeout_s: float | None) -> Group:
@@ -37,15 +39,17 @@ def _read_own_reward(episode: Episode) -> Verdict | Unjudged | None:
     if output is None or output.reward is None:
         return None
     given = output.reward
-    values = list(given.values()) if isinstance(given, Mapping) else [given]
-    if not values or not all(isinstance(value, Real) and math.isfinite(value) for value in values):
-        expected = "a finite number, or one per agent name, is needed"
-        return Unjudged(reason="bad_reward", detail=f"the workflow gave the reward {given!r}; {expected}")
-    if not isinstance(given, Mapping):
-        return Verdict(float(given), output.is_success)
-    rewards = {agent: float(value) for agent, value in given.items()}
-    shared = rewards.pop(SHARED, sum(rewards.values()) / len(rewards))
-    return Verdict(shared, output.is_success, rewards=rewards)
+    numbers = (
+        {name: read_reward(value) for name, value in given.items()}
+        if isinstance(given, Mapping)
+        else {SHARED: read_reward(given)}
+    )
+    rewards = {name: number for name, number in numbers.items() if number is not None}
+    if not rewards or len(rewards) < len(numbers):
+        expected = f"{describe_range(LARGEST_REWARD)}, or one per agent name, is needed"
+        return Unjudged(reason="bad_reward", detail=f"the workflow gave the reward {show_value(given)}; {expected}")
+    shared = rewards.pop(SHARED, sum(rewards.values()) / max(1, len(rewards)))
+    return Verdict(shared, output.is_success, rewards=rewards if isinstance(given, Mapping) else None)
 
 
 def find_absent_agents(group: Group) -> Iterator[str]:

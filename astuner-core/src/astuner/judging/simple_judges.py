@@ -6,14 +6,14 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
-import math
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Real
 from typing import Any, cast
 
 from astuner.errors import PluginError, describe_error
+from astuner.handover.verdicts import check_verdict
+from astuner.plain_values import read_bool, show_value
 from astuner.protocols import Judge
 from astuner.protocols.optional import Closes, JudgesGroups, ScoresEpisodes, find_offer
 from astuner.schema import Episode, Group, Unjudged, Verdict, WorkflowOutput, WorkflowTask
@@ -114,9 +114,10 @@ class EpisodeJudge(PartwiseJudge):
                 return Unjudged(reason="judge_timeout", detail=f"{self._blame} gave no verdict within {timeout_s:g} s")
             return Unjudged(reason="judge_error", detail=f"{self._blame} raised {describe_error(error)}")
         verdict = _parse_verdict(answer)
-        if verdict is None:
-            return Unjudged(reason="bad_verdict", detail=f"{self._blame} returned {answer!r:.200}; {EXPECTED}")
-        return verdict
+        if isinstance(verdict, Verdict):
+            return verdict
+        why = "" if verdict is None else f" ({verdict.detail})"
+        return Unjudged(reason="bad_verdict", detail=f"{self._blame} returned {show_value(answer)}; {EXPECTED}{why}")
 
     async def _ask(self, episode: Episode) -> Any:
         arguments = make_workflow_task(episode, attempt=len(episode.failures)), cast("WorkflowOutput", episode.output)
@@ -182,33 +183,18 @@ async def _run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     return await done
 
 
-def _parse_verdict(answer: Any) -> Verdict | None:
-    """Return the verdict in a user's return value, or None if it holds none."""
+def _parse_verdict(answer: Any) -> Verdict | Unjudged | None:
+    """Return the verdict in a user's return value, or why it cannot be used; None if it holds none."""
     if isinstance(answer, Verdict):
-        return answer if not find_bad_numbers(answer) else None
+        return check_verdict(answer)
     reward, is_success = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
-    if not _is_finite(reward):
-        return None
     if isinstance(answer, tuple):
         is_success = parse_bool(is_success)
         if is_success is None:
             return None
-    return Verdict(float(reward), is_success)
-
-
-def find_bad_numbers(verdict: Verdict) -> list[Any]:
-    """Return the values of a verdict that are not finite numbers: reward, rewards per agent, components."""
-    numbers = [verdict.reward, *(verdict.rewards or {}).values(), *(verdict.components or {}).values()]
-    return [number for number in numbers if not _is_finite(number)]
-
-
-def _is_finite(value: Any) -> bool:
-    # A bare True is more likely the success flag than the reward.
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return check_verdict(Verdict(reward, is_success))
 
 
 def parse_bool(value: Any) -> bool | None:
     """Return a Python bool for Python's or numpy's; None for anything else."""
-    item = getattr(value, "item", None)
-    value = item() if callable(item) else value
-    return value if isinstance(value, bool) else None
+    return read_bool(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +55,8 @@ class Plan:
         """Return what settings become on this machine, as the backbone and the engine say."""
         return settle_values(filter(None, (self.backbone, self.recipe.engine)), self.run_info())
 
-    def sample_tasks(self, reader: Reader) -> TaskSampler:
-        """Return the run's tasks in their order; reads each split once."""
+    def sample_tasks(self, reader: Reader, report: Callable[[str], None] = lambda text: None) -> TaskSampler:
+        """Return the run's tasks in their order; reads each split once. `report` gets what was changed in them."""
         config, choice = self.loaded.config, self.recipe.environments
         return TaskSampler(
             reader if choice is None else TasksToPlay(reader, choice, self.catalog),
@@ -66,6 +66,7 @@ class Plan:
             total_steps=config.trainer_common.total_training_steps,
             shuffle=config.data.shuffle,
             max_draws=config.trainer_common.algorithm.filter_groups.max_num_gen_batches - 1,
+            report=report,
         )
 
 

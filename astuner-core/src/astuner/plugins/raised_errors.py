@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from astuner.errors import AstunerError, PluginError, get_text
+from astuner.errors import AstunerError, PluginError
+from astuner.plain_values import read_text
 from astuner.protocols import Candidate
 
 _CORE = str(Path(__file__).parents[1])
@@ -23,12 +24,12 @@ def describe_raised(error: BaseException, config_dir: Path | None = None) -> str
     """
     place = None if config_dir is None else _find_place(error)
     if place is None or config_dir is None:
-        return f"{type(error).__name__}: {get_text(error)}"
+        return f"{type(error).__name__}: {read_text(error)}"
     file, line = place
     if file.is_relative_to(config_dir.resolve()):
         file = file.relative_to(config_dir.resolve())
     # The text of a syntax error names the file already.
-    text = error.msg if isinstance(error, SyntaxError) else get_text(error)
+    text = error.msg if isinstance(error, SyntaxError) else read_text(error)
     return f"{type(error).__name__}: {text} ({file}:{line})"
 
 

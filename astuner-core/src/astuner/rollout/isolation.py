@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from astuner.errors import describe_error
+from astuner.handover.outputs import CheckedOutput, check_output
 from astuner.protocols import Workflow
 from astuner.rollout.episode_failures import find_surroundings_failure
-from astuner.schema import WorkflowOutput, WorkflowTask
+from astuner.schema import WorkflowTask
 
 
 class WorkflowCrashed(Exception):
@@ -34,8 +35,8 @@ class WorkflowCrashed(Exception):
 class Executor(Protocol):
     """Runs a workflow to its end."""
 
-    async def run(self, workflow_task: WorkflowTask, tuner: Any) -> WorkflowOutput:
-        """Return the output; cancelling ends the workflow as far as its place allows."""
+    async def run(self, workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
+        """Return the output, checked where the workflow ran; cancelling ends the workflow as far as its place allows."""
 
     def close(self) -> None:
         """End what is kept."""
@@ -48,9 +49,9 @@ class OnLoop:
         """Make a new workflow for each episode."""
         self._make = make
 
-    async def run(self, workflow_task: WorkflowTask, tuner: Any) -> WorkflowOutput:
+    async def run(self, workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
         """Await the workflow."""
-        return await self._make().execute(workflow_task, tuner)
+        return check_output(await self._make().execute(workflow_task, tuner))
 
     def close(self) -> None:
         """Nothing is kept."""
@@ -64,15 +65,15 @@ class InThread:
         self._make = make
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="astuner-workflow")
 
-    async def run(self, workflow_task: WorkflowTask, tuner: Any) -> WorkflowOutput:
+    async def run(self, workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
         """Run the workflow's own loop in a thread and wait for it; cancelling cancels it at its next await."""
         loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
 
-        async def play() -> WorkflowOutput:
+        async def play() -> CheckedOutput:
             task = asyncio.current_task()
             assert task is not None  # a coroutine under asyncio.run is always in a task
             loops.append((asyncio.get_running_loop(), task))
-            return await self._make().execute(workflow_task, tuner)
+            return check_output(await self._make().execute(workflow_task, tuner))
 
         # The thread sees the context variables of the episode's task.
         context = contextvars.copy_context()
@@ -101,7 +102,7 @@ class InProcess:
         self._slots = asyncio.Semaphore(workers)
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="astuner-worker-wait")
 
-    async def run(self, workflow_task: WorkflowTask, tuner: Any) -> WorkflowOutput:
+    async def run(self, workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
         """Send the task to a worker and wait for its output; cancelling kills the worker."""
         async with self._slots:
             worker = self._idle.pop() if self._idle else self._start()
@@ -153,7 +154,7 @@ class _Worker:
     def alive(self) -> bool:
         return self._process.is_alive()
 
-    def execute(self, workflow_task: WorkflowTask, tuner: Any) -> WorkflowOutput:
+    def execute(self, workflow_task: WorkflowTask, tuner: Any) -> CheckedOutput:
         """Block until the worker answers."""
         try:
             self._pipe.send((workflow_task, tuner))
@@ -163,7 +164,7 @@ class _Worker:
             raise WorkflowCrashed(f"the workflow's process ended with exit code {self._process.exitcode}") from error
         if failure:
             raise WorkflowCrashed(*failure)
-        assert isinstance(output, WorkflowOutput)  # _serve sends nothing else without a failure
+        assert isinstance(output, CheckedOutput)  # _serve sends nothing else without a failure
         return output
 
     def kill(self) -> None:
@@ -184,6 +185,6 @@ def _serve(pipe: Connection, target: str, config_dir: Path, path: list[str]) -> 
         except EOFError:
             return
         try:
-            pipe.send((asyncio.run(loaded.make().execute(workflow_task, tuner)),))
+            pipe.send((check_output(asyncio.run(loaded.make().execute(workflow_task, tuner))),))
         except Exception as error:  # noqa: BLE001 - the boundary for workflows: it crosses the pipe as text
             pipe.send((None, describe_error(error), find_surroundings_failure(error)))

@@ -15,9 +15,10 @@ from attrs import evolve, frozen
 
 from astuner.breakpoints.code_places import name_place
 from astuner.breakpoints.stopping import expects_stops
-from astuner.errors import RunFailed, describe_error
+from astuner.errors import FailureBudgetExceeded, describe_error
+from astuner.handover.changes import ChangeCounts, make_mapping_plain
 from astuner.judging.failures import collect_observations
-from astuner.judging.group_judging import find_absent_agents, judge_group
+from astuner.judging.group_judging import GIVEN_NO_REWARD, find_absent_agents, judge_group
 from astuner.judging.simple_judges import make_workflow_task
 from astuner.protocols import ContextPolicy, EpisodeIdentity, EpisodeStore, Tracked, Tracker, Workflow
 from astuner.rollout.detection import EpisodeEnded, Watch, abnormal_verdict
@@ -37,8 +38,6 @@ from astuner.rollout.overlong_filter import filter_overlong
 from astuner.rollout.recipe import Parts
 from astuner.rollout.sample_limit import SampleLimit
 from astuner.rollout.watchdog import LoopWatchdog
-from astuner.rollout.workflow_metrics import DroppedMetrics, find_numbers
-from astuner.rollout.workflows import convert_to_json
 from astuner.schema import Call, Episode, Failure, Group, Sampling, Split, Task, Unjudged, WorkflowOutput, WorkflowTask
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class RolloutRunner:
         self._watchdog = LoopWatchdog(notify)
         self._notified: set[str] = set()
         self._limit = SampleLimit(self._config.multi_turn.max_sample_per_task)
-        self._dropped_metrics = DroppedMetrics()
+        self._changes = ChangeCounts()
         # Time limits and the watchdog are off while a debugger may be attached.
         self._breakpoints_on = expects_stops()
         self._judge_timeout_s = None if self._breakpoints_on else JUDGE_TIMEOUT_S
@@ -119,7 +118,7 @@ class RolloutRunner:
         except BaseExceptionGroup as several:
             raise _find_first_error(several) from several
         judged = [group.result() for group in groups]
-        for text in (*self._limit.take_notices(), *self._dropped_metrics.take_notices()):
+        for text in (*self._limit.take_notices(), *self._changes.take_notices()):
             self._notify(text)
         check_failure_budget(judged, self._config.failure_budget)
         return judged
@@ -260,21 +259,14 @@ class RolloutRunner:
         try:
             async with asyncio.timeout(self._config.episode_timeout_s) as limit:
                 with name_place(f"episode {workflow_task.episode_id}"):
-                    output = await watch.unless_ended(executor.run(workflow_task, recorder.tuner))
+                    checked = await watch.unless_ended(executor.run(workflow_task, recorder.tuner))
         except TimeoutError as error:
             # A workflow may raise its own TimeoutError; only the limit's counts.
             if limit.expired():
                 raise _EpisodeTimeout from error
             raise
-        if not isinstance(output, WorkflowOutput):
-            raise TypeError(f"the workflow returned {output!r}; it must return a WorkflowOutput")
-        self._dropped_metrics.add(output.log_metrics)
-        metadata, changed = convert_to_json(output.metadata)
-        if changed:
-            self._notify_once(
-                f"WorkflowOutput.metadata[{changed[0]!r}] is not a JSON value: judges and the run store get its text"
-            )
-        return evolve(output, metadata=metadata, log_metrics=find_numbers(output.log_metrics))
+        self._changes.add(checked.changes)
+        return checked.output
 
     async def _observe(self, episode: Episode, living: LivingEnvironment | None) -> Episode:
         judge = self._parts.judge
@@ -282,7 +274,11 @@ class RolloutRunner:
             return episode
         with name_place(f"the judge, on {episode.id}"):
             seen = await collect_observations(judge, episode, living and living.scored, self._judge_timeout_s)
-        return episode.with_verdict(seen) if isinstance(seen, Unjudged) else evolve(episode, observations=seen)
+        if isinstance(seen, Unjudged):
+            return episode.with_verdict(seen)
+        observations, changes = make_mapping_plain(seen, "the judge's observation")
+        self._changes.add(changes)
+        return evolve(episode, observations=observations)
 
     def _track(self, tracker: Tracker, calls: Sequence[Call], episode: Episode) -> Tracked:
         identity = EpisodeIdentity(episode_id=episode.id, task_id=episode.task.task_id, repeat=episode.repeat)
@@ -319,7 +315,7 @@ def derive_seed(*parts: object) -> int:
 
 
 def check_failure_budget(groups: Sequence[Group], budget: float) -> None:
-    """Raise `RunFailed`, with the reasons counted, when a larger share of the episodes than `budget` has no reward."""
+    """Raise `FailureBudgetExceeded`, with the reasons counted, if a larger share of the episodes than `budget` has no reward."""
     episodes = [episode for group in groups for episode in group.episodes]
     lost = [episode for episode in episodes if episode.reward is None]
     if not episodes or len(lost) / len(episodes) <= budget:
@@ -330,10 +326,20 @@ def check_failure_budget(groups: Sequence[Group], budget: float) -> None:
     counted += "".join(f"\n  played again: {count} x {reason}" for reason, count in retries.most_common())
     own = sorted({e.failures[-1].reason for e in lost if not e.completed and e.failures} & OWN)
     counted += "".join(f"\nTo count such an episode as a failure of the model, set rollout.failure_rewards.{o}: 0" for o in own)
-    raise RunFailed(
+    raise FailureBudgetExceeded(
         f"{len(lost)} of {len(episodes)} episodes of step {groups[0].step} ({groups[0].split}) have no reward, "
-        f"more than rollout.failure_budget = {budget:g} allows:\n{counted}"
+        f"more than rollout.failure_budget = {budget:g} allows:\n{counted}\n"
+        "Once the cause is mended, continue with --resume: these episodes are played again, or judged again if the judge failed",
+        split=groups[0].split,
+        lost=[episode.id for episode in lost if not _is_judges_failure(episode)],
+        # A judge that compares siblings sees other ones next time.
+        rejudged=[episode.id for group in groups for episode in group.episodes if any(e.reward is None for e in group.episodes)],
     )
+
+
+def _is_judges_failure(episode: Episode) -> bool:
+    """Whether the workflow did its part, and only the judge did not."""
+    return episode.completed and isinstance(episode.verdict, Unjudged) and episode.verdict.reason not in GIVEN_NO_REWARD
 
 
 def _describe_loss(episode: Episode) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count, islice
 
 from astuner.errors import ConfigError, Problem
+from astuner.handover.tasks import CheckedTasks
 from astuner.protocols import Reader
 from astuner.schema import Split, Task
 
@@ -28,17 +29,21 @@ class TaskSampler:
         total_steps: int | None = None,
         shuffle: bool = True,
         max_draws: int = 1,
+        report: Callable[[str], None] = lambda text: None,
     ) -> None:
         """Read the splits once to count and check them; `total_steps` overrides what the epochs give.
 
-        `max_draws` is how many further draws a step makes at most; those of the next step begin behind them.
+        `max_draws` is how many further draws a step makes at most; those of the next step begin behind them. `report` gets
+        a text if something was changed in the tasks.
         """
-        self._reader = reader
+        self._reader = CheckedTasks(reader)
         self._batch_size = batch_size
         self._shuffle = shuffle
         self._max_draws = max_draws
-        self.train_tasks = _count(reader, "train")
-        self.validation_tasks = _count(reader, "validation")
+        self.train_tasks = _count(self._reader, "train")
+        self.validation_tasks = _count(self._reader, "validation")
+        if (changed := self._reader.describe_mended()) is not None:
+            report(changed)
         self.steps_per_epoch = self.train_tasks // batch_size
         self._total_steps = total_steps if total_steps is not None else epochs * self.steps_per_epoch
         self._batches = _EndlessTasks(lambda epoch: self._read_epoch(f"{seed}/{epoch}"), self.train_tasks)
@@ -126,5 +131,5 @@ class _EndlessTasks:
             yield task
 
 
-def _count(reader: Reader, split: Split) -> int:
+def _count(reader: CheckedTasks, split: Split) -> int:
     return sum(1 for _ in reader.read(split))

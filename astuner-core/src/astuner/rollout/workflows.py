@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -85,19 +84,3 @@ def _read_text(response: Any) -> str:
     """Return the text of an AgentScope message, or its string form."""
     get_text = getattr(response, "get_text_content", None)
     return str(get_text() if callable(get_text) else response)
-
-
-def convert_to_json(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the mapping as it will be read back from JSON, and the keys whose values were converted to text.
-
-    Done at the end of each episode, so that a judge sees the same in a resumed run.
-    """
-    found: dict[str, Any] = {}
-    changed: list[str] = []
-    for key, value in mapping.items():
-        try:
-            found[str(key)] = json.loads(json.dumps(value))
-        except (TypeError, ValueError):
-            found[str(key)] = str(value)
-            changed.append(str(key))
-    return found, changed

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
-from attrs import asdict
+from attrs import asdict, fields_dict
 
+from astuner.handover.outputs import check_output
+from astuner.handover.verdicts import check_verdict
+from astuner.plain_values import make_plain, read_text
 from astuner.schema import Call, Episode, Failure, Finding, Sample, Task, Unjudged, Verdict, WeightSpan, WorkflowOutput
 
 Json = dict[str, Any]
+Report = Callable[[str], None]
+T = TypeVar("T")
 
 
 def dump_episode(episode: Episode) -> Json:
     """Return the episode as JSON values."""
     return {
         **dump_plain(episode),
-        "task": dump_plain(episode.task),
+        "task": {name: getattr(episode.task, name) for name in fields_dict(Task)},
         "output": None if episode.output is None else dump_plain(episode.output),
         "calls": [_dump_call(call) for call in episode.calls],
         "samples": [_dump_sample(sample) for sample in episode.samples],
@@ -30,35 +35,85 @@ def dump_episode(episode: Episode) -> Json:
     }
 
 
-def encode_record(record: Json) -> bytes:
-    """Return a record as a line of the store."""
+def encode_record(record: Json, report: Report | None = None) -> bytes:
+    """Return a record as a line of the store.
+
+    What user code hands over was made plain before, so that everything in a record is JSON. If something is not, as what a hook
+    has put there, its text is stored and `report` gets a message: no content of an episode can end a run.
+    """
+    try:
+        return _encode(record)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        plain = make_plain(record)
+        if report is not None:
+            what = plain.replaced or ("text that is not valid Unicode" if plain.mended else read_text(error))
+            report(f"the store of episodes was given what JSON does not have, and keeps its text: {what}")
+        return _encode(plain.value)
+
+
+def _encode(record: Json) -> bytes:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def encode_episode(episode: Episode) -> bytes:
+def decode_record(line: bytes) -> Any:
+    """Return a record of the store. Text that an earlier version has left there is mended if it is not valid Unicode."""
+    record = json.loads(line)
+    # Surrogates are written as escapes, or as bytes that begin with these.
+    return make_plain(record).value if b"\\u" in line or b"\xed" in line else record
+
+
+def encode_episode(episode: Episode, report: Report | None = None) -> bytes:
     """Return the episode as a line of the store."""
-    return encode_record({"kind": "episode", "episode": dump_episode(episode)})
+    return encode_record({"kind": "episode", "episode": dump_episode(episode)}, report)
 
 
 def decode_episode(line: bytes) -> Episode:
     """Return the episode that `encode_episode` encoded."""
-    return load_episode(json.loads(line)["episode"])
+    return load_episode(decode_record(line)["episode"])
 
 
 def load_episode(data: Mapping[str, Any]) -> Episode:
-    """Return the episode that `dump_episode` wrote."""
+    """Return the episode that `dump_episode` wrote.
+
+    One whose output an earlier version has stored and this one would have refused, such as a reward of 1e308, has failed.
+    """
+    failures = tuple(Failure(**failure) for failure in data["failures"])
+    refusal = find_refusal(data)
+    if refusal is not None:
+        failures += (Failure(reason="workflow_error", detail=refusal, attempt=len(failures)),)
     return Episode(
         **{
             **data,
-            "task": Task(**data["task"]),
-            "output": None if data["output"] is None else WorkflowOutput(**data["output"]),
+            "task": _load(Task, data["task"]),
+            "output": None if data["output"] is None or refusal is not None else _load_output(data["output"]),
             "calls": tuple(_load_call(call) for call in data["calls"]),
-            "samples": tuple(_load_sample(sample) for sample in data["samples"]),
-            "failures": tuple(Failure(**failure) for failure in data["failures"]),
-            "verdict": load_verdict(data["verdict"]),
+            "samples": tuple(_load_sample(sample) for sample in data["samples"]) if refusal is None else (),
+            "failures": failures,
+            "verdict": None if refusal is not None else load_verdict(data["verdict"]),
             "findings": {name: tuple(Finding(**one) for one in found) for name, found in data["findings"].items()},
         }
     )
+
+
+def find_refusal(data: Mapping[str, Any]) -> str | None:
+    """Return why the output of a stored episode cannot be used; None if it can, or if there is none."""
+    if data["output"] is None:
+        return None
+    try:
+        _load_output(data["output"])
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def _load_output(data: Mapping[str, Any]) -> WorkflowOutput:
+    return check_output(_load(WorkflowOutput, data)).output
+
+
+def _load(kind: Callable[..., T], data: Mapping[str, Any]) -> T:
+    """Make a record of the fields that it has; subclasses of users may have stored others."""
+    names = fields_dict(kind)  # type: ignore[arg-type]  # an attrs class
+    return kind(**{name: value for name, value in data.items() if name in names})
 
 
 def dump_plain(record: Any) -> Json:
@@ -72,10 +127,10 @@ def dump_verdict(verdict: Verdict | Unjudged | None) -> Json | None:
 
 
 def load_verdict(data: Mapping[str, Any] | None) -> Verdict | Unjudged | None:
-    """Return what `dump_verdict` wrote."""
+    """Return what `dump_verdict` wrote; an `Unjudged` for numbers that this version would have refused."""
     if data is None:
         return None
-    return Unjudged(**data) if "reason" in data else Verdict(**data)
+    return _load(Unjudged, data) if "reason" in data else check_verdict(_load(Verdict, data))
 
 
 def _dump_call(call: Call) -> Json:

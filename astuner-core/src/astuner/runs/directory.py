@@ -99,8 +99,9 @@ class RunDirectory:
         write_text(self.path / "config.yaml", yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
 
     def write_state(self, **changes: Any) -> None:
-        """Change some of the state, atomically."""
-        write_json(self.state_file, {**self.state, **changes, "written": _now()})
+        """Change some of the state, atomically. A `reason` is that of one status: with another one it goes."""
+        kept = {name: value for name, value in self.state.items() if name != "reason" or "status" not in changes}
+        write_json(self.state_file, {**kept, **changes, "written": _now()})
 
     def checkpoint(self, step: int) -> Path:
         """Return the directory of a checkpoint."""

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from astuner.runs.atomic import explain_os_errors
-from astuner.runs.codec import dump_verdict, encode_episode, encode_record, load_episode, load_verdict
+from astuner.runs.codec import (
+    Report,
+    decode_record,
+    dump_verdict,
+    encode_episode,
+    encode_record,
+    find_refusal,
+    load_episode,
+    load_verdict,
+)
 from astuner.schema import Episode, Group, Split, Unjudged, Verdict
 
 SPLITS: tuple[Split, ...] = ("train", "validation")
@@ -40,16 +48,22 @@ class StoredEpisodes:
         return self._directory / f"{split}.jsonl"
 
     def recall(self, identity: str) -> Episode | None:
-        """Return an episode of an earlier attempt, with its verdict when it has one."""
+        """Return an episode of an earlier attempt, with its verdict when it has one.
+
+        None if its output would be refused today: it is played again.
+        """
         offset = self._offsets.pop(identity, None)
+        verdict = self._verdicts.pop(identity, None)
         if offset is None:
             return None
         split = identity.split("/", 1)[0]
         with self.path(split).open("rb") as file:  # type: ignore[arg-type]  # an episode's id begins with its split
             file.seek(offset)
-            episode = load_episode(json.loads(file.readline())["episode"])
+            record = decode_record(file.readline())["episode"]
+        if find_refusal(record) is not None:
+            return None
+        episode = load_episode(record)
         self.reused += 1
-        verdict = self._verdicts.pop(identity, None)
         return episode if verdict is None else episode.with_verdict(verdict)
 
     def _index(self, split: Split, first: int) -> tuple[int, set[str]]:
@@ -59,6 +73,10 @@ class StoredEpisodes:
             if record["kind"] == "cut":
                 self._forget_after(split, record["step"])
                 latest, failed = min(latest, record["step"]), failed & self._verdicts.keys()
+                continue
+            if record["kind"] == "forgotten":
+                self._forget(record["episodes"], record["verdicts"])
+                failed &= self._verdicts.keys()
                 continue
             step = record["episode"]["step"] if record["kind"] == "episode" else record["step"]
             if step > latest:
@@ -79,6 +97,12 @@ class StoredEpisodes:
         for identity in identities:
             del self._verdicts[identity]
 
+    def _forget(self, episodes: Iterable[str], verdicts: Iterable[str]) -> None:
+        for identity in episodes:
+            self._offsets.pop(identity, None)
+        for identity in (*episodes, *verdicts):
+            self._verdicts.pop(identity, None)
+
     def _forget_after(self, split: Split, step: int) -> None:
         for known in (self._offsets, self._verdicts):
             for identity in [each for each in known if _is_after(each, split, step)]:
@@ -92,9 +116,12 @@ class EpisodeFiles(StoredEpisodes):
     that a crash cut short is dropped at the next start.
     """
 
-    def __init__(self, directory: Path, *, replay_after: int | None = None) -> None:
-        """Open for appending. With `replay_after`, episodes of later steps (validation: of that step too) can be recalled."""
-        self._directory = directory
+    def __init__(self, directory: Path, *, replay_after: int | None = None, report: Report | None = None) -> None:
+        """Open for appending. With `replay_after`, episodes of later steps (validation: of that step too) can be recalled.
+
+        `report` gets a message about values that could not be stored as they were.
+        """
+        self._directory, self._report = directory, report
         with explain_os_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
             for split in SPLITS:
@@ -109,7 +136,7 @@ class EpisodeFiles(StoredEpisodes):
 
     def add_episode(self, episode: Episode) -> None:
         """Append a finished episode."""
-        self.add_encoded(episode, encode_episode(episode))
+        self.add_encoded(episode, encode_episode(episode, self._report))
 
     def add_encoded(self, episode: Episode, line: bytes) -> None:
         """Append a finished episode of which another process has made the line with `codec.encode_episode`."""
@@ -134,6 +161,12 @@ class EpisodeFiles(StoredEpisodes):
         self._earlier.intersection_update(self._offsets)
         return before - len(self._offsets)
 
+    def forget(self, split: Split, episodes: Sequence[str], verdicts: Sequence[str]) -> None:
+        """Let a resumed run play these episodes again, and ask again for these verdicts. The files keep them, for readers."""
+        self._append(split, {"kind": "forgotten", "episodes": list(episodes), "verdicts": list(verdicts)})
+        self._forget(episodes, verdicts)
+        self._earlier.difference_update(episodes)
+
     def sync(self) -> None:
         """Make everything written so far survive a crash of the machine."""
         for split, file in self._files.items():
@@ -146,7 +179,7 @@ class EpisodeFiles(StoredEpisodes):
             file.close()
 
     def _append(self, split: Split, record: dict[str, Any]) -> None:
-        self._write(split, encode_record(record))
+        self._write(split, encode_record(record, self._report))
 
     def _write(self, split: Split, line: bytes) -> None:
         with explain_os_errors(self.path(split)):
@@ -213,5 +246,5 @@ def _read_records(path: Path) -> Iterator[tuple[int, Any]]:
             for line in file:
                 if not line.endswith(b"\n"):
                     break  # cut short by a crash, or still being written
-                yield offset, json.loads(line)
+                yield offset, decode_record(line)
                 offset += len(line)

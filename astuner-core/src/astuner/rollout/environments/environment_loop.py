@@ -67,7 +67,9 @@ class EnvironmentLoop(Workflow):
                 ended = "done"
                 break
         score = await environment.evaluate()
-        return record.build_output(ended=ended, score=score, gives_reward=options.gives_reward)
+        return record.build_output(
+            ended=ended, score=score, gives_reward=options.gives_reward, messages_mended=environment.messages_mended
+        )
 
     async def _ask_for_reply(self, client: Any, record: EpisodeRecord) -> Message | None:
         """Return the model's answer; None when the context is full and an answer was given before."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import frozen
+from attrs import define, frozen
 
 from astuner.errors import describe_error
+from astuner.handover.verdicts import describe_range, read_reward
+from astuner.plain_values import LARGEST_REWARD, make_plain, show_value
 from astuner.protocols.optional import OffersTools
 from astuner.schema import Message
 
@@ -32,14 +32,17 @@ class Step:
     reward: float
     done: bool
     info: Mapping[str, Any]
+    """As the environment gave it."""
 
 
-@frozen
+@define
 class GuardedEnvironment:
     """Calls an environment. Every failure is an `EnvironmentFailed` that begins with its blame."""
 
     environment: Any
     blame: str
+    messages_mended: int = 0
+    """Messages whose text was not valid Unicode; no tokenizer takes lone surrogates, and each became U+FFFD."""
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
@@ -50,7 +53,7 @@ class GuardedEnvironment:
             tools = offering.tools
         except AttributeError:
             return ()
-        return tuple(tools or ())
+        return tuple(make_plain(tool).value for tool in tools or ())
 
     async def reset(self) -> tuple[Message, ...]:
         """Return the first messages."""
@@ -70,7 +73,7 @@ class GuardedEnvironment:
         return Step(
             messages=self._check_messages("step", messages),
             reward=self._check_number("step", reward),
-            done=bool(done),
+            done=self._check_done(done),
             info=dict(info),
         )
 
@@ -92,23 +95,28 @@ class GuardedEnvironment:
     def _check_messages(self, name: str, found: Any) -> tuple[Message, ...]:
         if isinstance(found, Mapping | str | bytes) or not isinstance(found, Sequence):
             raise self._make_error(name, found, "a list of messages")
+        checked = []
         for message in found:
             if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
                 raise self._make_error(name, message, "messages as {'role': 'user', 'content': TEXT}")
-            try:
-                json.dumps(dict(message))
-            except (TypeError, ValueError) as error:
-                raise self._make_error(name, message, f"messages of JSON values ({error})") from None
-        return tuple(dict(message) for message in found)
+            plain = make_plain(message)
+            if plain.replaced is not None:
+                raise self._make_error(name, message, f"messages of JSON values, and not {plain.replaced}")
+            self.messages_mended += plain.mended
+            checked.append(plain.value)
+        return tuple(checked)
 
     def _check_number(self, name: str, found: Any) -> float:
-        try:
-            number = float(found)
-        except (TypeError, ValueError):
-            number = math.nan
-        if isinstance(found, str) or not math.isfinite(number):
-            raise self._make_error(name, found, "a finite number")
+        number = read_reward(found)
+        if number is None:
+            raise self._make_error(name, found, describe_range(LARGEST_REWARD))
         return number
 
+    def _check_done(self, found: Any) -> bool:
+        try:
+            return bool(found)
+        except Exception:  # noqa: BLE001 - an array of several values has no truth value
+            raise self._make_error("step", found, "whether the episode is done") from None
+
     def _make_error(self, name: str, found: Any, wanted: str) -> EnvironmentFailed:
-        return EnvironmentFailed(f"{self.blame}: {name} gave {found!r:.120}; core needs {wanted}", after=name)
+        return EnvironmentFailed(f"{self.blame}: {name} gave {show_value(found, 120)}; core needs {wanted}", after=name)

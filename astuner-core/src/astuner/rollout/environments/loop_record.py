@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from attrs import define, field
 
-from astuner.judging.simple_judges import parse_bool
+from astuner.plain_values import make_plain, read_bool
 from astuner.rollout.environments.guarded_environment import Step
 from astuner.schema import Message, WorkflowOutput
 from astuner.thoughts import split_thought
@@ -48,10 +48,10 @@ class EpisodeRecord:
         self.messages += [reply, *messages]
         self.rewards.append(step.reward)
         self.infos.append(self._limit_info(step.info))
-        success = parse_bool(step.info.get("is_success"))
+        success = read_bool(step.info.get("is_success"))
         self.is_success = self.is_success if success is None else success
 
-    def build_output(self, *, ended: Ended, score: float, gives_reward: bool) -> WorkflowOutput:
+    def build_output(self, *, ended: Ended, score: float, gives_reward: bool, messages_mended: int) -> WorkflowOutput:
         """Return the output; the score is the reward when there is no judge."""
         answers = [message for message in self.messages if message.get("role") == "assistant"]
         return WorkflowOutput(
@@ -74,15 +74,17 @@ class EpisodeRecord:
                 "context_full": float(ended == "context_full"),
                 "actions_not_found": float(self.actions_not_found),
                 "messages_clipped": float(self.messages_clipped),
+                "messages_mended": float(messages_mended),
                 "infos_left_out": float(self.infos_left_out),
             },
         )
 
     def _limit_info(self, info: Mapping[str, Any]) -> Any:
         """Return an info as JSON values: other values become text, and an info that is too long is only counted."""
-        text = json.dumps({str(key): value for key, value in info.items()}, default=str, ensure_ascii=False)
+        plain = make_plain(info).value
+        text = json.dumps(plain, ensure_ascii=False)
         if len(text) > LONGEST_INFO or self._info_characters + len(text) > LONGEST_INFOS:
             self.infos_left_out += 1
             return {"left_out": f"{len(text)} characters"}
         self._info_characters += len(text)
-        return json.loads(text)
+        return plain

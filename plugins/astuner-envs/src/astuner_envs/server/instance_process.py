@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from io import TextIOWrapper
 from typing import Any
 
+from astuner.plain_values import make_plain
 from astuner.processes.resource_bounds import set_limit
 from astuner.rollout.environments.guarded_environment import EnvironmentFailed, GuardedEnvironment
 from astuner.schema import Message, Task
@@ -78,7 +79,7 @@ class _InstanceServer:
     async def _answer(self, order: Mapping[str, Any]) -> dict[str, Any]:
         try:
             found = await self._does[order["do"]](order)
-            return {"found": json.loads(json.dumps(found, default=str, allow_nan=False))}
+            return {"found": make_plain(found).value}
         except Exception as error:  # noqa: BLE001  # the boundary for environments
             if (bad := find_task_error(error)) is not None:
                 return {"error": str(bad), "bad": True}
