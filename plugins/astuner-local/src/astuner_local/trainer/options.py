@@ -77,7 +77,9 @@ class TrainerOptions:
     """Largest rows x longest-row of one pass through the model; a longer row gets its own pass. None: what fits in memory."""
     logits_per_pass: int = field(default=2**25, validator=ge(1))
     """Largest number of logits held at once. Bounds memory; the vocabulary projection is cut into pieces of this size."""
-
+    recompute_activations: bool | None = field(default=None, validator=optional(instance_of(bool)))
+    """Keep only the input of each layer, and compute the layer again in the backward pass: a third more time, and about a tenth of
+    the activations. The gradient has the same bits. None: in passes of one row that is longer than what fits in memory."""
     deterministic: bool | None = field(default=None, validator=optional(instance_of(bool)))
     """Take torch's deterministic algorithms, so that two runs have the same bits. None: on a CPU, where it costs nothing."""
 

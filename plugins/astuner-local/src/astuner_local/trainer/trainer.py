@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
@@ -51,7 +52,9 @@ class Trainer:
         if not self.parameters:
             raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
         self._device = next(iter(self.parameters.values())).device
-        self._budget = options.micro_batch_tokens or affordable_tokens(unwrap_causal_lm(model).config, self._device)
+        affordable = affordable_tokens(unwrap_causal_lm(model).config, self._device)
+        self._budget = options.micro_batch_tokens or affordable
+        self._recompute_above: int = {None: affordable, True: 0, False: sys.maxsize}[options.recompute_activations]
         dtype: torch.dtype = getattr(torch, options.dtype)
         self._forward = make_forward(model, trainable=True, dtype=dtype)
         wanted = options.use_kl_loss or reference is not None or hasattr(model, "disable_adapter")
@@ -157,7 +160,14 @@ class Trainer:
         return self._lay_out(live, [shares[id(row)] for row in live])
 
     def _lay_out(self, rows: Sequence[TrainRow], shares: Sequence[float]) -> list[MicroBatch]:
-        return prepare(rows, shares, budget=self._budget, share_prefixes=self.options.share_prefixes, device=self._device)
+        return prepare(
+            rows,
+            shares,
+            budget=self._budget,
+            share_prefixes=self.options.share_prefixes,
+            device=self._device,
+            recompute_above=self._recompute_above,
+        )
 
     @property
     def _kl_in_loss(self) -> bool:
