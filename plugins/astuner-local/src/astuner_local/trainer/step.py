@@ -122,7 +122,7 @@ def _differentiate(
     old: Tensor | None,
     reference: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradient of the loss of some trained tokens at their hidden states [r, d], sums over them, and the largest drift.
+    """Return the gradient at the hidden states [r, d] of some trained tokens, sums over these, and the largest drift.
 
     Its logits are freed when it returns, before the backward pass through the layers.
     """
