@@ -44,7 +44,7 @@ def explain_memory(
         raise ConfigError(native.problems)
     hardware = look_at_hardware()
     if gpus is not None:
-        hardware = evolve(hardware, gpus=gpus[0], gpu_bytes=gpus[1])
+        hardware = evolve(hardware, gpus=gpus[0], gpu_bytes=gpus[1], main_bytes=None, here=False)
     info = make_run_info(loaded, candidate.name, native.tree if native else {})
     report = plan_memory(filter(None, (trainer, engine)), info, hardware, fetch=True)
     if in_json:

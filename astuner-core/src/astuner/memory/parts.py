@@ -55,6 +55,8 @@ class Hardware:
     """Memory of the smallest; None if unknown."""
     main_bytes: int | None = None
     """Memory of the machine; None if unknown."""
+    here: bool = True
+    """Whether it is this machine, and not what the user plans for."""
 
 
 @frozen(kw_only=True)

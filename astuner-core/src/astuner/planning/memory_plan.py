@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -68,12 +67,9 @@ class MemoryReport:
 
 
 def look_at_hardware() -> Hardware:
-    """Return this machine's GPUs and memory; nothing of the GPUs where `RAY_ADDRESS` names a cluster elsewhere."""
-    main = measure_main_memory_bytes()
-    if os.environ.get("RAY_ADDRESS"):
-        return Hardware(gpus=0, main_bytes=main)
+    """Return this machine's GPUs and memory."""
     gpus = gpu_count()
-    return Hardware(gpus=gpus, gpu_bytes=smallest_gpu_bytes() if gpus else None, main_bytes=main)
+    return Hardware(gpus=gpus, gpu_bytes=smallest_gpu_bytes() if gpus else None, main_bytes=measure_main_memory_bytes())
 
 
 def plan_memory(components: Iterable[Component], run_info: RunInfo, hardware: Hardware, *, fetch: bool = False) -> MemoryReport:

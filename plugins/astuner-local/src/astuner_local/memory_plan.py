@@ -11,7 +11,7 @@ from astuner.memory.model_shape import ModelShape
 from astuner.memory.parts import MAIN_MEMORY, PHASES, MemoryPart, MemoryPlan, MemoryQuestion, Phase
 from astuner.protocols import RunInfo
 from astuner_local.forward.family_names import FAMILIES
-from astuner_local.trainer.pass_memory import FLOAT32, PassOptions, TrainingMemory, measure_training
+from astuner_local.trainer.pass_memory import FLOAT32, PassOptions, TrainingMemory, measure_states, measure_training
 from astuner_local.trainer.pass_size import CPU_CACHE_BYTES, count_affordable_tokens
 
 TRAINING: tuple[Phase, ...] = ("training",)
@@ -52,18 +52,22 @@ def _list_parts(run_info: RunInfo, question: MemoryQuestion) -> Iterator[MemoryP
     gpus = (0,) if on_gpu else (MAIN_MEMORY,)
     gpu_bytes = hardware.gpu_bytes if on_gpu else None
     options = read_pass_options(run_info.native, question)
+    reference = options.weight_item * shape.parameters if _uses_reference(run_info) and not question.lora_rank else 0
+    weights = measure_states(shape, options)[0]
+    copied = options.item * shape.parameters if own and shape.family in FAMILIES else 0
+    # The sizes of a pass and of the cache are chosen on the card that then holds these.
+    free = None if gpu_bytes is None else max(0, gpu_bytes - weights - reference)
 
     def part(name: str, size: int, because: str, *keys: str, phases: tuple[Phase, ...] = PHASES) -> MemoryPart:
         return MemoryPart(name=name, bytes=size, gpus=gpus, because=because, keys=keys, phases=phases)
 
-    largest = _find_largest_pass(shape, options, run_info, gpu_bytes)
+    largest = _find_largest_pass(shape, options, run_info, free)
     trained = question.adapter_parameters or shape.parameters
     yield part("weights", largest.held.weights, f"{shape.parameters / 1e6:,.1f} million parameters", *FEWER)
     yield part("gradients", largest.held.gradients, f"of {trained / 1e6:,.1f} million", *FEWER, phases=TRAINING)
     yield part("optimizer", largest.held.optimizer, "two moments of each trained parameter", *FEWER)
-    if _uses_reference(run_info) and not question.lora_rank:
-        because = "a frozen copy, for the divergence"
-        yield part("reference model", options.weight_item * shape.parameters, because, "trainer_common.use_kl_loss false")
+    if reference:
+        yield part("reference model", reference, "a frozen copy, for the divergence", "trainer_common.use_kl_loss false")
     again = () if largest.recompute else (RECOMPUTE,)
     yield part("activations", largest.held.activations, largest.describe(), *again, *SHORTER, phases=TRAINING)
     pieces = f"at most {options.logits_per_pass:,} at once"
@@ -73,13 +77,12 @@ def _list_parts(run_info: RunInfo, question: MemoryQuestion) -> Iterator[MemoryP
         why = "files in shared memory, for the servers"
         yield MemoryPart(name="weights in flight", bytes=sent, gpus=(MAIN_MEMORY,), phases=("sending",), because=why)
         return
-    if shape.family in FAMILIES:
-        because = "the engine's stacked copy" + (", adapters merged" if question.lora_rank else "")
-        yield part("engine's weights", options.item * shape.parameters, because)
+    if copied:
+        yield part("engine's weights", copied, "the engine's stacked copy" + ", adapters merged" * (question.lora_rank > 0))
     waiting = rollout.max_env_worker if rollout.max_num_seqs == "auto" else rollout.max_num_seqs
     sequences = engine.get("max_num_seqs") or waiting
     token = shape.count_kv_bytes(options.item)
-    most = engine.get("kv_tokens") or (CPU_CACHE_BYTES if gpu_bytes is None else gpu_bytes // 2) // token
+    most = engine.get("kv_tokens") or (CPU_CACHE_BYTES if free is None else max(0, free - copied) // 2) // token
     tokens = min(most, KEPT_SEQUENCES * sequences * rollout.max_model_len)
     yield part("KV cache", tokens * token, f"at most {tokens:,} tokens; it grows with use", "rollout.local.kv_tokens lower")
     size = SAMPLED * FLOAT32 * sequences * shape.vocabulary
@@ -96,11 +99,11 @@ class _Pass:
         return f"a pass of {self.tokens:,} tokens, " + ("layers computed again" if self.recompute else "all layers kept")
 
 
-def _find_largest_pass(shape: ModelShape, options: PassOptions, run_info: RunInfo, gpu_bytes: int | None) -> _Pass:
+def _find_largest_pass(shape: ModelShape, options: PassOptions, run_info: RunInfo, free: int | None) -> _Pass:
     """Return the full pass, or that of one row that is longer, if it takes more."""
     trainer, longest = run_info.native["trainer"], run_info.config.rollout.max_model_len
     affordable = count_affordable_tokens(
-        layers=shape.layers, width=shape.width, inner=shape.inner, cuda=gpu_bytes is not None, free=(gpu_bytes or 0) // 4
+        layers=shape.layers, width=shape.width, inner=shape.inner, cuda=free is not None, free=(free or 0) // 4
     )
     budget, wanted = trainer["micro_batch_tokens"] or affordable, trainer["recompute_activations"]
     found = []
