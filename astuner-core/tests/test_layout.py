@@ -27,6 +27,7 @@ FORBIDDEN = {
     "runs": LEADERS - {"runs"} | {"rollout", "gateway", "judging", "builtin"},
     "clients": LEADERS | {"rollout", "gateway", "judging", "builtin"},
     "tabular": LEADERS | {"rollout", "gateway", "judging", "builtin"},
+    "memory": LEADERS | {"plugins", "rendering", "rollout", "gateway", "judging", "builtin"},
     "processes": LEADERS | {"rollout", "gateway", "judging", "builtin"},
 }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import asdict, evolve
 
+from astuner.cli.gpu_option import GPUS
 from astuner.cli.options import add_config_options, as_json
 from astuner.cli.output import align_columns, print_json
 from astuner.cli.own_venv import enter_venv_of
@@ -26,7 +27,17 @@ LONGEST_VALUE = 60
 @add_config_options
 @as_json
 @click.option("--all", "everything", is_flag=True, help="Also show keys that hold their default.")
-def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json: bool, everything: bool) -> int:
+@click.option("--memory", "in_memory", is_flag=True, help="Show what each GPU will hold instead, and whether it fits.")
+@click.option("--gpus", type=GPUS, help="With --memory: plan for N GPUs of so many GB in each node, not for this machine.")
+def explain(
+    conf: Path,
+    backbone: str | None,
+    overrides: Sequence[str],
+    in_json: bool,
+    everything: bool,
+    in_memory: bool,
+    gpus: tuple[int, int] | None,
+) -> int:
     """Show where each value comes from and what acts on it, down to the backbone's own keys. Nothing is started."""
     from astuner.config.loading import load_config
     from astuner.errors import ConfigError
@@ -41,7 +52,13 @@ def explain(conf: Path, backbone: str | None, overrides: Sequence[str], in_json:
     from astuner.protocols.optional import BringsEngines, GivesAccess, find_offer
     from astuner.rollout.player_count import choose_count, count_cores
 
+    if gpus is not None and not in_memory:
+        raise click.UsageError("--gpus belongs to --memory")
     enter_venv_of(conf, overrides, backbone)
+    if in_memory:
+        from astuner.cli.config_memory import explain_memory
+
+        return explain_memory(conf, overrides, backbone, gpus=gpus, in_json=in_json)
     loaded = load_config(conf, overrides, backbone)
     catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))
     candidate = catalog.find("backbone", loaded.config.backbone, config_dir=loaded.path.parent, key="astuner.backbone")

@@ -73,6 +73,7 @@ def start_run(
         asked = stack.enter_context(select_breakpoints(split_tags(stop_at)))
         plan = plan_run(conf, overrides, backbone)
         check_names(services, plan.run_info(), plan.catalog)
+        narrow = plan.check_memory()
         directory = RunDirectory(_choose_directory(plan))
         directory.open()
         stack.callback(directory.close)
@@ -85,6 +86,8 @@ def start_run(
             directory.metrics.unlink(missing_ok=True)
         forget_validations(directory, after=step)
         run = _Run(plan, directory, resume_step=step, resumed=resumed, stack=stack, fresh=fresh, asked=asked)
+        for text in narrow:
+            run.notify(text)
         run.serve(services)
         return run.execute(lambda run, backbone, tasks: backbone.train(run.info, tasks, plan.recipe, run.control))
 

@@ -1,14 +1,13 @@
-"""The estimated cost of a run, before it starts: steps, episodes, bounds on tokens, memory of the weights."""
+"""The estimated cost of a run, before it starts: steps, episodes, bounds on tokens, memory."""
 
 from __future__ import annotations
 
-import json
-import math
-import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from astuner.planning.memory_plan import look_at_hardware
+from astuner.planning.memory_table import format_report
 from astuner.planning.plan import plan_run
 from astuner.planning.service_choice import check_names
 from astuner.protocols.optional import ReportsProgress, WouldGenerate, find_offer
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from astuner.protocols import Reader
     from astuner.rollout.sampler import TaskSampler
     from astuner.schema import Split
-
-BYTES_PER_TRAINED_PARAMETER = 16
-"""float32 weight, gradient and AdamW's two moments."""
 
 
 def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = None, services: Sequence[str] = ()) -> str:
@@ -47,10 +43,12 @@ def estimate(conf: Path, overrides: Sequence[str] = (), backbone: str | None = N
     rows += _list_training_rows(config, tasks) if tasks is not None and info.backbone != "debug" else []
     rows += [("tasks", text) for text in pending]
     rows += [("services", ", ".join(services))] if services else []
-    rows += [("memory for weights", _estimate_memory(config))]
     rows += [("judges", ", ".join(j.candidate.name for j in plan.recipe.judges) or "the workflow's own rewards")]
     width = max(len(name) for name, _ in rows)
-    return "\n".join([*(f"{name:<{width}}  {value}" for name, value in rows), *plan.notices, *notices])
+    memory = plan.plan_memory(look_at_hardware())
+    lines = [*(f"{name:<{width}}  {value}" for name, value in rows), "", *format_report(memory)]
+    refused = [str(problem) for problem in memory.problems]
+    return "\n".join([*lines, *(["", *refused] if refused else []), *plan.notices, *notices])
 
 
 def _find_pending_generation(reader: Reader) -> list[str]:
@@ -76,28 +74,3 @@ def _list_training_rows(config: Config, tasks: TaskSampler) -> list[tuple[str, s
         ("judged", f"at most {episodes} episodes"),
         ("tokens", f"at most {episodes * length:,} in contexts of {length:,}"),
     ]
-
-
-def _estimate_memory(config: Config) -> str:
-    parameters = _count_parameters(Path(config.model.path))
-    if parameters is None:
-        return "unknown (the model is not on this disk)"
-    trained = 0 if config.model.lora_rank else parameters
-    needed = trained * BYTES_PER_TRAINED_PARAMETER + (parameters - trained) * 4
-    return f"about {needed / 2**30:.2f} GiB for {parameters / 1e6:.2f} M parameters, activations and KV cache not counted"
-
-
-def _count_parameters(path: Path) -> int | None:
-    """Count the parameters in safetensors files by their headers: 8 bytes of length, then JSON."""
-    files = sorted(path.glob("*.safetensors")) if path.is_dir() else []
-    if not files:
-        return None
-    total = 0
-    for name in files:
-        with name.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            header = json.loads(file.read(length))
-        for tensor, facts in header.items():
-            if tensor != "__metadata__":
-                total += math.prod(facts["shape"])
-    return total

@@ -10,12 +10,14 @@ from attrs import evolve, frozen
 
 from astuner.config.places import make_problem
 from astuner.errors import ConfigError, PluginError
+from astuner.memory.parts import Hardware
 from astuner.planning.chooser import Chooser
 from astuner.planning.detector_choice import choose_detectors, idle_notices
 from astuner.planning.engine_choice import choose_engine
 from astuner.planning.environment_choice import choose_environments
 from astuner.planning.judge_choice import find_judge_notices, list_named_judges
 from astuner.planning.machine_settings import make_run_info, settle_values
+from astuner.planning.memory_plan import MemoryReport, look_at_hardware, plan_memory
 from astuner.planning.plugins_section import check_disabled, check_extension_options, check_required
 from astuner.planning.tracker_choice import check_exact, find_tracker_notices
 from astuner.planning.user_code import check_user_code
@@ -54,6 +56,17 @@ class Plan:
     def settle_values(self) -> list[SettledValue]:
         """Return what settings become on this machine, as the backbone and the engine say."""
         return settle_values(filter(None, (self.backbone, self.recipe.engine)), self.run_info())
+
+    def plan_memory(self, hardware: Hardware) -> MemoryReport:
+        """Return what the run would hold in memory on these machines."""
+        return plan_memory(filter(None, (self.backbone, self.recipe.engine)), self.run_info(), hardware)
+
+    def check_memory(self) -> list[str]:
+        """Raise `ConfigError` if the run does not fit this machine; return why instead, with `memory_check: warn`."""
+        problems = list(self.plan_memory(look_at_hardware()).problems)
+        if problems and self.loaded.config.trainer_common.memory_check == "refuse":
+            raise ConfigError(problems)
+        return [str(problem) for problem in problems]
 
     def sample_tasks(self, reader: Reader, report: Callable[[str], None] = lambda text: None) -> TaskSampler:
         """Return the run's tasks in their order; reads each split once. `report` gets what was changed in them."""

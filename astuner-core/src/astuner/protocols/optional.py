@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from astuner.config.alignment import Alignment
     from astuner.config.env_variables import ActionPreference
+    from astuner.memory.parts import MemoryPlan, MemoryQuestion
     from astuner.protocols.engine import Engine
     from astuner.protocols.own_venv import OwnVenv
     from astuner.protocols.run import RunInfo
@@ -153,6 +154,16 @@ class SettlesValues(Protocol):
 
         A value with a `cost` is reported when a run starts.
         """
+
+
+class PlansMemory(Protocol):
+    """The class of a backbone or engine computes what it will hold in memory: `config explain --memory` shows it.
+
+    A run whose plan does not fit the machine is refused before anything is loaded.
+    """
+
+    def plan_memory(self, run_info: RunInfo, question: MemoryQuestion) -> MemoryPlan:
+        """Return the plan; a classmethod. It imports nothing heavy, and raises `AstunerError` for what the machine cannot do."""
 
 
 class KnowsItsNeeds(Protocol):

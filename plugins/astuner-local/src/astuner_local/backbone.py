@@ -14,6 +14,7 @@ from astuner.training.keys import LOOP_HONOURS
 from astuner_local.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
+    from astuner.memory.parts import MemoryPlan, MemoryQuestion
     from astuner.rollout.recipe import Recipe
 
 
@@ -53,6 +54,13 @@ class LocalBackbone:
             because = "they are slow on a GPU" if gpu else "on a CPU they cost nothing"
             found.append(SettledValue(key="local.trainer.deterministic", value=not gpu, because=because))
         return found
+
+    @classmethod
+    def plan_memory(cls, run_info: RunInfo, question: MemoryQuestion) -> MemoryPlan:
+        """Return what the trainer and the backbone's own engine hold."""
+        from astuner_local.memory_plan import plan_memory
+
+        return plan_memory(run_info, question)
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Yield a report per step, validations and checkpoints as they are due."""

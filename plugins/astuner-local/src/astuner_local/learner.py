@@ -109,7 +109,7 @@ def open_learner(
     config = run.config
     disable_progress_bar()  # type: ignore[no-untyped-call]  # transformers' own bars would run through the live table
     estimator = recipe.make_estimator(run, control.hooks)
-    settings = run.native["model"]
+    settings = {**run.native["model"], "weight_dtype": run.native["trainer"]["weight_dtype"]}
     options = TrainerOptions.from_native(
         run.native["trainer"],
         total_steps=total_steps,
@@ -136,10 +136,13 @@ def open_learner(
     else:
         model = load_model(str(checkpoint or config.model.path), device=device, **settings)
     whole = not hasattr(model, "peft_config")
+    if not whole and options.weight_dtype != "float32":
+        message = "adapters are trained in float32, a small part of the model. Remove the key, or train all weights"
+        raise ConfigError([Problem(key="local.trainer.weight_dtype", message=message)])
     path = str(checkpoint or config.model.path) if whole else _find_tokenizer(config.model.path)
     renderer = load_renderer(path, **config.model.rendering)
     if trains and whole and _uses_reference(run, options):
-        reference = load_model(config.model.path, settings["dtype"], device=device)
+        reference = load_model(config.model.path, settings["dtype"], weight_dtype=options.weight_dtype, device=device)
     trainer = Trainer(model, options, reference=reference)
     if checkpoint is not None and trains:
         if not (checkpoint / TRAINER_STATE).is_dir():

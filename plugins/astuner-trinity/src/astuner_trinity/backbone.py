@@ -13,6 +13,7 @@ from astuner_trinity.alignment import ALIGNMENT
 from astuner_trinity.own_venv import OWN_VENV
 
 if TYPE_CHECKING:
+    from astuner.memory.parts import MemoryPlan, MemoryQuestion
     from astuner.rollout.recipe import Recipe
 
 NO_FILTER = "the explorer draws a step's tasks before it knows their rewards"
@@ -34,6 +35,13 @@ class TrinityBackbone:
     refuses: ClassVar[Mapping[str, str]] = {}
     alignment: ClassVar[Alignment] = ALIGNMENT
     own_venv: ClassVar[OwnVenv] = OWN_VENV
+
+    @classmethod
+    def plan_memory(cls, run_info: RunInfo, question: MemoryQuestion) -> MemoryPlan:
+        """Return what each GPU of the engines and of the trainer holds."""
+        from astuner_trinity.memory_plan import plan_memory
+
+        return plan_memory(run_info, question)
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Yield a report per step of the trainer, validations and checkpoints as they come."""

@@ -113,7 +113,7 @@ def finish_configuration(native: Mapping[str, Any], machine: Machine, wanted: Wa
 
 def _place(tree: dict[str, Any], machine: Machine, groups: int) -> None:
     """Divide the GPUs between engines and trainer, and the groups among runners; raises `ConfigError` for too few GPUs."""
-    _place_gpus(tree, machine)
+    place_gpus(tree, machine)
     explorer = tree["explorer"]
     if explorer["runner_per_model"] == AUTO:
         explorer["runner_per_model"] = max(1, math.ceil(groups / explorer["rollout_model"]["engine_num"]))
@@ -122,7 +122,8 @@ def _place(tree: dict[str, Any], machine: Machine, groups: int) -> None:
         explorer["runner_per_model"] = min(RUNNERS_ON_CPU, explorer["runner_per_model"])
 
 
-def _place_gpus(tree: dict[str, Any], machine: Machine) -> None:
+def place_gpus(tree: dict[str, Any], machine: Machine) -> None:
+    """Divide the GPUs between engines and trainer; raises `ConfigError` for too few."""
     engine = tree["explorer"]["rollout_model"]
     spread = engine["tensor_parallel_size"] * engine["data_parallel_size"] * engine["pipeline_parallel_size"]
     asked = engine["engine_num"]

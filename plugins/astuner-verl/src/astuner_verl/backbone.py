@@ -13,6 +13,7 @@ from astuner.training.keys import LOOP_HONOURS
 from astuner_verl.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
+    from astuner.memory.parts import MemoryPlan, MemoryQuestion
     from astuner.rollout.recipe import Recipe
 
 
@@ -40,6 +41,13 @@ class VerlBackbone:
         from astuner_verl.machine_settings import settle_values
 
         return settle_values(run_info)
+
+    @classmethod
+    def plan_memory(cls, run_info: RunInfo, question: MemoryQuestion) -> MemoryPlan:
+        """Return what each GPU of the trainer and the engines holds."""
+        from astuner_verl.memory_plan import plan_memory
+
+        return plan_memory(run_info, question)
 
     def train(self, run: RunInfo, tasks: TaskSource, recipe: Recipe, control: Control) -> Generator[Event]:
         """Yield a report per step, validations and checkpoints as they are due."""

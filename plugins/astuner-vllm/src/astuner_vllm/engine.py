@@ -15,6 +15,7 @@ from astuner_vllm.player_access import ServerAccess
 from astuner_vllm.server import Say
 
 if TYPE_CHECKING:
+    from astuner.memory.parts import MemoryPlan, MemoryQuestion
     from astuner_vllm.fleet import Fleet
     from astuner_vllm.member import Member
 
@@ -70,6 +71,13 @@ class VllmEngine:
         from astuner_vllm.machine_settings import settle_values
 
         return settle_values(run_info)
+
+    @classmethod
+    def plan_memory(cls, run_info: RunInfo, question: MemoryQuestion) -> MemoryPlan:
+        """Return what the servers hold; nothing for external servers."""
+        from astuner_vllm.memory_plan import plan_memory
+
+        return plan_memory(run_info, question)
 
     @property
     def capabilities(self) -> Capabilities:

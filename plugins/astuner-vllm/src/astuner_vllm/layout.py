@@ -48,7 +48,7 @@ def make_own_members(options: VllmOptions, run_info: RunInfo, say: Say) -> list[
                 vllm=vllm,
                 api_key=key,
                 tensor_parallel_size=size,
-                gpus=(share := _share(gpus, number, size)),
+                gpus=(share := share_gpus(gpus, number, size)),
                 servers=count,
                 shares_gpu=not share or gpus[0] in share,
                 seed=run_info.config.debug.debug_vllm_seed if debug else None,
@@ -147,7 +147,7 @@ def _debug_size(run_info: RunInfo, gpus: tuple[str, ...]) -> int:
     return max((size for size in (1, 2, 4) if size <= min(wanted, len(gpus)) and heads % size == 0), default=1)
 
 
-def _share(gpus: tuple[str, ...], number: int, size: int) -> tuple[str, ...]:
+def share_gpus(gpus: tuple[str, ...], number: int, size: int) -> tuple[str, ...]:
     """Return the GPUs of a server, starting from the last: a trainer in this process has the first."""
     end = len(gpus) - number * size
     return gpus[max(0, end - size) : max(0, end)]

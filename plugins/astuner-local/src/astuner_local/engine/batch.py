@@ -18,11 +18,11 @@ from astuner_local.engine.placement import Placement
 from astuner_local.engine.plan import Plan, make_plan
 from astuner_local.engine.sampler import Sampler
 from astuner_local.engine.slots import Generation
+from astuner_local.trainer.pass_size import CPU_CACHE_BYTES
 
 if TYPE_CHECKING:
     from astuner_local.forward.seam import Forward
 
-_CPU_CACHE_BYTES = 4 << 30
 _IDLE_SHARE = 4
 
 
@@ -261,5 +261,5 @@ class BatchEngine:
         return seen[0]
 
     def _affordable_tokens(self) -> int:
-        free = torch.cuda.mem_get_info(self._device)[0] // 2 if self._device.type == "cuda" else _CPU_CACHE_BYTES
+        free = torch.cuda.mem_get_info(self._device)[0] // 2 if self._device.type == "cuda" else CPU_CACHE_BYTES
         return free // self._cache.bytes_per_token

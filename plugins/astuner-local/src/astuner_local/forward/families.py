@@ -6,10 +6,8 @@ from typing import Any
 
 from torch import nn
 
+from astuner_local.forward.family_names import FAMILIES
 from astuner_local.forward.linear import is_mergeable, is_plain
-
-FAMILIES = frozenset({"llama", "mistral", "qwen2", "qwen3"})
-"""`model_type` of the architectures that are the Llama decoder, with or without biases and q/k norms."""
 
 _FIXED_ROPE = frozenset({"default", "linear", "llama3", "yarn"})
 """Rotary embeddings whose frequencies do not change with the length of the sequence."""

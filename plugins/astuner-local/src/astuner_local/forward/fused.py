@@ -9,6 +9,7 @@ import torch
 from attrs import frozen
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from astuner_local.forward.families import unwrap_causal_lm
 from astuner_local.forward.linear import merge_weight, read_bias
@@ -72,12 +73,13 @@ class FusedForward:
         self._layers: list[_Layer] = []
         self.refresh()
 
-    def hidden(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+    def hidden(self, ids: Tensor, positions: Tensor, attend: Attend, *, recompute: bool = False) -> Tensor:
         """Return the last hidden states [N, d], final norm applied, of `ids` [N] at `positions` [N]."""
         with torch.set_grad_enabled(self._trainable and torch.is_grad_enabled()):
             if self._trainable:
                 decoder = self._base.model
-                return self._run(decoder.embed_tokens.weight, self._read, decoder.norm.weight, ids, positions, attend)
+                table, norm = decoder.embed_tokens.weight, decoder.norm.weight
+                return self._run(table, self._read, norm, ids, positions, attend, recompute=recompute)
             assert self._embedding is not None
             assert self._norm is not None
             return self._run(self._embedding, self._layers.__getitem__, self._norm, ids, positions, attend)
@@ -116,25 +118,43 @@ class FusedForward:
         return source.detach().to(self.dtype, copy=True) if kept is None else kept.copy_(source)
 
     def _run(
-        self, embedding: Tensor, layer_at: Callable[[int], _Layer], norm: Tensor, ids: Tensor, positions: Tensor, attend: Attend
+        self,
+        embedding: Tensor,
+        layer_at: Callable[[int], _Layer],
+        norm: Tensor,
+        ids: Tensor,
+        positions: Tensor,
+        attend: Attend,
+        *,
+        recompute: bool = False,
     ) -> Tensor:
-        heads, kv_heads, dim, eps = self.num_heads, self.num_kv_heads, self.head_dim, self._eps
-        turned = (heads + kv_heads) * dim
         cos, sin = self._rotary(positions)
+
+        def apply(index: int, x: Tensor) -> Tensor:
+            return self._apply(layer_at(index), index, x, cos, sin, attend)
+
         x = self._cast(functional.embedding(ids, embedding))  # [N, d]
         for index in range(self.num_layers):
-            layer = layer_at(index)
-            qkv = functional.linear(rms_norm(x, layer.norm1, eps), layer.qkv, layer.qkv_bias)
-            qk = qkv[:, :turned].view(-1, heads + kv_heads, dim)
-            if layer.qk_gain is not None:
-                qk = rms_norm(qk, layer.qk_gain, eps)
-            qk = self._rotary.rotate(qk, cos, sin)
-            v = qkv[:, turned:].view(-1, kv_heads, dim)
-            seen = attend(index, qk[:, :heads], qk[:, heads:], v)
-            x = x + functional.linear(seen.flatten(1), layer.out, layer.out_bias)
-            gate, up = functional.linear(rms_norm(x, layer.norm2, eps), layer.gate_up, layer.gate_up_bias).chunk(2, -1)
-            x = x + functional.linear(functional.silu(gate) * up, layer.down, layer.down_bias)
-        return rms_norm(x, self._cast(norm), eps)
+            if recompute and torch.is_grad_enabled():
+                x = checkpoint(apply, index, x, use_reentrant=False, preserve_rng_state=False)
+            else:
+                x = apply(index, x)
+        return rms_norm(x, self._cast(norm), self._eps)
+
+    def _apply(self, layer: _Layer, index: int, x: Tensor, cos: Tensor, sin: Tensor, attend: Attend) -> Tensor:
+        """Return the states after a layer, [N, d]."""
+        heads, kv_heads, dim, eps = self.num_heads, self.num_kv_heads, self.head_dim, self._eps
+        turned = (heads + kv_heads) * dim
+        qkv = functional.linear(rms_norm(x, layer.norm1, eps), layer.qkv, layer.qkv_bias)
+        qk = qkv[:, :turned].view(-1, heads + kv_heads, dim)
+        if layer.qk_gain is not None:
+            qk = rms_norm(qk, layer.qk_gain, eps)
+        qk = self._rotary.rotate(qk, cos, sin)
+        v = qkv[:, turned:].view(-1, kv_heads, dim)
+        seen = attend(index, qk[:, :heads], qk[:, heads:], v)
+        x = x + functional.linear(seen.flatten(1), layer.out, layer.out_bias)
+        gate, up = functional.linear(rms_norm(x, layer.norm2, eps), layer.gate_up, layer.gate_up_bias).chunk(2, -1)
+        return x + functional.linear(functional.silu(gate) * up, layer.down, layer.down_bias)
 
     def _read(self, index: int) -> _Layer:
         """Gather a layer's live parameters, with autograd."""

@@ -24,8 +24,12 @@ class Forward(Protocol):
     vocab_size: int
     scale: float
 
-    def hidden(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
-        """Return the last hidden states [N, d], final norm applied, of `ids` [N] at `positions` [N]."""
+    def hidden(self, ids: Tensor, positions: Tensor, attend: Attend, *, recompute: bool = False) -> Tensor:
+        """Return the last hidden states [N, d], final norm applied, of `ids` [N] at `positions` [N].
+
+        With `recompute` the backward pass computes each layer again, so that only the layers' inputs are kept. The result and the
+        gradients have the same bits.
+        """
         ...
 
     def logits(self, hidden: Tensor) -> Tensor:

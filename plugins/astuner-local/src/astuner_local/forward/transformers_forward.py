@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from astuner.errors import AstunerError
@@ -58,6 +60,17 @@ def _checkpoints(base: Any) -> bool:
     return bool(getattr(base, name, False))
 
 
+def _find_layers(decoder: nn.Module, number: int) -> list[nn.Module]:
+    """Return the layers of a decoder; raises UnsupportedModel if it has no list of them."""
+    for child in decoder.children():
+        if isinstance(child, nn.ModuleList) and len(child) == number:
+            return list(child)
+    raise UnsupportedModel(
+        f"{type(decoder).__name__} has no list of its {number} layers, so they cannot be computed again one by one; "
+        "set local.trainer.recompute_activations: false"
+    )
+
+
 class TransformersForward:
     """Runs a causal language model of transformers, wrapped by PEFT or not; gradients flow wherever the module lets them."""
 
@@ -82,15 +95,16 @@ class TransformersForward:
         self.vocab_size: int = self._head.weight.shape[0]
         self.num_heads, self.num_kv_heads, self.head_dim, self.scale = self._probe()
 
-    def hidden(self, ids: Tensor, positions: Tensor, attend: Attend) -> Tensor:
+    def hidden(self, ids: Tensor, positions: Tensor, attend: Attend, *, recompute: bool = False) -> Tensor:
         """Return the last hidden states [N, d], final norm applied, of `ids` [N] at `positions` [N]."""
         if self._base.training and _checkpoints(self._base):
             # Its second forward pass would run outside this call, with the module's usual attention.
             raise UnsupportedModel(
                 "gradient checkpointing of the module does not go with packed attention; "
-                "call model.gradient_checkpointing_disable() and checkpoint the whole of `hidden` instead"
+                "call model.gradient_checkpointing_disable() and use `recompute` instead"
             )
-        with self._compute_mode(), self._attention(), self._disable_dropout():
+        kept = nullcontext() if not (recompute and self._trainable and torch.is_grad_enabled()) else self._recompute_layers()
+        with self._compute_mode(), self._attention(), self._disable_dropout(), kept:
             out = self._decoder(input_ids=ids[None], position_ids=positions[None], use_cache=False, astuner_attend=attend)
             hidden: Tensor = out.last_hidden_state[0]
         return hidden
@@ -123,6 +137,29 @@ class TransformersForward:
             yield
         finally:
             config._attn_implementation = usual
+
+    @contextmanager
+    def _recompute_layers(self) -> Iterator[None]:
+        """Let each layer run again in the backward pass, with our attention there too, for the forward passes of a while."""
+        layers = _find_layers(self._decoder, self.num_layers)
+        before = [vars(layer).get("forward") for layer in layers]
+        for layer in layers:
+            layer.forward = partial(checkpoint, self._attend_within(layer.forward), use_reentrant=False, preserve_rng_state=False)
+        try:
+            yield
+        finally:
+            for layer, own in zip(layers, before, strict=True):
+                if own is None:
+                    del layer.forward
+                else:
+                    layer.forward = own
+
+    def _attend_within(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with self._attention():
+                return forward(*args, **kwargs)
+
+        return run
 
     @contextmanager
     def _disable_dropout(self) -> Iterator[None]:

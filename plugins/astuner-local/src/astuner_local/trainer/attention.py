@@ -29,13 +29,14 @@ class Block:
     starts: Tensor | None
     """[B] the position of each span's first query; None for spans that start at 0, which are plainly causal."""
 
-    def mask(self) -> Tensor | None:
-        """Return [B, 1, Q, K], true where a query sees a key, that is up to its own position; None if it is plainly causal."""
+    def mask(self, dtype: torch.dtype) -> Tensor | None:
+        """Return [B, 1, Q, K], 0 where a query sees a key, that is up to its own position, else -inf; None if plainly causal."""
         if self.starts is None:
             return None
         device = self.starts.device
         last = self.starts[:, None] + torch.arange(self.queries[1], device=device)  # [B, Q]
-        return (torch.arange(self.keys[1], device=device) <= last[..., None])[:, None]
+        hidden = (torch.arange(self.keys[1], device=device) > last[..., None])[:, None]
+        return torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, -math.inf)
 
 
 @frozen(kw_only=True, eq=False)
@@ -92,13 +93,16 @@ def _pad(paths: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 def attend_over(plan: Layout, scale: float) -> Callable[[int, Tensor, Tensor, Tensor], Tensor]:
     """Return the `attend` of a forward pass over the packed rows."""
-    # Made once per pass, not once per layer, and not kept between passes: only these grow with Q x K.
-    masks = [block.mask() for block in plan.blocks]
+    # Made once per pass, not once per layer, and not kept between passes: only these grow with Q x K. They have the dtype of the
+    # queries: of a boolean mask torch makes such a copy in each layer, and keeps all of them for the backward pass.
+    masks: list[Tensor | None] = []
     query_counts = [math.prod(block.queries) for block in plan.blocks]
     key_counts = [math.prod(block.keys) for block in plan.blocks]
 
     def attend(layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         heads, kv_heads, size = q.shape[1], k.shape[1], q.shape[2]
+        if not masks:
+            masks.extend(block.mask(q.dtype) for block in plan.blocks)
         # index_select and its backward, index_add, go through the indices in order: the same bits in every run.
         # The backward of q[index] adds in the order of the threads.
         bqs = torch.split(q.reshape(-1, heads * size).index_select(0, plan.query_index), query_counts)

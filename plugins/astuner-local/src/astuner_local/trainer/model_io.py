@@ -23,19 +23,20 @@ def load_model(
     lora_rank: int = 0,
     lora_alpha: float = 16.0,
     target_modules: str | Sequence[str] = "all-linear",
+    weight_dtype: str = "float32",
     device: torch.device | str = "cpu",
 ) -> Any:
     """Load a causal language model to train: all its weights, or with `lora_rank` adapters on it (a peft model).
 
-    `path` is a directory, a Hugging Face id, or a directory that `save_hf` wrote, adapters included. Trained parameters are
-    float32; the frozen base of adapters has `dtype` (`auto`: the checkpoint's own). Saved adapters come as they are: their
-    rank must be `lora_rank`, unless that is 0. Raises ConfigError with what is wrong.
+    `path` is a directory, a Hugging Face id, or a directory that `save_hf` wrote, adapters included. Trained weights have
+    `weight_dtype`, and adapters are float32; their frozen base has `dtype` (`auto`: its own). Saved adapters come as they are:
+    their rank must be `lora_rank`, unless that is 0. Raises ConfigError with what is wrong.
     """
     path = str(path)
     if (Path(path) / ADAPTER_FILE).is_file():
         return _load_adapter(Path(path), dtype, device, lora_rank)
     read_config(path)
-    stored = torch.float32 if lora_rank == 0 else getattr(torch, compute_dtype(path, dtype))
+    stored = getattr(torch, weight_dtype) if lora_rank == 0 else getattr(torch, compute_dtype(path, dtype))
     model = _weights(path, stored).to(device)
     if lora_rank == 0:
         return model

@@ -70,14 +70,21 @@ class TrainerOptions:
     top_k: int = -1
     """The sampler's; -1 or 0 is the whole vocabulary."""
     dtype: str = field(default="float32", validator=in_(("float32", "bfloat16")))
-    """The dtype of matrix products. Trained parameters, their gradients and moments stay float32."""
+    """The dtype of matrix products."""
+    weight_dtype: str = field(default="float32", validator=in_(("float32", "bfloat16")))
+    """The dtype of trained parameters and their gradients. In bfloat16 an update is rounded up or down at random, so that small
+    ones are not lost on average; the sums of several passes are rounded too."""
+    moment_dtype: str = field(default="float32", validator=in_(("float32", "bfloat16")))
+    """The dtype of AdamW's two moments."""
     share_prefixes: bool = field(default=True, validator=instance_of(bool))
     """Compute the common prefixes of a group's rows once. The gradient is the same without it, but slower."""
     micro_batch_tokens: int | None = field(default=None, validator=optional(ge(1)))
     """Largest rows x longest-row of one pass through the model; a longer row gets its own pass. None: what fits in memory."""
     logits_per_pass: int = field(default=2**25, validator=ge(1))
     """Largest number of logits held at once. Bounds memory; the vocabulary projection is cut into pieces of this size."""
-
+    recompute_activations: bool | None = field(default=None, validator=optional(instance_of(bool)))
+    """Keep only the input of each layer, and compute the layer again in the backward pass: a third more time, and about a tenth
+    of the activations. The gradient has the same bits. None: in passes of one row that is longer than what fits in memory."""
     deterministic: bool | None = field(default=None, validator=optional(instance_of(bool)))
     """Take torch's deterministic algorithms, so that two runs have the same bits. None: on a CPU, where it costs nothing."""
 

@@ -17,7 +17,7 @@ from astuner_local.trainer.options import TrainerOptions
 
 TENSORS, FACTS = "trainer.safetensors", "trainer.json"
 
-FREE = frozenset({"total_steps", "share_prefixes", "micro_batch_tokens", "logits_per_pass"})
+FREE = frozenset({"total_steps", "share_prefixes", "micro_batch_tokens", "logits_per_pass", "recompute_activations"})
 """Options that a continued run may change: its length, and how the same sums are grouped."""
 
 

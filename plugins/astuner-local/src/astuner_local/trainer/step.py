@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -45,12 +46,23 @@ class MicroBatch:
     """Which of the given rows these are."""
     owners: Tensor
     """[R] the row of each trained token, as an index into `rows`"""
+    recompute: bool
+    """Whether the backward pass computes the layers again."""
 
 
 def prepare(
-    rows: Sequence[TrainRow], shares: Sequence[float], *, budget: int, share_prefixes: bool, device: torch.device
+    rows: Sequence[TrainRow],
+    shares: Sequence[float],
+    *,
+    budget: int,
+    share_prefixes: bool,
+    device: torch.device,
+    recompute_above: int = sys.maxsize,
 ) -> list[MicroBatch]:
-    """Lay out rows in passes of at most `budget` = rows x longest row. Each token's loss counts `shares[row]` times."""
+    """Lay out rows in passes of at most `budget` = rows x longest row. Each token's loss counts `shares[row]` times.
+
+    Passes of more than `recompute_above` tokens do not keep their activations.
+    """
     batches = []
     for chosen in micro_batches(rows, budget=budget, share_prefixes=share_prefixes):
         packed = pack([rows[i] for i in chosen], share_prefixes=share_prefixes)
@@ -70,6 +82,7 @@ def prepare(
                 shares=torch.from_numpy(factors).to(device),
                 rows=chosen,
                 owners=torch.from_numpy(packed.owners),
+                recompute=len(packed.ids) > recompute_above,
             )
         )
     return batches
@@ -83,37 +96,55 @@ def accumulate(
     `old` [R] are the log-probabilities at the step's start; None when these are the current ones. `reference` [R] are those of
     the reference, for the divergence in the loss.
     """
-    hidden = forward.hidden(batch.ids, batch.positions, attend_over(batch.plan, forward.scale))  # [N, d]
+    attend = attend_over(batch.plan, forward.scale)
+    hidden = forward.hidden(batch.ids, batch.positions, attend, recompute=batch.recompute)  # [N, d]
     wanted = hidden.index_select(0, batch.predictors)  # [R, d]
     rows_per_pass = max(1, options.logits_per_pass // forward.vocab_size)
     gradients, sums, largest = [], [], []
     # The loss is a sum over tokens, so the logits are differentiated and freed in pieces: never all of [R, vocab].
-    for piece, at in zip(torch.split(wanted, rows_per_pass), range(0, len(wanted), rows_per_pass), strict=True):
-        part = slice(at, at + len(piece))
-        leaf = piece.detach().requires_grad_()  # [r, d]
-        logits = forward.logits(leaf)  # [r, vocab]
-        logp, entropy = token_logprobs(logits, batch.targets[part], options)  # [r], [r]
-        now = logp.detach()
-        terms = token_terms(
-            logp,
-            old=now if old is None else old[part],
-            sampler=batch.sampler[part],
-            advantages=batch.advantages[part],
-            shares=batch.shares[part],
-            options=options,
-            reference=None if reference is None else reference[part],
-        )
-        torch.dot(terms.loss, batch.shares[part]).backward()  # type: ignore[no-untyped-call]  # torch ships it without types
-        assert leaf.grad is not None
-        gradients.append(leaf.grad)
-
-        measured = {"tokens": torch.ones_like(now), "entropy": entropy, **terms.measured}
-        each = [measured[name].to(now.dtype) for name in TOKEN_SUMS]  # of [r]
-        sums.append(torch.stack(each).sum(1, dtype=torch.float64))
-        largest.append(terms.drift.abs().max())
+    for start in range(0, len(wanted), rows_per_pass):
+        part = slice(start, start + rows_per_pass)
+        gradient, measured, drift = _differentiate(forward, wanted[part].detach(), batch, part, options, old, reference)
+        gradients.append(gradient)
+        sums.append(measured)
+        largest.append(drift)
     wanted.backward(torch.cat(gradients))  # type: ignore[no-untyped-call]  # torch ships it without types
     totals = torch.stack(sums).sum(0).tolist()
     return {**dict(zip(TOKEN_SUMS, totals, strict=True)), "abs_max": float(torch.stack(largest).max())}
+
+
+def _differentiate(
+    forward: Forward,
+    hidden: Tensor,
+    batch: MicroBatch,
+    part: slice,
+    options: TrainerOptions,
+    old: Tensor | None,
+    reference: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradient at the hidden states [r, d] of some trained tokens, sums over these, and the largest drift.
+
+    Its logits are freed when it returns, before the backward pass through the layers.
+    """
+    leaf = hidden.requires_grad_()  # [r, d]
+    logits = forward.logits(leaf)  # [r, vocab]
+    logp, entropy = token_logprobs(logits, batch.targets[part], options)  # [r], [r]
+    now = logp.detach()
+    terms = token_terms(
+        logp,
+        old=now if old is None else old[part],
+        sampler=batch.sampler[part],
+        advantages=batch.advantages[part],
+        shares=batch.shares[part],
+        options=options,
+        reference=None if reference is None else reference[part],
+    )
+    torch.dot(terms.loss, batch.shares[part]).backward()  # type: ignore[no-untyped-call]  # torch ships it without types
+    assert leaf.grad is not None
+
+    measured = {"tokens": torch.ones_like(now), "entropy": entropy, **terms.measured}
+    each = [measured[name].to(now.dtype) for name in TOKEN_SUMS]  # of [r]
+    return leaf.grad, torch.stack(each).sum(1, dtype=torch.float64), terms.drift.abs().max()
 
 
 @torch.no_grad()

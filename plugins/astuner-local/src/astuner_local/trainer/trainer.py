@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from astuner.schema import Sample
 from astuner.training.losses import divergence
@@ -23,18 +26,19 @@ from astuner_local.forward.families import unwrap_causal_lm
 from astuner_local.trainer.memory import affordable_tokens
 from astuner_local.trainer.options import TrainerOptions
 from astuner_local.trainer.reference import Reference
+from astuner_local.trainer.rounded_adamw import RoundedAdamW
 from astuner_local.trainer.rows import TrainRow
 from astuner_local.trainer.state import load_state, save_state
 from astuner_local.trainer.step import MicroBatch, accumulate, logprobs, prepare
 
 
 class Trainer:
-    """Turns rows into updates of a model's weights. Draws no random numbers: the same rows and weights give the same bits."""
+    """Turns rows into updates of a model's weights. The same rows and weights give the same bits."""
 
     def __init__(
         self, model: nn.Module, options: TrainerOptions, *, reference: nn.Module | Mapping[str, Tensor] | None = None
     ) -> None:
-        """Take a module whose trainable parameters are float32, peft-wrapped or not.
+        """Take a module whose trainable parameters have the dtype of the options, peft-wrapped or not.
 
         The divergence is measured from `reference`: a frozen model, or values of the adapters of this one. By default it is
         measured from the model with its adapters off, or, with a divergence in the loss, from a copy of the model now. A
@@ -46,20 +50,21 @@ class Trainer:
         """The last step that `update` was called for."""
         self.parameters: Mapping[str, nn.Parameter] = {name: p for name, p in model.named_parameters() if p.requires_grad}
         for name, parameter in self.parameters.items():
-            if parameter.dtype != torch.float32:
-                raise ValueError(f"{name} is {parameter.dtype}: trained parameters must be float32 (see model_io.load_model)")
+            if parameter.dtype != getattr(torch, options.weight_dtype):
+                wanted_dtype = f"trained parameters must be {options.weight_dtype} (see model_io.load_model)"
+                raise ValueError(f"{name} is {parameter.dtype}: {wanted_dtype}")
         if not self.parameters:
             raise ValueError("no parameter of the model requires a gradient: there is nothing to train")
         self._device = next(iter(self.parameters.values())).device
-        self._budget = options.micro_batch_tokens or affordable_tokens(unwrap_causal_lm(model).config, self._device)
+        affordable = affordable_tokens(unwrap_causal_lm(model).config, self._device)
+        self._budget = options.micro_batch_tokens or affordable
+        self._recompute_above: int = {None: affordable, True: 0, False: sys.maxsize}[options.recompute_activations]
         dtype: torch.dtype = getattr(torch, options.dtype)
         self._forward = make_forward(model, trainable=True, dtype=dtype)
         wanted = options.use_kl_loss or reference is not None or hasattr(model, "disable_adapter")
         self._reference = Reference(model, self._forward, reference, dtype) if wanted else None
         self._reward_kl: float | None = None
-        self._optimizer = torch.optim.AdamW(
-            self.parameters.values(), lr=options.lr, betas=options.betas, weight_decay=options.weight_decay, fused=True
-        )
+        self._optimizer = _make_optimizer(self.parameters.values(), options)
 
     def update(self, rows: Sequence[TrainRow], step: int) -> dict[str, float]:
         """Train on all rows of a step (from 1), with one optimizer step per mini-batch that has signal.
@@ -157,7 +162,14 @@ class Trainer:
         return self._lay_out(live, [shares[id(row)] for row in live])
 
     def _lay_out(self, rows: Sequence[TrainRow], shares: Sequence[float]) -> list[MicroBatch]:
-        return prepare(rows, shares, budget=self._budget, share_prefixes=self.options.share_prefixes, device=self._device)
+        return prepare(
+            rows,
+            shares,
+            budget=self._budget,
+            share_prefixes=self.options.share_prefixes,
+            device=self._device,
+            recompute_above=self._recompute_above,
+        )
 
     @property
     def _kl_in_loss(self) -> bool:
@@ -189,3 +201,10 @@ class Trainer:
         if self.options.use_kl_loss and sums.get("tokens"):
             metrics["kl/mean"] = sums["kl"] / sums["tokens"]
         return metrics | compute_update_metrics({**sums, "abs_max": largest}, norms, parts)
+
+
+def _make_optimizer(parameters: Iterable[nn.Parameter], options: TrainerOptions) -> Optimizer:
+    settings: dict[str, Any] = {"lr": options.lr, "betas": options.betas, "weight_decay": options.weight_decay}
+    if options.weight_dtype == options.moment_dtype == "float32":
+        return torch.optim.AdamW(parameters, **settings, fused=True)
+    return RoundedAdamW(parameters, **settings, moments=getattr(torch, options.moment_dtype))

@@ -1,0 +1,75 @@
+"""`astuner config explain --memory`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from attrs import asdict, evolve
+
+from astuner.cli.output import print_json
+from astuner.errors import ConfigError
+from astuner.memory.parts import PHASES
+
+if TYPE_CHECKING:
+    from astuner.planning.memory_plan import MemoryReport
+
+
+def explain_memory(
+    conf: Path, overrides: Sequence[str], backbone: str | None, *, gpus: tuple[int, int] | None, in_json: bool
+) -> int:
+    """Print what a run would hold on this machine, or on nodes with other GPUs: number and bytes of each."""
+    from astuner.config.loading import load_config
+    from astuner.config.native import align
+    from astuner.planning.chooser import Chooser
+    from astuner.planning.engine_choice import choose_engine
+    from astuner.planning.key_coverage import HonourTable
+    from astuner.planning.machine_settings import make_run_info
+    from astuner.planning.memory_plan import look_at_hardware, plan_memory
+    from astuner.planning.memory_table import format_report
+    from astuner.plugins.catalog import Catalog
+    from astuner.plugins.component import Component
+    from astuner.plugins.drivers import load
+
+    loaded = load_config(conf, overrides, backbone)
+    catalog = Catalog.discover(loaded.config.plugins.disabled, kinds=("backbone", "engine"))
+    candidate = catalog.find("backbone", loaded.config.backbone, config_dir=loaded.path.parent, key="astuner.backbone")
+    trainer = Component(candidate=candidate)
+    engine = choose_engine(Chooser(loaded, catalog), loaded, catalog, trainer).component
+    table = HonourTable.of(load(candidate), candidate.name, load(engine.candidate) if engine else None)
+    native = None if table.alignment is None else align(table.alignment, loaded)
+    if native is not None and native.problems:
+        raise ConfigError(native.problems)
+    hardware = look_at_hardware()
+    if gpus is not None:
+        hardware = evolve(hardware, gpus=gpus[0], gpu_bytes=gpus[1], main_bytes=None, here=False)
+    info = make_run_info(loaded, candidate.name, native.tree if native else {})
+    report = plan_memory(filter(None, (trainer, engine)), info, hardware, fetch=True)
+    if in_json:
+        print_json(_build_document(report))
+        return 2 if report.problems else 0
+    click.echo("\n".join(format_report(report)))
+    if report.problems:
+        raise ConfigError(report.problems)
+    return 0
+
+
+def _build_document(report: MemoryReport) -> dict[str, Any]:
+    devices = [
+        {
+            "gpus": list(device.gpus),
+            "name": device.name,
+            "capacity": device.capacity,
+            "totals": {phase: device.total(phase) for phase in PHASES},
+            "parts": [{**asdict(part), "gpus": list(part.gpus)} for part in device.parts],
+        }
+        for device in report.devices
+    ]
+    return {
+        "parameters": None if report.shape is None else report.shape.parameters,
+        "devices": devices,
+        "unknown": report.unknown or None,
+        "problems": [str(problem) for problem in report.problems],
+    }

@@ -1,0 +1,40 @@
+"""The `config.json` of a model: in its directory, in the cache of the hub, or on the hub."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+NAME = "config.json"
+
+
+def read_model_config(path: str, *, fetch: bool) -> dict[str, Any] | None:
+    """Return the file's contents; None if it is not there, or not valid JSON.
+
+    `fetch` also asks the hub for it, unless HF_HUB_OFFLINE is set.
+    """
+    file = Path(path) / NAME if Path(path).is_dir() else _find_on_hub(path, fetch)
+    if file is None:
+        return None
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _find_on_hub(name: str, fetch: bool) -> Path | None:
+    try:
+        from huggingface_hub import hf_hub_download, try_to_load_from_cache
+        from huggingface_hub.errors import HFValidationError
+    except ImportError:
+        return None
+    try:
+        cached = try_to_load_from_cache(name, NAME)
+        if isinstance(cached, str):
+            return Path(cached)
+        return Path(hf_hub_download(name, NAME)) if fetch else None
+    # What the hub raises is an OSError, that of an unreachable one too.
+    except (OSError, HFValidationError):
+        return None
