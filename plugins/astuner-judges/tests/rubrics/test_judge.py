@@ -101,7 +101,7 @@ def test_a_request_that_fails_leaves_its_answer_without_a_verdict(workplace: Any
     first, second = judged(judge_of(workplace), group_of("Fine.", "Well."))
     assert isinstance(first, Verdict)
     assert isinstance(second, Unjudged)
-    assert second.reason == "llm_failed"
+    assert second.reason == "llm_no_verdict"
     assert "answered 400" in second.detail
 
 
